@@ -119,13 +119,13 @@ def _path(kind: type[BaseModel], problem: Any) -> Path:
         if at is None or not isinstance(part, str):
             break
         path.append(part)
-        at = _model_in(at.model_fields[part].annotation) if part in at.model_fields else None
+        at = inner_model(at.model_fields[part].annotation) if part in at.model_fields else None
     if "name" in problem.get("ctx", {}):  # of a method, whose settings check themselves
         path.append(problem["ctx"]["name"])
     return tuple(path)
 
 
-def _model_in(hint: Any) -> type[BaseModel] | None:
+def inner_model(hint: Any) -> type[BaseModel] | None:
     """Return the model that a field holds, or may hold, if it does."""
     from pydantic import BaseModel  # noqa: PLC0415 - see above
 
@@ -136,7 +136,9 @@ def _model_in(hint: Any) -> type[BaseModel] | None:
 def _meant(kind: type[BaseModel], path: Path) -> str:
     """Say which setting was probably meant: its name has the same beginning, or is near."""
     for part in path[:-1]:
-        found = _model_in(kind.model_fields[part].annotation) if part in kind.model_fields else None
+        found = (
+            inner_model(kind.model_fields[part].annotation) if part in kind.model_fields else None
+        )
         if found is None:
             return ""
         kind = found

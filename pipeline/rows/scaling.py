@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.rows.column_statistics import ColumnStatistics
+from fewpass.pipeline.rows.column_statistics import ColumnStatistics, LargestValues
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
-from fewpass.pipeline.tables.ingest.largest_values import LargestValues
 from fewpass.solvers.protocol import Weights
 from fewpass.storage.codec import checksum
 from fewpass.storage.dataset import Dataset

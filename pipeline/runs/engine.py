@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.lease import Lease
-from fewpass.pipeline.runs.outcome import Event
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.forecast import Forecast
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.span import Stopwatch
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats, Solver, State, Weights
@@ -177,6 +178,7 @@ class Training:
     run: RunStore
     plan: TrainingPlan
     dataset: Dataset
+    planner: Planner
     executor: Executor
     methods: MethodChoice | None  # in place of `auto`
     storage_options: StorageOptions

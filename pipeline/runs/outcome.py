@@ -1,4 +1,4 @@
-"""What a training tells while it runs, and what it hands on at its end."""
+"""The result of a training."""
 
 from __future__ import annotations
 
@@ -11,15 +11,6 @@ from fewpass.pipeline.runs.validation import Validation
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, Weights
-
-
-@dataclass(frozen=True)
-class Event:
-    """What just happened; `kind` and `facts` are event and fields in docs/format.md, section 5."""
-
-    kind: str
-    cursor: Cursor
-    facts: dict[str, Any]
 
 
 class Convergence(NamedTuple):

@@ -68,7 +68,7 @@ def pack_states(states: Sequence[State]) -> tuple[list[Numbers], Packed]:
 def unpack_state(kinds: tuple[type, ...], snapshot: Snapshot, stream: int) -> State:
     """Rebuild one stream's state, of one of the given types.
 
-    Of its arrays and numbers only the names are looked at: see state_shapes.py.
+    Of its arrays and numbers only the names are checked: `misfit` does the rest.
     """
     told = read_attributes(snapshot)
     kind = next((k for k in kinds if k.__name__ == told.state), None)
@@ -100,7 +100,7 @@ def versions_in(numbers: Mapping[str, Any]) -> set[int]:
     each = numbers.get("models", [numbers])
     told = (
         each if isinstance(each, list) else []
-    )  # else it is no packed state: state_shapes.py says so
+    )  # else it is no packed state, which `misfit` refuses
     found = (m["row_version"] for m in told if isinstance(m, Mapping) and "row_version" in m)
     return {version for version in found if isinstance(version, int)}
 

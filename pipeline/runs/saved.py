@@ -1,7 +1,7 @@
 """What a run's snapshot tells beside its arrays: where in the plan it is, and of which model.
 
 A snapshot whose bytes are as they were written may still be anybody's.  Here is checked that its
-numbers are what training and predicting count on; state_shapes.py does it for a method's state.
+numbers are what training and predicting count on; packing.py does it for the states of methods.
 """
 
 from __future__ import annotations

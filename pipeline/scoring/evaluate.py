@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.rows.buffers import let_go_of_buffers
 from fewpass.pipeline.rows.resident import rows_in_memory
 from fewpass.pipeline.rows.targets import TargetRule, alike, label_text, shown, target_rule
-from fewpass.pipeline.rows.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes, plan_windows
+from fewpass.pipeline.rows.windows import chunk_bytes, plan_windows
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluate_classes import (
@@ -27,7 +28,7 @@ from fewpass.pipeline.scoring.evaluate_classes import (
 )
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.job import COPIES_OF_WEIGHTS, stats_of
+from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import loss_word, problem_of
 from fewpass.pipeline.training.reduce import ReduceReport, reduce
 from fewpass.pipeline.training.span import Job
@@ -137,10 +138,10 @@ def evaluation_job(
         rule = _same_classes(manifest.targets, trained.targets)
     else:
         rule = target_rule(manifest, problem.loss, positive_label(plan, trained))
-    weights = COPIES_OF_WEIGHTS * 8 * manifest.n_features * max(1, rule.n_classes)
-    most = plan.memory - OVERHEAD_BYTES - IN_FLIGHT * chunk_bytes(manifest)
+    weights = Budget.weights * 8 * manifest.n_features * max(1, rule.n_classes)
+    most = plan.budget.rows - Budget.windows * chunk_bytes(manifest)
     beside = max(0, min(weights, most))  # what was trained is judged, if by windows of one chunk
-    windows = plan_windows(manifest, memory=plan.memory, state_bytes=beside, streams=1, seed=0)
+    windows = plan_windows(manifest, budget=plan.budget, state_bytes=beside, streams=1, seed=0)
     here = rows_in_memory(dataset, rule)
     return Job(dataset, problem, stats_of(manifest, rule), rule, windows, rows=here)
 

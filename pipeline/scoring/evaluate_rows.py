@@ -21,7 +21,7 @@ from fewpass.pipeline.scoring.predict import as_stepped
 from fewpass.pipeline.scoring.probabilities import probabilities_of
 from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
 from fewpass.pipeline.scoring.reliability import summary as reliability_figures
-from fewpass.pipeline.scoring.room import budget, piece_bytes, room_of
+from fewpass.pipeline.scoring.scoring_budget import piece_bytes, scoring_budget
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
@@ -95,13 +95,13 @@ def evaluate_rows(
     sums = [sum_of(rule)]
     if with_reliability:
         sums.append(sum_of_reliability(probabilities_of(model)))
-    memory = budget(model, memory)
-    expected = Expected(model.record.columns, room=room_of(model, memory))
+    budget = scoring_budget(model, memory)
+    expected = Expected(model.record.columns, room=budget)
     known = {"n_features": model.record.n_features, "dtype": model.record.dtype}
     options = options.model_copy(update=known)
     source = open_source(inputs, options, storage_options, expected)
     threads = threads or os.cpu_count() or 1
-    size = piece_bytes(model, memory, threads)
+    size = piece_bytes(budget, model, threads)
     judge = partial(_judged, model, problem, source.parse, sums)
     total: list[Any] | None = None
     rows = skipped = done = 0

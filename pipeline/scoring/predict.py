@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.outputs import Output
@@ -27,9 +28,10 @@ from fewpass.pipeline.scoring.predictions import (
     require_ending,
 )
 from fewpass.pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
-from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes, require_chunks, room_of
+from fewpass.pipeline.scoring.scoring_budget import piece_bytes, require_chunks, scoring_budget
 from fewpass.pipeline.settings.matching import Matching
-from fewpass.pipeline.settings.source_options import SourceOptions, refuse_reading
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.tables.readers import Expected, Source, open_source
 from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.solvers.kernels.scores import rank, scores
@@ -191,15 +193,15 @@ def predict(
     predictor = make_predictor(model, probability=probability, raw=dataset is None)
     if defuse and output.endswith((".csv", STANDARD_OUTPUT)):
         predictor = predictor.defused()
-    memory, threads = budget(model, memory), threads or os.cpu_count() or 1
+    budget, threads = scoring_budget(model, memory), threads or os.cpu_count() or 1
     rows = beyond = done = size = 0
     if dataset is None:
-        shares = max(1, len(predictor.columns) // 4)  # a row's columns may be wider than its text
-        size = piece_bytes(model, memory, threads, shares)
+        wider = max(1, len(predictor.columns) // 4)  # a row's columns may be wider than its text
+        size = piece_bytes(budget, model, threads, wider)
     else:
         told = options.model_dump(exclude_defaults=True, exclude={*Matching.model_fields})
         refuse_reading(told, inputs[0])
-        require_chunks(model, memory, dataset)
+        require_chunks(budget, model, dataset)
     with (
         open_predictions(
             output,
@@ -211,13 +213,13 @@ def predict(
         ThreadPoolExecutor(threads) as pool,
     ):
         if dataset is None:
-            source = _source(model, inputs, options, memory, storage_options)
+            source = _source(model, inputs, options, budget, storage_options)
             left_out, whole = source.left_out, source.estimated_bytes()
             batches = _of_files(predictor, source, size, pool)
         else:
             matched = require_same_columns(model.record, dataset, options)
             left_out, whole = matched.left_out, dataset.manifest.n_rows
-            batches = _of_dataset(predictor, dataset, matched, memory, pool)
+            batches = _of_dataset(predictor, dataset, matched, budget, pool)
         for batch in batches:
             rows += _keep(out, batch.columns)
             beyond, done = beyond + batch.n_beyond, done + batch.done
@@ -259,14 +261,14 @@ def _source(
     model: Model,
     inputs: Sequence[str],
     options: SourceOptions,
-    memory: int,
+    budget: Budget,
     storage: dict[str, Any] | None,
 ) -> Source:
     """Open files whose columns are those of a model, labels optional."""
     width = model.record.n_features
     known = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
     options = options.model_copy(update=known)
-    expected = Expected(model.record.columns, room=room_of(model, memory))
+    expected = Expected(model.record.columns, room=budget)
     return open_source(inputs, options, storage, expected)
 
 
@@ -286,7 +288,7 @@ def _of_dataset(
     predictor: Predictor,
     dataset: Dataset,
     matched: Matched,
-    memory: int,
+    budget: Budget,
     pool: ThreadPoolExecutor,
 ) -> Iterator[Batch]:
     weights = stored_weights(predictor.model.weights, dataset, matched)
@@ -299,7 +301,7 @@ def _of_dataset(
         read = lambda k: job(dataset.read_stored(k))  # noqa: E731 - a line
         yield from ordered_map(pool, read, range(dataset.n_chunks), 2)
         return
-    step = max(1, memory // (PIECE_SHARE * 8 * len(weights.coef)))  # a column per class
+    step = max(1, budget.scored_piece // (8 * len(weights.coef)))  # a column per class
     for table in ordered_map(pool, dataset.read_stored, range(dataset.n_chunks), 2):
         for first in range(0, table.n_rows, step):
             yield job(cut(table, first, min(first + step, table.n_rows)))

@@ -16,7 +16,7 @@ import numpy as np
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.runs.engine import Training
-from fewpass.pipeline.runs.outcome import Event
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.packing import misfit, unpack_state
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.training.feature_data import feature_data, find_nu

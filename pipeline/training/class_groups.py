@@ -4,7 +4,7 @@
         train it as if there were no others, in passes of its own
     stack the weights, and the certificates of all classes
 
-How many classes go together is the plan's (planning/job.py: `numbers_at_once`), and so are the
+How many classes go together is the plan's (`planning/job.py`), and so are the
 bits.  A snapshot holds the weights of all classes that are trained, and the states of the current
 group.
 """

@@ -8,14 +8,15 @@ from typing import Any
 
 from fewpass.pipeline.executors.calling_thread import CallingThread
 from fewpass.pipeline.runs.engine import Checkpoints, Training
-from fewpass.pipeline.runs.outcome import Event, Trained
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.outcome import Trained
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.few_columns import train_few_columns
 from fewpass.pipeline.training.passes import Passes
-from fewpass.pipeline.training.planning.job import choice_of
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Solver, State, Weights
 from fewpass.storage.dataset import Dataset
@@ -63,10 +64,11 @@ def train_in_memory(
     store = MemoryStore(plan, dataset)
     progress = Progress(store)
     checkpoints = Checkpoints(store, dataset, progress, math.inf)
+    planner = Planner(plan, dataset)
     engine = Passes(
         Training(
-            store, plan, dataset, CallingThread(), choice_of(plan, dataset), None, progress,
-            checkpoints, is_stopping, start_at, judges,
+            store, plan, dataset, planner, CallingThread(), planner.choice(plan.memory), None,
+            progress, checkpoints, is_stopping, start_at, judges,
         )
     )  # fmt: skip
     engine.begin()

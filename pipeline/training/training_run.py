@@ -18,8 +18,9 @@ from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.resident import let_go
 from fewpass.pipeline.runs.engine import Checkpoints, Engine, Stopped, Training
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.lease import Lease
-from fewpass.pipeline.runs.outcome import Convergence, Event, TrainingResult, hinge_gap
+from fewpass.pipeline.runs.outcome import Convergence, TrainingResult, hinge_gap
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
@@ -85,13 +86,13 @@ class TrainingRun:
         storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
     ) -> None:
-        run, plan, dataset, methods, first, _ = begins
+        run, plan, dataset, planner, methods, first, _ = begins
         self.run, self.methods, self._first = run, methods, first
         self._executor, self._stop_request = executor, StopRequest()
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
         training = Training(
-            run, plan, dataset, executor, methods, storage_options, self._progress,
+            run, plan, dataset, planner, executor, methods, storage_options, self._progress,
             self._checkpoints, self._stop_request, start_at,
         )  # fmt: skip
         self._engine = engine_class(plan, first)(training)
@@ -157,7 +158,7 @@ class TrainingRun:
     def hear(self, on_reduce: Callable[[Event], None]) -> None:
         """Have a display told of every span of a reduction, which iteration does not yield.
 
-        Its kind is `reduce`, its facts are `rows`, and `counts`: whether as a pass.
+        Its kind is `reduce`; `counts` says whether the sum counts as a pass.
         """
         self._progress.on_reduce = on_reduce
 

@@ -230,6 +230,7 @@ def _npz(n: int, d: int) -> Writer:
 # -- all of them ----------------------------------------------------------------------------------
 
 _TEXT_ROWS = _table(lambda k: f"word {k}")
+_PROSE_ROWS = _table(lambda k: f"word {k % 7} and so on " * 10)  # whose kernels are those of text
 _NUMBER_ROWS = _wide(3, 200)
 _SVM_ROWS, _VW_ROWS, _JSON_ROWS = (
     _of(lambda line=line: (line(k) for k in range(200))) for line in (_svm, _vw, _object)
@@ -252,11 +253,11 @@ SHAPES = {
     ),
     "text that is 150 MB unpacked, .gz": Shape(
         "a.csv.gz", _packed(_table(lambda k: f"word {k % 7} and so on " * 10, 700_000), _gz),
-        _packed(_TEXT_ROWS, _gz),
+        _packed(_PROSE_ROWS, _gz),
     ),
     "a dictionary of 512 MB, .xz": Shape(
         "a.csv.xz", _packed(_table(lambda k: f"word {k % 7} and so on " * 10, 20_000), _xz),
-        _packed(_TEXT_ROWS, _small_xz),
+        _packed(_PROSE_ROWS, _small_xz),
     ),
     "5,000,000 features in a line, LIBSVM": Shape(
         "a.svm", _one_long(_svm, lambda: "1 " + " ".join(f"{j}:1" for j in range(1, 5_000_001))),

@@ -8,6 +8,7 @@ place of tokens.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -21,6 +22,10 @@ from fewpass.solvers.kernels.shapes import Byte, Bytes, Vector, WholeNumbers
 MOST_TEXT_BITS = 22
 #: Characters that are hashed together.
 SHORTEST, LONGEST = 3, 5
+#: Weights of slots that all weigh the same.
+ALIKE = np.ones(1)
+#: Of text whose slots are counted at a time.
+_COUNTED_BYTES = 1 << 20
 
 Grams = Literal["words", "characters"]
 Slots = NDArray[np.int64]
@@ -104,7 +109,7 @@ def _encode(
     per_byte = LONGEST - SHORTEST + 1 if characters else 1
     room, codes = np.empty(longest + 1, np.uint8), np.empty(per_byte * longest + 2, np.int64)
     columns, values = out
-    at, mask = 0, (1 << bits) - 1
+    at, mask, last = 0, (1 << bits) - 1, weights.size - 1
     for i in range(ends.size - 1):
         if characters:
             n = _characters(text, ends[i], ends[i + 1], room, codes)
@@ -121,7 +126,7 @@ def _encode(
             values[at - 1] += sign
         for k in range(first, at):
             tf = abs(values[k])
-            scaled = (1.0 + np.log(tf)) * weights[columns[k]] if tf > 0.0 else 0.0
+            scaled = (1.0 + np.log(tf)) * weights[columns[k] & last] if tf > 0.0 else 0.0
             values[k] = scaled if values[k] > 0.0 else -scaled
             square += scaled * scaled
         for k in range(first, at):
@@ -130,7 +135,9 @@ def _encode(
     return at
 
 
-def encode_text(words: Any, weights: NDArray[np.float64], grams: Grams = "words") -> Ragged:
+def encode_text(
+    words: Any, bits: int, grams: Grams = "words", weights: NDArray[np.float64] = ALIKE
+) -> Ragged:
     """Encode the cells (n,) of a large string array; weights (2^bits,) are the slots' idf."""
     text, ends = buffers_of(words)
     by_characters = grams == "characters"
@@ -138,16 +145,32 @@ def encode_text(words: Any, weights: NDArray[np.float64], grams: Grams = "words"
     most *= LONGEST - SHORTEST + 1 if by_characters else 1
     columns, values = np.empty(most, np.int64), np.empty(most)
     starts = np.zeros(len(words) + 1, np.int64)
-    bits = weights.size.bit_length() - 1
     n = _encode(text, ends, bits, weights, by_characters, starts, (columns, values))
     return Ragged(starts, columns[:n], values[:n])
 
 
 def slots_of(words: Any, bits: int, grams: Grams = "words") -> tuple[Slots, Slots]:
-    """Return the slots that any of the cells (n,) has, and how many of the cells have each."""
-    found = encode_text(words, np.ones(1 << bits), grams)
-    slots, counts = np.unique(found.column, return_counts=True)
-    return slots, counts
+    """Return the slots that any of the cells (n,) has, and how many of the cells have each.
+
+    Cells are encoded some at a time: the entries of all would take many times their text.
+    """
+    rows = np.zeros(1 << bits, np.int32)
+    for part in _slices(words):
+        slots, counts = np.unique(encode_text(part, bits, grams).column, return_counts=True)
+        rows[slots] += counts.astype(np.int32)
+    slots = np.flatnonzero(rows)
+    return slots, rows[slots].astype(np.int64)
+
+
+def _slices(words: Any) -> Iterator[Any]:
+    """Yield cells (n,) in slices of about as many bytes, one cell at least in each."""
+    _, ends = buffers_of(words)
+    start = 0
+    while start < len(words):
+        stop = int(np.searchsorted(ends, ends[start] + _COUNTED_BYTES, "right")) - 1
+        stop = max(start + 1, stop)
+        yield words.slice(start, stop - start)
+        start = stop
 
 
 def inverse_frequencies(rows: Slots, n: int) -> NDArray[np.float64]:

@@ -86,7 +86,7 @@ class Text(ColumnRecipe):
 
     def entries(self, cells: Any) -> Entries:
         """Encode text; what is missing has no words."""
-        return Entries((encode_text(words_of(cells), self._weights, self.grams),))
+        return Entries((encode_text(words_of(cells), self.bits, self.grams, self._weights),))
 
 
 def _weights_in(idf: str, bits: int) -> Floats:

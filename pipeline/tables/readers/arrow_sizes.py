@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fewpass.pipeline.tables.readers.room import Room
+from fewpass.pipeline.budget import Budget
 
 Sizes = NDArray[np.int64]
 #: What a number in a list takes while lists become rows: a place and a value, and both once more.
 LISTED_BYTES = 32
 
 
-def cut(batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Room) -> Iterator[Any]:
+def cut(batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Budget) -> Iterator[Any]:
     """Yield record batches of `rows` rows, fewer where these take more than `n_bytes`.
 
     They do not depend on how the rows came in batches.
@@ -38,7 +38,7 @@ def cut(batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Room)
             if stop > start:
                 rest.append(batch.slice(start, stop - start))
                 added = int(ends[stop - 1]) - begun
-                if added > room.row and stop == start + 1:
+                if added > room.longest_row and stop == start + 1:
                     room.require_row(added, f"{where}, row {first + n}")
                 n, filled, start = n + stop - start, filled + added, stop
             if n == rows or start < batch.num_rows:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import lzma
 from typing import BinaryIO
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.tables.readers.charsets import peekable
-from fewpass.pipeline.tables.readers.room import Room
 
 _LOOKED_AT = 1 << 12
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _LARGEST = 1 << 40
 
 
-def require_window(stored: BinaryIO, compression: str, name: str, room: Room) -> BinaryIO:
+def require_window(stored: BinaryIO, compression: str, name: str, room: Budget) -> BinaryIO:
     """Return a stored stream from its beginning, if memory has room for what unpacking it takes.
 
     Raises

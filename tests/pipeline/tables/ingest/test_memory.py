@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.encoding.text import MOST_TEXT_BITS, encode_text, slots_of
 from fewpass.pipeline.tables.ingest.phases import ingest
 
 MEMORY = 256_000_000
@@ -115,3 +117,27 @@ def test_a_row_group_is_read_in_parts(tmp_path):
     told = ingested(tmp_path, "parquet")
     assert told["rows"] == 500_000
     assert told["taken"] < MEMORY
+
+
+@pytest.mark.parametrize("grams", ["words", "characters"])
+def test_counting_the_slots_of_text_takes_a_few_times_a_slice_of_it(grams):
+    """In the shape of 'text that is 150 MB unpacked' (tests/faults/shapes.py), here of 12 MB."""
+    lines = pa.array([f"word {k % 911} and so on " * 10 for k in range(50_000)], pa.large_string())
+    slots_of(lines[:10], MOST_TEXT_BITS, grams)  # compiled
+    tracemalloc.start()
+    slots, counts = slots_of(lines, MOST_TEXT_BITS, grams)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < (4 << MOST_TEXT_BITS) + 80_000_000  # of all at once: 200 or 600 MB
+    few = lines[:5000].take(pa.array(np.random.default_rng(0).permutation(5000)))
+    all_at_once = np.unique(encode_text(few, 12, grams).column, return_counts=True)
+    for part, known in zip(slots_of(few, 12, grams), all_at_once, strict=True):
+        np.testing.assert_array_equal(part, known)
+    assert (len(slots), counts.sum()) == _slots_by_hand(lines, grams)
+
+
+def _slots_by_hand(lines, grams):
+    column = [
+        encode_text(lines[k : k + 911], MOST_TEXT_BITS, grams).column for k in range(0, 50_000, 911)
+    ]
+    return len(np.unique(np.concatenate(column))), sum(map(len, column))

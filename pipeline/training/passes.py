@@ -27,7 +27,7 @@ from fewpass.pipeline.runs.model import (
 from fewpass.pipeline.runs.run_snapshots import read_records
 from fewpass.pipeline.runs.saved import Cursor, Saved, require_array
 from fewpass.pipeline.scoring.calibrating import calibrate
-from fewpass.pipeline.scoring.held_out import AsRead, choose_lam
+from fewpass.pipeline.scoring.choosing_lam import AsRead, choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.class_groups import ClassGroups

@@ -87,7 +87,7 @@ RISEN = 1.25
 
 
 def advice(memory: str) -> str:
-    """Return the remedies for buffers that do not mix sorted rows."""
+    """Say what helps where a buffer does not mix what is sorted."""
     return (
         f"Give more than {memory} of memory, shuffle the source, or train on a data set: an "
         "ingest puts all rows in random order (`keep`)."
@@ -95,7 +95,7 @@ def advice(memory: str) -> str:
 
 
 def sorted_sentence(mixing: Mixing, memory: str) -> str:
-    """Say that buffers differ in their targets, with remedies."""
+    """Say that buffers differ in their targets, and what helps."""
     return (
         f"The source is sorted: {mixing.share:.0%} of the variance of its targets lies between "
         f"{mixing.groups} buffers, so that late rows count for more than early ones. "
@@ -104,7 +104,7 @@ def sorted_sentence(mixing: Mixing, memory: str) -> str:
 
 
 def drift_sentence(before: float, now: float, memory: str) -> str:
-    """Say that rows became harder, with remedies."""
+    """Say that rows became harder, and what helps."""
     return (
         f"Rows became harder: their loss before they were learnt from rose from {before:.4g} to "
         f"{now:.4g}, as in a source sorted by time. {advice(memory)}"

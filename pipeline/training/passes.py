@@ -33,12 +33,17 @@ from fewpass.pipeline.scoring.choosing_lam import AsRead, ReadsWeights, choose_l
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.class_groups import ClassGroups
-from fewpass.pipeline.training.early_stopping import EarlyStopping, training_memory
+from fewpass.pipeline.training.early_stopping import EarlyStopping
 from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.planning.advice import warnings
 from fewpass.pipeline.training.planning.auto import far_behind
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast
-from fewpass.pipeline.training.planning.job import groups_of, is_grouped, solver_of_job
+from fewpass.pipeline.training.planning.job import (
+    groups_of,
+    is_grouped,
+    solver_of_job,
+    training_memory,
+)
 from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted
 from fewpass.pipeline.training.planning.source_job import source_job, source_warnings
 from fewpass.pipeline.training.position import require_method, require_position

@@ -44,7 +44,7 @@ def try_out(solver: Solver, job: Job) -> Speed:
     Raises
     ------
     Damaged
-        When a chunk is not as it was written.
+        When a chunk is not intact.
     """
     began = time.perf_counter()
     blocks = list(_first_blocks(job))
@@ -56,16 +56,17 @@ def try_out(solver: Solver, job: Job) -> Speed:
     return Speed(rows, read_s * job.stats.n / rows, walk_s * job.stats.n, reduce_s * job.stats.n)
 
 
-def seconds_of(foreseen: Forecast, speed: Speed, streams: int, threads: int) -> float:
-    """Seconds of the passes foreseen: a walk reads ahead while it steps, a reduction is shared out.
+def seconds_of(predicted: Forecast, speed: Speed, streams: int, threads: int) -> float:
+    """Return the seconds of the predicted passes.
 
-    Rows that stay in memory are read once.
+    A walk reads ahead while it steps, a reduction is shared out among threads.  Rows that stay in
+    memory are read once.
     """
-    walks = foreseen.passes + foreseen.certifying_passes - foreseen.reduce_passes
-    once, each = (speed.read_s, 0.0) if foreseen.resident else (0.0, speed.read_s)
+    walks = predicted.passes + predicted.certifying_passes - predicted.reduce_passes
+    once, each = (speed.read_s, 0.0) if predicted.resident else (0.0, speed.read_s)
     walk = max(each, speed.walk_s) / min(streams, threads)
     reduce = (each + speed.reduce_s) / threads
-    return once + walks * walk + foreseen.reduce_passes * reduce
+    return once + walks * walk + predicted.reduce_passes * reduce
 
 
 def _first_blocks(job: Job) -> Iterator[Block]:

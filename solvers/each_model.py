@@ -163,7 +163,7 @@ def any_diverged(walk: Walk, state: States) -> bool:
 def recover_each(
     multi: Models, walk: Walk, problem: Problem, stats: ProblemStats, state: States
 ) -> States:
-    """Recover the models that diverged; restart the others with the settings they had found.
+    """Restart all models, those that diverged with smaller steps.
 
     A step size that was shortened stays short, also if another model diverges later.
     """

@@ -38,7 +38,7 @@ MOST_LISTED = 10  # numbers that people are shown one by one
 
 
 def run_inspect(path: str, output: Output) -> int:
-    """Tell what lies at a path."""
+    """Print what a path holds."""
     terminal = Terminal(output)
     found = look(path)
     title = f"{found.kind.capitalize()} {path}"
@@ -69,7 +69,7 @@ def run_verify(path: str, output: Output) -> int:
 
 def run_dashboard(runs: Sequence[str], port: int, output: Output) -> int:
     """Serve the page about learning until Ctrl-C."""
-    from fewpass.pipeline.dashboard.server import serve  # noqa: PLC0415 - distributed takes half a second
+    from fewpass.pipeline.dashboard.page_server import serve  # noqa: PLC0415 - distributed takes half a second
 
     if not runs:
         raise BadInput("Name at least one run or store: fewpass dashboard RUN...")

@@ -1,4 +1,4 @@
-"""How good a model is on rows of files, read once as they come; no data set is made of them."""
+"""Evaluation of a model on rows of files, read once, without making a data set."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ Vector = NDArray[np.float64]
 
 
 class Judged(NamedTuple):
-    """What rows of files say of a model."""
+    """The result of an evaluation on rows of files."""
 
     evaluation: Evaluation
-    reliability: Reliability | None  # where it was asked for
-    skipped: int  # rows that could not be read and were left out, as was asked for
+    reliability: Reliability | None  # if requested
+    skipped: int  # unreadable rows that were skipped
 
 
 class _Part(NamedTuple):
-    """What one piece says."""
+    """The sums of a piece."""
 
-    parts: tuple[Any, ...]  # of every sum; () where no row is left
+    parts: tuple[Any, ...]  # of every sum; () without rows
     skipped: int
     rows: int
     done: int  # bytes of its rows in memory
@@ -65,30 +65,29 @@ def evaluate_rows(
     storage_options: dict[str, Any] | None = None,
     on_progress: Callable[[int, float], None] = lambda _rows, _fraction: None,
 ) -> Judged:
-    """Read files once and say how the model does on their rows.
+    """Evaluate a model on rows of files, read once.
 
     Parameters
     ----------
     model
-        Its run knows how columns become features, and what the label column is called.
+        With the encoding of columns and the name of the label column in its run.
     inputs
-        What `fewpass ingest` reads, with labels.
+        Inputs as for `fewpass ingest`, with labels.
     options
-        How to read them, and how their columns are matched with the model's.
+        Options for reading, and for matching their columns with the model's.
     with_reliability
-        Say whether its probabilities come true, too.
+        Whether to evaluate its probabilities, too.
     memory
-        Budget in bytes beyond what importing the libraries takes; default: 1 GiB, and what the
-        weights take.
+        Memory budget in bytes beyond that of imported libraries; default: 1 GiB plus the weights.
     threads
-        That parse and score; default: the machine's cores.
+        Number of threads for parsing and scoring; default: the number of cores.
     on_progress
-        Called with the rows read so far, and the share of all of them.
+        Called with the rows read so far, and the fraction of all rows.
 
     Raises
     ------
     BadInput
-        Rows that cannot be read, are not of the model's columns, or have labels unknown to it.
+        Rows are unreadable, or do not have the model's columns or labels.
     """
     problem = problem_of(model.record.plan, model.record, model.lam)
     rule = target_rule(model.record, problem.loss, model.record.plan.positive)
@@ -97,8 +96,8 @@ def evaluate_rows(
         sums.append(sum_of_reliability(probabilities_of(model)))
     budget = scoring_budget(model, memory)
     expected = Expected(model.record.columns, room=budget)
-    known = {"n_features": model.record.n_features, "dtype": model.record.dtype}
-    options = options.model_copy(update=known)
+    like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
+    options = options.model_copy(update=like_model)
     source = open_source(inputs, options, storage_options, expected)
     threads = threads or os.cpu_count() or 1
     size = piece_bytes(budget, model, threads)
@@ -115,16 +114,16 @@ def evaluate_rows(
             on_progress(rows, min(1.0, done / max(1, whole)))
     if total is None or not total[0].weight:
         raise BadInput("No row is left to judge the model by. Check the format and the weights.")
-    found = figures_of(problem, model.record, model.weights, total[0])
-    told = reliability_figures(total[1]) if with_reliability else None
-    return Judged(found._replace(left_out=source.left_out), told, skipped)
+    figures = figures_of(problem, model.record, model.weights, total[0])
+    reliability = reliability_figures(total[1]) if with_reliability else None
+    return Judged(figures._replace(left_out=source.left_out), reliability, skipped)
 
 
 def _judged(
     model: Model, problem: Problem, parse: Callable[[Piece], Parsed], sums: Sequence[Sum],
     piece: Piece,
 ) -> _Part:  # fmt: skip
-    """Add up what the rows of a piece say."""
+    """Return the sums of a piece."""
     parsed = parse(piece)
     table = parsed.table
     if not table.n_rows:
@@ -139,9 +138,9 @@ def _judged(
 
 
 def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Vector:
-    """Return y (n,) of a piece's rows: as the model's labels are numbered, -1 and +1, or numbers.
+    """Return y (n,) of a piece's rows: numbered as the model's labels, -1 and +1, or numbers.
 
-    Raises BadInput for labels that the model does not know.
+    Raises BadInput for labels that the model does not have.
     """
     record, target = model.record, parsed.table.target
     positive = positive_label(record.plan, record)
@@ -153,9 +152,9 @@ def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Ve
             )
         return target
     assert isinstance(record.targets, Labels), "losses other than the squared one need labels"
-    found, places = _labels_of(parsed, padded=isinstance(record.targets.labels[0], str))
+    labels, places = _labels_of(parsed, padded=isinstance(record.targets.labels[0], str))
     names = [label_text(label) for label in record.targets.labels]
-    unknown = [name for name in found if name not in names]
+    unknown = [name for name in labels if name not in names]
     if unknown and record.plan.positive is None:
         raise BadInput(
             f'{where}: the label "{unknown[0]}" is unknown to the model, which has '
@@ -163,25 +162,25 @@ def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Ve
             "`label`."
         )
     if positive is None:
-        return np.array([float(names.index(name)) for name in found])[places]
-    return np.array([1.0 if name == positive else -1.0 for name in found])[places]
+        return np.array([float(names.index(name)) for name in labels])[places]
+    return np.array([1.0 if name == positive else -1.0 for name in labels])[places]
 
 
 def _labels_of(parsed: Parsed, *, padded: bool) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the labels of a piece, and which of them each row (n,) has.
+    """Return the labels of a piece, and the index of each row's label (n,).
 
-    Where the model's labels are words, 01 is another than 1; where they are numbers it is the same.
+    If the model's labels are words, 01 and 1 differ; if they are numbers, they are equal.
     """
     target = parsed.table.target
     if parsed.labels is None:
-        codes, found = labelled(target, parsed.written, padded=padded)
-        return found, codes
+        codes, labels = labelled(target, parsed.written, padded=padded)
+        return labels, codes
     values, places = np.unique(target, return_inverse=True)
     return [parsed.labels[int(value)] for value in values.tolist()], places
 
 
 def require_here(where: Execution) -> None:
-    """Refuse a cluster, which reads data sets; BadInput."""
+    """Raise BadInput for a cluster, which can read data sets only."""
     if where.scheduler not in (None, "none"):
         raise BadInput(
             "Rows of files are read by this process, not by a cluster. Leave `scheduler` out, or "

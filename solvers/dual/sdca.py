@@ -57,7 +57,7 @@ from fewpass.solvers.dual.shrinking import Stepping, revisit
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.kernels.rows import side_by_side
-from fewpass.solvers.loss_monitor import LossSum, Tell, ends_of, untold
+from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Hinge, Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
@@ -137,7 +137,7 @@ class Sdca(DualMethod):
         centre = state.centre._replace(offset=weights.intercept)
         return state._replace(centre=centre)
 
-    def taken_up(self, state: SdcaState, *, midway: bool) -> SdcaState:
+    def adopted(self, state: SdcaState, *, midway: bool) -> SdcaState:
         """Have the first whole pass prove that the dual variables read go with the weights."""
         return state._replace(unproven=state.unproven | (2 if midway else 1))
 
@@ -180,7 +180,7 @@ class Sdca(DualMethod):
 
     def step_rows(
         self, problem: Problem, stats: ProblemStats, state: SdcaState, block: Block,
-        tell: Tell = untold,
+        tell: ReportLosses = ignore_losses,
     ) -> SdcaState:  # fmt: skip
         """Visit the rows of one block."""
         column = constant_column(problem, stats).value
@@ -229,7 +229,7 @@ class Sdca(DualMethod):
         block: Block,
         labels: list[int],
         places: tuple[int, ...],
-        tell: Tell = untold,
+        tell: ReportLosses = ignore_losses,
     ) -> list[SdcaState]:
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
         numbers = [

@@ -13,8 +13,8 @@ import shlex
 
 from fewpass.flows.options import called
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.schema import settings
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")

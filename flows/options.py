@@ -1,6 +1,6 @@
 """The options of the command line: the same word means the same thing in every command.
 
-Every option that sets something of a plan is a setting of `fewpass.pipeline.settings.schema`: type,
+Every option of a plan is one of its flat settings (`settings.flat_settings`): type,
 default and help are read from there.  Here None stands for "not given".  Nothing imported here
 needs numba, Dask or numpy, so `--help` need not wait for them.
 """
@@ -20,9 +20,9 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import Setting, Words, typed_settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.methods import KINDS
-from fewpass.pipeline.settings.schema import Setting, Words, typed_settings
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan

@@ -15,7 +15,7 @@ from fewpass.pipeline.budget import PROGRAM, Budget, TakenMemory, not_taken
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import threads_of
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.schema import flat
+from fewpass.pipeline.settings.flat_settings import flat
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.straight.telling import is_source

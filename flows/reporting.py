@@ -127,7 +127,6 @@ def of_a_pass(sweep: dict[str, Any], seconds: float) -> str:
 
 def shown_report(report: RunReport) -> dict[str, Any]:
     """Lay a report out for people."""
-    certified = report.certificate is not None
     return {
         "at": report.run,
         "data set": report.dataset,
@@ -138,7 +137,7 @@ def shown_report(report: RunReport) -> dict[str, Any]:
         "passes": passes_and_rows(report.passes, report.rows_seen),
         "progressive loss": report.last_loss,
         "objective": report.objective,
-        "above the optimum": f"at most {report.certificate:.3g}" if certified else "not computed",
+        "above the optimum": report.bound or "not computed",
         "tolerance": Convergence(report.tol, report.relative_gap, report.converged).sentence(
             report.passes
         ),

@@ -14,8 +14,7 @@ from pydantic import BaseModel
 from fewpass.flows.options import IngestOptions, PlanSource, TrainingOptions, called, given
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.execution import LOCAL, NONE, Execution
-from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.schema import (
+from fewpass.pipeline.settings.flat_settings import (
     COLUMNS,
     Words,
     column_position,
@@ -24,6 +23,7 @@ from fewpass.pipeline.settings.schema import (
     plan_of,
     typed_settings,
 )
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.registry import ONE_LEARNER

@@ -14,7 +14,7 @@ from cyclopts import (
 )
 
 from fewpass.flows.options import called
-from fewpass.pipeline.settings.schema import OTHER_NAMES, nearest
+from fewpass.pipeline.settings.flat_settings import OTHER_NAMES, nearest
 
 _KINDS = {int: "a whole number", float: "a number", bool: "yes or no"}
 

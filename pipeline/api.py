@@ -19,9 +19,9 @@ from fewpass.pipeline.scoring import evaluate as evaluation
 from fewpass.pipeline.scoring import predict as prediction
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching import Matching
-from fewpass.pipeline.settings.schema import plan_of
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan

@@ -59,7 +59,7 @@ def ingest(
         raise UsageError("ingest needs a source and, last, the data set to make of it.")
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import as_toml, ingest_settings
-    from fewpass.pipeline.settings.schema import flat
+    from fewpass.pipeline.settings.flat_settings import flat
     from fewpass.pipeline.tables.ingest.reading import first_look
 
     terminal, (*more, dataset) = Terminal(output), paths

@@ -21,8 +21,8 @@ from fewpass.flows.options import (
 )
 from fewpass.flows.outcomes import require_convergence, require_tolerance
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.schema import settings
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
@@ -81,7 +81,7 @@ def train(
     """
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import as_toml, training_settings
-    from fewpass.pipeline.settings.schema import flat
+    from fewpass.pipeline.settings.flat_settings import flat
     from fewpass.pipeline.straight.telling import is_source
 
     terminal, from_source = Terminal(output), is_source(dataset)

@@ -9,7 +9,7 @@ from fewpass.flows.options import OUTPUT, Output, whole
 from fewpass.pipeline.settings.model import MOST_WORKERS
 
 if TYPE_CHECKING:
-    from fewpass.pipeline.compiling_ahead import Compiled
+    from fewpass.pipeline.compiling_ahead import WarmedCombination
 
 
 def warm_up(
@@ -37,7 +37,7 @@ def warm_up(
 
     terminal = Terminal(output)
 
-    def report(done: Compiled) -> None:
+    def report(done: WarmedCombination) -> None:
         result = f"{done.kernels} kernels, {format_seconds(done.seconds)}"
         terminal.say(f"{done.combination}: {result if done.kernels else 'compiled before'}")
 

@@ -111,7 +111,7 @@ def _list_of_flows() -> str:
 def _help(request: Request) -> str:
     from fewpass.flows.orchestration.parameters import choices, described, short_name
     from fewpass.flows.orchestration.requests import flow_name
-    from fewpass.pipeline.settings.schema import MISSING
+    from fewpass.pipeline.settings.flat_settings import MISSING
 
     known = described(request)
     usage = f"Usage: prefect run {flow_name(request)} -p KEY=VALUE ..."

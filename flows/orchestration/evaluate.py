@@ -26,7 +26,7 @@ from fewpass.pipeline.straight.telling import is_source
 from fewpass.storage.dataset import Dataset
 
 
-@made_flow(requests.Evaluate, "run")
+@made_flow(requests.EvaluateParameters, "run")
 def evaluate(run: str, dataset: str, matching: Matching, where: Execution) -> dict[str, Any]:
     """Judge a model, and show its card with what was found."""
     run = dated(run, "run")

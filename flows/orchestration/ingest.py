@@ -18,7 +18,7 @@ from fewpass.pipeline.tables.ingest.progress import IngestProgress
 from fewpass.pipeline.tables.ingest.result import IngestResult
 
 
-@made_flow(requests.Ingest, "plan.dataset")
+@made_flow(requests.IngestParameters, "plan.dataset")
 def ingest(plan: IngestPlan) -> dict[str, Any]:
     """Ingest, and return what was made."""
     result: IngestResult = make_dataset.with_options(task_run_name=f"ingest {plan.dataset}")(plan)

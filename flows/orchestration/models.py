@@ -12,7 +12,7 @@ from fewpass.pipeline.models.refresh.generations import models as models_of
 from fewpass.pipeline.models.refresh.publications import history
 
 
-@made_flow(requests.Models, "store")
+@made_flow(requests.ModelsParameters, "store")
 def models(store: str) -> dict[str, Any]:
     """List the models, as a table beside the run, too."""
     found = models_of(store)

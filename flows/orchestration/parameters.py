@@ -22,9 +22,7 @@ from fewpass.flows.orchestration.method_settings import methods_with
 from fewpass.flows.orchestration.requests import Request, flow_name
 from fewpass.flows.settings import toml_value
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.settings.methods import KINDS, OfRegistry, settings_class
-from fewpass.pipeline.settings.regularisation import Lam
-from fewpass.pipeline.settings.schema import (
+from fewpass.pipeline.settings.flat_settings import (
     COLUMNS,
     MISSING,
     PYTHON_ALONE,
@@ -34,6 +32,8 @@ from fewpass.pipeline.settings.schema import (
     every_setting,
     nearest,
 )
+from fewpass.pipeline.settings.methods import KINDS, OfRegistry, settings_class
+from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.solvers.bad_input import refusal
 from fewpass.solvers.registry import METHODS
 from fewpass.storage.addresses import require_no_secrets

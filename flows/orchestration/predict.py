@@ -15,7 +15,7 @@ from fewpass.pipeline.scoring.predict import predict as predicted
 from fewpass.pipeline.settings.source_options import SourceOptions
 
 
-@made_flow(requests.Predict, "out")
+@made_flow(requests.PredictParameters, "out")
 def predict(
     run: str, inputs: tuple[str, ...], out: str, options: SourceOptions,
     overwrite: bool, probability: bool, defuse: bool, memory: int | None, threads: int | None,

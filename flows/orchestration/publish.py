@@ -13,7 +13,7 @@ from fewpass.pipeline.models.refresh.publications import Publication
 from fewpass.pipeline.reporting.safe_text import as_markdown
 
 
-@made_flow(requests.Publish, "store")
+@made_flow(requests.PublishParameters, "store")
 def publish(store: str, generation: int, because: str, after: int | None) -> dict[str, Any]:
     """Publish it, and say so beside the run."""
     made = move.with_options(task_run_name=f"publish generation {generation}")(

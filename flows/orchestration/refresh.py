@@ -36,7 +36,7 @@ from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.storage.folder import Folder
 
 
-@made_flow(requests.Refresh, "plan.store")
+@made_flow(requests.RefreshParameters, "plan.store")
 def refresh(plan: RefreshPlan, where: Execution, abandon: bool) -> Any:
     """Finish what waits, or take what is new; return what was decided."""
     if abandon:

@@ -35,14 +35,14 @@ class IngestRequest(IngestPlan):
     )
 
 
-class Ingest(Described):
+class IngestParameters(Described):
     """Make a shuffled, checksummed data set of text, columns or arrays."""
 
     plan: IngestRequest
     """Sources, and the data set to make of them: as in `fewpass ingest`."""
 
 
-class Train(Described):
+class TrainParameters(Described):
     """Train a model on a data set; a run that was cut short goes on."""
 
     plan: TrainingPlan
@@ -55,7 +55,7 @@ class Train(Described):
     """The flow run fails when the tolerance was missed; the model is there all the same."""
 
 
-class Evaluate(Described):
+class EvaluateParameters(Described):
     """Say how good a run's model is on a data set."""
 
     run: str
@@ -69,7 +69,7 @@ class Evaluate(Described):
     """Where tasks run: a Dask scheduler's address, or in this process."""
 
 
-class Predict(Described):
+class PredictParameters(Described):
     """Score every row of an input, in its order, into a .parquet, .csv or .npy file."""
 
     run: str
@@ -94,7 +94,7 @@ class Predict(Described):
     """Threads that read and score; default one per core."""
 
 
-class Refresh(Described):
+class RefreshParameters(Described):
     """Ingest new files, train on them from the published model on, publish unless that is worse."""
 
     plan: RefreshPlan
@@ -106,14 +106,14 @@ class Refresh(Described):
     files anew."""
 
 
-class Models(Described):
+class ModelsParameters(Described):
     """List the models of a refresh's store: how good each is, and which one is used."""
 
     store: str
     """Folder or address that refreshes write to."""
 
 
-class Publish(Described):
+class PublishParameters(Described):
     """Make the model of a generation the one to use: a newer one, or an older one again."""
 
     store: str
@@ -129,13 +129,13 @@ class Publish(Described):
 
 Request = type[Described]
 REQUESTS: dict[str, Request] = {
-    "ingest": Ingest,
-    "train": Train,
-    "evaluate": Evaluate,
-    "predict": Predict,
-    "refresh": Refresh,
-    "models": Models,
-    "publish": Publish,
+    "ingest": IngestParameters,
+    "train": TrainParameters,
+    "evaluate": EvaluateParameters,
+    "predict": PredictParameters,
+    "refresh": RefreshParameters,
+    "models": ModelsParameters,
+    "publish": PublishParameters,
 }
 
 
@@ -149,7 +149,7 @@ def request_named(name: str) -> Request:
 
 def flow_name(request: Request) -> str:
     """Return the name of the flow that a request is for."""
-    return request.__name__.lower()
+    return request.__name__.removesuffix("Parameters").lower()
 
 
 def signature_of(request: Request) -> inspect.Signature:

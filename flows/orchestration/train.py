@@ -36,7 +36,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 
 
-@made_flow(requests.Train, "run")
+@made_flow(requests.TrainParameters, "run")
 def train(plan: TrainingPlan, run: str, where: Execution, require_tol: bool) -> Any:
     """Train, and return what came out in the state that tells of it."""
     require_tolerance(plan, asked=require_tol)

@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Literal
 
 from fewpass.pipeline.dashboard.shown_run import ShownRun, speeds
-from fewpass.pipeline.reporting.page.charts import Line, Whisker, chart
+from fewpass.pipeline.reporting.page.charts import WINDOW, Line, Whisker, chart, smoothed
 from fewpass.pipeline.reporting.page.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.reporting.safe_text import without_control
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.timeline import Mark, useful
 from fewpass.pipeline.sizes import format_bytes
 
+MANY = 5 * WINDOW  # points of a curve that is drawn smoothed
 LIBRARIES = 250e6  # bytes that a process takes next to its budget
 PARTS = {
     "read": "reading",
@@ -121,6 +122,8 @@ def losses(runs: list[ShownRun], against: Against) -> str:
         recent = [(getattr(p, against), p.since_last) for p in points if p.since_last is not None]
         since_start = [(getattr(p, against), p.average or 0.0) for p in points]
         of = name.format(short(run))
+        if len(recent) > MANY:
+            recent = smoothed(recent)
         lines += [Line(f"recent rows{of}", recent, 1, look)]
         lines += [Line(f"since the start{of}", since_start, 2, look)]
     proven = useful(runs[0].timeline.certificates)

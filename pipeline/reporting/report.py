@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.model import Model, load_model
-from fewpass.pipeline.runs.outcome import Convergence
+from fewpass.pipeline.runs.outcome import Convergence, bound
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.sweep_times import totals
@@ -39,6 +39,7 @@ class RunReport(NamedTuple):
     last_loss: float | None  # of rows before they were learnt from, at the end
     objective: float | None
     certificate: float | None
+    bound: str | None  # the same in words
     tol: float | None  # these three as in fewpass.pipeline.runs.outcome.Convergence
     relative_gap: float | None
     converged: bool | None
@@ -114,6 +115,7 @@ def read_report(run: RunFolder) -> Told:
         last_loss=losses[-1].since_last if losses else None,
         objective=saved.certified.objective if saved.certified else None,
         certificate=saved.certified.gap if saved.certified else None,
+        bound=bound(saved.certified),
         **Convergence.of(record.plan.tol, saved.certified, finished=saved.finished)._asdict(),
         restarts=timeline.restarts,
         resumed=timeline.resumed,

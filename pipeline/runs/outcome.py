@@ -120,6 +120,16 @@ class AtWork(Protocol):
         """Loss, lam and intercept."""
 
 
+def bound(certified: Certificate | None) -> str | None:
+    """Write how far the optimum is at most; gaps as large as the objectives are of no use."""
+    if certified is None:
+        return None
+    each = certified.models or ((certified.objective, certified.gap),)
+    if all(gap >= objective for objective, gap in each):
+        return "no useful bound yet"
+    return f"at most {certified.gap:.3g}"
+
+
 def hinge_gap(problem: Problem, certified: Certificate | None) -> float | None:
     """Carry the certificate of a loss that lies a little below the hinge over to the hinge."""
     below = problem.loss.below_hinge

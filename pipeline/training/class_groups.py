@@ -24,7 +24,7 @@ from fewpass.pipeline.runs.model import stored_weights
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.saved import Content, GroupDone, Saved, unfit
 from fewpass.pipeline.scoring.calibrating import calibrate
-from fewpass.pipeline.scoring.held_out import AsRead, choose_lam
+from fewpass.pipeline.scoring.choosing_lam import AsRead, choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.passes import Passes
 from fewpass.pipeline.training.planning.forecast import Forecast

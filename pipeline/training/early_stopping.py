@@ -11,7 +11,7 @@ from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import sourced_weights, stored_weights
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.validation import Point, Validation, extended
-from fewpass.pipeline.scoring.held_out import held_out_figures
+from fewpass.pipeline.scoring.choosing_lam import held_out_figures
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.storage.dataset import Dataset

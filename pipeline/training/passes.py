@@ -27,7 +27,7 @@ from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_snapshots import read_records
 from fewpass.pipeline.runs.saved import Content, Cursor, Saved, require_array
 from fewpass.pipeline.scoring.calibrating import calibrate
-from fewpass.pipeline.scoring.held_out import choose_lam
+from fewpass.pipeline.scoring.choosing_lam import choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.early_stopping import EarlyStopping

@@ -57,7 +57,7 @@ from fewpass.solvers.dual.shrinking import Stepping, revisit
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.kernels.rows import side_by_side
-from fewpass.solvers.loss_monitor import LossSum, Tell, ends_of, untold
+from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Hinge, Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
@@ -180,7 +180,7 @@ class Sdca(DualMethod):
 
     def step_rows(
         self, problem: Problem, stats: ProblemStats, state: SdcaState, block: Block,
-        tell: Tell = untold,
+        tell: ReportLosses = ignore_losses,
     ) -> SdcaState:  # fmt: skip
         """Visit the rows of one block."""
         column = constant_column(problem, stats).value
@@ -229,7 +229,7 @@ class Sdca(DualMethod):
         block: Block,
         labels: list[int],
         places: tuple[int, ...],
-        tell: Tell = untold,
+        tell: ReportLosses = ignore_losses,
     ) -> list[SdcaState]:
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
         numbers = [

@@ -21,7 +21,7 @@ from fewpass.flows.settings import as_toml, checked, ingest_settings, training_s
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.schema import OTHER_NAMES
+from fewpass.pipeline.settings.flat_settings import OTHER_NAMES
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.solvers.registry import METHODS, method_class
 

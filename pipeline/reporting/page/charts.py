@@ -19,6 +19,7 @@ WIDTH, HEIGHT = 460.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 14.0, 10.0, 40.0
 MOST_POINTS = 600  # of a line: more cannot be told apart
 TICKS = 5
+WINDOW = 20  # points of a curve that are averaged
 
 Kind = Literal["linear", "log"]
 XY = tuple[float, float]
@@ -136,6 +137,13 @@ def written(value: float) -> str:
     if abs(value) >= 1e6:
         return f"{value / 1e6:g}M"
     return f"{value / 1e3:g}k" if abs(value) >= 1e4 else f"{value:.8g}"
+
+
+def smoothed(points: Sequence[XY], window: int = WINDOW) -> list[XY]:
+    """Return the means of a window that goes along a curve."""
+    sums = np.cumsum([0.0, *(y for _, y in points)])
+    means = (sums[window:] - sums[:-window]) / window
+    return [(x, float(mean)) for (x, _), mean in zip(points[window - 1 :], means, strict=True)]
 
 
 def thinned(points: Sequence[XY]) -> list[XY]:

@@ -12,7 +12,8 @@ from fewpass.pipeline.scoring.evaluate import Evaluation
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.reliability import Reliability
 
-FEW_CLASSES = 5  # whose table stands beside the figures
+NARROW_CLASSES = 12  # whose table takes half a row
+FEW_CLASSES = 5  # whose table stands below the figures
 MOST_CLASSES = 20  # of which a table of all against all can be read
 UNIT = (0.0, 1.0)
 
@@ -116,7 +117,7 @@ def _confusion(labels: tuple[str, ...], found: NDArray[np.float64] | None) -> st
     drawn = heat(labels, shares.tolist(), texts, "actual / predicted")
     note = "A row per actual label, a column per predicted one; colour: the share of the row."
     if len(labels) > FEW_CLASSES:
-        return card("Confusion", drawn, note, wide=True)
+        return card("Confusion", drawn, note, wide=len(labels) > NARROW_CLASSES)
     return f'<h3 class="next">Confusion</h3>{drawn}<p class="quiet">{note}</p>'
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fewpass.pipeline.reporting.page.charts import Kind, Line, chart
+from fewpass.pipeline.reporting.page.charts import WINDOW, Kind, Line, chart, smoothed
 from fewpass.pipeline.reporting.page.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.reporting.report import RunReport, Told
 from fewpass.pipeline.runs.sweep_times import PARTS
@@ -13,7 +13,6 @@ from fewpass.pipeline.runs.timeline import Point, Timeline
 A_MOMENT_S = 0.05  # compiling that is worth a word
 EARLY = 20.0  # a curve whose first part in so many has ...
 MUCH = 0.25  # ... so much of its fall is worth a look from the start
-WINDOW = 20  # points of a curve that are averaged
 
 
 def learning(told: Told) -> str:
@@ -35,13 +34,9 @@ def losses(points: list[Point], n_rows: int) -> str:
         said = f"<p>Loss {one.average:.6g} over {round(one.passes * n_rows):,} rows.</p>"
         return card("Progressive loss", said, "Of rows before they were learnt from: logged once.")
     each = [(p.passes, p.since_last) for p in points if p.since_last is not None]
-    recent = [
-        (each[k][0], sum(loss for _, loss in each[k - WINDOW + 1 : k + 1]) / WINDOW)
-        for k in range(WINDOW - 1, len(each))
-    ]
     lines = [
         Line("each section of rows", each, 1, "faint"),
-        Line(f"mean of {WINDOW} sections", recent, 1),
+        Line(f"mean of {WINDOW} sections", smoothed(each), 1),
         Line("mean since the start", [(p.passes, p.average or 0.0) for p in points], 2),
     ]
     across: Kind = "log" if _falls_early(each) else "linear"

@@ -97,14 +97,14 @@ def _verdict(report: RunReport) -> str:
 
 def _tiles(report: RunReport, quality: Quality | None) -> str:
     figures = quality.figures if quality else None
-    certified, base = report.certificate, quality and base_rate(quality)
+    base = quality and base_rate(quality)
     return tiles({
         "error, held out": _written(figures and figures.error, ".2%"),
         "base rate of the error": _written(base, ".2%"),
         "area under ROC": _written(figures and figures.auc, ".4f"),
         "R squared, held out": _written(figures and figures.r2, ".4f"),
         "loss, held out": _written(figures and figures.loss, ".5g"),
-        "above the optimum": None if certified is None else f"at most {certified:.2g}",
+        "above the optimum": report.bound,
         "passes": f"{report.passes:.4g}",
         "took": f"{report.seconds:.1f} s",
         "read": format_bytes(report.bytes_read),

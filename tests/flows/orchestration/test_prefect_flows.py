@@ -299,10 +299,10 @@ def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
 
 def test_plans_are_taken_whole_and_one_by_one():
     from fewpass.flows.orchestration.parameters import assigned
-    from fewpass.flows.orchestration.requests import Train
+    from fewpass.flows.orchestration.requests import TrainParameters
 
     apart = assigned(
-        Train, ["dataset=d", "run=r", "solver.kind=sgd", "solver.gamma0=0.5", "passes=3"]
+        TrainParameters, ["dataset=d", "run=r", "solver.kind=sgd", "solver.gamma0=0.5", "passes=3"]
     )
     for words in (
         [
@@ -312,7 +312,7 @@ def test_plans_are_taken_whole_and_one_by_one():
         ["dataset=d", 'solver={"kind": "sgd"}', "gamma0=0.5", "plan.passes=3"],
         ["dataset=d", "solver=sgd", "solver.gamma0=0.5", "passes=3"],
     ):
-        assert assigned(Train, [*words, "run=r"]) == apart, words
+        assert assigned(TrainParameters, [*words, "run=r"]) == apart, words
 
 
 def test_json_lines_and_no_noise(prefect_server, tmp_path):

@@ -1,4 +1,4 @@
-"""Which of several models is best, told by rows that none of them has learnt from."""
+"""Choice among several models by held-out rows."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from fewpass.storage.dataset import Dataset
 
 
 class ReadsWeights(Protocol):
-    """Reads a model out of a state, features in the stored order: a method, for one."""
+    """Something that reads a model out of a state, features in stored order, such as a method."""
 
     def weights(self, state: State) -> Weights:
-        """Return coef (d,) or (models, d) and as many intercepts."""
+        """Return coef (d,) or (models, d), and the intercepts."""
 
 
 class AsRead:
-    """Stands where a method does for a state that is weights already."""
+    """The same for a state that consists of weights."""
 
     @staticmethod
     def weights(state: State) -> Weights:
-        """Return the weights."""
         found: Weights = state
         return found
 
@@ -45,7 +44,7 @@ def held_out_figures(
     head: Any,
     executor: Executor,
 ) -> list[Evaluation]:
-    """Evaluate the models of all lams, in a state given as a handle; rows are read once for all.
+    """Evaluate the models of all lams, in a state given as a handle, in one pass for all.
 
     Raises BadInput when columns, scaling or labels are not those that were trained on.
     """
@@ -72,7 +71,7 @@ def choose_lam(
     certified: Certificate | None,
     executor: Executor,
 ) -> Choice:
-    """Choose the lam whose model does best on a data set; `certified` is what is proven of all.
+    """Return the lam with the best model on a data set; `certified` is the joint certificate.
 
     `head` is a handle on the state that was trained on the data set `trained`.
     """
@@ -93,7 +92,7 @@ def weights_of_each(
     matched: Matched,
     state: State,
 ) -> tuple[Weights, ...]:
-    """Read the model of every lam out of a state, for the stored rows of the data set to judge."""
+    """Return the model of every lam in a state, for the stored rows of the held-out data set."""
     weights = stored_weights(sourced_weights(solver.weights(state), trained), dataset, matched)
     return tuple(weights_of(weights, lams, k) for k in range(lams))
 
@@ -101,5 +100,5 @@ def weights_of_each(
 def figures_of_each(
     job: Job, record: RunRecord, at: tuple[Weights, ...], totals: tuple[Any, ...]
 ) -> list[Evaluation]:
-    """Turn every model's sums into its figures."""
+    """Return every model's figures from its sums."""
     return [figures_of(job.problem, record, *own) for own in zip(at, totals, strict=True)]

@@ -181,11 +181,11 @@ class Sag(Method):
     ) -> SagState:
         """Replace D by the sum of slopes at the same weights."""
         at = self.weights(state)
-        found = certificate(problem, at, total)
+        certified = certificate(problem, at, total)
         state.W[:, 0], state.W[:, 1] = at.coef, total.G
         return state._replace(
             scale=SagScalars(at.intercept, total.g_b), row_version=sweep, renewed=1,
-            objective=found.objective, gap=found.gap,
+            objective=certified.objective, gap=certified.gap,
         )  # fmt: skip
 
     def halve_step(self, problem: Problem, stats: ProblemStats, state: SagState) -> SagState:

@@ -78,8 +78,8 @@ def as_sides(y: NDArray[np.float64], label: int) -> NDArray[np.float64]:
 
 def weights_of(state: State) -> NDArray[np.float64]:
     """Return a state's field W."""
-    found: NDArray[np.float64] = state.W
-    return found
+    W: NDArray[np.float64] = state.W
+    return W
 
 
 def with_weights(state: State, W: NDArray[np.float64]) -> State:

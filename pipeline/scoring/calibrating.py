@@ -97,9 +97,9 @@ def calibrate(
         return fit_two_classes(counts, method)
 
     def log_loss(point: Vector) -> LogLoss:
-        found = total(softmax_sum(point))
-        assert isinstance(found, LogLoss), "log losses were added up"
-        return found
+        summed = total(softmax_sum(point))
+        assert isinstance(summed, LogLoss), "log losses were added up"
+        return summed
 
     return fit_softmax(log_loss, job.rule.n_classes)
 

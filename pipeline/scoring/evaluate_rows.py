@@ -96,8 +96,8 @@ def evaluate_rows(
         sums.append(sum_of_reliability(probabilities_of(model)))
     budget = scoring_budget(model, memory)
     expected = Expected(model.record.columns, room=budget)
-    known = {"n_features": model.record.n_features, "dtype": model.record.dtype}
-    options = options.model_copy(update=known)
+    like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
+    options = options.model_copy(update=like_model)
     source = open_source(inputs, options, storage_options, expected)
     threads = threads or os.cpu_count() or 1
     size = piece_bytes(budget, model, threads)
@@ -114,9 +114,9 @@ def evaluate_rows(
             on_progress(rows, min(1.0, done / max(1, whole)))
     if total is None or not total[0].weight:
         raise BadInput("No row is left to judge the model by. Check the format and the weights.")
-    found = figures_of(problem, model.record, model.weights, total[0])
-    told = reliability_figures(total[1]) if with_reliability else None
-    return Judged(found._replace(left_out=source.left_out), told, skipped)
+    figures = figures_of(problem, model.record, model.weights, total[0])
+    reliability = reliability_figures(total[1]) if with_reliability else None
+    return Judged(figures._replace(left_out=source.left_out), reliability, skipped)
 
 
 def _judged(
@@ -152,9 +152,9 @@ def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Ve
             )
         return target
     assert isinstance(record.targets, Labels), "losses other than the squared one need labels"
-    found, places = _labels_of(parsed, padded=isinstance(record.targets.labels[0], str))
+    labels, places = _labels_of(parsed, padded=isinstance(record.targets.labels[0], str))
     names = [label_text(label) for label in record.targets.labels]
-    unknown = [name for name in found if name not in names]
+    unknown = [name for name in labels if name not in names]
     if unknown and record.plan.positive is None:
         raise BadInput(
             f'{where}: the label "{unknown[0]}" is unknown to the model, which has '
@@ -162,8 +162,8 @@ def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Ve
             "`label`."
         )
     if positive is None:
-        return np.array([float(names.index(name)) for name in found])[places]
-    return np.array([1.0 if name == positive else -1.0 for name in found])[places]
+        return np.array([float(names.index(name)) for name in labels])[places]
+    return np.array([1.0 if name == positive else -1.0 for name in labels])[places]
 
 
 def _labels_of(parsed: Parsed, *, padded: bool) -> tuple[list[str], NDArray[np.int64]]:
@@ -173,8 +173,8 @@ def _labels_of(parsed: Parsed, *, padded: bool) -> tuple[list[str], NDArray[np.i
     """
     target = parsed.table.target
     if parsed.labels is None:
-        codes, found = labelled(target, parsed.written, padded=padded)
-        return found, codes
+        codes, labels = labelled(target, parsed.written, padded=padded)
+        return labels, codes
     values, places = np.unique(target, return_inverse=True)
     return [parsed.labels[int(value)] for value in values.tolist()], places
 

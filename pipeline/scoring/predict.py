@@ -113,18 +113,18 @@ class Predictor(NamedTuple):
             every = class_scores(weights, rows, table.n_rows)
             best = every.argmax(axis=1) if every.ndim == 2 else (every > 0).astype(np.int64)
             score = every[np.arange(len(every)), best] if every.ndim == 2 else every
-        found = {"label": np.array(self.labels)[best], "score": score}
-        return found if self.probabilities is None else found | self._shares(every, best)
+        columns = {"label": np.array(self.labels)[best], "score": score}
+        return columns if self.probabilities is None else columns | self._shares(every, best)
 
     def _shares(self, every: NDArray[np.float64], best: NDArray[np.int64]) -> Columns:
         """Return a column per class, and last that of the positive or of the predicted label."""
         assert self.probabilities is not None, "they are asked for"
         p = self.probabilities.of(every)
         if p.ndim == 1:
-            each, told = (1.0 - p, p), p
+            each, chosen = (1.0 - p, p), p
         else:
-            each, told = tuple(p.T), p[np.arange(len(p)), best]
-        return dict(zip(self._of_classes, each, strict=True)) | {"probability": told}
+            each, chosen = tuple(p.T), p[np.arange(len(p)), best]
+        return dict(zip(self._of_classes, each, strict=True)) | {"probability": chosen}
 
 
 def as_stepped(weights: Weights, scaler: Scaler, table: Table) -> tuple[Weights, Table]:
@@ -197,8 +197,8 @@ def predict(
         wider = max(1, len(predictor.columns) // 4)  # a row may have more output columns than text
         size = piece_bytes(budget, model, threads, wider)
     else:
-        told = options.model_dump(exclude_defaults=True, exclude={*Matching.model_fields})
-        refuse_reading(told, inputs[0])
+        given = options.model_dump(exclude_defaults=True, exclude={*Matching.model_fields})
+        refuse_reading(given, inputs[0])
         require_chunks(budget, model, dataset)
     with (
         open_predictions(
@@ -245,8 +245,8 @@ def label_names(model: Model) -> tuple[Any, ...]:
     if positive is None:
         return tuple(names)
     others = [name for name in names if label_text(name) != positive]
-    found = next(name for name in names if name not in others)
-    return (others[0] if len(others) == 1 else f"not {positive}"), found
+    label = next(name for name in names if name not in others)
+    return (others[0] if len(others) == 1 else f"not {positive}"), label
 
 
 def _as_dataset(inputs: Sequence[str], storage: dict[str, Any] | None) -> Dataset | None:
@@ -264,8 +264,8 @@ def _source(
 ) -> Source:
     """Open files whose columns are those of a model, labels optional."""
     width = model.record.n_features
-    known = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
-    options = options.model_copy(update=known)
+    like_model = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
+    options = options.model_copy(update=like_model)
     expected = Expected(model.record.columns, room=budget)
     return open_source(inputs, options, storage, expected)
 

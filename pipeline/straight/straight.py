@@ -236,7 +236,7 @@ class Straight:
         if buffer.sums is not None:
             self._sums = with_room(buffer.sums, self.stats.d)
             self._moments = moments_of(self._sums, self._rows, self._moments)
-            state = self._solver.remeasured(state, self._moments)
+            state = self._solver.with_moments(state, self._moments)
         block, restarts = self._block(buffer), list[dict[str, float]]()
         state = self._stepped(walk, state, block)
         while walk.diverged(state):
@@ -275,7 +275,7 @@ class Straight:
             return
         if self._state is not None:
             try:
-                self._state = self._solver.widened(self.problem, self._state, d)
+                self._state = self._solver.resized(self.problem, self._state, d)
             except ValueError as error:
                 raise BadInput(str(error)) from error
             self._inside = False

@@ -100,8 +100,8 @@ class Sweeps:
     def take_up(self) -> None:
         """Tell the method that another process left the states that were read."""
         midway = bool(self._progress.cursor.windows)
-        taken_up = partial(self.solver.taken_up, midway=midway)
-        self._take([self._do("state", taken_up, head) for head in self.heads], self._versions)
+        adopted = partial(self.solver.adopted, midway=midway)
+        self._take([self._do("state", adopted, head) for head in self.heads], self._versions)
 
     def put(self, state: State) -> None:
         """Take a state for all streams."""

@@ -114,7 +114,7 @@ class Sgd(Method):
         t0 = state.t0 if state.t0 in (SOUGHT, NEVER) else rows_before + state.t0
         return at_intercept(state, weights.intercept)._replace(t=rows_before, t0=t0)
 
-    def widened(self, _problem: Problem, state: SgdState, d: int) -> SgdState:
+    def resized(self, _problem: Problem, state: SgdState, d: int) -> SgdState:
         """Return the state with d columns, the new ones zero in both vectors."""
         W = np.zeros((d, 2), order="C" if state.W.flags.c_contiguous else "F")
         W[: len(state.W)] = state.W
@@ -256,8 +256,8 @@ class Asgd(Sgd):
             return SOUGHT
         if isinstance(self.average_from, int):
             return self.average_from
-        known = stats.stream_rows != ENDLESS
-        return int(float(self.average_from) * stats.stream_rows) if known else TRIAL_ROWS
+        is_finite = stats.stream_rows != ENDLESS
+        return int(float(self.average_from) * stats.stream_rows) if is_finite else TRIAL_ROWS
 
 
 def loss_of_zero(problem: Problem, stats: ProblemStats) -> float:

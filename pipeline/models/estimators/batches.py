@@ -96,7 +96,7 @@ def learn(
     solver = solver_of(plan, rule, batch.n_rows)
     if last:
         stats, state = last.stats, last.state
-        state = state if sums is None else solver.remeasured(state, moments_of(sums, rows))
+        state = state if sums is None else solver.with_moments(state, moments_of(sums, rows))
     else:
         stats = stats_of(batch.manifest, rule, seed=plan.seed)._replace(
             stream_rows=ENDLESS, max_weight=float(weight.max()),

@@ -120,7 +120,7 @@ def test_the_model_is_that_of_plain_code_over_the_same_rows(settings, tmp_path):
         rows += X.shape[0]
         np.add.at(sums[:, 0], X.indices, X.data != 0.0)
         np.add.at(sums[:, 1], X.indices, X.data.astype(float) ** 2)
-        state = solver.remeasured(state, stats.columns())
+        state = solver.with_moments(state, stats.columns())
         state = walk.step(problem, stats, walk.enter(state), block)
     state = walk.join(problem, stats, [state])
     model = load_model(RunFolder(str(tmp_path / "run")))

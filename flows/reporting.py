@@ -1,23 +1,21 @@
-"""`fewpass report`."""
+"""A report on a run, as tables and as a page: `fewpass report`."""
 
 from __future__ import annotations
 
 import shlex
 from typing import Any
 
-from rich.console import Group
 from rich.table import Table
 
 from fewpass.flows.cluster import engine_for_pass
 from fewpass.flows.display.bars import rows_display
-from fewpass.flows.display.console import Terminal, facts_table, format_seconds, passes_and_rows
+from fewpass.flows.display.console import Terminal, format_seconds, passes_and_rows
 from fewpass.flows.display.printing import printable
-from fewpass.flows.errors import UsageError
-from fewpass.flows.options import Output, Where, given
+from fewpass.flows.options import Where, given
 from fewpass.flows.settings import as_toml, checked
 from fewpass.pipeline.reporting.page.page import PAGE, Reproduction, page
 from fewpass.pipeline.reporting.page.quality import quality
-from fewpass.pipeline.reporting.report import RunReport, can_draw, draw_report, read_report
+from fewpass.pipeline.reporting.report import RunReport, read_report
 from fewpass.pipeline.runs.events import Learners
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -28,33 +26,6 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY
-
-NO_PICTURES = (
-    "No pictures are drawn, as matplotlib is not installed. Add --html, for a page that draws its "
-    "own, or install it with pip install 'fewpass[plots]'."
-)
-
-
-def run_report(run: str, as_page: bool, held_out: str | None, where: Where, output: Output) -> int:
-    """Draw a run's loss curve, and tell what the run did; make a page of it where that is asked."""
-    terminal = Terminal(output)
-    if held_out is not None and not as_page:
-        raise UsageError("--held-out is for the page: add --html.")
-    report = draw_report(RunFolder(run))
-    if not (as_page or can_draw()):
-        terminal.say(NO_PICTURES)
-    address = write_page(terminal, RunFolder(run), held_out, where) if as_page else None
-    tables = [facts_table("Run", shown_report(report))]
-    if report.sweeps:
-        tables.append(times(report.sweeps))
-    if report.forecast is not None:
-        tables.append(comparison(report))
-    if address is not None:
-        tables.append(facts_table("Page", {"at": address}))
-    for sentence in report.warnings:
-        terminal.say(sentence, style="yellow")
-    terminal.result(report._asdict() | {"page": address}, Group(*tables))
-    return 0
 
 
 def write_page(terminal: Terminal, run: RunFolder, held_out: str | None, where: Where) -> str:

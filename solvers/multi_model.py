@@ -29,7 +29,6 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import (
     Certificate,
     ChosenLearner,
-    ColumnMoments,
     ExpectedPasses,
     Goal,
     ProblemStats,
@@ -114,15 +113,6 @@ class MultiModel(Models):
             for model in state.models
         ]
         return state._replace(models=tuple(models))
-
-    def resized(self, problem: Problem, state: States, d: int) -> States:
-        each = zip(self.tasks, state.models, strict=True)
-        models = tuple(self.solver.resized(task.problem(problem), s, d) for task, s in each)
-        return state._replace(models=models)
-
-    def with_moments(self, state: States, moments: ColumnMoments) -> States:
-        models = tuple(self.solver.with_moments(s, moments) for s in state.models)
-        return state._replace(models=models)
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the size of all states, with the lanes that are padded."""

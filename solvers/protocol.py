@@ -245,15 +245,6 @@ class Method(Settings):
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         return array_bytes(self.init(problem, stats))
 
-    def resized(self, _problem: Problem, _state: State, d: int) -> State:
-        raise ValueError(
-            f"{getattr(self, 'kind', 'This method')} began with fewer columns than the {d} that "
-            "rows have by now. Say how many there are (`n_features`)."
-        )
-
-    def with_moments(self, state: State, moments: ColumnMoments) -> State:  # noqa: ARG002
-        return state
-
     def certificate(self, _state: State) -> Certificate | None:
         return None
 
@@ -330,16 +321,6 @@ class Solver(Protocol):
 
         A method may mark the state here so that its numbers per row are verified.
         """
-
-    def resized(self, problem: Problem, state: State, d: int) -> State:
-        """Return a state in the middle of a walk with d columns, the new ones zero.
-
-        For rows that are read once, with an unknown number of columns; ValueError if the method
-        cannot do it.
-        """
-
-    def with_moments(self, state: State, moments: ColumnMoments) -> State:
-        """Return a state in the middle of a walk whose steps use these moments of the columns."""
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the bytes of the arrays of its largest state."""

@@ -138,7 +138,7 @@ class Sag(Method):
             join=folded,
             order="random",
             diverged=has_exploded,
-            recover=self.halve_step,
+            recover=self.restarted,
             metrics=progressive_loss,
             row_state="update",
         )
@@ -188,10 +188,10 @@ class Sag(Method):
             objective=certified.objective, gap=certified.gap,
         )  # fmt: skip
 
-    def halve_step(self, problem: Problem, stats: ProblemStats, state: SagState) -> SagState:
-        """Restart from zero weights with half the step size."""
+    def restarted(self, problem: Problem, stats: ProblemStats, state: SagState) -> SagState:
+        """Restart from zero weights, with half the step size if the state has exploded."""
         begun: SagState = self.init(problem, stats)
-        return begun._replace(h=0.5 * state.h)
+        return begun._replace(h=0.5 * state.h) if has_exploded(state) else begun
 
     @property
     def _counts_all(self) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.options import (
     OUTPUT,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.executors.executor import Executor
     from fewpass.pipeline.runs.outcome import TrainingResult
-    from fewpass.pipeline.training.bursts import FeatureResult
     from fewpass.pipeline.training.missed import Prover
     from fewpass.pipeline.training.training_run import TrainingRun
 
@@ -82,7 +82,7 @@ def train(
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import as_toml, training_settings
     from fewpass.pipeline.settings.flat_settings import flat
-    from fewpass.pipeline.straight.telling import is_source
+    from fewpass.pipeline.tables.stream.sources import is_source
 
     terminal, from_source = Terminal(output), is_source(dataset)
     if from_source and training.keep is not None:
@@ -135,12 +135,14 @@ def resume(
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
     from fewpass.pipeline.runs.run_folder import RunFolder
+    from fewpass.pipeline.tables.stream.sources import read_first_rows
     from fewpass.pipeline.training.training_run import TrainingRun
 
     terminal, plan = Terminal(output), RunFolder(run).record().plan
     require_tolerance(plan, asked=require_tol)
     place = checked(Execution, given(where))
-    result = _follow(terminal, plan, place, lambda e: TrainingRun.resume(run, e))
+    begin = partial(TrainingRun.resume, run, open_source=read_first_rows)
+    result = _follow(terminal, plan, place, begin)
     return _report(terminal, result, plan, require_tol=require_tol)
 
 
@@ -148,9 +150,11 @@ def train_shown(
     terminal: Terminal, plan: TrainingPlan, run: str, place: Execution
 ) -> TrainingResult:
     """Train with a live display."""
+    from fewpass.pipeline.tables.stream.sources import read_first_rows
     from fewpass.pipeline.training.training_run import TrainingRun
 
-    return _follow(terminal, plan, place, lambda e: TrainingRun.start(plan, run, e))
+    begin = partial(TrainingRun.start, plan, run, open_source=read_first_rows)
+    return _follow(terminal, plan, place, begin)
 
 
 def _follow(
@@ -253,18 +257,14 @@ def candidate_table(result: TrainingResult) -> Table:
 
 def _shown(result: TrainingResult) -> dict[str, Any]:
     from fewpass.flows.display.console import format_seconds, passes_and_rows
-    from fewpass.solvers.registry import method_class
 
-    by_features = {}
-    if method_class(result.solver).goal == "steps":  # its engine is imported for it alone
-        by_features = _shown_features(cast("FeatureResult", result))
     return {
         "at": result.run,
         "snapshot": result.snapshot,
         "solver": f"{result.solver}, loss {result.loss}, lam {result.lam:.6g}",
         "models": f"{result.classes}, one per class" if result.classes else None,
         "passes": passes_and_rows(result.passes, result.rows_seen),
-        **by_features,
+        **_shown_features(result),
         "objective": result.objective,
         "probabilities": _calibrated(result),
         "read": format_bytes(result.bytes_read),
@@ -285,16 +285,19 @@ def _calibrated(result: TrainingResult) -> str | None:
     return f"{form} of {found['slope']:.4g} * score + {offset}"
 
 
-def _shown_features(result: FeatureResult) -> dict[str, Any]:
-    """Lay out what counts where single features are read."""
-    share = result.accesses / max(result.passes, 1e-300)  # values of the data set
-    pilot = f", and {result.pilot_accesses:,} to find nu" if result.pilot_accesses else ""
-    where = "mapped from files" if result.mapped else "in memory"
+def _shown_features(result: TrainingResult) -> dict[str, Any]:
+    """Lay out the results of a method that reads single features."""
+    found = result.features
+    if found is None:
+        return {}
+    share = found["accesses"] / max(result.passes, 1e-300)  # values of the data set
+    pilot = f", and {found['pilot_accesses']:,} to find nu" if found["pilot_accesses"] else ""
+    where = "mapped from files" if found["mapped"] else "in memory"
     return {
-        "passes": f"none; {result.iterations:,} steps, rows and columns {where}",
-        "accesses": f"{result.accesses:,}{pilot}; the data have {share:,.0f} values",
-        "nu": result.nu,
-        "margin": f"{result.margin:.6g}, at most {result.margin_bound:.6g} is possible",
+        "passes": f"none; {found['iterations']:,} steps, rows and columns {where}",
+        "accesses": f"{found['accesses']:,}{pilot}; the data have {share:,.0f} values",
+        "nu": found["nu"],
+        "margin": f"{found['margin']:.6g}, at most {found['margin_bound']:.6g} is possible",
     }
 
 

@@ -10,7 +10,7 @@ from fewpass.flows.display.ingest_progress import IngestLines, ingest_line
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, log_line
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
-from fewpass.flows.orchestration.stalling import StallWatch, tell_prefect
+from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import ingest_facts
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.phases import ingest as ingested

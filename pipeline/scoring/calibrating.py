@@ -28,7 +28,7 @@ from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluate import evaluation_job
 from fewpass.pipeline.scoring.probabilities import class_scores
 from fewpass.pipeline.training.planning.problem import loss_of
-from fewpass.pipeline.training.reduce import reduce
+from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, same
 from fewpass.storage.dataset import Dataset

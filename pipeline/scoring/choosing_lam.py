@@ -11,8 +11,8 @@ from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_o
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluate import Evaluation, evaluation_job, figures_of, sum_of
-from fewpass.pipeline.training.reduce import reduce
-from fewpass.pipeline.training.span import Job
+from fewpass.pipeline.training.spans.reduce import reduce
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.each_model import sum_each
 from fewpass.solvers.protocol import Certificate, State, Weights
 from fewpass.solvers.tasks import Task

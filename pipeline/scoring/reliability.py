@@ -19,7 +19,7 @@ from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluate import evaluation_job
 from fewpass.pipeline.scoring.probabilities import Probabilities, probabilities_of
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
-from fewpass.pipeline.training.reduce import reduce
+from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.storage.dataset import Dataset

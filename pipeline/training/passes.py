@@ -8,6 +8,7 @@ holds, so going on after a crash is what every training does all the time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 from fewpass.pipeline.calibration import Calibration
@@ -20,23 +21,33 @@ from fewpass.pipeline.runs.grid import Choice, certificate_of, weights_of
 from fewpass.pipeline.runs.model import (
     read_out,
     sourced_weights,
+    stored_weights,
     weights_shape,
     weights_to_start_at,
 )
-from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.run_snapshots import read_records
-from fewpass.pipeline.runs.saved import Content, Cursor, Saved, require_array
+from fewpass.pipeline.runs.saved import Cursor, Saved, require_array
 from fewpass.pipeline.scoring.calibrating import calibrate
-from fewpass.pipeline.scoring.choosing_lam import choose_lam
+from fewpass.pipeline.scoring.choosing_lam import AsRead, ReadsWeights, choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.training.class_groups import ClassGroups
 from fewpass.pipeline.training.early_stopping import EarlyStopping
+from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.planning.advice import warnings
 from fewpass.pipeline.training.planning.auto import far_behind
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast
-from fewpass.pipeline.training.planning.job import solver_of_job, training_memory
+from fewpass.pipeline.training.planning.job import (
+    groups_of,
+    is_grouped,
+    solver_of_job,
+    training_memory,
+)
 from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted
+from fewpass.pipeline.training.planning.source_job import source_job, source_warnings
 from fewpass.pipeline.training.position import require_method, require_position
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel
@@ -50,6 +61,7 @@ from fewpass.solvers.protocol import (
     Sweep,
     Walk,
     Weights,
+    same,
 )
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.snapshot import Snapshot
@@ -63,35 +75,44 @@ def models_of(solver: Solver) -> int:
 
 
 class Passes:
-    """An engine whose unit of work is a walk or a reduction over windows; see `engine.Engine`.
-
-    Parameters
-    ----------
-    training
-        What it works for.
-    group
-        Which of the groups of classes it trains, where they are trained in several.
-    passes_before
-        Made for other groups.
-    """
+    """An engine whose unit of work is a walk or a reduction over windows; see `engine.Engine`."""
 
     least_wait = 0.0  # a snapshot asks nothing of the method
+    features = None
 
-    def __init__(self, training: Training, group: int = 0, passes_before: float = 0.0) -> None:
+    def __init__(self, training: Training) -> None:
         self._training = training
-        self._group, self._passes_before = group, passes_before
         self._progress, self._checkpoints = training.progress, training.checkpoints
         self._lams = training.plan.lam.values(training.dataset.n_rows)
         self._early: EarlyStopping | None = None
         if training.plan.early_stopping:
             self._early = EarlyStopping(training, self._held_out())
+        self._once: OneReading | None = None
+        self._is_new = False  # the state is the method's first one
         self._beginning = False  # a method at given weights: no snapshot can stand for that yet
+        self._groups: ClassGroups | None = None
         self._take_method(0)
+        if is_grouped(self._job):
+            self._groups = ClassGroups(groups_of(self._job), self._job.stats.d)
 
     def _take_method(self, number: int) -> None:
         """Work with one of the methods that were chosen, or with the plan's own."""
         training, methods = self._training, self._training.methods
         self.plan: TrainingPlan = methods.plan(training.plan, number) if methods else training.plan
+        if training.source is not None:
+            job, self._solver = source_job(self.plan, training.source)
+            assert job.once is not None, "the rows of a source come once"
+            self._once = OneReading(training, job.once, self._solver)
+        else:
+            job = self._job_on_data_set()
+            self._solver = solver_of_job(self.plan, job, self._group)
+        self._sweeps = Sweeps(
+            training.executor, self._progress, job, self._solver, training.is_stopping, self._once
+        )
+
+    def _job_on_data_set(self) -> Job:
+        """Return what spans need, with where numbers per row are kept."""
+        training = self._training
         job = training.planner.job(training_memory(self.plan), self.plan.solver)
         numbers = training.run.row_state
         if job.in_place and not training.executor.near:
@@ -101,15 +122,16 @@ class Passes:
                 "`memory`, or train in this process (leave `scheduler` and `workers` out)."
             )
         stay = job.resident and training.executor.near
-        self._solver = solver_of_job(self.plan, job, self._group)
-        self._job = job._replace(
-            row_state_size=self._solver.row_state_size(job.stats),
+        solver = solver_of_job(self.plan, job, self._group)
+        return job._replace(
+            row_state_size=solver.row_state_size(job.stats),
             row_state=RowStateInMemory(numbers) if stay else numbers,
             rows=rows_in_memory(training.dataset, job.rule),
         )
-        self._sweeps = Sweeps(
-            training.executor, self._progress, self._job, self._solver, training.is_stopping
-        )
+
+    @property
+    def _job(self) -> Job:
+        return self._sweeps.job
 
     @property
     def problem(self) -> Problem:
@@ -127,23 +149,42 @@ class Passes:
         return self._job.rule.n_classes or None
 
     @property
-    def forecast(self) -> Forecast:
-        """What the training is going to take."""
-        return forecast(self.plan, self._job)
+    def forecast(self) -> Forecast | None:
+        """What the training is going to take; None where a source is read once."""
+        return None if self._once else forecast(self.plan, self._job)
 
     @property
     def warnings(self) -> list[str]:
         """Why the training may not come to its end, in sentences."""
-        return warnings(self._training.planner, self.plan, self._job, self.forecast)
+        if self._training.source is not None:
+            return source_warnings(self.plan, self._job, self._training.source)
+        return warnings(
+            self._training.planner, self.plan, self._job, forecast(self.plan, self._job)
+        )
 
     @property
     def _cursor(self) -> Cursor:
         return self._progress.cursor
 
     @property
+    def _group(self) -> int:
+        """Number of the current group of classes."""
+        return self._groups.number if self._groups else 0
+
+    @property
+    def _passes_before(self) -> float:
+        """Passes made for other groups of classes."""
+        return self._groups.passes_before if self._groups else 0.0
+
+    @property
     def _spent(self) -> float:
         """Passes made for these models."""
         return self._cursor.passes - self._passes_before
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether these models are trained."""
+        return self._checkpoints.finished or (self._groups is not None and self._groups.is_over)
 
     # -- where it begins, and what is kept -------------------------------------------------------
 
@@ -151,22 +192,29 @@ class Passes:
         """Take the method's first state."""
         self._progress.since_sweep()  # what was prepared is no sweep's time
         self._sweeps.begin()
+        self._is_new = True
 
     def restore(self, snapshot: Snapshot, saved: Saved) -> None:
         """Take the states of another session; BadInput unless they are such of this plan."""
-        require_array(snapshot, "coef", weights_shape(self._job))
+        if self._once is not None:
+            self._once.restore(snapshot, saved)
+            self._sweeps.job = self._job.with_columns(self._once.position.room_for)
+        else:
+            require_array(snapshot, "coef", weights_shape(self._job))
         methods = self._training.methods
         require_method(snapshot, saved, len(methods.methods) if methods else 1)
-        if saved.cursor.method > 0:
+        if self._groups:
+            self._groups.restore(snapshot, saved)
+        if saved.cursor.method > 0 or self._groups:
             self._take_method(saved.cursor.method)
-        require_position(snapshot, saved, self._solver, self._job.windows)
+        require_position(snapshot, saved, self._solver, self._job)
         self._sweeps.records = read_records(snapshot, self._job.windows.n_chunks)
         self._progress.since_sweep()
         if self._early:
             self._early.restore(saved)
         snapshot.arrays.clear()  # states are read again where they are needed: one copy at a time
         self.go_on_from(saved)
-        self._sweeps.take_up()
+        self._sweeps.adopt()
 
     def go_on_from(self, saved: Saved) -> None:
         """Take the states that a snapshot holds, read where they are needed."""
@@ -177,43 +225,89 @@ class Passes:
         """Whether every sweep may leave numbers per row on disk."""
         return self._sweeps.keeps_on_disk
 
-    def content(self, certified: Certificate | None, *, finished: bool) -> Content:
-        """Fetch the newest states, and what else a snapshot of them holds."""
-        sweeps, lams = self._sweeps, self._lams
-        states = sweeps.states()
+    def content(self, certified: Certificate | None, *, finished: bool) -> Saved:
+        """Fetch the newest states, and the rest of a snapshot of them."""
+        states = self._sweeps.states()
         certified = certified or self._solver.certificate(states[0])
-        sweeps.flush_numbers(states)
+        self._sweeps.flush_numbers(states)
         if self._early:
-            weights, judges = self._weights(states, 0), None
-            choice, best = None, self._early.best
-            if finished:
-                judges, best = self._held_out(), None
-                weights, certified, choice = self._early.end(sweeps, weights, certified, lams[0])
-            return Content(
-                states, weights, certified, choice, sweeps.records,
-                self._calibrate(weights, judges), self._early.validation, best,
-            )  # fmt: skip
-        judges = self._judges() if finished else None
+            model = self._best_model(states, certified, finished=finished)
+        elif self._groups:
+            model = self._all_classes(states, finished=finished)
+        else:
+            model = self._chosen_model(states, certified, finished=finished)
+        return Saved(
+            **model, cursor=self._cursor, finished=finished, states=states,
+            records=self._sweeps.records,
+        )  # fmt: skip
+
+    def _best_model(
+        self, states: list[State], certified: Certificate | None, *, finished: bool
+    ) -> dict[str, Any]:
+        """Return the newest model of an early stopping; at its end the best one."""
+        assert self._early is not None, "it may stop early"
+        weights = self._weights(states, 0)
+        if not finished:
+            newest = {"weights": weights, "certificate": certified, "best": self._early.best}
+            return newest | {"validation": self._early.validation}
+        judges = self._held_out()
+        weights, certified, choice = self._early.end(
+            self._sweeps, weights, certified, self._lams[0]
+        )
+        return {
+            "weights": weights, "certificate": certified, "choice": choice,
+            "calibration": self._calibrate(weights, judges), "validation": self._early.validation,
+        }  # fmt: skip
+
+    def _all_classes(self, states: list[State], *, finished: bool) -> dict[str, Any]:
+        """Return the models of all groups of classes; at the end held-out rows are read."""
+        assert self._groups is not None, "classes are trained in groups"
+        self._groups.put(self._weights(states, 0))
+        weights, model = self._groups.weights(), {"groups": self._groups.done}
+        if not finished:
+            return model | {"weights": weights, "certificate": None}
+        certified, judges = self._groups.certificate(), self._judges()
+        return model | {
+            "weights": weights, "certificate": certified,
+            "choice": self._scores(weights, certified, judges),
+            "calibration": self._calibrate(weights, judges),
+        }  # fmt: skip
+
+    def _chosen_model(
+        self, states: list[State], certified: Certificate | None, *, finished: bool
+    ) -> dict[str, Any]:
+        """Return the model of the best lam on held-out rows; before the end, of the first."""
+        lams, judges = self._lams, self._judges() if finished else None
         choice = self._choose(certified, judges)
         k = lams.index(choice.lam) if choice else 0
         weights = self._weights(states, k)
-        return Content(
-            states, weights, certificate_of(certified, len(lams), k), choice, sweeps.records,
-            self._calibrate(weights, judges),
-        )  # fmt: skip
+        model = {
+            "weights": weights, "certificate": certificate_of(certified, len(lams), k),
+            "choice": choice, "calibration": self._calibrate(weights, judges),
+        }  # fmt: skip
+        if self._once is None:
+            return model
+        return model | {"source": self._once.position, "moments": self._once.rows.sums}
 
     def _weights(self, states: list[State], k: int) -> Weights:
         """Read the model of the k-th lam out of the states, in the order of the source."""
         dataset = self._training.dataset
         if len(states) == 1 and self._solver.by_column:
-            return read_out(self._solver, states[0], dataset)
-        newest = self._sweeps.weights_of(states)
-        return sourced_weights(weights_of(newest, len(self._lams), k), dataset)
+            weights = read_out(self._solver, states[0], dataset)
+        else:
+            newest = self._sweeps.weights_of(states)
+            weights = sourced_weights(weights_of(newest, len(self._lams), k), dataset)
+        return self._once.narrowed(weights) if self._once else weights
+
+    @property
+    def _record(self) -> RunRecord:
+        """What held-out rows are read by."""
+        return self._once.record if self._once else self._training.run.record()
 
     def _judges(self) -> Dataset | None:
         """Return the held-out rows, if there are any, which are read from now on."""
         if self._training.plan.held_out is None:
-            return None
+            return self._once.held_out() if self._once else None
         self._training.executor.everywhere(let_go)  # other rows are read, within the same budget
         return self._held_out()
 
@@ -224,13 +318,29 @@ class Passes:
         return training.judges or Dataset.open(place, training.storage_options)
 
     def _choose(self, certified: Certificate | None, judges: Dataset | None) -> Choice | None:
-        """Say which lam's model is handed on: the best on held-out rows, before the end any."""
+        """Choose the lam whose model is handed on: the best on held-out rows, else the first."""
         lams, training = self._lams, self._training
         if judges is None:
             return Choice(lams[0]) if len(lams) > 1 else None
+        head, trained = self._sweeps.heads[0], training.dataset
+        reads: ReadsWeights = self._solver
+        if self._once is not None:  # weights of the columns that there are, in their order
+            head, trained, reads = self._once.head(self._solver, head), judges, AsRead()
         return choose_lam(
-            training.run.record(), training.dataset, judges, self._solver, lams,
-            self._sweeps.heads[0], certified, training.executor,
+            self._record, trained, judges, reads, lams, head, certified, training.executor
+        )
+
+    def _scores(
+        self, weights: Weights, certified: Certificate | None, judges: Dataset | None
+    ) -> Choice | None:
+        """Score the models of all classes on held-out rows, if there are any."""
+        training, executor = self._training, self._training.executor
+        if judges is None:
+            return None
+        head = executor.submit_small("weights", same, stored_weights(weights, training.dataset))
+        return choose_lam(
+            training.run.record(), training.dataset, judges, AsRead(), (self.problem.lam,), head,
+            certified, executor,
         )  # fmt: skip
 
     def _calibrate(self, weights: Weights, judges: Dataset | None) -> Calibration | None:
@@ -238,19 +348,32 @@ class Passes:
         training, method = self._training, self.plan.calibrate
         if method is None or judges is None:
             return None
-        return calibrate(training.run.record(), judges, weights, method, training.executor)
-
-    def result(self, shared: dict[str, Any]) -> TrainingResult:
-        """Return what came out."""
-        return TrainingResult(**shared)
+        return calibrate(self._record, judges, weights, method, training.executor)
 
     # -- epochs ----------------------------------------------------------------------------------
 
     def go_on(self) -> Iterator[Event]:
         """Train until the last snapshot is taken, or until the run is to stop."""
-        if self._checkpoints.newest is None and self._starts_elsewhere():
+        with self._job.once or nullcontext():  # a source is read on until here
+            yield from self._train()
+        while self._is_over and not self._checkpoints.finished:
+            self._take_next_group()
+            yield from self._train()
+
+    def _take_next_group(self) -> None:
+        """Go on with the next group of classes, from its first state."""
+        assert self._groups is not None, "classes are trained in groups"
+        self._progress.advance(epoch=0, sweep=0, windows=(), rows_in_sweep=0, method=0, marks=())
+        self._groups.number += 1
+        self._take_method(0)
+        self.begin()
+
+    def _train(self) -> Iterator[Event]:
+        """Train these models to their end, or until the run is to stop."""
+        if self._is_new and self._starts_elsewhere():
             yield from self._begin()
-        while not (self._checkpoints.finished or self._training.is_stopping()):
+        self._is_new = False
+        while not (self._is_over or self._training.is_stopping()):
             program = self._solver.program(self._cursor.epoch)
             if self._cursor.sweep == len(program):
                 yield from self._close_epoch()
@@ -334,12 +457,14 @@ class Passes:
             if found := self._sweeps.learners():
                 told = [learner._asdict() for learner in found]
                 yield self._progress.event("learners", models=told)
+            if self._once is not None and (left_out := self._once.finish()):
+                yield self._progress.event("skipped", **left_out)
             yield self._save(certified, finished=True)
 
     def _why_fall_back(self) -> str | None:
         """Say why the other method that was chosen should go on, if it should."""
         chosen, tol = self._training.methods, self.plan.tol
-        if chosen is None or tol is None or self._checkpoints.finished:
+        if chosen is None or tol is None or self._is_over:
             return None
         if self._cursor.method + 1 == len(chosen.methods):
             return None
@@ -373,7 +498,8 @@ class Passes:
         if end == "diverged":
             yield self._restart(sweep)
         else:
-            yield from self._end_sweep(self._cursor.rows_in_sweep / self._job.stats.n)
+            passes = 1.0 if self._once else self._cursor.rows_in_sweep / self._job.stats.n
+            yield from self._end_sweep(passes)
 
     def _absorb(self, sweep: Reduce) -> Certificate | None:
         """Do a reduction; where its sum is beyond all bounds, the state from before is saved."""
@@ -428,7 +554,25 @@ class Passes:
         return self._progress.event("restart", metrics=metrics)
 
     def _save(self, certified: Certificate | None = None, *, finished: bool = False) -> Event:
+        if finished and self._groups:
+            certified = self._end_group(self._groups, certified)
+            if not self._groups.are_over:
+                return self._group_ended(self._groups, certified)
         return self._checkpoints.save(self, certified, finished=finished)
+
+    def _end_group(self, groups: ClassGroups, certified: Certificate | None) -> Certificate | None:
+        """Retain the weights and the certificate of the current group of classes."""
+        states = self._sweeps.states()
+        certified = certified or self._solver.certificate(states[0])
+        groups.put(self._weights(states, 0))
+        groups.end(certified, self._cursor.passes)
+        return certified
+
+    def _group_ended(self, groups: ClassGroups, certified: Certificate | None) -> Event:
+        return self._progress.event(
+            "group", first=groups.current.start, classes=len(groups.current),
+            of=self._job.rule.n_classes, gap=certified.gap if certified else None,
+        )  # fmt: skip
 
     def _note(self, found: Certificate | None) -> None:
         """Remember what is certified after so many passes, for the rate at which it falls."""

@@ -11,14 +11,12 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.resident import let_go
-from fewpass.pipeline.runs.checkpoints import Checkpoints
-from fewpass.pipeline.runs.engine import Engine, Stopped, Training
+from fewpass.pipeline.runs.engine import Checkpoints, Engine, Stopped, Training
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import Convergence, TrainingResult, hinge_gap
@@ -26,45 +24,32 @@ from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.pipeline.tables.encoding.schema import told_columns
-from fewpass.pipeline.training.class_groups import ClassGroups
 from fewpass.pipeline.training.passes import Passes
 from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.pipeline.training.planning.job import is_grouped, training_memory
 from fewpass.pipeline.training.planning.rate import left_passes
-from fewpass.pipeline.training.prepared import Prepared, prepare, prepared_again
+from fewpass.pipeline.training.prepared import (
+    OpenSource,
+    Prepared,
+    no_source,
+    prepare,
+    prepared_again,
+)
 from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Weights
 from fewpass.storage.zarr_documents import import_ahead
 
-if TYPE_CHECKING:
-    from fewpass.pipeline.straight.first_rows import FirstRows
-
 logger = logging.getLogger(__name__)
 COMPILING = "Compiling kernels for %s: this is done once on a machine."
 
 
-def engine_of(training: Training, first: FirstRows | None) -> Engine:
-    """Return what goes over the data by the plan's method, all classes at once where they fit."""
-    if first is None and training.plan.solver.goal != "steps":
-        plan = training.methods.plan(training.plan) if training.methods else training.plan
-        if is_grouped(training.planner.job(training_memory(plan), plan.solver)):
-            return ClassGroups(training)
-    return engine_class(training.plan, first)(training)
-
-
-def engine_class(plan: TrainingPlan, first: FirstRows | None) -> Callable[[Training], Engine]:
-    """Return what goes over the data by the plan's method, or straight through a source."""
-    if first is not None:
-        from fewpass.pipeline.straight.straight import Straight  # noqa: PLC0415 - and readers of text
-
-        return partial(Straight, first=first)
-    if plan.solver.goal == "steps":
+def engine_of(training: Training) -> Engine:
+    """Return the engine for the plan's method."""
+    if training.plan.solver.goal == "steps":
         from fewpass.pipeline.training.bursts import Bursts  # noqa: PLC0415 - kernels that others do without
 
-        return Bursts
-    return Passes
+        return Bursts(training)
+    return Passes(training)
 
 
 class StopRequest:
@@ -98,16 +83,16 @@ class TrainingRun:
         storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
     ) -> None:
-        run, plan, dataset, planner, methods, first, _ = begins
-        self.run, self.methods, self._first = run, methods, first
+        run, plan, dataset, planner, methods, source, _ = begins
+        self.run, self.methods, self._source = run, methods, source
         self._executor, self._stop_request = executor, StopRequest()
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
         training = Training(
             run, plan, dataset, planner, executor, methods, storage_options, self._progress,
-            self._checkpoints, self._stop_request, start_at,
+            self._checkpoints, self._stop_request, start_at, source=source,
         )  # fmt: skip
-        self._engine = engine_of(training, first)
+        self._engine = engine_of(training)
 
     @classmethod
     def start(
@@ -117,16 +102,18 @@ class TrainingRun:
         executor: Executor,
         storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
+        open_source: OpenSource = no_source,
     ) -> TrainingRun:
         """Begin a run at `url`, or go on with the one that is there if its plan is the same.
 
         A new one starts at zero weights, at those of the plan's `start_from`, or at the weights
         `start_at`, which are as the data set's rows are stored, and learnt from so many rows.
+        `open_source` opens the source of a plan that has one.
 
         Raises PlanMismatch when another plan or other data lie there, BadInput when plan, data set
         and executor do not fit, NotADataset when there is none (all are ValueErrors).
         """
-        begins = prepare(plan, url, storage_options, near=executor.near)
+        begins = prepare(plan, url, storage_options, open_source, near=executor.near)
         made, dataset = cls(begins, executor, storage_options, start_at), begins.dataset
         record = RunRecord.of(
             begins.plan, dataset.manifest, made.forecast, made.methods, dataset.schema,
@@ -141,10 +128,14 @@ class TrainingRun:
 
     @classmethod
     def resume(
-        cls, url: str, executor: Executor, storage_options: StorageOptions = None
+        cls,
+        url: str,
+        executor: Executor,
+        storage_options: StorageOptions = None,
+        open_source: OpenSource = no_source,
     ) -> TrainingRun:
         """Continue the run at `url` from its newest whole snapshot."""
-        return cls(prepared_again(url, storage_options), executor, storage_options)
+        return cls(prepared_again(url, storage_options, open_source), executor, storage_options)
 
     def __iter__(self) -> Iterator[Event]:
         mine = threading.get_ident()
@@ -278,7 +269,7 @@ class TrainingRun:
     @property
     def notes(self) -> tuple[str, ...]:
         """What somebody should look at of a source, by what was read so far; none of data sets."""
-        return self._first.notes() if self._first else ()
+        return self._source.notes() if self._source else ()
 
     @property
     def cursor(self) -> Cursor:
@@ -300,14 +291,14 @@ class TrainingRun:
         """What came out; the run must be finished."""
         saved, cursor = self._saved, self.cursor
         choice, seen = saved.choice, saved.validation
-        shared = {
+        shared: dict[str, Any] = {
             "run": self.run.url,
             "snapshot": saved.name,
             "solver": self.plan.solver.kind,
             "loss": self.problem.loss.name,
             "lam": choice.lam if choice else self.problem.lam,
             "classes": self._engine.classes,
-            "candidates": choice.told()["candidates"] if choice else [],
+            "candidates": [each._asdict() for each in choice.candidates] if choice else [],
             "calibration": saved.calibration._asdict() if saved.calibration else None,
             "stopped_early": seen and seen.is_over(self.plan.n_iter_no_change),
             "passes_of_model": seen and seen.best.passes,
@@ -316,10 +307,11 @@ class TrainingRun:
             "seconds": cursor.seconds,
             "bytes_read": cursor.bytes_read,
             "peak_memory_bytes": self._progress.peak_memory,
-            "encoded": dict(told_columns(self._first.dataset.schema)) if self._first else {},
+            "encoded": self._source.encoded() if self._source else {},
             "notes": self.notes,
+            "features": self._engine.features,
         }
-        return self._engine.result(shared | self._outcome())
+        return TrainingResult(**shared, **self._outcome())
 
     @property
     def _saved(self) -> Saved:
@@ -327,7 +319,7 @@ class TrainingRun:
         return self.newest
 
     def _outcome(self) -> dict[str, Any]:
-        certified, tol = self._saved.certified, self.plan.tol
+        certified, tol = self._saved.certificate, self.plan.tol
         convergence, left = Convergence.of(tol, certified, finished=self._saved.finished), None
         if tol is not None and convergence.converged is False:
             left = left_passes(self.cursor.marks, tol)

@@ -138,25 +138,32 @@ class Onepass(Method):
             mass=mass, progressive=state.progressive._replace(mass_before=mass),
         )  # fmt: skip
 
-    def resized(self, problem: Problem, state: OnepassState, d: int) -> OnepassState:
-        """Return the state with room for d columns; streaming Newton has none for more.
+    def resized(
+        self, problem: Problem, state: OnepassState, d: int, moments: ColumnMoments | None
+    ) -> OnepassState:
+        """Return the state with d columns, and these moments once training has begun."""
+        if d > len(state.columns) - 1:
+            state = self._with_columns(problem, state, d)
+        if moments is not None and state.values_per_row:
+            write_moments(state.columns, moments)
+        return state
+
+    def _with_columns(self, problem: Problem, state: OnepassState, d: int) -> OnepassState:
+        """Add columns, which is impossible with streaming Newton.
 
         G of new columns is that of the first row; for regression approximately.
         """
         if state.newton.used:
-            return Method.resized(self, problem, state, d)  # type: ignore[no-any-return]
+            raise ValueError(
+                f"onepass began with fewer columns than the {d} that rows have by now. Say how "
+                "many there are (`n_features`)."
+            )
         columns, d_before = np.zeros((d + 1, RECORD)), len(state.columns) - 1
         columns[:d_before], columns[-1] = state.columns[:-1], state.columns[-1]
         columns[d_before:-1, INVERSE_SHARE] = 1.0
         pull = state.columns[-1, G : G + 2] / (G_START + state.t)  # the mean squared slope
         columns[d_before:-1, G : G + 2] = G_START * (pull if problem.loss.takes_numbers else 1.0)
         return state._replace(columns=columns, sgd=SGD.resized(problem, state.sgd, d))
-
-    def with_moments(self, state: OnepassState, moments: ColumnMoments) -> OnepassState:
-        """Return the state with 1/f and 1/S of these moments, if training has begun."""
-        if state.values_per_row:
-            write_moments(state.columns, moments)
-        return state
 
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """Return one walk; that of the first epoch may read rows in stored order."""
@@ -169,6 +176,7 @@ class Onepass(Method):
                 order="stored" if epoch == 0 else "random",
                 metrics=progress,
                 enter=on_lines,
+                resize=self.resized,
                 interleaved=Interleaved(
                     fit_together, self.step_interleaved, numbers_of, with_numbers_of
                 ),

@@ -18,7 +18,7 @@ from fewpass.pipeline.training.planning.ill_conditioned import (
 )
 from fewpass.pipeline.training.planning.job import streaming
 from fewpass.pipeline.training.planning.planner import Planner
-from fewpass.pipeline.training.span import Job
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.estimates.expected_passes import (
     Conditioning,
     conditioning,

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.rows.mixing import CLUSTERED, DEVIATIONS
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.storage.manifest import Labels, Manifest, Values
 
-CLUSTERED = 0.05  # share of the variance that lies between chunks
-DEVIATIONS = 5.0  # of what a random order leaves between them
 ENOUGH_IN_MEMORY = 0.2  # of the rows in one window: more passes, but they arrive
 
 

@@ -23,7 +23,7 @@ from fewpass.pipeline.training.planning.job import (
     is_grouped,
     streaming,
 )
-from fewpass.pipeline.training.span import Job
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.protocol import ExpectedPasses
 from fewpass.storage.array_layout import chunk_parts

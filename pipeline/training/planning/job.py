@@ -13,7 +13,7 @@ from fewpass.pipeline.rows.windows import WindowPlan, plan_windows, resident_byt
 from fewpass.pipeline.settings.methods import Auto
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem, tasks_of
-from fewpass.pipeline.training.span import Job
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import ProblemStats, Solver

@@ -1,4 +1,4 @@
-"""How much rows that come together have in common: what a shuffle buffer leaves of an order.
+"""How alike the rows of a shuffle buffer are: what it leaves of the order of a source.
 
 A source is read once, in its order; only rows of one buffer are permuted.  Where the means of the
 targets differ between groups by more than chance, the source is sorted, by label or by time.
@@ -11,9 +11,9 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from fewpass.pipeline.training.planning.clustering import CLUSTERED, DEVIATIONS
-
 Count = Annotated[int, Field(ge=0, le=1 << 62)]
+CLUSTERED = 0.05  # share of the variance that lies between groups
+DEVIATIONS = 5.0  # of what a random order leaves between them
 
 
 class Mixing(NamedTuple):

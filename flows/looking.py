@@ -171,7 +171,7 @@ def _of_snapshot(path: str) -> dict[str, Any]:
 
 def _state(snapshot: Snapshot) -> dict[str, Any]:
     saved = Saved.of(snapshot)
-    cursor, certified, weights = saved.cursor, saved.certified, saved.weights
+    cursor, certified, weights = saved.cursor, saved.certificate, saved.weights
     return {
         "snapshot": saved.name,
         "finished": saved.finished,

@@ -30,34 +30,34 @@ from fewpass.storage.manifest import KEY
 
 def write_page(terminal: Terminal, run: RunFolder, held_out: str | None, where: Where) -> str:
     """Write the page into the run's folder; return where it lies."""
-    told = read_report(run)
-    plan = told.model.record.plan
+    reported = read_report(run)
+    plan = reported.model.record.plan
     data = held_out_rows(plan, held_out)
-    found = None
+    figures = None
     if data is None:
-        terminal.say("No held-out rows are known: --held-out DATASET names some.", style="yellow")
+        terminal.say("There are no held-out rows: --held-out DATASET names some.", style="yellow")
     else:
         with (
             engine_for_pass(checked(Execution, given(where)), data) as executor,
             rows_display(terminal, "Judging by held-out rows", data.n_rows) as count,
         ):
-            found = quality(told.model, data, executor, count)
+            figures = quality(reported.model, data, executor, count)
     commands = (
         f"$ fewpass train {shlex.quote(plan.dataset)} {shlex.quote(run.folder.name)}-again "
         "--config plan.toml"
     )
-    judged = f"$ fewpass report {shlex.quote(run.folder.name)} --html --held-out DATASET"
-    text = page(told, found, Reproduction(as_toml(plan), commands, judged))
+    again = f"$ fewpass report {shlex.quote(run.folder.name)} --html --held-out DATASET"
+    text = page(reported, figures, Reproduction(as_toml(plan), commands, again))
     run.folder.write(PAGE, printable(text).encode())
     return run.folder.address(PAGE)
 
 
 def held_out_rows(plan: TrainingPlan, named: str | None) -> Dataset | None:
-    """Open the rows to judge a model by: those named, or known to be held out; None without any."""
+    """Open the held-out rows: those named here or in the plan; None without any."""
     if named is not None or plan.held_out is not None:
         return Dataset.open(named or plan.held_out or "", like=plan.dataset)
-    beside = f"{plan.dataset.rstrip('/')}-test"  # as IngestPlan calls it
-    return Dataset.open(beside) if Folder(beside).exists(KEY) else None
+    next_to_it = f"{plan.dataset.rstrip('/')}-test"  # as IngestPlan calls it
+    return Dataset.open(next_to_it) if Folder(next_to_it).exists(KEY) else None
 
 
 def comparison(report: RunReport) -> Table:

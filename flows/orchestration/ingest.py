@@ -6,7 +6,7 @@ from typing import Any
 
 from prefect.logging import get_run_logger
 
-from fewpass.flows.display.ingest_progress import IngestLines, ingest_line
+from fewpass.flows.display.ingest_display import IngestLines, ingest_line
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, log_line
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow

@@ -110,9 +110,13 @@ def test_whoever_is_to_know_is_written_to(prefect_server, flow_runner, received,
     assert (states["missed"]["type"], states["missed"]["name"]) == ("COMPLETED", "ToleranceMissed")
 
 
-def test_nowhere_and_to_nobody_is_refused(prefect_server):
-    nowhere = notify(prefect_server.environment)
-    assert (nowhere.returncode, "FEWPASS_WEBHOOK=" in nowhere.stderr) == (2, True)
+def test_nowhere_and_to_nobody_is_refused(monkeypatch, capsys):
+    from fewpass.flows.orchestration.notifications import main  # which imports Prefect
+
+    monkeypatch.delenv("FEWPASS_WEBHOOK", raising=False)
+    monkeypatch.setattr(sys, "argv", ["notifications"])
+    assert main() == 2
+    assert "FEWPASS_WEBHOOK=" in capsys.readouterr().err
 
 
 def test_a_silence_is_told_once_and_again_after_progress():

@@ -167,7 +167,8 @@ def raw_rows(rows: list[Row]) -> str:
         f"words of a text:\nrows are {row['mean_length']:.0f} long in root mean square, "
         f"{row['max_length']:.0f} at most. With {row['loss']} and lam {row['lam']} kappa is "
         f"{row['kappa']:,.0f};\nfor a certified 1e-6 `fewpass plan` forecasts "
-        f"{row['foreseen']:,.0f} passes, the theory up to {row['theory']:,.0f}, and s2gd+ needs\n{row['passes']:,.0f} "
+        f"{row['foreseen']:,.0f} passes, the theory up to {row['theory']:,.0f}, and "
+        f"s2gd+ needs\n{row['passes']:,.0f} "
         f"(certified {row['relative']:.1e}). Scaled to unit length the same set takes a few dozen."
     )
 

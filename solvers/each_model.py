@@ -175,7 +175,7 @@ def resize_each(
     multi: Models, resize: Callable[..., State], problem: Problem, state: States, d: int,
     moments: ColumnMoments | None,
 ) -> States:  # fmt: skip
-    """Give every model's state d columns and these moments."""
+    """Resize every model's state to d columns with these moments."""
     each = zip(multi.tasks, state.models, strict=True)
     models = tuple(resize(task.problem(problem), model, d, moments) for task, model in each)
     return state._replace(models=models)

@@ -119,8 +119,8 @@ class Walk(NamedTuple):
 
     With several streams, every stream starts from its own copy of the state, and `join` combines
     the results.  A state for which `diverged` is true ends the walk, and the whole training
-    restarts from the state that `recover` returns.  Models that did not diverge restart, too, in
-    step with the others, from what `recover` returns for them: with the step sizes that they had.
+    restarts from the state that `recover` returns.  Models that did not diverge restart, too, with
+    their step sizes.
 
     A walk that reads or updates numbers per row has states with a top-level field `row_version`:
     the sweep that wrote the numbers the state belongs to.  A walk that updates them changes
@@ -141,8 +141,8 @@ class Walk(NamedTuple):
     telling: Callable[[Problem, ProblemStats, State, Block, ReportLosses], State] | None = None
     enter: Callable[[State], State] = copy_state  # once before any number of steps, ...
     leave: Callable[[State], State] = same  # ... and after them
-    #: The state with d columns, the new ones zero, and steps that use these moments: for rows that
-    #: are read once, with an unknown number of columns.  None: the method cannot do it.
+    #: Returns the state with d columns, the new ones zero, and steps by these moments, for sources
+    #: with an unknown number of columns.  None: not supported.
     resize: Callable[[Problem, State, int, ColumnMoments | None], State] | None = None
 
 

@@ -141,7 +141,7 @@ class Onepass(Method):
     def resized(
         self, problem: Problem, state: OnepassState, d: int, moments: ColumnMoments | None
     ) -> OnepassState:
-        """Return the state with d columns, and 1/f and 1/S of these moments once it has begun."""
+        """Return the state with d columns, and these moments once training has begun."""
         if d > len(state.columns) - 1:
             state = self._with_columns(problem, state, d)
         if moments is not None and state.values_per_row:
@@ -149,7 +149,7 @@ class Onepass(Method):
         return state
 
     def _with_columns(self, problem: Problem, state: OnepassState, d: int) -> OnepassState:
-        """Add columns, of which streaming Newton cannot have more.
+        """Add columns, which is impossible with streaming Newton.
 
         G of new columns is that of the first row; for regression approximately.
         """

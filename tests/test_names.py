@@ -26,7 +26,7 @@ FILES_TWICE = {
 }  # fmt: skip
 CLASSES_TWICE = {
     "Block", "Cells", "Certificate", "Columns", "Counts", "Found", "Known", "Line", "Mark", "Models",
-    "Output", "Page", "PassSums", "Point", "Position", "Prepared", "Rows", "Rules", "Share", "Space",
+    "Output", "Page", "Point", "Position", "Prepared", "Rows", "Rules", "Share", "Space",
     "Text", "_Header", "_Reader",
 }  # fmt: skip
 

@@ -49,9 +49,9 @@ def engine_class(plan: TrainingPlan, first: FirstRows | None) -> Callable[[Train
 
         return partial(Straight, first=first)
     if plan.solver.goal == "steps":
-        from fewpass.pipeline.training.bursts import Bursts  # noqa: PLC0415 - kernels that others do without
+        from fewpass.pipeline.training.feature_steps import FeatureSteps  # noqa: PLC0415 - kernels that others do without
 
-        return Bursts
+        return FeatureSteps
     return Passes
 
 

@@ -20,7 +20,7 @@ from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.spans.reduce import ReduceReport, absorb_sum, reduce
 from fewpass.pipeline.training.spans.span import Job, Stopwatch, logged
 from fewpass.pipeline.training.spans.walk_spans import SpanReport, join_own_streams, join_streams
-from fewpass.pipeline.training.walk import Position, WalkDriver
+from fewpass.pipeline.training.walk import StreamPosition, WalkDriver
 from fewpass.solvers.multi_model import appraisal
 from fewpass.solvers.protocol import (
     Certificate,
@@ -180,11 +180,11 @@ class Sweeps:
         self._log_sweep(walk.name, driver.watch)
         return "whole"
 
-    def _positions(self) -> list[Position]:
+    def _positions(self) -> list[StreamPosition]:
         """Where every stream goes on; after a join there is one state for all."""
         windows = self._progress.cursor.windows or (0,) * self.job.windows.streams
         last = len(self.heads) - 1
-        return [Position(self.heads[min(k, last)], done) for k, done in enumerate(windows)]
+        return [StreamPosition(self.heads[min(k, last)], done) for k, done in enumerate(windows)]
 
     def _counted(self, report: SpanReport) -> Iterator[Event]:
         """Count a span; yield its events."""

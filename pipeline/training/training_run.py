@@ -46,9 +46,9 @@ COMPILING = "Compiling kernels for %s: this is done once on a machine."
 def engine_of(training: Training) -> Engine:
     """Return the engine for the plan's method."""
     if training.plan.solver.goal == "steps":
-        from fewpass.pipeline.training.bursts import Bursts  # noqa: PLC0415 - kernels that others do without
+        from fewpass.pipeline.training.feature_steps import FeatureSteps  # noqa: PLC0415 - kernels that others do without
 
-        return Bursts(training)
+        return FeatureSteps(training)
     return Driver(training)
 
 

@@ -39,7 +39,7 @@ from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, is_standard_input
 from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows
-from fewpass.pipeline.tables.stream.pieces import ParsedPiece
+from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece
 from fewpass.pipeline.tables.stream.source_pieces import (
     ALL,
     STEADY_BYTES,

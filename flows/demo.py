@@ -19,7 +19,7 @@ from fewpass.flows.scoring import evaluate_shown
 from fewpass.flows.settings import checked
 from fewpass.flows.training import certificate_sentence, train_shown
 from fewpass.flows.weights import weights_table
-from fewpass.pipeline.clicks import ClickFile, columns_for, write_clicks
+from fewpass.pipeline.clicks import ClickFile, columns_for, write_clicks, write_visits
 from fewpass.pipeline.memory import peak_memory_bytes, release_freed_memory
 from fewpass.pipeline.reporting.largest_weights import largest_weights
 from fewpass.pipeline.runs.model import load_model
@@ -30,8 +30,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
-from fewpass.pipeline.tables.ingest.result import IngestResult
-from fewpass.pipeline.visits import write_visits
+from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.storage.kinds import command
 
 TEST_FRACTION = 0.1

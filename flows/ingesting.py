@@ -21,8 +21,8 @@ from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
 from fewpass.pipeline.tables.ingest.phases import ingest
+from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.tables.ingest.reading import first_look
-from fewpass.pipeline.tables.ingest.result import IngestResult
 from fewpass.pipeline.tables.ingest.work_dir import is_partitioned
 from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.storage.column_copy import copy_folder

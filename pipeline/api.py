@@ -29,7 +29,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.straight.telling import is_source
 from fewpass.pipeline.tables.ingest import phases
-from fewpass.pipeline.tables.ingest.result import IngestResult
+from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.training.planning.place import Place, place_for, place_of, seconds_of_pass
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.bad_input import refusal

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.places import ELSEWHERE, StorageOptions, is_data_set, require_outside, shown
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.tables.readers.finding import is_data_set
 from fewpass.pipeline.tables.readers.standard_input import WORDS
 from fewpass.storage.addresses import local_path, open_store
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.kinds import ELSEWHERE, inside_of_ours
 from fewpass.storage.locations import HERE, Location, told_plainly
 from fewpass.storage.own_files import is_unchanged
+from fewpass.storage.redaction import without_secrets
 from fewpass.storage.whole_file import whole_file
 
+StorageOptions = dict[str, Any] | None
 _GLOB = "*?["
 
 
@@ -58,15 +61,18 @@ class Output(NamedTuple):
             With what is there.
         """
         here = Location.of(self.url)
-        require_outside(here, self.storage_options)
+        if refusal := inside_of_ours(here, self.storage_options):
+            raise BadInput(refusal)
         if not _is_there(here, self.storage_options):
             return
         for kept, what in self._kept(here.store):
             if kept.is_same(here):
-                raise BadInput(f"{shown(self.url)} stays as it is: it is {what}. {ELSEWHERE}")
+                raise BadInput(
+                    f"{without_secrets(self.url)} stays as it is: it is {what}. {ELSEWHERE}"
+                )
         if not self.may_replace:
             raise BadInput(
-                f"{shown(self.url)} is there already. Choose another name, or say "
+                f"{without_secrets(self.url)} is there already. Choose another name, or say "
                 "`overwrite=true` to replace it."
             )
 
@@ -88,10 +94,10 @@ class Output(NamedTuple):
         """Yield the files of a store that are never replaced, and what each is."""
         for spec in self.inputs:
             if is_data_set(spec, self.storage_options):
-                yield from _sources_of(spec, f"a source of the input {shown(spec)}")
+                yield from _sources_of(spec, f"a source of the input {without_secrets(spec)}")
             else:
                 for one in _files_of(spec, store, self.storage_options):
-                    yield one, f"one of the inputs ({shown(spec)})"
+                    yield one, f"one of the inputs ({without_secrets(spec)})"
         if self.record is not None:
             yield from _taught(self.record, store)
 
@@ -100,9 +106,11 @@ def _is_there(here: Location, storage_options: StorageOptions) -> bool:
     """Whether a file has that name; BadInput where it is no file."""
     found = here.kind(storage_options)
     if found == "folder":
-        raise BadInput(f"{shown(here.url)} is a folder. Name a file in it.")
+        raise BadInput(f"{without_secrets(here.url)} is a folder. Name a file in it.")
     if found == "other":
-        raise BadInput(f"{shown(here.url)} is no file, but a pipe or a device. {ELSEWHERE}")
+        raise BadInput(
+            f"{without_secrets(here.url)} is no file, but a pipe or a device. {ELSEWHERE}"
+        )
     return found is not None
 
 

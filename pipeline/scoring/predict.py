@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.outputs import Output
-from fewpass.pipeline.places import is_data_set
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.rows.targets import label_text
@@ -31,6 +30,7 @@ from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes, requ
 from fewpass.pipeline.settings.matching import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions, refuse_reading
 from fewpass.pipeline.tables.readers import Expected, Source, open_source
+from fewpass.pipeline.tables.readers.finding import is_data_set
 from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.solvers.kernels.scores import rank, scores
 from fewpass.solvers.protocol import Weights

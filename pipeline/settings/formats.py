@@ -10,21 +10,20 @@ from typing import TYPE_CHECKING, Literal
 
 FORMATS = {
     "libsvm": "fewpass.pipeline.tables.readers.libsvm:LibsvmSource",
-    "csv": "fewpass.pipeline.tables.readers.delimited:DelimitedSource",
-    "parquet": "fewpass.pipeline.tables.readers.parquet:ParquetSource",
     "npy": "fewpass.pipeline.tables.readers.npy:NpySource",
     "vw": "fewpass.pipeline.tables.readers.vw:VowpalWabbitSource",
     "npz": "fewpass.pipeline.tables.readers.npz:NpzSource",
 }
 
-#: Formats of tables: what reads their cells as they are written, for columns that are encoded.
+#: Formats of tables, whose columns are encoded; those of some may be plain numbers as well.
 TABLES = {
-    "csv": "fewpass.pipeline.tables.readers.delimited_rows:DelimitedRows",
+    "csv": "fewpass.pipeline.tables.readers.delimited:DelimitedRows",
     "parquet": "fewpass.pipeline.tables.readers.arrow_rows:ParquetRows",
     "arrow": "fewpass.pipeline.tables.readers.arrow_rows:IpcRows",
     "jsonl": "fewpass.pipeline.tables.readers.json_rows:JsonRows",
     "arff": "fewpass.pipeline.tables.readers.arff:ArffRows",
 }
+PLAIN = ("csv", "parquet")
 
 #: What the names of files of a format end in: the classes' own `extensions`, told without them.
 EXTENSIONS = {

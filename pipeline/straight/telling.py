@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fewpass.pipeline.places import is_file_on_web
+from fewpass.pipeline.tables.readers.finding import is_file_on_web
 from fewpass.pipeline.tables.readers.standard_input import WORDS
 from fewpass.storage.addresses import local_path
 from fewpass.storage.folder import Folder

@@ -18,7 +18,7 @@ from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.parameters import seed_of
 from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS
 from fewpass.pipeline.tables.encoding.applying import encoded
-from fewpass.pipeline.tables.encoding.fitting import Rules, as_sample, fitted
+from fewpass.pipeline.tables.encoding.fitting import RecipeRules, as_sample, fitted
 from fewpass.pipeline.tables.encoding.inference import is_readable
 from fewpass.pipeline.tables.encoding.plain_types import plain_table, text_in
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -101,7 +101,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise BadInput("The table has 0 rows. Give at least one.")
         require_readable(sample)
         sample = as_sample(sample, self.sample_rows, seed_of(self.random_state))
-        rules = Rules(self.bits, self.bins, self.ranks, self.most_values, self.least_rows)
+        rules = RecipeRules(self.bits, self.bins, self.ranks, self.most_values, self.least_rows)
         self.recipe_: Recipe = fitted(sample, rules)
         self.feature_names_in_ = np.asarray(sample.column_names, object)
         self.n_features_in_ = len(sample.column_names)

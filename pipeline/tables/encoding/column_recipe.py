@@ -73,6 +73,22 @@ class ColumnRecipe(BaseModel):
         return len(self.outputs)
 
     @property
+    def n_slots(self) -> int:
+        """Return about how many entries of a row the column has."""
+        return 1
+
+    @property
+    def as_setting(self) -> str:
+        """Return the kind as the setting `column` has it."""
+        kind: str = getattr(self, "kind")  # noqa: B009 - every column has its own word
+        return kind
+
+    @property
+    def wanted(self) -> str:
+        """Say in messages what cells are expected to be."""
+        return "a number was"
+
+    @property
     def signs(self) -> NDArray[np.float64]:
         """Return what each output column (width,) is where it stands for what it is named by."""
         return np.ones(self.width)
@@ -85,7 +101,7 @@ class ColumnRecipe(BaseModel):
         return signs
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """Say in a few words what becomes of the column."""
         raise NotImplementedError
 

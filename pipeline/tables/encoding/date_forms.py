@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.tables.encoding.cells import STRAY, frequent, says_nothing
-from fewpass.pipeline.tables.encoding.impossible_dates import impossible
 from fewpass.pipeline.tables.encoding.moments import (
     BETWEEN,
     ISO,
     QUARTERS,
     WEEKS,
     has_zone,
+    impossible,
     in_form,
     is_no_day,
     stands_for_no_day,

@@ -20,8 +20,7 @@ from fewpass.pipeline.tables.encoding.cells import (
     read_numbers,
     words_of,
 )
-from fewpass.pipeline.tables.encoding.date_fitting import fitted_date
-from fewpass.pipeline.tables.encoding.date_recipe import Date
+from fewpass.pipeline.tables.encoding.date_recipe import Date, fitted_date
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.inference import FEW, Held, as_asked, held_in, is_open
 from fewpass.pipeline.tables.encoding.lists import fitted_tags, fitted_vector
@@ -44,7 +43,7 @@ EXAMPLES = 1000  # values of a hashed column that its columns are named by
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
-class Rules(NamedTuple):
+class RecipeRules(NamedTuple):
     """How columns are encoded where that is not told by the sample alone."""
 
     bits: int = HASH_BITS  # of a hash, at most, for columns of many values
@@ -63,7 +62,7 @@ class Rules(NamedTuple):
         return max(2 if n >= FEW else 1, min(self.least_rows, n // 1000))
 
 
-def fitted(sample: Any, rules: Rules) -> Recipe:
+def fitted(sample: Any, rules: RecipeRules) -> Recipe:
     """Return the recipe that suits a sample, an Arrow table.
 
     Raises
@@ -82,7 +81,7 @@ def fitted(sample: Any, rules: Rules) -> Recipe:
     return Recipe(columns=tuple(columns), crosses=crosses)
 
 
-def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
+def _column(name: str, cells: Any, rules: RecipeRules) -> AnyColumn:
     asked = rules.kinds.get(name)
     bins = bins_of(asked) if asked else rules.bins
     if asked and not bins:
@@ -100,7 +99,7 @@ def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
     return _category(name, cells, rules, always_hashed=held.kind == "hash")
 
 
-def _of_lists(name: str, cells: Any, held: Held, rules: Rules) -> AnyColumn:
+def _of_lists(name: str, cells: Any, held: Held, rules: RecipeRules) -> AnyColumn:
     if held.kind == "vector":
         return fitted_vector(name, cells)
     if held.kind == "tags":
@@ -108,7 +107,7 @@ def _of_lists(name: str, cells: Any, held: Held, rules: Rules) -> AnyColumn:
     return fitted_map(name, cells, rules.enough(len(cells)), MOST_NAMES)
 
 
-def _text(name: str, words: Any, rules: Rules, grams: Grams) -> Text:
+def _text(name: str, words: Any, rules: RecipeRules, grams: Grams) -> Text:
     found = len(slots_of(words, MOST_TEXT_BITS, grams)[0])
     counted = DocumentCounts(min(rules.bits, MOST_TEXT_BITS, _bits_for(found)), grams)
     counted.add(len(words), *slots_of(words, counted.bits, grams))
@@ -127,7 +126,7 @@ def _with_missing(column: AnyColumn, cells: Any) -> AnyColumn:
     return column.model_copy(update={"missing_share": round(float(missing), 6)})
 
 
-def _cross(of: tuple[str, str], sample: Any, rules: Rules) -> Cross:
+def _cross(of: tuple[str, str], sample: Any, rules: RecipeRules) -> Cross:
     unknown = [name for name in of if name not in sample.column_names]
     if unknown:
         raise BadInput(
@@ -139,7 +138,7 @@ def _cross(of: tuple[str, str], sample: Any, rules: Rules) -> Cross:
     return Cross(of=of, pairs=found)
 
 
-def _number(name: str, cells: Any, held: Held, rules: Rules) -> Number:
+def _number(name: str, cells: Any, held: Held, rules: RecipeRules) -> Number:
     every, bad = read_numbers(cells, held.written, held.missing)
     missing = np.isnan(every) if bad is None else np.isnan(every) & ~bad
     known = every[~np.isnan(every)]
@@ -194,7 +193,9 @@ def _bins(name: str, cells: Any, count: int, held: Held) -> Bins:
     )  # fmt: skip
 
 
-def _category(name: str, cells: Any, rules: Rules, *, always_hashed: bool) -> Category | Hashed:
+def _category(
+    name: str, cells: Any, rules: RecipeRules, *, always_hashed: bool
+) -> Category | Hashed:
     counted = pc.value_counts(words_of(cells).drop_null())
     values = counted.field("values").to_pylist()
     counts = counted.field("counts").to_numpy(zero_copy_only=False)

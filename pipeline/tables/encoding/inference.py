@@ -22,12 +22,11 @@ from fewpass.pipeline.tables.encoding.cells import (
     read_numbers,
     says_nothing,
 )
-from fewpass.pipeline.tables.encoding.codes import are_codes, is_whole
+from fewpass.pipeline.tables.encoding.codes import are_codes, are_times, is_whole, unit_since_1970
 from fewpass.pipeline.tables.encoding.date_forms import dates_in, recurring
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers, is_list_of_words
 from fewpass.pipeline.tables.encoding.maps import is_map_to_numbers
 from fewpass.pipeline.tables.encoding.moments import read_moments
-from fewpass.pipeline.tables.encoding.since_1970 import are_times, unit_since_1970
 
 #: In a sample of fewer cells the majority tells.
 FEW = 100

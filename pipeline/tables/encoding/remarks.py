@@ -8,10 +8,15 @@ import numpy as np
 import pyarrow.compute as pc
 
 from fewpass.pipeline.tables.encoding.cells import is_text, read_numbers
-from fewpass.pipeline.tables.encoding.codes import LARGEST_EXACT, are_codes, is_whole
+from fewpass.pipeline.tables.encoding.codes import (
+    LARGEST_EXACT,
+    are_codes,
+    are_times,
+    is_whole,
+    unit_since_1970,
+)
 from fewpass.pipeline.tables.encoding.date_forms import look_like_dates
 from fewpass.pipeline.tables.encoding.inference import FEW, Held
-from fewpass.pipeline.tables.encoding.since_1970 import are_times, unit_since_1970
 
 _SHOWN = 40
 #: A deviation that is less of the largest number is taken for none.

@@ -101,4 +101,4 @@ def told_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
     shares = [
         f"; {100 * p.missing_share:.3g} % missing" * (p.missing_share > 0) for p in recipe.parts
     ]
-    return tuple((p.name, p.told + share) for p, share in zip(recipe.parts, shares, strict=True))
+    return tuple((p.name, p.summary + share) for p, share in zip(recipe.parts, shares, strict=True))

@@ -61,7 +61,7 @@ class Share(NamedTuple):
     grouped: Grouped | None  # by bucket; None: they are held in memory
 
 
-class Prepared(NamedTuple):
+class PreparedPiece(NamedTuple):
     """A parsed piece, its rows shared out with their random numbers."""
 
     parsed: Parsed
@@ -165,7 +165,7 @@ class Partitioner:
     def _pieces(self) -> Iterator[tuple[int, Piece]]:
         yield from enumerate(self.source.pieces(PIECE_BYTES))
 
-    def _prepare(self, numbered: tuple[int, Piece]) -> Prepared:
+    def _prepare(self, numbered: tuple[int, Piece]) -> PreparedPiece:
         number, piece = numbered
         parsed = self.source.parse(piece)
         self._refuse_wide(parsed.max_index)
@@ -181,7 +181,7 @@ class Partitioner:
         for share in shares if self.counts else ():
             self.counts[share.group].add(share.table, parsed.max_index)
         where = f"{piece.file}, after line {piece.first_line - 1}"
-        return Prepared(parsed, piece.n_bytes, where, tuple(shares))
+        return PreparedPiece(parsed, piece.n_bytes, where, tuple(shares))
 
     def _share(
         self, group: int, rows: NDArray[np.int64] | None, table: Table, keys: Keys | None
@@ -193,7 +193,7 @@ class Partitioner:
         grouped = where.group(table, keys) if isinstance(where, Buckets) else None
         return Share(group, rows, table, keys, grouped)
 
-    def _take_in(self, prepared: Prepared, pool: Executor) -> None:
+    def _take_in(self, prepared: PreparedPiece, pool: Executor) -> None:
         parsed = prepared.parsed
         if self.scale is None and parsed.table.n_rows:
             self._decide_on_scaling(parsed.table)
@@ -237,7 +237,7 @@ class Partitioner:
     def _is_held(self) -> bool:
         return isinstance(self.rows[TRAINING], HeldRows)
 
-    def _fits(self, prepared: Prepared) -> bool:
+    def _fits(self, prepared: PreparedPiece) -> bool:
         """Whether the memory holds a piece, too, beside what is kept of every column."""
         kept = cast("tuple[HeldRows, ...]", self.rows)
         size = sum(rows.held_bytes for rows in kept) + n_bytes(prepared.parsed.table)

@@ -20,7 +20,7 @@ _SMALLER = (
 )
 
 
-class _Header(NamedTuple):
+class _MessageHeader(NamedTuple):
     """What the header of a message says of its body."""
 
     body: int  # bytes as stored
@@ -88,7 +88,7 @@ class CheckedMessages:
         self._ready = memoryview(front + body)
 
 
-def _require(header: _Header, size: int, dictionaries: int, name: str, room: Room) -> int:
+def _require(header: _MessageHeader, size: int, dictionaries: int, name: str, room: Room) -> int:
     """Refuse a body that takes too much unpacked; return what dictionaries take so far."""
     what = "a dictionary" if header.is_dictionary else f"a batch of {header.rows:,} rows"
     room.require_side_by_side(header.body, f"{name}: {what} takes", _SMALLER)
@@ -105,7 +105,7 @@ def _unpacked(first: bytes, stored: int) -> int:
     return size if size >= 0 else stored - 8
 
 
-def _next(stream: Any) -> tuple[bytes, _Header | None] | None:
+def _next(stream: Any) -> tuple[bytes, _MessageHeader | None] | None:
     """Read up to the body of the next message: the bytes, and what they say; None at the end."""
     front = stream.read(4)
     if front == _MARK:
@@ -122,17 +122,17 @@ def _next(stream: Any) -> tuple[bytes, _Header | None] | None:
         return front + content, None
 
 
-def _header(content: bytes) -> _Header:
+def _header(content: bytes) -> _MessageHeader:
     message = _Table(content, _u32(content, 0))
     kind, body = message.number(1, "<B"), message.number(3, "<q")
     batch = message.table(2) if kind in (_DICTIONARY, _BATCH) else None
     if batch is not None and kind == _DICTIONARY:
         batch = batch.table(1)
     if batch is None:
-        return _Header(max(0, body), False, 0, ())
+        return _MessageHeader(max(0, body), False, 0, ())
     buffers = batch.pairs(2) if batch.table(3) is not None else ()
     packed = tuple((at, size) for at, size in buffers if size > 0)
-    return _Header(max(0, body), kind == _DICTIONARY, batch.number(0, "<q"), packed)
+    return _MessageHeader(max(0, body), kind == _DICTIONARY, batch.number(0, "<q"), packed)
 
 
 def _u32(content: bytes, at: int) -> int:

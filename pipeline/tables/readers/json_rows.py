@@ -31,12 +31,10 @@ from fewpass.pipeline.tables.readers.json_faults import (
     unfit,
     without_members,
 )
-from fewpass.pipeline.tables.readers.json_members import count_members
-from fewpass.pipeline.tables.readers.json_screen import fault_of, is_sound
+from fewpass.pipeline.tables.readers.json_screen import count_members, fault_of, is_sound
 from fewpass.pipeline.tables.readers.lines import first_lines, line_pieces, text_bytes
-from fewpass.pipeline.tables.readers.raw_rows import Cells
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE
-from fewpass.pipeline.tables.readers.source import Expected, Piece
+from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
 
 HEAD_BYTES = 16 << 20  # of text that tells what members there are
 MOST_NAMED = 10
@@ -91,7 +89,7 @@ def _wider(table: Any) -> Any:
 
 
 class JsonRows:
-    """JSON lines, an object in each, as typed columns; see `RawRows` for the methods.
+    """JSON lines, an object in each, as typed columns; see `TableRows` for the methods.
 
     The first lines tell columns and types; what comes later must fit, other members are left out.
 
@@ -109,6 +107,7 @@ class JsonRows:
     unit: ClassVar[Literal["line", "row"]] = "line"
     has_folders: ClassVar[bool] = False
     index: ClassVar[tuple[str, ...]] = ()
+    n_rows: int | None = None
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -246,12 +245,10 @@ class JsonRows:
         return text_bytes(self._addresses, self._longest_line)
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        """Pieces of whole lines."""
         del used
         return line_pieces(self._addresses, piece_bytes, self._longest_line)
 
-    def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
-        """Take columns out of a piece."""
+    def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         text = np.ascontiguousarray(piece.content.bytes)
         last = piece.first_line + piece.content.lines - 1
         where = f"{piece.file}, lines {piece.first_line:,} to {last:,}"

@@ -63,7 +63,6 @@ class NpySource:
         return self._n_rows * (features + 8 + 8 * self.has_weight)
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Pieces of rows, of about `piece_bytes` as stored."""
         for address in self._addresses:
             with opened_npy(address) as array:
                 rows = max(1, piece_bytes // (array.dtype.itemsize * array.shape[1]))
@@ -74,7 +73,6 @@ class NpySource:
                     array.require_end()
 
     def parse(self, piece: Piece) -> Parsed:
-        """Rows of one piece."""
         columns, block = self._columns, piece.content
         X = narrowed(block[:, list(columns.features)], self._options.dtype)
         targets = Targets(np.full(len(X), np.nan), None)

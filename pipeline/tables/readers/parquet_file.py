@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fewpass.pipeline.tables.readers.arrow_batches import validated
-from fewpass.pipeline.tables.readers.arrow_sizes import cut, may_take
+from fewpass.pipeline.tables.readers.arrow_batches import cut, may_take, validated
 from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.parquet_pages import pages_of

@@ -188,7 +188,7 @@ def test_held_rows_that_outgrow_the_memory_go_to_buckets(tmp_path, monkeypatch, 
         "fewpass.pipeline.tables.readers.libsvm.LibsvmSource.estimated_bytes", lambda _: 1
     )
     monkeypatch.setattr(
-        "fewpass.pipeline.tables.readers.delimited.DelimitedSource.estimated_bytes", lambda _: 1
+        "fewpass.pipeline.tables.readers.number_source.NumberSource.estimated_bytes", lambda _: 1
     )
     result = ingest(plan(source, tmp_path / "set", **split), threads=3)
     ((training, test),) = moved

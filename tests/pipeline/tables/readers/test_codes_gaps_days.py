@@ -10,7 +10,7 @@ import pytest
 
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.applying import encoded
-from fewpass.pipeline.tables.encoding.fitting import Rules, fitted
+from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.inference import held_in
 from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.readers import open_source
@@ -78,7 +78,7 @@ NOTHING = ("NA", "n/a", "?", "-", "unknown", "Not available", "#N/A", "(null)", 
 
 
 def recipe_and_rows(cells, other=None):
-    recipe = fitted(pa.table({"x": pa.array(cells)}), Rules())
+    recipe = fitted(pa.table({"x": pa.array(cells)}), RecipeRules())
     other = cells if other is None else other
     return recipe, encoded(recipe, pa.table({"x": pa.array(other)})).toarray()
 
@@ -122,12 +122,12 @@ def test_days_that_stand_for_a_missing_one(day, typed):
     recipe, rows = recipe_and_rows(cells)
     gaps = [None if k % 10 == 0 else cell for k, cell in enumerate(cells)]
     np.testing.assert_array_equal(rows, recipe_and_rows(gaps)[1])
-    assert recipe.columns[0].told.endswith(f"missing where {day}")
+    assert recipe.columns[0].summary.endswith(f"missing where {day}")
 
 
 def test_days_long_ago_that_are_no_others_are_kept():
     births = [str(date(1900, 1, 1) + timedelta(40 * (k % 500))) for k in range(20 * N)]
-    assert not fitted(pa.table({"x": births}), Rules()).columns[0].missing
+    assert not fitted(pa.table({"x": births}), RecipeRules()).columns[0].missing
 
 
 MOMENTS = [
@@ -176,7 +176,7 @@ def test_weeks_months_and_quarters_are_the_days_they_begin_on():
         held = held_in("x", pa.array(cells))
         found = read_moments(pa.array(cells), held.form).values / 86_400
         np.testing.assert_array_equal(found, [(d - date(1970, 1, 1)).days for d in begins])
-        names = fitted(pa.table({"x": cells}), Rules()).outputs
+        names = fitted(pa.table({"x": cells}), RecipeRules()).outputs
         assert any("weekday" in name for name in names) == (begins is days)
 
 

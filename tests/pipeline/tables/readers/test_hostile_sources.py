@@ -17,7 +17,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.ingest import partition, target_map
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.tables.readers import Expected, open_source, unpacked
+from fewpass.pipeline.tables.readers import Expected, open_source, streams
 from fewpass.pipeline.tables.readers.room import Room
 
 MEMORY = 128_000_000
@@ -48,7 +48,7 @@ def counted(monkeypatch):
         return Counting
 
     monkeypatch.setattr(gzip, "GzipFile", counting(gzip.GzipFile))
-    monkeypatch.setattr(unpacked, "_Unpacked", counting(unpacked._Unpacked))
+    monkeypatch.setattr(streams, "_Unpacked", counting(streams._Unpacked))
     return taken
 
 

@@ -24,8 +24,8 @@ from fewpass.pipeline.tables.encoding.inference import held_in
 from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, json_rows, open_source
-from fewpass.pipeline.tables.readers.delimited import DelimitedSource
 from fewpass.pipeline.tables.readers.encoded import EncodedSource
+from fewpass.pipeline.tables.readers.number_source import NumberSource
 from fewpass.pipeline.tables.readers.sampling import sampled
 from tests.pipeline.tables.readers.test_tables import read, source_of, table
 
@@ -159,7 +159,7 @@ def test_cells_between_blanks(tmp_path, packed):
 def test_numbers_between_blanks_take_the_fast_way(tmp_path):
     (tmp_path / "rows.txt").write_text("".join(f" {k}  {k * k} {k % 2}\n" for k in range(50)))
     source = source_of(tmp_path / "rows.txt", label=-1)
-    assert isinstance(source, DelimitedSource)
+    assert isinstance(source, NumberSource)
     np.testing.assert_array_equal(read(source)[0], [[k, k * k] for k in range(50)])
 
 
@@ -289,9 +289,7 @@ def test_numbers_are_looked_at_once(tmp_path, monkeypatch):
     def never(*_args, **_kwargs):
         raise AssertionError
 
-    monkeypatch.setattr(
-        "fewpass.pipeline.tables.readers.delimited_rows.DelimitedRows.__init__", never
-    )
+    monkeypatch.setattr("fewpass.pipeline.tables.readers.delimited.DelimitedRows.cells", never)
     assert not isinstance(source_of(tmp_path / "rows.csv"), EncodedSource)
 
 

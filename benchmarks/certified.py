@@ -25,7 +25,7 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.forecast import forecast
-from fewpass.pipeline.training.planning.job import make_job
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.training_run import Event, TrainingRun
 from fewpass.solvers.estimates.smoothness import smoothness
 from fewpass.storage.dataset import Dataset
@@ -67,7 +67,7 @@ def rows_of(study: Study, folder: Path) -> Iterator[Row]:
 
 def trained(plan: TrainingPlan, dataset: Dataset, rows: Half, folder: Path, *, lowest: bool) -> Row:
     """Train, and judge by the minimum of the very objective that was trained."""
-    job = make_job(plan, dataset)
+    job = Planner(plan, dataset).job(plan.memory)
     assert plan.loss is not None
     aim = Aim(plan.loss, job.problem.lam, job.problem.lam_b)
     finish(plan.model_copy(update={"passes": 1}))  # compiles
@@ -109,14 +109,14 @@ def finish(plan: TrainingPlan) -> tuple[list[Event], Any, Linear]:
 
 def rejected(events: list[Event]) -> int:
     """How many epochs were undone, as far as a walk after them told."""
-    told = [e.facts["metrics"].get("rejected", 0) for e in events if e.kind == "span"]
+    told = [e.facts.metrics.get("rejected", 0) for e in events if e.kind == "span"]
     return int(max(told))
 
 
 def curve(events: list[Event]) -> list[tuple[float, float, float]]:
     """Passes, objective and certificate after every gradient."""
     found = [e for e in events if e.kind == "certificate"]
-    return [(e.cursor.passes, e.facts["objective"], e.facts["gap"]) for e in found]
+    return [(e.cursor.passes, e.facts.objective, e.facts.gap) for e in found]
 
 
 def line(row: Row) -> str:

@@ -48,7 +48,7 @@ def ascend(plan: TrainingPlan, tol: float) -> tuple[float, float, float]:
     with tempfile.TemporaryDirectory() as place:
         for event in TrainingRun.start(plan, f"{place}/run", InProcess()):
             if event.kind == "certificate":
-                found = (event.cursor.passes, event.facts["objective"], event.facts["gap"])
+                found = (event.cursor.passes, event.facts.objective, event.facts.gap)
                 if found[2] <= tol * found[1]:
                     break
     return found

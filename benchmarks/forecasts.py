@@ -22,7 +22,7 @@ from benchmarks.data_sets import STUDIES, Study, training_rows
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.forecast import forecast
-from fewpass.pipeline.training.planning.job import make_job
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.results import Row, conclude, recorded, study_options
 
@@ -49,7 +49,7 @@ def compare(study: Study, loss: str, lam: float | str, solver: dict[str, Any], f
         dataset=dataset.folder.url, solver=solver,
         loss=loss, lam=lam, tol=last, passes=passes
     )  # fmt: skip
-    job = make_job(plan, dataset)
+    job = Planner(plan, dataset).job(plan.memory)
     told = [
         forecast(plan.model_copy(update={"tol": 10.0**-digits}), job).usual_passes
         for digits in DIGITS
@@ -57,7 +57,7 @@ def compare(study: Study, loss: str, lam: float | str, solver: dict[str, Any], f
     with tempfile.TemporaryDirectory() as place:
         events = list(TrainingRun.start(plan, f"{place}/run", InProcess()))
     proven = [
-        (e.cursor.passes, e.facts["gap"] / max(1.0, e.facts["objective"]))
+        (e.cursor.passes, e.facts.gap / max(1.0, e.facts.objective))
         for e in events
         if e.kind == "certificate"
     ]

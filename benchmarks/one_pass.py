@@ -71,8 +71,8 @@ def ours(dataset: Dataset, **settings: Any) -> tuple[Learnt, Row]:
         run = TrainingRun.start(plan, f"{place}/run", InProcess())
         events = list(run)
         model = load_model(RunFolder(f"{place}/run"))
-    heard = [event.facts["metrics"] for event in events if event.kind == "span"][-1]
-    each = [one for event in events if event.kind == "learners" for one in event.facts["models"]]
+    heard = [event.facts.metrics for event in events if event.kind == "span"][-1]
+    each = [one for event in events if event.kind == "learners" for one in event.facts.models]
     at = Linear(model.weights.coef, float(model.weights.intercept))
     learner = each[0]["learner"] if len(each) == 1 else None
     learnt = Learnt(at, heard["loss_sum"] / heard["n_monitored"])

@@ -76,7 +76,7 @@ def ours(dataset: Dataset, loss: str, lam: float | str, positive: str | None) ->
         run = TrainingRun.start(plan, f"{place}/run", InProcess())
         events = list(run)
         weights = load_model(RunFolder(f"{place}/run")).weights
-    seconds = sum(e.facts["seconds"] for e in events if e.kind == "span")
+    seconds = sum(e.facts.seconds for e in events if e.kind == "span")
     restarts = sum(e.kind == "restart" for e in events)
     return Trained(Linear(weights.coef, weights.intercept), seconds, restarts)
 

@@ -16,7 +16,20 @@ from typing import Annotated, Literal
 from cyclopts import App, Group, Parameter
 
 from fewpass.flows.beginning import beginning
-from fewpass.flows.commands import everyday, look_closer, others
+from fewpass.flows.commands import (
+    demo,
+    doctor,
+    evaluating,
+    exporting,
+    ingesting,
+    look_closer,
+    methods,
+    predicting,
+    store,
+    training,
+    warming,
+    weights,
+)
 from fewpass.flows.display.log_lines import json_line, wants_json, warnings_told
 from fewpass.flows.display.printing import (
     between_words,
@@ -50,19 +63,19 @@ OTHERS = Group("Less often", sort_key=3)
 HELP = Group("Help", sort_key=4)
 GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
     EVERYDAY: (
-        everyday.ingest, everyday.train, everyday.resume, everyday.evaluate, everyday.predict,
-        everyday.report,
+        ingesting.ingest, training.train, training.resume, evaluating.evaluate, predicting.predict,
+        look_closer.report,
     ),
     LOOKING: (
-        look_closer.plan, look_closer.weights, look_closer.methods, look_closer.inspect,
+        look_closer.plan, weights.weights, methods.methods, look_closer.inspect,
         look_closer.verify, look_closer.dashboard,
     ),
     OTHERS: (
-        others.models, others.publish, others.refresh, others.export, others.columns,
-        others.warm_up, others.doctor, others.demo,
+        store.models, store.publish, store.refresh, exporting.export, ingesting.columns,
+        warming.warm_up, doctor.doctor, demo.demo,
     ),
 }  # fmt: skip
-USAGES = {everyday.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}
+USAGES = {ingesting.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}
 #: zsh reads a file of completions when they are first asked for, and takes it for the function.
 AUTOLOADED = """
 if [ "$funcstack[1]" = "_fewpass" ]; then

@@ -8,9 +8,9 @@ from typing import NamedTuple
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.lease import KEY as LEASE
 from fewpass.pipeline.runs.lease import holder_of, release_stale
-from fewpass.pipeline.runs.pace import silence_of
 from fewpass.pipeline.runs.run_folder import KEY, LOG, RunFolder
 from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import command
 
@@ -85,7 +85,7 @@ def examine_folder(url: str, *, fix: bool) -> Finding:
 
 def stalled(run: RunFolder) -> str | None:
     """Say for how long a run has made no progress, where that is far longer than usual for it."""
-    found = silence_of(run)
+    found = Timeline.of(run).silence()
     return found.sentence() if found is not None and found.is_stalled else None
 
 

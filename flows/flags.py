@@ -11,19 +11,18 @@ import ast
 import re
 import shlex
 
-from fewpass.flows.options import GIVEN_AS
+from fewpass.flows.options import called
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
-_MODELS = (IngestPlan, SourceOptions, SourceReading, TrainingPlan, Execution)
-_NAMES = {name for model in _MODELS for name in model.model_fields}
-#: Of `fewpass predict`, `evaluate`, `train` and `dashboard`.
-_NAMES |= {"probability", "reliability", "keep", "port"}
+#: The last four are options of `fewpass predict`, `evaluate`, `train` and `dashboard`.
+_NAMES = {
+    *settings(IngestPlan, TrainingPlan, Execution), "probability", "reliability", "keep", "port",
+}  # fmt: skip
 
 
 def in_flags(text: str) -> str:
@@ -37,7 +36,7 @@ def _flag(found: re.Match[str]) -> str:
         return f"--set {_word(f'{name}={value}')}" if value else found[0]
     if name not in _NAMES:
         return found[0]
-    flag = _called(name)
+    flag = called((name,))
     if value in (None, "true"):
         return flag
     return f"--no-{flag[2:]}" if value == "false" else f"{flag} {_word(value)}"
@@ -67,9 +66,3 @@ def _escaped(letter: str) -> str:
     if letter in "\\'":
         return f"\\{letter}"
     return letter if letter.isprintable() else f"\\U{ord(letter):08x}"
-
-
-def _called(name: str) -> str:
-    """Return an option's name: its field's, unless it has another."""
-    own = [*(GIVEN_AS[name][1].name or ())] if name in GIVEN_AS else []
-    return own[0] if own else f"--{name.replace('_', '-')}"

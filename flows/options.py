@@ -1,37 +1,27 @@
 """The options of the command line: the same word means the same thing in every command.
 
-Every option that sets something of a plan is a field of its model in `fewpass.pipeline.settings`:
-type, default and help are read from there.  Here None stands for "not given".  Nothing imported
-here needs numba, Dask or numpy, so `--help` need not wait for them.
+Every option of a plan is one of its flat settings (`fewpass.pipeline.settings.flat_settings`): type,
+default and help are read from there.  Here None stands for "not given".  Nothing imported here
+needs numba, Dask or numpy, so `--help` need not wait for them.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from cyclopts import Group, Parameter, Token, validators
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import Setting, Words, typed_settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.matching import Matching as MatchingSettings
 from fewpass.pipeline.settings.methods import KINDS
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
@@ -84,7 +74,7 @@ if TYPE_CHECKING:
 else:
     Method = Literal[KINDS]
 
-#: How an option is given that is not called or typed like its field.
+#: How an option is given that is not called or typed like its setting.
 GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
     "solver": (Method, Parameter()),
     "label": (str, Parameter(allow_leading_hyphen=True)),
@@ -107,40 +97,46 @@ USED_EVERY_DAY = {
     "label", "drop", "test_fraction", "like", "overwrite", "solver", "loss", "lam", "tol", "passes",
     "held_out", "calibrate", "memory", "scheduler",
 }  # fmt: skip
-
+#: Under which title the help lists the rest, by the model whose settings they are.
+TITLES: dict[type[BaseModel], str] = {
+    Execution: "Where to run",
+    TrainingPlan: "Training",
+    SourceReading: "Straight from a source",
+    SourceOptions: "Reading the source",
+    IngestPlan: "Ingest",
+}
+STRAIGHT = TITLES[SourceReading]
+#: What a command takes as arguments, and no option sets.
+ARGUMENTS = ("dataset", "sources")
 #: Options that may be given more than once.
 REPEATED = ("drop", "column", "cross")
 
 
-def sets(
-    model: type[BaseModel], group: str, leave_out: Collection[str] = ()
-) -> Callable[[Class], Class]:
-    """Make a class hold an option for each field of a model, but for some; all may be left out."""
+def takes(*plans: type[BaseModel]) -> Callable[[Class], Class]:
+    """Make a class hold an option for each setting of plans; all may be left out."""
 
     def with_options(cls: Class) -> Class:
         own = inspect.get_annotations(cls)
-        cls.__annotations__ = {n: option(n, model.model_fields[n]) for n in _names_in(model)} | own
-        for name in leave_out:
-            del cls.__annotations__[name]
-        for name in cls.__annotations__.keys() - own.keys():
-            setattr(cls, name, () if name in REPEATED else None)
+        found = [s for s in typed_settings(*plans).values() if s.name not in ARGUMENTS]
+        found.sort(key=lambda s: s.name not in s.home.__annotations__)  # inherited ones last
+        cls.__annotations__ = {s.name: option(s) for s in found} | own
+        for setting in found:
+            setattr(cls, setting.name, () if setting.name in REPEATED else None)
         dataclass(frozen=True, kw_only=True)(cls)
-        Parameter(name="*", group=group)(cls)
+        Parameter(name="*")(cls)
         return cls
 
     return with_options
 
 
-def option(name: str, known: FieldInfo) -> Any:
-    """Return the type of a field's option, its help included."""
-    hint, how = GIVEN_AS.get(name, (_type_of(known), Parameter()))
+def option(setting: Setting) -> Any:
+    """Return the type of a setting's option, its help included."""
+    hint, how = GIVEN_AS.get(setting.name, (_type_of(setting.field), Parameter()))
     if hint is int:
         how = Parameter.combine(how, Parameter(converter=as_whole))
-    told = " ".join((known.description or "").split()).rstrip(".") + _default_of(known)
-    shown = Parameter(help=f"{told}.")  # group=None would be no group, and hide the option
-    if name in USED_EVERY_DAY:
-        shown = Parameter(help=f"{told}.", group=EVERYDAY)
-    return Annotated[hint if hint is Names else hint | None, how, shown]
+    group = EVERYDAY if setting.name in USED_EVERY_DAY else TITLES[setting.home]
+    told = Parameter(help=f"{setting.help.rstrip('.')}{_default_of(setting)}.", group=group)
+    return Annotated[hint if hint is Names else hint | None, how, told]
 
 
 def as_whole(_hint: Any, tokens: Sequence[Token]) -> int:
@@ -159,14 +155,9 @@ def whole(least: int, most: int = MOST_WHOLE) -> Any:
     return Parameter(converter=as_whole, validator=validators.Number(gte=least, lte=most))
 
 
-def _names_in(model: type[BaseModel]) -> list[str]:
-    """Return the names of a model's fields, its own before those that it inherits."""
-    return sorted(model.model_fields, key=lambda name: name not in model.__annotations__)
-
-
 def _type_of(known: FieldInfo) -> Any:
     """Return what the shell gives: choices, a number, yes or no, and text for everything else."""
-    members = [m for m in _members(known.annotation) if m is not type(None)]
+    members = [m for m in members_of(known.annotation) if m is not type(None)]
     plain = len(members) == 1 and (members[0] in (int, float, bool) or _is_choice(members[0]))
     return members[0] if plain and not _is_size(known) else str
 
@@ -181,24 +172,20 @@ def _is_size(known: FieldInfo) -> bool:
     return size in known.metadata or any(size in getattr(arm, "__metadata__", ()) for arm in arms)
 
 
-def _members(hint: Any) -> tuple[Any, ...]:
+def members_of(hint: Any) -> tuple[Any, ...]:
     """Return the alternatives of a union, constraints taken off."""
     if get_origin(hint) is Annotated:
-        return _members(get_args(hint)[0])
+        return members_of(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):
-        return tuple(member for arm in get_args(hint) for member in _members(arm))
+        return tuple(member for arm in get_args(hint) for member in members_of(arm))
     return (hint,)
 
 
-def _default_of(known: FieldInfo) -> str:
+def _default_of(setting: Setting) -> str:
     """Say what holds where the option is left out, unless the help says so itself."""
+    known = setting.field
     default = known.get_default()
-    if (
-        "[default" in (known.description or "")
-        or default is None
-        or default is False
-        or default == ()
-    ):
+    if "[default" in setting.help or default is None or default is False or default == ():
         return ""
     if _is_size(known):
         return f" [default: {default >> 30}GiB]"
@@ -207,62 +194,52 @@ def _default_of(known: FieldInfo) -> str:
     return f" [default: {words or number or getattr(default, 'written', default)}]"
 
 
-@sets(Execution, "Where to run")
+@takes(Execution)
 class Where:
     """Where tasks run; it changes no bit of any result."""
 
 
-@sets(TrainingPlan, "Training", leave_out=["dataset", "source"])
-class Training:
-    """What to train, and how far."""
-
-    set: Annotated[Names, Parameter(consume_multiple=False)] = ()
-    """A setting of the method itself, such as --set solver.gamma0=0.5; may be repeated.  Without
-    --solver it is one of asgd."""
-
-
-@sets(MatchingSettings, "Columns")
-class Matching:
-    """How columns are matched with those of a model; the same two options as of `Reading`."""
-
-
-@sets(SourceOptions, "Reading the source", leave_out=["label_required"])
+@takes(SourceOptions)
 class Reading:
     """How source files are read."""
 
 
-@sets(IngestPlan, "Ingest", leave_out=["sources", "dataset", "options", "storage_options"])
-class Ingest:
-    """What data set to make of the source."""
+@takes(SourceOptions, Execution)
+class ReadingAndWhere:
+    """How source files are read, and where tasks run."""
 
 
-@sets(SourceReading, "Straight from a source", leave_out=["sources", "options"])
-class Straight:
-    """What an ingest would have been told, where there is none."""
+@takes(IngestPlan)
+class IngestOptions:
+    """What data set to make of a source, and how it is read."""
 
-    keep: str | None = None
+
+@takes(TrainingPlan, Execution)
+class TrainingOptions:
+    """What to train, and how far; how a source is read that is no data set; where tasks run."""
+
+    set: Annotated[Names, Parameter(consume_multiple=False, group=TITLES[TrainingPlan])] = ()
+    """A setting of the method itself, such as --set solver.gamma0=0.5; may be repeated.  Without
+    --solver it is one of asgd."""
+    keep: Annotated[str | None, Parameter(group=STRAIGHT)] = None
     """Folder or address: ingest the source into a data set first, and train on that."""
 
 
-def given(options: Any) -> dict[str, Any]:
-    """Return the options that were given, by field."""
+def given(options: Any) -> Words:
+    """Return the options that were given, by setting."""
     every = ((f.name, getattr(options, f.name)) for f in fields(options))
     return {name: value for name, value in every if value is not None and value != ()}
 
 
-def option_names() -> dict[str, str]:
-    """Return the option that sets each field, for messages; fields of equal name agree."""
-    groups = (Output, PlanSource, Where, Training, Reading, Straight, Ingest)
-    return {name: option for group in groups for name, option in _names_of(group)}
-
-
-def _names_of(group: type) -> Iterator[tuple[str, str]]:
-    for name, hint in get_type_hints(group, include_extras=True).items():
-        own = [n for p in get_args(hint) if isinstance(p, Parameter) for n in p.name or ()]
-        yield name, own[0] if own else f"--{name.replace('_', '-')}"
+def called(path: Sequence[str]) -> str:
+    """Return the option that sets a field, or what --set takes of a method's."""
+    *parts, name = path
+    if parts and parts[0] == "solver":
+        return f"solver.{name}"
+    own = [*(GIVEN_AS[name][1].name or ())] if name in GIVEN_AS else []
+    return own[0] if own else f"--{name.replace('_', '-')}"
 
 
 #: Defaults shared by all commands: dataclasses are immutable, one of each is enough.
-OUTPUT, PLAN_SOURCE, WHERE = Output(), PlanSource(), Where()
-TRAINING, READING, INGEST, MATCHING = Training(), Reading(), Ingest(), Matching()
-STRAIGHT = Straight()
+OUTPUT, PLAN_SOURCE, WHERE, READING = Output(), PlanSource(), Where(), Reading()
+READING_AND_WHERE, INGEST, TRAINING = ReadingAndWhere(), IngestOptions(), TrainingOptions()

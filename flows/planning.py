@@ -5,31 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.display.console import Terminal, facts_table, format_seconds
-from fewpass.flows.display.progress import ENGINES
+from fewpass.flows.display.training_display import ENGINES
 from fewpass.flows.flags import in_flags
-from fewpass.flows.options import (
-    READING,
-    STRAIGHT,
-    Output,
-    PlanSource,
-    Reading,
-    Straight,
-    Training,
-    Where,
-)
-from fewpass.flows.settings import as_toml, as_values, training_settings
-from fewpass.flows.training import straight_words
+from fewpass.flows.options import Output, PlanSource, TrainingOptions
+from fewpass.flows.settings import as_toml, training_settings
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import threads_of
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import flat
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.straight.telling import is_source
 from fewpass.pipeline.training.planning.advice import advice
+from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast
-from fewpass.pipeline.training.planning.job import choice_of, make_job, solver_of_job
+from fewpass.pipeline.training.planning.job import solver_of_job
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
-from fewpass.pipeline.training.planning.memory import with_memory
 from fewpass.pipeline.training.planning.place import place_of
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.trial import Speed, seconds_of, try_out
 from fewpass.storage.dataset import Dataset
 
@@ -48,21 +41,18 @@ NOT_STORED = (
 
 def run_plan(
     dataset: str,
-    training: Training,
-    where: Where,
+    training: TrainingOptions,
     plan_source: PlanSource,
     output: Output,
-    reading: Reading = READING,
-    straight: Straight = STRAIGHT,
 ) -> int:
     """Forecast a training as the options say it."""
     terminal = Terminal(output)
-    words = straight_words(dataset, reading, straight)
-    if words is not None and "keep" in words:
+    from_source = is_source(dataset)
+    if from_source and training.keep is not None:
         raise BadInput(KEPT)
-    plan, place = training_settings(dataset, training, where, plan_source, words)
+    plan, place = training_settings(dataset, training, plan_source, is_source=from_source)
     if plan_source.dry_run:
-        terminal.result(as_values(plan, place), as_toml(plan, place))
+        terminal.result(flat(plan, place), as_toml(plan, place))
         return 0
     terminal.plan(as_toml(plan, place))
     if plan.source is not None:
@@ -90,12 +80,11 @@ def _on_data_set(terminal: Terminal, dataset: str, plan: TrainingPlan, place: Ex
     """Tell what a training on a data set takes."""
     data = Dataset.open(plan.dataset)
     where_to, why = place_of(place, plan, data.manifest)
-    plan = with_memory(with_lam_path(plan, data.manifest), data)
-    choice = choice_of(plan, data)
-    plan = choice.plan(plan) if choice else plan
-    job = make_job(plan, data)
+    planner = Planner(with_lam_path(plan, data.manifest), data)
+    memory = with_memory(planner).memory
+    plan, choice, job = planner.named(memory), planner.choice(memory), planner.job(memory)
     foreseen = forecast(plan, job)
-    said = [in_flags(one) for one in advice(plan, job, foreseen)]
+    said = [in_flags(one) for one in advice(planner, plan, job, foreseen)]
     speed = try_out(solver_of_job(plan, job), job)
     seconds = seconds_of(foreseen, speed, plan.streams, threads_of(where_to))
     facts = {"dataset": dataset} | foreseen.model_dump()

@@ -9,20 +9,20 @@ from rich.console import Group
 from rich.table import Table
 
 from fewpass.flows.cluster import engine_for_pass
+from fewpass.flows.display.bars import rows_display
 from fewpass.flows.display.console import Terminal, facts_table, format_seconds, passes_and_rows
 from fewpass.flows.display.printing import printable
 from fewpass.flows.errors import UsageError
-from fewpass.flows.options import Output, Where
-from fewpass.flows.scoring import rows_display
-from fewpass.flows.settings import as_toml, execution
-from fewpass.pipeline.reporting.drawing import can_draw
-from fewpass.pipeline.reporting.learners import learners_sentence
+from fewpass.flows.options import Output, Where, given
+from fewpass.flows.settings import as_toml, checked
 from fewpass.pipeline.reporting.page.page import PAGE, Reproduction, page
 from fewpass.pipeline.reporting.page.quality import quality
-from fewpass.pipeline.reporting.report import RunReport, draw_report, read_report
-from fewpass.pipeline.reporting.time_table import BESIDE, PARTS, pass_of
+from fewpass.pipeline.reporting.report import RunReport, can_draw, draw_report, read_report
+from fewpass.pipeline.runs.events import Learners
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.sweep_times import PARTS, READING
+from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.storage.dataset import Dataset
@@ -48,7 +48,7 @@ def run_report(run: str, as_page: bool, held_out: str | None, where: Where, outp
     if report.sweeps:
         tables.append(times(report.sweeps))
     if report.forecast is not None:
-        tables.append(comparison(report, report.forecast))
+        tables.append(comparison(report))
     if address is not None:
         tables.append(facts_table("Page", {"at": address}))
     for sentence in report.warnings:
@@ -67,8 +67,8 @@ def write_page(terminal: Terminal, run: RunFolder, held_out: str | None, where: 
         terminal.say("No held-out rows are known: --held-out DATASET names some.", style="yellow")
     else:
         with (
-            engine_for_pass(execution(where), data) as executor,
-            rows_display(terminal, "Judging by held-out rows", data) as count,
+            engine_for_pass(checked(Execution, given(where)), data) as executor,
+            rows_display(terminal, "Judging by held-out rows", data.n_rows) as count,
         ):
             found = quality(told.model, data, executor, count)
     commands = (
@@ -89,19 +89,14 @@ def held_out_rows(plan: TrainingPlan, named: str | None) -> Dataset | None:
     return Dataset.open(beside) if Folder(beside).exists(KEY) else None
 
 
-def comparison(report: RunReport, foreseen: dict[str, Any]) -> Table:
-    """Set what was foreseen beside what came."""
-    table = Table(title="Foreseen and found", title_justify="left", title_style="bold", box=None)
-    for name in ("", "foreseen", "found"):
+def comparison(report: RunReport) -> Table:
+    """Lay out the forecast next to what happened."""
+    title = "Predicted and actual"
+    table = Table(title=title, title_justify="left", title_style="bold", box=None)
+    for name in ("", "predicted", "actual"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    usual = "" if foreseen["usual_passes"] is None else "about "
-    table.add_row("passes", f"{usual}{foreseen['passes']:.0f}", f"{report.passes:.4g}")
-    read = (foreseen["bytes_read"], report.bytes_read)
-    table.add_row("read", *map(format_bytes, read))
-    if foreseen["tol"] is not None and report.relative_gap is not None:
-        table.add_row("relative gap", f"{foreseen['tol']:.2g}", f"{report.relative_gap:.2g}")
-    if foreseen["theory_passes"] is not None:
-        table.add_row("passes by theory", f"at most {foreseen['theory_passes']:,.0f}", "")
+    for row in report.compared():
+        table.add_row(*row)
     return table
 
 
@@ -112,15 +107,15 @@ def times(sweeps: list[dict[str, Any]]) -> Table:
     table.add_column("", no_wrap=True)
     for one in sweeps:
         count = f"{one['passes']:.4g} pass{'es' * (one['passes'] != 1)}"
-        table.add_column(f"{pass_of(one['name'])},\n{count}", justify="right", no_wrap=True)
+        table.add_column(f"{one['title']},\n{count}", justify="right", no_wrap=True)
     table.add_column("", style="dim")
     for part, meaning in PARTS.items():
         table.add_row(part, *(of_a_pass(one, one["parts"][part]) for one in sweeps), meaning)
     table.add_row("in all", *(of_a_pass(one, one["seconds"]) for one in sweeps), style="bold")
-    if any(any(one["beside"].values()) for one in sweeps):
-        for part in BESIDE:
-            each = (of_a_pass(one, one["beside"][part]) for one in sweeps)
-            table.add_row(part, *each, "by a thread, beside the steps: not in the sum")
+    if any(any(one["meanwhile"].values()) for one in sweeps):
+        for part in READING:
+            each = (of_a_pass(one, one["meanwhile"][part]) for one in sweeps)
+            table.add_row(part, *each, "by a thread, during the steps: not in the sum")
     return table
 
 
@@ -132,18 +127,17 @@ def of_a_pass(sweep: dict[str, Any], seconds: float) -> str:
 
 def shown_report(report: RunReport) -> dict[str, Any]:
     """Lay a report out for people."""
-    certified = report.certificate is not None
     return {
         "at": report.run,
         "data set": report.dataset,
         "method": f"{report.solver}, loss {report.loss}, lam {report.lam:.6g}",
         "chosen": report.chosen,
-        "best learner": learners_sentence(report.learners),
+        "best learner": Learners(report.learners).sentence() if report.learners else None,
         "state": "finished" if report.finished else "unfinished: fewpass resume continues it",
         "passes": passes_and_rows(report.passes, report.rows_seen),
-        "loss, last rows": report.last_loss,
+        "progressive loss": report.last_loss,
         "objective": report.objective,
-        "above the optimum": f"at most {report.certificate:.3g}" if certified else "not computed",
+        "above the optimum": report.bound or "not computed",
         "tolerance": Convergence(report.tol, report.relative_gap, report.converged).sentence(
             report.passes
         ),

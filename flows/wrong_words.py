@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import get_args
 
 from cyclopts import (
@@ -16,35 +13,9 @@ from cyclopts import (
     UnusedCliTokensError,
 )
 
-#: How other programs, and haste, call an option.
-OTHER_NAMES = {
-    "tol": "tolerance epsilon eps stopping-tolerance",
-    "lam": "alpha c reg reg-param l2 lambda penalty",
-    "passes": "epochs epoch n-epochs max-iter max-iterations iterations iter",
-    "solver": "method algorithm optimizer optimiser",
-    "loss": "loss-function objective",
-    "threads": "n-jobs jobs cores num-threads",
-    "label": "target y response outcome positive-label",
-    "delimiter": "sep separator",
-    "quote": "quoting quotechar quote-char",
-    "seed": "random-state random-seed",
-    "intercept": "fit-intercept bias",
-    "features": "n-features num-features",
-    "held-out": "validation valid holdout eval-set",
-    "test-fraction": "test-size split holdout-fraction",
-    "stop-early": "early-stopping early-terminate",
-    "charset": "encoding",
-    "missing": "na na-values nan",
-    "overwrite": "force",
-    "probability": "proba probabilities predict-proba",
-    "start-from": "warm-start init initial-model",
-    "memory": "ram mem memory-limit",
-    "drop": "ignore exclude",
-    "hash-bits": "bits b",
-    "html": "page",
-}
-_MEANT = {other: name for name, others in OTHER_NAMES.items() for other in others.split()}
-_ALIKE = 0.8  # of difflib's measure
+from fewpass.flows.options import called
+from fewpass.pipeline.settings.flat_settings import OTHER_NAMES, nearest
+
 _KINDS = {int: "a whole number", float: "a number", bool: "yes or no"}
 
 
@@ -73,22 +44,11 @@ def _kind_of(error: CoercionError) -> str | None:
     return next((_KINDS[arm] for arm in (hint, *get_args(hint)) if arm in _KINDS), None)
 
 
-def nearest(word: str, options: Iterable[str]) -> str | None:
-    """Return the option that is meant by what somebody wrote; None where nobody could know."""
-    names = [name[2:] for name in options if name.startswith("--")]
-    wanted = re.sub("[_-]+", "-", word.lstrip("-").partition("=")[0]).lower()
-    known = {name: name for name in names}
-    known |= {other: name for other, name in _MEANT.items() if name in names}
-    begun = [name for name in names if len(wanted) > 2 and name.startswith(wanted)]
-    if wanted in known or len(begun) == 1:
-        return f"--{known[wanted] if wanted in known else begun[0]}"
-    near = get_close_matches(wanted, known, n=1, cutoff=_ALIKE)
-    return f"--{known[near[0]]}" if near else None
-
-
 def _unknown(error: UnknownOptionError, command: str, advice: str) -> str:
     word = error.token.keyword or error.token.value
-    near = nearest(word, [name for one in error.argument_collection for name in one.names])
+    names = [name for one in error.argument_collection for name in one.names if name[:2] == "--"]
+    known = {called((name,)): called((name,)) for name in OTHER_NAMES} | {n: n for n in names}
+    near = nearest(word, {name: told for name, told in known.items() if told in names})
     said = f"{command} has no option {word}." if command else f"There is no option {word}."
     return f"{said} Did you mean {near}?" if near else f"{said} {advice}"
 

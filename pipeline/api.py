@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.models.refresh import abandoning, generations
 from fewpass.pipeline.models.refresh.publications import Publication, run_at
-from fewpass.pipeline.reporting.html import ShownResult
-from fewpass.pipeline.reporting.live import progress
+from fewpass.pipeline.reporting.notebooks import ShownResult, progress
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.model import Model, within
 from fewpass.pipeline.runs.model import load_model as model_of
-from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.scoring import evaluate as evaluation
 from fewpass.pipeline.scoring import predict as prediction
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching import Matching
-from fewpass.pipeline.settings.source_options import SourceOptions, refuse_reading
-from fewpass.pipeline.settings.source_reading import SourceReading
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.straight.telling import is_source
@@ -32,11 +31,9 @@ from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.training.planning.place import Place, place_for, place_of, seconds_of_pass
 from fewpass.pipeline.training.training_run import TrainingRun
-from fewpass.solvers.bad_input import refusal
 from fewpass.storage.dataset import Dataset
 
 Address = str | os.PathLike[str]
-Settings = TypeVar("Settings", bound=BaseModel)
 ANYWHERE = Execution()
 
 
@@ -69,13 +66,8 @@ def ingest(sources: Address | Sequence[Address], dataset: Address, **settings: A
     FileNotFoundError, PermissionError, OSError
         A source that does not exist, a target that cannot be written, a full disk.
     """
-    reading = {k: settings.pop(k) for k in list(settings) if k in SourceOptions.model_fields}
-    plan = {
-        "sources": [os.fspath(source) for source in _several(sources)],
-        "dataset": os.fspath(dataset),
-        "options": reading,
-    }
-    return phases.ingest(_valid(IngestPlan, plan | settings))
+    places = {"sources": _addresses(sources), "dataset": os.fspath(dataset)}
+    return phases.ingest(plan_of(IngestPlan, settings | places))
 
 
 def train(
@@ -101,7 +93,7 @@ def train(
         Where to train: threads of this process, or Dask.  The model is the same, bit for bit.
     on_event
         Called after every span, snapshot and certificate with an event: `kind`, `cursor` and
-        `facts`, a dictionary.
+        `facts`, an object with the fields of its kind in the log.
     verbose
         Show progress if training takes more than a second: None in notebooks, 1 always, 0 never.
     **settings
@@ -123,7 +115,12 @@ def train(
         If the loss explodes whatever the step size.
     """
     _require_execution(execution)
-    plan = _valid(TrainingPlan, {"dataset": os.fspath(dataset)} | _with_source(dataset, settings))
+    places: dict[str, Any] = {"dataset": os.fspath(dataset)}
+    if is_source(places["dataset"]):
+        places["sources"] = (places["dataset"],)
+    else:
+        refuse_reading(settings, places["dataset"])
+    plan = plan_of(TrainingPlan, settings | places)
     if plan.source is not None:
         place = Place(execution, "rows are read once")
     else:
@@ -197,14 +194,15 @@ def evaluate(
         If rows cannot be read, or if columns, scaling or labels are not the model's.
     """
     _require_execution(execution)
-    model, places = load_model(run), [os.fspath(one) for one in _several(dataset)]
+    model, places = load_model(run), _addresses(dataset)
     limit = None if memory is None else parse_bytes(memory)
     if len(places) == 1 and not is_source(places[0]):
-        data, rules = Dataset.open(places[0]), _matching_alone(reading, places[0])
+        refuse_reading(reading.keys() - Matching.model_fields.keys(), places[0])
+        data, rules = Dataset.open(places[0]), plan_of(Matching, reading)
         with open_executor(*place_for(execution, seconds_of_pass(data.manifest))) as executor:
             return evaluation.evaluate(within(model, limit), data, executor, rules=rules)
     require_here(execution)
-    return evaluate_rows(model, places, _valid(SourceOptions, reading), memory=limit).evaluation
+    return evaluate_rows(model, places, plan_of(SourceOptions, reading), memory=limit).evaluation
 
 
 def predict(
@@ -250,10 +248,10 @@ def predict(
         If rows cannot be read, if their columns are not the model's, if it has no probabilities,
         or if `output` must not be written.
     """
-    options = _valid(SourceOptions, reading)
+    options = plan_of(SourceOptions, reading)
     return prediction.predict(
         load_model(run),
-        [os.fspath(one) for one in _several(inputs)],
+        _addresses(inputs),
         os.fspath(output),
         options,
         overwrite=overwrite,
@@ -262,26 +260,9 @@ def predict(
     )
 
 
-def _matching_alone(reading: dict[str, Any], place: str) -> Matching:
-    """Return how columns are matched; BadInput for what only files have."""
-    refuse_reading(reading.keys() - Matching.model_fields.keys(), place)
-    return _valid(Matching, reading)
-
-
 def _require_execution(given: Any) -> None:
     if not isinstance(given, Execution):
         raise BadInput(f"execution is {given!r}. Give Execution(scheduler='local'), for example.")
-
-
-def _with_source(address: Address, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings of a training, those for reading in their place where there is a source."""
-    if not is_source(os.fspath(address)):
-        refuse_reading(settings, os.fspath(address))
-        return settings
-    options = {k: v for k, v in settings.items() if k in SourceOptions.model_fields}
-    how = {k: v for k, v in settings.items() if k in SourceReading.model_fields}
-    rest = {k: v for k, v in settings.items() if k not in options and k not in how}
-    return rest | {"source": how | {"sources": (os.fspath(address),), "options": options}}
 
 
 def models(store: Address) -> generations.GenerationList:
@@ -365,13 +346,6 @@ def abandon(store: Address, *, why: str = "") -> generations.Generation:
     return abandoning.abandon(os.fspath(store), why=why)
 
 
-def _several(given: Address | Sequence[Address]) -> Sequence[Address]:
-    return [given] if isinstance(given, str | os.PathLike) else given
-
-
-def _valid(kind: type[Settings], values: dict[str, Any]) -> Settings:
-    """Make settings; BadInput names the one that is wrong."""
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        raise BadInput(refusal(error, kind)) from error
+def _addresses(given: Address | Sequence[Address]) -> list[str]:
+    several = [given] if isinstance(given, str | os.PathLike) else given
+    return [os.fspath(one) for one in several]

@@ -1,9 +1,8 @@
-"""From scores to probabilities, learnt from rows that the model has not seen.
+"""Calibration: a function from scores to probabilities, fitted on held-out rows.
 
-Of two classes, scores are counted in bins: constant memory, and counts of parts of the rows add up
-in any order.  Platt's sigmoid and an isotonic step function are fitted to the bins.  Of more
-classes, softmax(slope * scores + offset) is fitted by Newton's method, a pass or more for each
-step.
+With two classes, scores are counted in bins: constant memory, and counts can be added in any order.
+Platt's sigmoid and an isotonic step function are fitted to the bins.  With more classes,
+softmax(slope * scores + offset) is fitted by Newton's method, with one or more passes per step.
 
 Sources: Platt, "Probabilistic outputs for support vector machines" (1999), with the numerics of
 Lin, Lin and Weng (2007); Zadrozny and Elkan (2002) for isotonic regression; Guo et al. (2017) for
@@ -22,22 +21,22 @@ Vector = NDArray[np.float64]
 Method = Literal["platt", "isotonic"]
 Part = tuple[Vector, NDArray[np.intp], Vector]  # scores (n, K), classes (n,), weights (n,)
 
-#: Bins of atan(score), equally wide: fine near 0, and no score is too large for them.
+#: Number of equally wide bins of atan(score): fine near 0, and unlimited in range.
 BINS = 4096
 MOST_STEPS = 100
 SMALL_STEP = 1e-10
 
 
 class ScoreCounts(NamedTuple):
-    """What scores came to, by bin; counts of disjoint rows add up."""
+    """Counts of scores by bin; counts of disjoint rows can be added."""
 
     weight: Vector  # (BINS,) of all rows
-    positive: Vector  # (BINS,) of those of the second class
+    positive: Vector  # (BINS,) of the rows of the second class
     score: Vector  # (BINS,) sum of weight times score
 
     @classmethod
     def of(cls, scores: Vector, positive: NDArray[np.bool_], weight: Vector) -> ScoreCounts:
-        """Count rows with scores (n,)."""
+        """Return the counts of rows with scores (n,)."""
         share = np.arctan(scores) / np.pi + 0.5
         bins = np.minimum((share * BINS).astype(np.intp), BINS - 1)
         columns = (weight, weight * positive, weight * scores)
@@ -48,7 +47,7 @@ class ScoreCounts(NamedTuple):
         return ScoreCounts(*(a + b for a, b in zip(self, other, strict=True)))
 
     def points(self) -> tuple[Vector, Vector, Vector]:
-        """Return mean score, weight and positive weight of the bins that are not empty."""
+        """Return mean score, weight and positive weight of the non-empty bins."""
         held = self.weight > 0.0
         weight = self.weight[held]
         return self.score[held] / weight, weight, self.positive[held]
@@ -61,7 +60,7 @@ class Sigmoid(NamedTuple):
     offset: float
 
     def fits(self, n_classes: int) -> bool:
-        """Whether it is for so many classes, 0 for two."""
+        """Whether it is for `n_classes` classes; 0 for two."""
         return n_classes == 0
 
     def probabilities(self, scores: Vector) -> Vector:
@@ -76,7 +75,7 @@ class Steps(NamedTuple):
     p: tuple[float, ...]  # (m,) ascending
 
     def fits(self, n_classes: int) -> bool:
-        """Whether it is for so many classes, 0 for two, and the points are such of a fit."""
+        """Whether it is for `n_classes` classes, 0 for two, and its points are valid."""
         rising = all((np.diff(part) >= 0.0).all() for part in self)
         within = len(self.p) > 0 and self.p[0] >= 0.0 and self.p[-1] <= 1.0
         return n_classes == 0 and len(self.scores) == len(self.p) and rising and within
@@ -93,7 +92,7 @@ class Softmax(NamedTuple):
     offsets: tuple[float, ...]  # (K,), their sum is 0
 
     def fits(self, n_classes: int) -> bool:
-        """Whether it is for so many classes."""
+        """Whether it is for `n_classes` classes."""
         return n_classes == len(self.offsets)
 
     def probabilities(self, scores: Vector) -> Vector:
@@ -105,9 +104,9 @@ Calibration = Sigmoid | Steps | Softmax
 
 
 def fit_two_classes(counts: ScoreCounts, method: Method) -> Sigmoid | Steps:
-    """Fit the probability of the second class to counted rows.
+    """Fit the probability of the second class to counts of rows.
 
-    Raises ValueError when all rows are of one class.
+    Raises ValueError if all rows are of one class.
     """
     total, positive = float(counts.weight.sum()), float(counts.positive.sum())
     if not 0.0 < positive < total:
@@ -119,7 +118,7 @@ def fit_two_classes(counts: ScoreCounts, method: Method) -> Sigmoid | Steps:
 
 
 def fit_sigmoid(counts: ScoreCounts) -> Sigmoid:
-    """Minimise the log loss against Platt's targets, which keep p off 0 and 1."""
+    """Minimise the log loss with Platt's targets, which keep p away from 0 and 1."""
     scores, weight, positive = counts.points()
     n_positive = positive.sum()
     n_negative = weight.sum() - n_positive
@@ -143,16 +142,16 @@ def fit_sigmoid(counts: ScoreCounts) -> Sigmoid:
 
 
 def fit_steps(counts: ScoreCounts) -> Steps:
-    """Fit the ascending p that is nearest to the bins, by pooling adjacent violators."""
+    """Fit ascending probabilities to the bins, by pooling adjacent violators."""
     scores, weight, positive = counts.points()
     p = _pooled(np.minimum(positive / weight, 1.0), weight)
-    corners = np.ones(len(p), np.bool_)  # between equal ones nothing is to be interpolated
+    corners = np.ones(len(p), np.bool_)  # between equal values no point is needed
     corners[1:-1] = (p[1:-1] != p[:-2]) | (p[1:-1] != p[2:])
     return Steps(tuple(scores[corners].tolist()), tuple(np.asarray(p, float)[corners].tolist()))
 
 
 def _pooled(p: Vector, weight: Vector) -> Vector:
-    """Return the ascending (m,) that is nearest to p, by weighted squares."""
+    """Return the ascending (m,) with the least weighted squared distance to p."""
     pools: list[tuple[float, float, int]] = []  # mean, weight, points
     for mean, heft in zip(p.tolist(), weight.tolist(), strict=True):
         pool = (mean, heft, 1)
@@ -165,7 +164,7 @@ def _pooled(p: Vector, weight: Vector) -> Vector:
 
 
 class LogLoss(NamedTuple):
-    """A log loss and its derivatives at a point of m numbers; those of disjoint rows add up."""
+    """A log loss and its derivatives at a point (m,); those of disjoint rows can be added."""
 
     value: float
     gradient: Vector  # (m,)
@@ -173,7 +172,7 @@ class LogLoss(NamedTuple):
 
     @classmethod
     def none(cls, m: int) -> LogLoss:
-        """Return that of no rows."""
+        """Return the log loss of no rows."""
         return cls(0.0, np.zeros(m), np.zeros((m, m)))
 
     def __add__(self, other: object) -> LogLoss:
@@ -184,14 +183,14 @@ class LogLoss(NamedTuple):
 
 
 def fit_softmax(log_loss: Callable[[Vector], LogLoss], n_classes: int) -> Softmax:
-    """Minimise the log loss by Newton's method; rows are read for each point looked at.
+    """Minimise the log loss by Newton's method, with one pass over the rows per point.
 
     Parameters
     ----------
     log_loss
         The sum of `softmax_log_loss` over all rows, at a point.
     n_classes
-        K, above two.
+        K, more than two.
     """
     at = np.zeros(n_classes)
     at[0] = 1.0  # the slope
@@ -200,9 +199,9 @@ def fit_softmax(log_loss: Callable[[Vector], LogLoss], n_classes: int) -> Softma
 
 
 def _offsets(point: Vector) -> Vector:
-    """Return the K offsets of a point (K,): minus the sum of the others is the last one.
+    """Return the K offsets of a point (K,), whose sum is 0.
 
-    Adding the same to all changes nothing.
+    Adding a constant to all of them changes no probability.
     """
     return np.append(point[1:], -point[1:].sum())
 
@@ -231,7 +230,7 @@ def softmax_log_loss(point: Vector, part: Part) -> LogLoss:
 
 
 def _newton(at: Vector, log_loss: Callable[[Vector], LogLoss]) -> Vector:
-    """Minimise a convex function of a few numbers, halving steps that do not lead down."""
+    """Minimise a convex function of a few numbers by Newton's method with step halving."""
     here = log_loss(at)
     for _step in range(MOST_STEPS):
         ridge = 1e-12 * max(1.0, float(np.trace(here.hessian)))

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.settings.ingest_plan import CODE_BYTES
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
 
@@ -34,7 +34,6 @@ VOCABULARY = (
 PRESENT = 0.9  # share of impressions that have a value of a given category
 BYTES_PER_COLUMN = 512  # more text has more different values: columns for the hash
 FEWEST_COLUMNS = 1 << 12
-KEPT_BYTES_PER_COLUMN = 44  # by an ingest; averaged SGD takes 32, stepped in place
 KEPT_SHARE = 3 / 4  # of the memory; the rest is for rows
 CLICK_BIAS = -2.6  # of the logit: about one impression in ten is clicked
 NUMBER_WEIGHT, CATEGORY_WEIGHT = 1.0, 0.35  # standard deviations of the hidden weights
@@ -67,7 +66,7 @@ def columns_for(size: int, memory: int | None = None) -> int:
     """
     columns = max(size, 1) / BYTES_PER_COLUMN
     if memory is not None:
-        columns = min(columns, KEPT_SHARE * (memory - CODE_BYTES) / KEPT_BYTES_PER_COLUMN)
+        columns = min(columns, KEPT_SHARE * Budget.of(memory).rows / Budget.measured_column)
     return max(FEWEST_COLUMNS, 1 << int(math.log2(max(columns, 1.0))))
 
 

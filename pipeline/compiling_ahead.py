@@ -1,7 +1,7 @@
-"""Kernels compiled ahead, so that nobody waits for them later: in an image, or before a service.
+"""Compilation of kernels ahead of time: in an image, or before a service starts.
 
-Small trainings are done as users would do them, each combination of loss and rows in some process;
-what they compile stays in the cache on disk (`solvers/kernels/dispatch.py`).
+Small trainings are run as users would run them, each combination of loss and rows in some process;
+the compiled kernels stay in the cache on disk (`solvers/kernels/dispatch.py`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from fewpass.solvers.registry import (
 
 Layout = Literal["dense", "sparse"]
 LAYOUTS: tuple[Layout, ...] = ("dense", "sparse")
-DTYPES = ("float32", "float64")  # as data sets store rows, and as estimators are given them
-USUAL_LOSSES = (LOSS_OF_LABELS, LOSS_OF_NUMBERS)  # those of plans and estimators that name none
+DTYPES = ("float32", "float64")  # of rows in data sets, and of rows given to estimators
+USUAL_LOSSES = (LOSS_OF_LABELS, LOSS_OF_NUMBERS)  # defaults of plans and estimators
 METHODS = (SEVERAL_LEARNERS, SECOND_ORDER, DUAL, PRIMAL)  # those that `auto` chooses from
 FILES = ("csv", "svm")
 
@@ -45,7 +45,7 @@ ROWS, COLUMNS = 400, 6
 
 
 class Combination(NamedTuple):
-    """What is trained together: one loss on one kind of rows, or files of one kind."""
+    """One unit of work: a loss on one kind of rows, or files of one kind."""
 
     loss: str | None  # None: files, from ingest to predictions
     layout: str
@@ -57,19 +57,19 @@ class Combination(NamedTuple):
         return f"{self.loss}, {self.layout} rows of {self.dtype}"
 
 
-class Compiled(NamedTuple):
-    """What a combination took."""
+class WarmedCombination(NamedTuple):
+    """The result of a combination."""
 
     combination: Combination
-    kernels: int  # 0: all were there
+    kernels: int  # 0: all were cached
     seconds: float  # of compiling
 
 
 class WarmUp(NamedTuple):
-    """What `fewpass warm-up --json` prints."""
+    """The result of a warm-up, as in `fewpass warm-up --json`."""
 
     kernels: int
-    seconds: float  # on the clock
+    seconds: float  # wall time
     processes: int
     combinations: int
     folder: str
@@ -80,23 +80,23 @@ def warm_up(
     layouts: Sequence[str] = LAYOUTS,
     *,
     processes: int | None = None,
-    on_compiled: Callable[[Compiled], None] = lambda _: None,
+    on_compiled: Callable[[WarmedCombination], None] = lambda _: None,
 ) -> WarmUp:
     """Compile the kernels of the usual trainings, as `fewpass warm-up` does.
 
-    Kernels are cached on the machine; those that are there already are skipped.
+    Kernels are cached on the machine; cached ones are skipped.
 
     Parameters
     ----------
     losses
         Names of losses [default: logistic and squared].
     layouts
-        Of the rows: "dense", "sparse" [default: both].
+        Layouts of rows: "dense", "sparse" [default: both].
     processes
-        How many at a time [default: one per core].
+        Number of processes [default: one per core].
     on_compiled
-        Called with a `Compiled` (combination, kernels, seconds) after each combination of loss and
-        rows.
+        Called with a `WarmedCombination` (combination, kernels, seconds) after each combination of
+        loss and rows.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def warm_up(
     Raises
     ------
     BadInput
-        If there is no such loss or layout, or processes cannot be started here.
+        A loss or layout is unknown, or processes cannot be started here.
     """
     from fewpass.solvers.kernels.dispatch import cache_folder  # noqa: PLC0415 - imports numba
 
@@ -125,7 +125,7 @@ def warm_up(
 
 
 def combinations(losses: Sequence[str], layouts: Sequence[str]) -> Iterator[Combination]:
-    """Yield what is to be compiled for, what takes longest first; BadInput on unknown words."""
+    """Yield the combinations, longest first; BadInput for unknown names."""
     for name, given, known in (("loss", losses, tuple(LOSSES)), ("layout", layouts, LAYOUTS)):
         unknown = [word for word in given if word not in known]
         if unknown or not given:
@@ -142,24 +142,24 @@ def combinations(losses: Sequence[str], layouts: Sequence[str]) -> Iterator[Comb
                 yield Combination(loss, layout, dtype)
 
 
-def compile_for(combination: Combination) -> Compiled:
-    """Do the small trainings of a combination in this process."""
+def compile_for(combination: Combination) -> WarmedCombination:
+    """Run the small trainings of a combination in this process."""
     from fewpass.solvers.kernels.compiling import Compiling  # noqa: PLC0415 - imports numba
 
-    logging.getLogger("fewpass").setLevel(logging.ERROR)  # who asked for it hears enough
+    logging.getLogger("fewpass").setLevel(logging.ERROR)  # the caller reports progress
     with Compiling() as compiling, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a small training need not come to its tolerance
+        warnings.simplefilter("ignore")  # small trainings need not reach their tolerance
         if combination.loss is None:
             train_files(combination.layout)
         elif find_spec("sklearn") is None:
             train_stored(combination.loss, combination.layout, combination.dtype)
         else:
             train_rows(combination.loss, combination.layout, combination.dtype)
-    return Compiled(combination, compiling.kernels, compiling.seconds)
+    return WarmedCombination(combination, compiling.kernels, compiling.seconds)
 
 
 def train_rows(loss: str, layout: str, dtype: str) -> None:
-    """Fit, and go on by batches, with every method that `auto` may choose."""
+    """Fit, and continue with partial_fit, with every method that `auto` may choose."""
     from scipy import sparse  # noqa: PLC0415
 
     from fewpass.pipeline.models.estimators import LinearClassifier, LinearRegressor  # noqa: PLC0415
@@ -178,12 +178,12 @@ def train_rows(loss: str, layout: str, dtype: str) -> None:
 
 
 def methods(loss: str) -> tuple[str, ...]:
-    """Return those to compile for."""
+    """Return the methods to compile for."""
     return METHODS if loss_class(loss).is_smooth else (SEVERAL_LEARNERS, "auto")
 
 
 def train_stored(loss: str, layout: str, dtype: str) -> None:
-    """Train with every method that `auto` may choose, without scikit-learn: on a data set."""
+    """Train on a data set, without scikit-learn, with every method that `auto` may choose."""
     from fewpass.pipeline.api import ingest, train  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
@@ -197,7 +197,7 @@ def train_stored(loss: str, layout: str, dtype: str) -> None:
 
 
 def train_files(kind: str) -> None:
-    """Go the whole way of the commands with a small file."""
+    """Ingest a small file, train, evaluate and predict."""
     from fewpass.pipeline.api import evaluate, ingest, predict, train  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
@@ -214,7 +214,7 @@ def train_files(kind: str) -> None:
 
 
 def write_rows(path: Path) -> None:
-    """Write a small file by its suffix."""
+    """Write a small file in the format of its suffix."""
     X, score = small_rows()
     with path.open("w") as file:
         if path.suffix == ".csv":

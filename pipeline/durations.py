@@ -1,4 +1,4 @@
-"""Spans of time as people write them: `30s`, `5m`, `2h`; a number alone is seconds."""
+"""Durations as text: `30s`, `5m`, `2h`; a number alone is seconds."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from fewpass.solvers.bad_input import shown
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-MOST_SECONDS = 366 * 24 * 3600.0  # what a computer waits for longer is no duration
+MOST_SECONDS = 366 * 24 * 3600.0  # longest duration accepted
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
 
 
 def parse_seconds(text: Any) -> Any:
-    """Return the seconds of "90", "30s", "5m" or "2h"; anything but text as it is.
+    """Return the seconds of "90", "30s", "5m" or "2h"; values other than text unchanged.
 
     Raises ValueError on other text.
     """
@@ -30,7 +30,7 @@ def parse_seconds(text: Any) -> Any:
     return seconds
 
 
-#: A pydantic field that takes what `parse_seconds` takes and holds seconds.
+#: A pydantic field with values of `parse_seconds`, in seconds.
 Seconds = Annotated[
     float,
     BeforeValidator(parse_seconds),

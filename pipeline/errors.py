@@ -1,4 +1,4 @@
-"""What the pipeline refuses; storage has its own two (storage/folder.py), solvers have Diverged."""
+"""Errors of the pipeline; storage has its own (storage/folder.py), solvers have Diverged."""
 
 from fewpass.solvers.bad_input import BadInput, did_you_mean
 
@@ -6,7 +6,7 @@ __all__ = ["BadInput", "NoWorkers", "PlanMismatch", "did_you_mean"]
 
 
 class BusyPlace(BadInput):
-    """A place where another process is at work."""
+    """A place that another process is using."""
 
 
 class PlanMismatch(ValueError):  # noqa: N818
@@ -14,4 +14,4 @@ class PlanMismatch(ValueError):  # noqa: N818
 
 
 class NoWorkers(ConnectionError):  # noqa: N818
-    """A Dask scheduler that has nobody to work for it."""
+    """A Dask scheduler without workers."""

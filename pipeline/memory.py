@@ -10,11 +10,12 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+from fewpass.pipeline.budget import Budget
+
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 LARGE_BYTES = 1 << 20
 MOST_LARGE_BYTES = 1 << 25  # the most that glibc takes
 STATUS, STATUS_BYTES = Path("/proc/self/status"), 1 << 13
-BUDGET_SHARE = 128  # of a budget; what is kept may be several times as much, one for each thread
 
 
 def peak_memory_bytes() -> int:
@@ -58,7 +59,7 @@ def return_freed_memory(budget: int = 0) -> None:
     Under a large budget larger ones are kept: new memory costs as much as filling it five times.
     Where the C library knows no such setting nothing is done.
     """
-    large = min(max(LARGE_BYTES, budget // BUDGET_SHARE), MOST_LARGE_BYTES)
+    large = min(max(LARGE_BYTES, Budget.of(budget).freed), MOST_LARGE_BYTES)
     set_option = _c_function("mallopt")
     if set_option is not None:
         set_option(M_MMAP_THRESHOLD, large)

@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.readers.standard_input import WORDS
 from fewpass.storage.addresses import local_path, open_store
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.kinds import ELSEWHERE, inside_of_ours
-from fewpass.storage.locations import HERE, Location, told_plainly
+from fewpass.storage.locations import HERE, Location, plain_errors
 from fewpass.storage.own_files import is_unchanged
 from fewpass.storage.redaction import without_secrets
 from fewpass.storage.whole_file import whole_file
@@ -119,7 +119,7 @@ def _files_of(spec: str, store: str, storage_options: StorageOptions = None) -> 
     if spec in WORDS or Location.of(spec).store != store:
         return
     system, path = open_store(spec, storage_options)
-    with told_plainly(spec):
+    with plain_errors(spec):
         if system.isdir(path):
             paths = system.find(path)
         elif any(mark in path for mark in _GLOB) and not system.exists(path):

@@ -1,4 +1,4 @@
-"""Amounts as people write them, mostly memory: `256MB` is 256,000,000 bytes, `1GiB` is 2^30."""
+"""Amounts of memory as text: `256MB` is 256,000,000 bytes, `1GiB` is 2^30."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
 def parse_bytes(size: float | str) -> int:
-    """Bytes meant by `size`.
+    """Return the bytes that `size` stands for.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def parse_bytes(size: float | str) -> int:
     Raises
     ------
     ValueError
-        If `size` is not such a number, is negative, or more than any machine has.
+        `size` is not such a number, is negative, or is larger than any machine's memory.
     """
     count: Any = _written(size) if isinstance(size, str) else size
     is_number = isinstance(count, Real) and not isinstance(count, bool)
@@ -48,7 +48,7 @@ def _written(size: str) -> float | None:
 
 
 def format_bytes(count: float) -> str:
-    """Render `count` bytes with three digits and a decimal unit, such as `1.23 MB`."""
+    """Format `count` bytes with three digits and a decimal unit, such as `1.23 MB`."""
     power = 0
     while abs(count) >= 999.5 and power < 5:  # 999.5 would be written 1000
         count, power = count / 1000, power + 1
@@ -57,11 +57,11 @@ def format_bytes(count: float) -> str:
 
 
 def format_passes(count: float) -> str:
-    """Write a number of passes, in whole ones."""
+    """Format a number of passes, rounded."""
     return "1 pass" if round(count) == 1 else f"{count:,.0f} passes"
 
 
-#: A pydantic field that takes what `parse_bytes` takes and holds bytes.
+#: A pydantic field with values of `parse_bytes`, in bytes.
 ByteSize = Annotated[
     int,
     BeforeValidator(parse_bytes),

@@ -1,4 +1,4 @@
-"""Settings that cannot be used: which numbers those are, and what is said of a setting."""
+"""Refused settings: the range of usable numbers, and messages that name a setting."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, get_args
 
-if TYPE_CHECKING:  # what imports the estimators need not wait for it
+if TYPE_CHECKING:  # so that importing the estimators does not import pydantic
     from pydantic import BaseModel, ValidationError
 
-#: Whole numbers up to here are numbers of float64, too, which is what JSON has.
+#: Integers up to here are exact in float64, the numbers of JSON.
 MOST_WHOLE = 1 << 53
-#: Of products and squares of three numbers within these, none is beyond float64, or lost as 0.
+#: Products and squares of three numbers within these neither overflow nor underflow float64.
 LARGEST, SMALLEST = 1e100, 1e-100
-_SHOWN = 60  # letters of a value, in a sentence
-#: Kinds of values in plain words, by how pydantic calls what is none.
+_SHOWN = 60  # most characters of a value in a sentence
+#: Kinds of values in plain words, by the type of pydantic's error.
 _KINDS = {
     "int": "a whole number", "float": "a number", "bool": "true or false", "string": "text",
     "dict": "a table of names and values", "tuple": "a list", "model": "settings by name",
@@ -28,13 +28,13 @@ class BadInput(ValueError):  # noqa: N818 - users read the message, not the name
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a sentence, after a blank, that names the nearest of what is known; "" for none."""
+    """Return " Did you mean X?" with the most similar known word; "" without any."""
     near = get_close_matches(word, list(known), n=1)
     return f" Did you mean {near[0]}?" if near else ""
 
 
 def beyond_bounds(number: float) -> str | None:
-    """Say what a number should be that nothing can be computed with; None for all others."""
+    """Describe the range that a number is outside of; None for a usable number."""
     if isinstance(number, int):
         fits = abs(number) <= MOST_WHOLE
         return None if fits else f"should be at most {MOST_WHOLE:,} in size"
@@ -46,7 +46,7 @@ def beyond_bounds(number: float) -> str | None:
 
 
 def within_bounds(value: Any) -> Any:
-    """Return a setting's value; ValueError where it is, or holds, a number beyond all bounds."""
+    """Return a setting's value; ValueError if it is, or contains, an unusable number."""
     for number in value.values() if isinstance(value, dict) else (value,):
         if isinstance(number, int | float) and (told := beyond_bounds(number)):
             raise ValueError(f"Input {told}")
@@ -54,13 +54,13 @@ def within_bounds(value: Any) -> Any:
 
 
 def shown(value: Any) -> str:
-    """Write a value as it may be given, cut where it is long, and of an address its type."""
+    """Write a value for a message: shortened, and only its type for addresses."""
     plain = isinstance(value, float) and not math.isfinite(value)
     try:
         text = str(value) if plain else json.dumps(value, default=str, ensure_ascii=False)
     except (ValueError, TypeError):  # a whole number of thousands of digits; keys of any kind
         text = "://"
-    if "://" in text:  # of addresses, whose secrets nobody shall read here, and of what has no text
+    if "://" in text:  # addresses may carry secrets; some values have no text
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
@@ -72,7 +72,7 @@ _INNER = ("options", "source")  # parts of a plan whose fields are given as the 
 
 
 def plainly(path: Path) -> str:
-    """Return what a setting is called in Python."""
+    """Return a setting's name in Python."""
     return ".".join(name for name in path if name not in _INNER)
 
 
@@ -82,18 +82,18 @@ def refusal(
     called: Callable[[Path], str] = plainly,
     more: str = "",
 ) -> str:
-    """Say which setting is wrong, what it is and what it should be.
+    """Return a message with the setting that is wrong, its value and the expected one.
 
     Parameters
     ----------
     error
-        Why settings were refused; the first of them is told.
+        pydantic's error; its first problem is reported.
     kind
         The model that refused them.
     called
-        Returns what a setting is called where the sentence is read, such as `--tol`.
+        Returns the name of a setting for the reader of the message, such as `--tol`.
     more
-        Advice after a sentence that says no more than what it should be.
+        Advice to append.
     """
     problems = error.errors()
     path = _path(kind, problems[0])
@@ -112,21 +112,21 @@ def refusal(
 
 
 def _path(kind: type[BaseModel], problem: Any) -> Path:
-    """Return the fields that lead to what is wrong, and the name of one that there is not."""
+    """Return the path of fields to the wrong one, or to an unknown name."""
     path: list[str] = []
     at: type[BaseModel] | None = kind
     for part in problem["loc"]:
         if at is None or not isinstance(part, str):
             break
         path.append(part)
-        at = _model_in(at.model_fields[part].annotation) if part in at.model_fields else None
+        at = inner_model(at.model_fields[part].annotation) if part in at.model_fields else None
     if "name" in problem.get("ctx", {}):  # of a method, whose settings check themselves
         path.append(problem["ctx"]["name"])
     return tuple(path)
 
 
-def _model_in(hint: Any) -> type[BaseModel] | None:
-    """Return the model that a field holds, or may hold, if it does."""
+def inner_model(hint: Any) -> type[BaseModel] | None:
+    """Return the model class in a field's type, if there is one."""
     from pydantic import BaseModel  # noqa: PLC0415 - see above
 
     arms = [hint, *get_args(hint)]
@@ -134,9 +134,11 @@ def _model_in(hint: Any) -> type[BaseModel] | None:
 
 
 def _meant(kind: type[BaseModel], path: Path) -> str:
-    """Say which setting was probably meant: its name has the same beginning, or is near."""
+    """Suggest a setting with the same beginning, or a similar name."""
     for part in path[:-1]:
-        found = _model_in(kind.model_fields[part].annotation) if part in kind.model_fields else None
+        found = (
+            inner_model(kind.model_fields[part].annotation) if part in kind.model_fields else None
+        )
         if found is None:
             return ""
         kind = found
@@ -145,7 +147,7 @@ def _meant(kind: type[BaseModel], path: Path) -> str:
 
 
 def expected(problem: Any) -> str:
-    """Say what a setting should be, by one of pydantic's problems: "it should be ..."."""
+    """Describe the expected value of a setting, "it should be ...", from pydantic's problem."""
     if problem["type"] == "method_setting":
         return str(problem["ctx"]["expected"])
     kind = problem["type"].partition("_")[0]

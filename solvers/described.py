@@ -1,4 +1,4 @@
-"""Models whose fields say what they are in the text that stands under each."""
+"""Pydantic models whose field descriptions are the strings below the fields."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from fewpass.solvers.bad_input import BadInput, refusal, within_bounds
 
 
 class Described(BaseModel):
-    """Base of settings: they do not change, unknown ones are refused, and each is described.
+    """Base class of settings: frozen, unknown fields refused, every field described.
 
-    Numbers that nothing can be computed with (inf, nan, 1e308, 1e-320) are refused in any field.
+    Numbers outside the range of useful arithmetic (inf, nan, 1e308, 1e-320) are refused everywhere.
 
-    What stands under a field becomes its description, as by pydantic's `use_attribute_docstrings`;
-    but that reads a module anew, by Python's own tokenizer, for every class: 70 of the 800 CPU
-    milliseconds that `fewpass train` takes until its first row.
+    The string below a field is its description, as with pydantic's `use_attribute_docstrings`.
+    That option tokenizes the module again for every class, which would take 70 of the 800 CPU
+    milliseconds from the start of `fewpass train` to its first row.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
 
     def __init__(self, **settings: Any) -> None:
-        """Make settings; BadInput names the one that is wrong."""
+        """Validate the settings; BadInput names the one that is wrong."""
         try:
             super().__init__(**settings)
         except ValidationError as error:
@@ -51,7 +51,7 @@ class Described(BaseModel):
 
 @cache
 def _said(module: str) -> dict[str, dict[str, str]]:
-    """Return what stands under the fields of a module's classes; nothing without its source."""
+    """Return the strings below the fields of a module's classes; none without its source."""
     try:
         source = inspect.getsource(sys.modules[module])
     except (KeyError, OSError, TypeError):

@@ -1,6 +1,6 @@
-"""A method driven over rows in memory, sweep by sweep, without storage, threads or Dask.
+"""Running a method over rows in memory, sweep by sweep, without storage, threads or Dask.
 
-`pipeline/training` does the same out of core.  Trials, benchmarks and tests use this one.
+`pipeline/training` does the same out of core.  Trials, benchmarks and tests use this module.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from fewpass.solvers.protocol import (
     with_row_version,
 )
 
-#: Sweep and turn -> the rows to visit, or those of each window, where a method is to see windows.
+#: (sweep, turn) -> the rows to visit, in one array or in one per window.
 Orders = Callable[[int, int], NDArray[np.int64] | list[NDArray[np.int64]]]
-RowState = NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) if none are kept
+RowState = NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) without them
 
 NO_ROW_STATE = np.empty(0)
 ZEROS = -1  # the version of the numbers per row before any sweep wrote them
 
 
 class AfterSweep(NamedTuple):
-    """Where a run stands after a sweep."""
+    """The state of a run after a sweep."""
 
-    passes: float  # rows visited over rows
+    passes: float  # rows visited / number of rows
     sweep: Sweep
     state: State
 
 
 def block_of(X: Any, y: NDArray[np.float64]) -> Block:
-    """Return rows of an (n, d) NumPy array or SciPy CSR matrix, all of weight 1, in their order."""
+    """Return an (n, d) NumPy array or SciPy CSR matrix as a block; every row has weight 1."""
     rows: Rows
     if isinstance(X, np.ndarray):
         rows = DenseRows(np.ascontiguousarray(X))
@@ -57,7 +57,7 @@ def block_of(X: Any, y: NDArray[np.float64]) -> Block:
 
 
 def stats_of(X: Any, y: NDArray[np.float64], seed: int = 0) -> ProblemStats:
-    """Return what ingest would measure of these rows, sigma^2 exactly."""
+    """Return the statistics that ingest would measure on these rows, with the exact sigma^2."""
     from scipy.sparse.linalg import svds  # noqa: PLC0415 - a tenth of a second that trials need not
 
     dense = isinstance(X, np.ndarray)
@@ -73,7 +73,7 @@ def stats_of(X: Any, y: NDArray[np.float64], seed: int = 0) -> ProblemStats:
 
 
 def moments_of(X: Any) -> ColumnMoments:
-    """Return what ingest would measure of the columns of these rows."""
+    """Return the column moments that ingest would measure on these rows."""
     n, d = X.shape
     if isinstance(X, np.ndarray):
         count, squares = (X != 0.0).sum(axis=0), (X**2).sum(axis=0)
@@ -84,17 +84,17 @@ def moments_of(X: Any) -> ColumnMoments:
 
 
 def permutations(n: int, seed: int = 0) -> Orders:
-    """Every turn through the rows is a new permutation."""
+    """Return orders in which every turn through the rows is a new permutation."""
     return lambda sweep, turn: np.random.default_rng([seed, sweep, turn]).permutation(n)
 
 
 def independent(n: int, seed: int = 0) -> Orders:
-    """Every row is drawn anew from all, as the theory assumes."""
+    """Return orders with every row drawn independently, as the theory assumes."""
     return lambda sweep, turn: np.random.default_rng([seed, sweep, turn]).integers(n, size=n)
 
 
 def add_up(what: Sum, problem: Problem, at: Any, blocks: Sequence[Block]) -> Part:
-    """Return a reduction's sum over blocks, added at `at`."""
+    """Return the sum of a reduction over blocks, evaluated at `at`."""
     part = what.zero(at)
     for block in blocks:
         part = what.add(problem, at, block, part)
@@ -108,10 +108,11 @@ def sweeps(
     block: Block,
     orders: Orders | None = None,
 ) -> Iterator[AfterSweep]:
-    """Yield the state after every sweep, without end; the next sweep may work on it in place.
+    """Yield the state after every sweep, without end.
 
-    Every walk visits the rows of `block` in new permutations, unless `orders` gives them.  Where a
-    walk says that it diverged, the method begins again from the state that it gives.
+    The next sweep may modify that state in place.  Every walk visits the rows of `block` in new
+    permutations, unless `orders` is given.  After a walk that diverged, the method restarts from
+    the state returned by `recover`.
     """
     drive = _Drive(problem, stats, block, orders or permutations(stats.n, stats.seed))
     state, epoch, number, visited = solver.init(problem, stats), 0, 0, 0
@@ -133,7 +134,7 @@ def sweeps(
 
 
 class _Drive:
-    """Rows in memory, and the versions of the numbers per row that a state may go with."""
+    """Rows in memory, and the versions of the numbers per row that states refer to."""
 
     def __init__(self, problem: Problem, stats: ProblemStats, block: Block, orders: Orders) -> None:
         self._problem, self._stats, self._block = problem, stats, block
@@ -141,7 +142,7 @@ class _Drive:
         self._kept: dict[int, RowState] = {ZEROS: np.zeros(stats.n)}
 
     def reduce(self, sweep: Reduce, state: State, number: int) -> State:
-        """Add up over all rows in their order; return the state that takes the sum in."""
+        """Sum over all rows in their order; return the state after `absorb`."""
         values, use = NO_ROW_STATE, sweep.sum.row_state
         if use == "write":
             values = self._kept[number] = np.empty(self._stats.n)
@@ -152,7 +153,7 @@ class _Drive:
         return sweep.absorb(self._problem, self._stats, state, total, number)
 
     def walk(self, sweep: Walk, state: State, number: int) -> tuple[State, int]:
-        """Step through the rows in turns; return the state and how many rows were visited."""
+        """Walk over the rows; return the state and the number of rows visited."""
         values = NO_ROW_STATE if sweep.row_state == "none" else self._row_state(state)
         if sweep.row_state == "update":
             values = self._kept[number] = values.copy()
@@ -170,7 +171,7 @@ class _Drive:
         return with_row_version(state, number) if sweep.row_state == "update" else state, visited
 
     def forget(self, state: State) -> None:
-        """Let go of numbers per row that no state to come goes with."""
+        """Drop the versions of the numbers per row that no later state can refer to."""
         needed = (ZEROS, *row_versions(state))
         self._kept = {version: self._kept[version] for version in self._kept if version in needed}
 

@@ -1,4 +1,4 @@
-"""Sweeps of one model made sweeps of several: the text of every method knows of one alone."""
+"""Sweeps of one model turned into sweeps of several: methods are written for one model only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fewpass.solvers.kernels.simd.interleaved import pack, taken_apart
-from fewpass.solvers.loss_monitor import Tell, ToldTogether, untold
+from fewpass.solvers.loss_monitor import MeanLosses, ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import (
     Block,
@@ -29,7 +29,7 @@ from fewpass.solvers.tasks import EMPTY, Models, States, Tasks, as_model_sees, k
 
 
 def walk_each(multi: Models, walk: Walk) -> Walk:
-    """Make a walk of one model one of all."""
+    """Turn a walk of one model into a walk of all models."""
     return walk._replace(
         step=partial(step_each, multi, walk),
         telling=None if walk.telling is None else partial(step_each, multi, walk),
@@ -52,20 +52,20 @@ def step_each(
     stats: ProblemStats,
     state: States,
     block: Block,
-    tell: Tell = untold,
+    report: ReportLosses = ignore_losses,
 ) -> States:
-    """Carry every model over a block that still has rows to visit and has not converged."""
+    """Step every model over a block, except models that have converged or have no rows left."""
     models, alone = list(state.models), going_alone(multi, walk, state)
     still = [model for k, model in enumerate(models) if k not in {*state.interleaved, *alone}]
     together = together_with(walk, still, len(models))
-    hear = untold if tell is untold else together.hear
+    report_mean = ignore_losses if report is ignore_losses else together.add
     if state.interleaved:
-        assert walk.interleaved is not None, "models go interleaved in walks that know how"
+        assert walk.interleaved is not None, "only walks with `interleaved` have interleaved models"
         chosen, tasks = state.interleaved, [multi.tasks[k] for k in state.interleaved]
         stepped = walk.interleaved.step(
             [task.problem(problem) for task in tasks], stats, [models[k] for k in chosen], state.W,
             block,
-            [task.label for task in tasks], chosen, hear,
+            [task.label for task in tasks], chosen, report_mean,
         )  # fmt: skip
         for k, model in zip(chosen, stepped, strict=True):
             models[k] = model
@@ -73,15 +73,15 @@ def step_each(
         task = multi.tasks[k]
         mine = as_model_sees(block, task, k, len(models))
         own = (task.problem(problem), stats, models[k], mine)
-        models[k] = walk.step(*own) if walk.telling is None else walk.telling(*own, hear)
+        models[k] = walk.step(*own) if walk.telling is None else walk.telling(*own, report_mean)
         if walk.row_state == "update":
             keep_numbers(block.row_state, k, mine.row_state)
-    together.tell(tell)
+    together.report(report)
     return state._replace(models=tuple(models))
 
 
 def going_alone(multi: Models, walk: Walk, state: States) -> list[int]:
-    """Return which models step beside those that go interleaved."""
+    """Return the models that are stepped one by one, next to the interleaved ones."""
     return [
         k
         for k, model in enumerate(state.models)
@@ -91,25 +91,25 @@ def going_alone(multi: Models, walk: Walk, state: States) -> list[int]:
     ]
 
 
-def together_with(walk: Walk, still: list[State], models: int) -> ToldTogether:
-    """Return who hears the losses of all models: of some that stand still what they had."""
+def together_with(walk: Walk, still: list[State], models: int) -> MeanLosses:
+    """Return the collector of all models' losses; idle models count with their last ones."""
     if walk.telling is None:
-        return ToldTogether(models)
+        return MeanLosses(models)
     had = [walk.metrics(model) for model in still]
     sums = [sum(one[name] for one in had) for name in ("n_monitored", "loss_sum")]
-    return ToldTogether(models, *sums)
+    return MeanLosses(models, *sums)
 
 
 def enter_each(walk: Walk, state: States) -> States:
-    """Copy every model's state as the walk of one would."""
+    """Copy every model's state, as the walk of one model does."""
     return state._replace(models=tuple(walk.enter(model) for model in state.models))
 
 
 def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> States:
-    """Copy a state; models that have not converged go interleaved where that pays and they can.
+    """Copy a state, and interleave the models that have not converged where that is faster.
 
-    It pays for sparse rows, whose weights are (d, C) with the vectors side by side: for each value
-    of a row, what it touches then lies in a few cache lines for all models together.
+    It is faster for sparse rows, whose weights are (d, C) with the vectors side by side: the
+    weights that one value of a row touches then lie in a few cache lines for all models.
     """
     chosen = [k for k, model in enumerate(state.models) if not multi.is_converged(model)]
     going = [state.models[k] for k in chosen]
@@ -125,10 +125,10 @@ def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> St
 
 
 def deinterleave(how: Interleaved | None, state: States) -> States:
-    """Give models that went interleaved their own weights back, where they lay side by side."""
+    """Copy the weights of interleaved models back into their own states."""
     models = list(state.models)
     if state.interleaved:
-        assert how is not None, "models go interleaved in walks that know how"
+        assert how is not None, "only walks with `interleaved` have interleaved models"
         apart = taken_apart(state.W, len(state.interleaved))
         for k, W in zip(state.interleaved, apart, strict=True):
             models[k] = how.with_weights(models[k], W)
@@ -138,7 +138,7 @@ def deinterleave(how: Interleaved | None, state: States) -> States:
 def join_each(
     multi: Models, walk: Walk, problem: Problem, stats: ProblemStats, states: list[States]
 ) -> States:
-    """Join every model's streams."""
+    """Join the streams of every model."""
     models = []
     for task, *streams in zip(multi.tasks, *(state.models for state in states), strict=True):
         converged = multi.is_converged(streams[0])
@@ -148,22 +148,22 @@ def join_each(
 
 
 def mean_metrics(walk: Walk, state: States) -> dict[str, float]:
-    """Return the means over the models."""
+    """Return the mean of each metric over the models."""
     each = [walk.metrics(model) for model in state.models]
     return {name: float(np.mean([metrics[name] for metrics in each])) for name in each[0]}
 
 
 def any_diverged(walk: Walk, state: States) -> bool:
-    """Say whether any model has: all begin again then, in step with each other."""
+    """Whether any model diverged: all models restart then, to stay in step."""
     return any(walk.diverged(model) for model in state.models)
 
 
 def recover_each(
     multi: Models, walk: Walk, problem: Problem, stats: ProblemStats, state: States
 ) -> States:
-    """Let the models that diverged recover; the others begin as they did, with what they found.
+    """Recover the models that diverged; restart the others with the settings they had found.
 
-    A step that was shortened stays so: what one model loses gives no other its long step back.
+    A step size that was shortened stays short, also if another model diverges later.
     """
     models = []
     for task, model in zip(multi.tasks, state.models, strict=True):
@@ -178,7 +178,7 @@ def recover_each(
 
 
 def most_rows(multi: Models, rows: Callable[[State], int], state: States) -> int:
-    """Return how many rows the model with the longest way wants."""
+    """Return the number of rows left for the model that has most."""
     return max((rows(m) for m in state.models if not multi.is_converged(m)), default=0)
 
 
@@ -186,9 +186,9 @@ def most_rows(multi: Models, rows: Callable[[State], int], state: States) -> int
 
 
 def sum_each(what: Sum, tasks: Tasks) -> Sum:
-    """Make a sum for one model one for all, taken at a tuple: None of models left out.
+    """Turn a sum for one model into a sum for all, evaluated at a tuple with one entry per model.
 
-    Its parts are tuples, too.
+    The entry is None for a model that is left out.  Parts are tuples, too.
     """
     add = partial(add_each, what, tasks)
     return what._replace(
@@ -197,7 +197,7 @@ def sum_each(what: Sum, tasks: Tasks) -> Sum:
 
 
 def zero_each(what: Sum, at: tuple[Any, ...]) -> tuple[Part, ...]:
-    """Return every model's sum over no rows."""
+    """Return the zero of every model's sum."""
     return tuple(() if own is None else what.zero(own) for own in at)
 
 
@@ -208,25 +208,25 @@ def add_each(
     at: tuple[Any, ...],
     block: Block,
     parts: tuple[Part, ...],
-    tell: Tell = untold,
+    report: ReportLosses = ignore_losses,
     every: int = 0,
 ) -> tuple[Part, ...]:
-    """Add a block to every model's sum."""
-    added, together = list(parts), ToldTogether(len(at))
-    telling = what.telling if tell is not untold else None
+    """Add a block to the sum of every model."""
+    added, together = list(parts), MeanLosses(len(at))
+    telling = what.telling if report is not ignore_losses else None
     for k, (task, own) in enumerate(zip(tasks, at, strict=True)):
         if own is not None:
             mine = as_model_sees(block, task, k, len(at))
             given = (task.problem(problem), own, mine, parts[k])
-            added[k] = telling(*given, together.hear, every) if telling else what.add(*given)
+            added[k] = telling(*given, together.add, every) if telling else what.add(*given)
             if what.row_state == "write":
                 keep_numbers(block.row_state, k, mine.row_state)
-    together.tell(tell)
+    together.report(report)
     return tuple(added)
 
 
 def reduce_each(multi: Models, reduce: Reduce) -> Reduce:
-    """Make a reduction of one model one of all."""
+    """Turn a reduction of one model into a reduction of all models."""
     return Reduce(
         sum_each(reduce.sum, multi.tasks),
         partial(at_each, multi, reduce.at),
@@ -235,7 +235,7 @@ def reduce_each(multi: Models, reduce: Reduce) -> Reduce:
 
 
 def at_each(multi: Models, at: Callable[[State], Any], state: States) -> tuple[Any, ...]:
-    """Return what every model's sum is taken at."""
+    """Return the points at which the models' sums are evaluated."""
     return tuple(None if multi.is_converged(model) else at(model) for model in state.models)
 
 
@@ -248,7 +248,7 @@ def absorb_each(
     total: tuple[Part, ...],
     sweep: int,
 ) -> States:
-    """Give every model its sum; what has converged has none, and follows the numbers per row."""
+    """Pass every model its sum; a converged model only takes the new version of its row numbers."""
     models = []
     for task, model, part in zip(multi.tasks, state.models, total, strict=True):
         if not multi.is_converged(model):

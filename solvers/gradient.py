@@ -22,15 +22,15 @@ from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector
 from fewpass.solvers.kernels.shapes import LaneVector, Number, Order, PerColumn, PerRow, Vector
 from fewpass.solvers.kernels.simd.lanes import Eight, broadcast, load, store, sum_lanes
 from fewpass.solvers.kernels.simd.row_blocks import TILE, add_eight, dot_eight, prefetch_eight
-from fewpass.solvers.loss_monitor import Tell, untold
+from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem, slope, value
 from fewpass.solvers.protocol import Block, Certificate, Part, Sum, Weights
 
-RISE = 1e-12  # of an objective, relative; less is rounding
+RISE = 1e-12  # relative increase of an objective; smaller ones are rounding
 
 
 class GradientPart(NamedTuple):
-    """Sums over some rows; parts add."""
+    """Sums over some rows; parts can be added."""
 
     loss: float  # sum of weighted losses
     G: NDArray[np.float64]  # (d,) sum of weighted slopes times rows
@@ -39,48 +39,48 @@ class GradientPart(NamedTuple):
 
 
 def no_gradient(at: Weights) -> GradientPart:
-    """Return the sums over no rows."""
+    """Return the zero of the sums."""
     return GradientPart(0.0, np.zeros_like(at.coef), 0.0, 0)
 
 
 def add_gradient(
-    problem: Problem, at: Weights, block: Block, part: GradientPart, tell: Tell = untold,
-    every: int = 0,
+    problem: Problem, at: Weights, block: Block, part: GradientPart,
+    report: ReportLosses = ignore_losses, every: int = 0,
 ) -> GradientPart:  # fmt: skip
     """Add one block's loss and gradient at the given weights; G is added to in place.
 
-    Where the block has room for it, its row state becomes the weighted slopes.
+    If the block has a row state, the weighted slopes are written into it.
     """
-    return GradientPart(*added(part, at.coef, at.intercept, problem, block, tell, every))
+    return GradientPart(*added(part, at.coef, at.intercept, problem, block, report, every))
 
 
 def added(
-    part: Part, w: NDArray[np.float64], b: float, problem: Problem, block: Block, tell: Tell,
-    every: int,
+    part: Part, w: NDArray[np.float64], b: float, problem: Problem, block: Block,
+    report: ReportLosses, every: int,
 ) -> tuple[float, NDArray[np.float64], float, int]:  # fmt: skip
-    """Return the first fields of a part with a block's share; tell the losses inside it."""
+    """Return the first fields of a part with a block added; report the losses on the way."""
     loss, G, g_b, before = part[:4]
     rows, tiles = block.order.shape[0], max(1, every // TILE)
-    inside = np.empty(0 if tell is untold else (rows - 1) // (tiles * TILE))
+    inside = np.empty(0 if report is ignore_losses else (rows - 1) // (tiles * TILE))
     more, slopes = add_slopes(G, w, b, problem, *block, tiles, inside)
     for k, so_far in enumerate(inside.tolist()):
         stop = (k + 1) * tiles * TILE
-        tell(stop, (before + stop, loss + so_far))
-    tell(rows, (before + rows, loss + more))
+        report(stop, (before + stop, loss + so_far))
+    report(rows, (before + rows, loss + more))
     return loss + more, G, g_b + slopes, before + rows
 
 
-#: The gradient at some weights, and the same with every row's slope kept.
+#: The gradient at some weights, and the same with every row's slope stored.
 GRADIENT = Sum("reduce-gradient", no_gradient, add_gradient, telling=add_gradient)
 GRADIENT_AND_SLOPES = GRADIENT._replace(row_state="write")
 
 
 def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certificate:
-    """Turn the sums over all rows into objective and bound."""
+    """Return the certificate that follows from the sums over all rows."""
     w, b, n = at.coef, at.intercept, total.rows
     g = total.G / n
     g += problem.lam * w
-    with np.errstate(over="ignore", invalid="ignore"):  # weights beyond all bounds: inf or nan
+    with np.errstate(over="ignore", invalid="ignore"):  # huge weights: inf or nan
         square, error = float(w @ w), float(g @ g)
     objective = total.loss / n + 0.5 * problem.lam * square + 0.5 * problem.lam_b * b * b
     gap = error / (2.0 * problem.lam)
@@ -90,32 +90,32 @@ def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certifica
 
 
 class Bounds(NamedTuple):
-    """What gradients have proven of the newest weights that were kept."""
+    """Bounds on the objective at the newest accepted weights, proven by gradients."""
 
     objective: float = 0.0
-    gap: float = 0.0  # at most this far are they above the optimum
-    lower: float = 0.0  # the optimum is not below
+    gap: float = 0.0  # objective minus optimum, at most
+    lower: float = 0.0  # lower bound on the optimum
 
     @property
     def certificate(self) -> Certificate:
-        """The same without the lower bound."""
+        """The certificate: objective and gap."""
         return Certificate(self.objective, self.gap)
 
     def has_risen(self, objective: float) -> bool:
-        """Say whether an objective is above this one, beyond rounding, or no number."""
+        """Whether an objective is above this one by more than rounding, or is not a number."""
         return not objective <= self.objective * (1.0 + RISE)
 
     def moved(self, found: Certificate) -> Bounds:
-        """Return the bounds of other weights, the lower one known before counted in.
+        """Return the bounds at new weights, keeping the best lower bound.
 
-        Objectives are sums over rows: what rounding can make of them is left as a gap.
+        Objectives are sums over rows: their rounding error stays in the gap.
         """
         lower = max(self.lower, found.objective * (1.0 - RISE) - found.gap)
         gap = min(found.gap, found.objective * (1.0 + RISE) - lower)
         return Bounds(found.objective, gap, lower)
 
     def stayed(self, found: Certificate) -> Bounds:
-        """Return the bounds of the same weights, what was found elsewhere counted in."""
+        """Return the bounds at the same weights, with the lower bound of a rejected trial."""
         lower = self.moved(found).lower
         gap = min(self.gap, self.objective * (1.0 + RISE) - lower)
         return Bounds(self.objective, gap, lower)
@@ -124,7 +124,7 @@ class Bounds(NamedTuple):
 def whole_gradient(
     problem: Problem, at: Weights, total: GradientPart, square: float = 1.0
 ) -> Weights:
-    """Return the gradient of the objective, the intercept's derivative times `square`."""
+    """Return the gradient of the objective, the intercept's derivative multiplied by `square`."""
     g_b = total.g_b / total.rows + problem.lam_b * at.intercept
     return Weights(total.G / total.rows + problem.lam * at.coef, square * g_b)
 
@@ -136,8 +136,8 @@ def add_slopes(
 ) -> tuple[float, float]:  # fmt: skip
     """G += sum of weighted slopes times rows; returns the sums of losses and of slopes.
 
-    `slopes` (n,) gets the weighted slopes of the rows visited; (0,) does not ask for them.
-    `inside` gets the losses so far after every so many tiles of TILE rows, while it has room.
+    `slopes` (n,) receives the weighted slopes of the rows visited, unless its shape is (0,).
+    `inside` receives the running loss sums at regular intervals, until it is full.
     """
     n, told = order.shape[0], 0
     whole = n - n % TILE
@@ -175,7 +175,7 @@ def add_slopes(
 
 @reading_part
 def noted(inside: Vector, told: int, is_due: bool, losses: LaneVector) -> int:
-    """Note the losses so far where they are due and asked for; return how many times they were."""
+    """Store the running loss if it is due; return the number of entries stored."""
     if is_due and told < inside.shape[0]:
         inside[told] = sum_lanes(losses)
         told += 1
@@ -184,6 +184,6 @@ def noted(inside: Vector, told: int, is_due: bool, losses: LaneVector) -> int:
 
 @part_of_kernels
 def losses_of(problem: Problem, b: float, p: Number, y: Number) -> tuple[Number, Number]:
-    """Return loss and slope where the weights alone predict p: of a row, or of eight in lanes."""
+    """Return loss and slope for a prediction p without intercept: a row's, or eight in lanes."""
     p = p + problem.intercept * b
     return value(problem.loss, p, y), slope(problem.loss, p, y)

@@ -5,11 +5,11 @@
             state_k <- step(problem, state_k, the window as model k sees it)
 
 Rows are read, checked, decoded and permuted once for all models, and every model's state is the
-one that it would have had alone, bit for bit.  A window's rows are gone over once per model: the
-weights of one model stay in the processor's cache meanwhile.
+same as if it were trained alone, bit for bit.  The rows of a window are visited once per model, so
+that the weights of that model stay in the processor's cache.
 
-A `MultiModel` is a Solver like any other, made of one; what its models see is in tasks.py, how
-their sweeps go together in each_model.py.
+A `MultiModel` is a Solver that wraps another one; tasks.py has the models' views of a block,
+each_model.py their sweeps.
 """
 
 from __future__ import annotations
@@ -47,26 +47,22 @@ from fewpass.solvers.tasks import Models, States, Tasks
 
 @dataclass(frozen=True)
 class MultiModel(Models):
-    """A model per task, as a Solver."""
+    """One model per task, as a Solver."""
 
     @property
     def kind(self) -> str:
-        """Return the method's own word."""
         return self.solver.kind
 
     @property
     def states(self) -> tuple[type, ...]:
-        """Return the types that a model's states have."""
         return self.solver.states
 
     @property
     def goal(self) -> Goal:
-        """Return the method's own goal."""
         return self.solver.goal
 
     @property
     def certify_pass(self) -> Reduce | None:
-        """Return the method's own certifying reduction, for all models."""
         return (
             None
             if self.solver.certify_pass is None
@@ -75,7 +71,6 @@ class MultiModel(Models):
 
     @property
     def warm_start_pass(self) -> Reduce | None:
-        """Return the method's own reduction of a warm start, for all models."""
         return (
             None
             if self.solver.warm_start_pass is None
@@ -84,31 +79,27 @@ class MultiModel(Models):
 
     @property
     def by_column(self) -> bool:
-        """Return that weights are not read by column: they are those of several states."""
+        """Return False: weights are read from several states, not from one array."""
         return False
 
     @property
     def spare_copies(self) -> int:
-        """Return the method's own."""
         return self.solver.spare_copies
 
     @property
     def warm_epoch(self) -> int:
-        """Return the method's own."""
         return self.solver.warm_epoch
 
     def row_state_size(self, stats: ProblemStats) -> int:
-        """Return how many numbers all models together keep per row."""
         return len(self.tasks) * self.solver.row_state_size(stats)
 
     def init(self, problem: Problem, stats: ProblemStats) -> States:
-        """Return the states before the first row; ValueError when a setting does not fit."""
         return States(tuple(self.solver.init(task.problem(problem), stats) for task in self.tasks))
 
     def start_at(
         self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
     ) -> States:
-        """Let every model begin at its own weights, at its class's, or all at the same."""
+        """Start every model at its own weights, at its class's, or all at the same."""
         coef, intercept = np.atleast_2d(weights.coef), np.atleast_1d(weights.intercept)
         models = []
         for k, task in enumerate(self.tasks):
@@ -118,7 +109,6 @@ class MultiModel(Models):
         return States(tuple(models))
 
     def taken_up(self, state: States, *, midway: bool) -> States:
-        """Let every model that goes on take up what is its own."""
         models = [
             model if self.is_converged(model) else self.solver.taken_up(model, midway=midway)
             for model in state.models
@@ -126,28 +116,25 @@ class MultiModel(Models):
         return state._replace(models=tuple(models))
 
     def widened(self, problem: Problem, state: States, d: int) -> States:
-        """Widen every model's."""
         each = zip(self.tasks, state.models, strict=True)
         models = tuple(self.solver.widened(task.problem(problem), s, d) for task, s in each)
         return state._replace(models=models)
 
     def remeasured(self, state: States, moments: ColumnMoments) -> States:
-        """Let every model know."""
         models = tuple(self.solver.remeasured(s, moments) for s in state.models)
         return state._replace(models=models)
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
-        """Return what the arrays of all states take, filled-up lanes included."""
+        """Return the size of all states, with the lanes that are padded."""
         in_lanes = stats.rows_kind is SparseRows and goes_interleaved(self.solver)
         models = lanes_taken(len(self.tasks)) if in_lanes else len(self.tasks)
         return models * self.solver.state_bytes(problem, stats)
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """Return what one model is expected to take."""
+        """Return the passes of one model."""
         return self.solver.expected_passes(problem, stats, tol)
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:
-        """Return the method's sweeps, each for all models."""
         sweeps = self.solver.program(epoch)
         return tuple(
             walk_each(self, sweep) if isinstance(sweep, Walk) else reduce_each(self, sweep)
@@ -159,21 +146,20 @@ class MultiModel(Models):
         return stacked([self.solver.weights(s) for s in state.models])
 
     def certificate(self, state: States) -> Certificate | None:
-        """Return what is proven of all models, None while something is missing of one."""
+        """Return the certificate of all models; None while one is missing."""
         return jointly([self.solver.certificate(s) for s in state.models])
 
     def learners(self, state: States) -> tuple[ChosenLearner, ...]:
-        """Return every model's."""
         return tuple(one for model in state.models for one in self.solver.learners(model))
 
 
 def goes_interleaved(solver: Solver) -> bool:
-    """Say whether several models of a method step side by side, over sparse rows."""
+    """Whether several models of a method are interleaved on sparse rows."""
     return any(isinstance(sweep, Walk) and sweep.interleaved for sweep in solver.program(0))
 
 
 def stacked(weights: list[Weights]) -> Weights:
-    """Put the weights of models on top of each other."""
+    """Stack the weights of several models."""
     return Weights(np.array([w.coef for w in weights]), np.array([w.intercept for w in weights]))
 
 
@@ -196,11 +182,11 @@ class Appraisal(NamedTuple):
     sum: Sum
     at: Callable[[State], Any]
     prove: Callable[[Problem, Any, Any], Certificate]
-    at_weights: Callable[[Weights], Any]  # the same of weights (d,), or (K, d) of several models
+    at_weights: Callable[[Weights], Any]  # the same from weights (d,), or (K, d) of several models
 
 
 def appraisal(solver: Solver) -> Appraisal:
-    """Return how the gradient certifies a method's newest weights."""
+    """Return the reduction that certifies a method's newest weights by the gradient."""
     if not isinstance(solver, MultiModel):
         return Appraisal(GRADIENT, solver.weights, certificate, same)
     at = partial(weights_each, solver.solver)
@@ -209,12 +195,12 @@ def appraisal(solver: Solver) -> Appraisal:
 
 
 def weights_each(solver: Solver, state: States) -> tuple[Weights, ...]:
-    """Read every model out of a state, converged or not."""
+    """Return the weights of every model of a state, converged or not."""
     return tuple(solver.weights(model) for model in state.models)
 
 
 def one_by_one(weights: Weights) -> tuple[Weights, ...]:
-    """Take the weights of several models apart, coef (K, d) and intercept (K,)."""
+    """Split the weights of several models, coef (K, d) and intercept (K,)."""
     each = zip(weights.coef, weights.intercept, strict=True)
     return tuple(Weights(coef, float(intercept)) for coef, intercept in each)
 
@@ -222,7 +208,7 @@ def one_by_one(weights: Weights) -> tuple[Weights, ...]:
 def certificate_each(
     tasks: Tasks, problem: Problem, at: tuple[Weights, ...], total: tuple[GradientPart, ...]
 ) -> Certificate:
-    """Return what the gradients of all models prove."""
+    """Return the joint certificate from the gradients of all models."""
     each = zip(tasks, at, total, strict=True)
     found = jointly([certificate(task.problem(problem), w, part) for task, w, part in each])
     assert found is not None, "every model's gradient proves something"

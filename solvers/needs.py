@@ -1,4 +1,4 @@
-"""What a method needs of a problem, declared by its class; what it cannot do is refused here."""
+"""Requirements of a method, declared by its class; unsuitable problems are refused here."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from fewpass.solvers.registry import SMALLER_DUAL
 
 
 class Needs(NamedTuple):
-    """What a method needs, and what it keeps."""
+    """Requirements of a method, and what it stores."""
 
     loss: Literal["any", "smooth"] = "any"
-    """Losses that it takes."""
+    """Losses that it supports."""
     only_loss: type[Loss] | None = None
-    """The one loss that it takes."""
+    """The only loss that it supports."""
     numbers_per_row: int = 0
-    """What it keeps beside the rows."""
+    """Numbers that it stores per row."""
     one_stream: str = ""
-    """Why it cannot walk several streams, a clause; empty if it can."""
+    """Why it cannot use several streams, as a clause; empty if it can."""
     instead: str = SMALLER_DUAL
-    """The method to take where it does not fit."""
+    """The method to suggest instead."""
     most_columns: int | None = None
-    """Where it keeps a matrix of columns by columns."""
+    """Most columns, for a method that stores a matrix of columns by columns."""
 
 
 def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int) -> None:
-    """Raise ValueError where a method does not fit a problem with d columns, or so many streams."""
+    """Raise ValueError if a method does not suit a problem with d columns, or the streams."""
     if needs.only_loss and not isinstance(problem.loss, needs.only_loss):
         word = needs.only_loss.name
         raise ValueError(

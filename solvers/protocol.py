@@ -1,9 +1,9 @@
-"""What a method is: settings, a state, and a program of walks and reductions.
+"""The interface of methods: settings, a state, and a program of walks and reductions.
 
-A solver is one frozen pydantic model, settings and method in one.  Its state is a NamedTuple of
-arrays, numbers and groups of what changes together, NamedTuples themselves; it is saved as is.
-`program` lists the sweeps of one epoch, so every pass over the data stands in the method's own
-file; `pipeline` knows how to run a Walk and a Reduce (walk_and_reduce.py) and nothing else.
+A solver is a frozen pydantic model that is both settings and method.  Its state is a NamedTuple of
+arrays, numbers and NamedTuples of these; it is stored as it is.  `program` lists the sweeps of one
+epoch, so every pass over the data is visible in the method's own file; `pipeline` can run a Walk
+and a Reduce (walk_and_reduce.py) and nothing else.
 Everything a method needs can be imported from here.
 """
 
@@ -105,113 +105,113 @@ Goal = Literal["passes", "tolerance", "steps"]
 
 
 class ExpectedPasses(NamedTuple):
-    """Passes until a tolerance; None where nothing can be said."""
+    """Expected passes until a tolerance; None where unknown."""
 
-    theory: float | None = None  # enough in expectation for f - f* <= tol, best parameters
-    usual: float | None = None  # what a certificate of the tolerance usually takes
-    reductions: float = 0.0  # share of the passes that are reductions
+    theory: float | None = (
+        None  # that suffice in expectation for f - f* <= tol, with the best parameters
+    )
+    usual: float | None = None  # usual number until the tolerance is certified
+    reductions: float = 0.0  # fraction of the passes that are reductions
 
 
 class Certificate(NamedTuple):
-    """What a full gradient or a duality gap proves of a state's weights."""
+    """Bounds on a state's weights, proven by a full gradient or a duality gap."""
 
-    objective: float  # of several models: their mean
-    gap: float  # at most this far above the optimum; of several models: the largest
-    models: tuple[tuple[float, float], ...] = ()  # objective and gap of each, where there are more
+    objective: float  # mean over several models
+    gap: float  # objective minus optimum, at most; largest of several models
+    models: tuple[tuple[float, float], ...] = ()  # objective and gap of each of several
 
     @property
     def relative(self) -> float:
-        """The gap over max(1, |objective|), of several models the largest: what `tol` is about."""
+        """The gap / max(1, |objective|), the largest of several models; compared with `tol`."""
         each = self.models or ((self.objective, self.gap),)
         return max(gap / max(1.0, abs(objective)) for objective, gap in each)
 
 
 class ChosenLearner(NamedTuple):
-    """Whose weights a method that runs several learners hands on, and by how much."""
+    """The learner whose weights are the result of a method with several learners."""
 
     learner: str
     objective: float  # progressive
     runner_up: str
-    lead: float  # the runner-up's progressive objective is so much higher
+    lead: float  # the runner-up's progressive objective minus this one
 
 
 class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says enough
-    """The objective left all bounds, and no smaller step is going to be tried."""
+    """The objective grew without bound, and no smaller step size will be tried."""
 
 
 class Mispaired(ArithmeticError):  # noqa: N818  likewise
-    """Weights and numbers per row that do not belong together, though every byte may be whole."""
+    """Weights and numbers per row that do not belong together, though each may be intact."""
 
 
-#: Rows that share a step, for all of which there is room beside the weights.
+#: Rows per step; bounded, as they are stored next to the weights.
 BatchSize = Annotated[int, Field(ge=1, le=1 << 20)]
-#: Steps one after the other, as many as a year has milliseconds.
+#: Number of steps; at most about the milliseconds of a year.
 Steps = Annotated[int, Field(ge=1, le=1 << 35)]
 
 
 class Settings(Described):
-    """Base of every solver's settings: immutable, and nothing unknown is accepted."""
+    """Base class of every solver's settings: immutable, unknown fields refused."""
 
     goal: ClassVar[Goal] = "tolerance"
-    """When it is done, if nobody says: see Solver."""
+    """Default stopping rule: see Solver."""
     usual_passes: ClassVar[int] = 1
-    """How many it makes where it is done by passes, and nobody says how many."""
+    """Default number of passes, with the goal "passes"."""
     needs: ClassVar[Needs] = Needs()
-    """What it needs of a problem."""
+    """Requirements on the problem."""
     better: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
-    """Settings by the name of a loss on which the defaults do worse: taken where a method is asked
-    for by its name alone."""
+    """Better settings by name of a loss: used when the method is given by its name only."""
     scale_free: ClassVar[bool] = False
-    """Whether it takes columns of any scale as they are."""
+    """Whether columns need no scaling."""
     uses_moments: ClassVar[bool] = False
-    """Whether its steps go by the moments of every column."""
+    """Whether its steps depend on the moments of every column."""
     tries_several_lam: ClassVar[bool] = False
-    """Whether one pass with held-out rows and no lam given tries several (plan/lam_path.py)."""
+    """Whether one pass with held-out rows and without a given lam tries several."""
     halves_steps: ClassVar[bool] = False
-    """Whether its first step may be too long, and each halving costs an epoch."""
+    """Whether its first step size may be too long, each halving costing an epoch."""
     is_sublinear: ClassVar[bool] = False
-    """Whether the excess falls like one over the number of passes on every problem."""
+    """Whether the excess falls like 1 / passes on every problem."""
 
     def for_more_columns(self, problem: Problem, stats: ProblemStats) -> Self:  # noqa: ARG002
-        """Return settings that can do with more columns than these stats have, as they come."""
+        """Return settings that work if more columns than in `stats` may appear."""
         return self
 
 
 class Method(Settings):
-    """Base of the methods that walk and reduce: what most of them say of themselves."""
+    """Base class of methods made of walks and reductions, with defaults."""
 
     states: ClassVar[tuple[type, ...]]
-    """The types that its states have, the first one's first."""
+    """Types of its states, that of the first state first."""
     warm_epoch: ClassVar[int] = 0
-    """The epoch that follows `start_at`; above 0 where the first ones seek a start."""
+    """Epoch that follows `start_at`; above 0 if earlier epochs seek a start."""
     by_column: ClassVar[bool] = False
-    """See Solver; here for the methods whose weights are made of all of a state."""
     spare_copies: ClassVar[int] = 5
-    """See Solver; here for the methods that add up vectors, such as gradients."""
 
     @property
     def certify_pass(self) -> Reduce | None:
-        """See Solver; here for the methods that have nothing of their own to say."""
         return None
 
     @property
     def warm_start_pass(self) -> Reduce | None:
-        """See Solver; here for the methods that can go on from any weights as they are."""
         return None
 
     def init(self, problem: Problem, stats: ProblemStats) -> State:
-        """See Solver: what does not fit is refused, then `first_state`."""
+        """Refuse problems that the method does not suit, then return `first_state`."""
         self.refuse_unfit(problem, stats)
         return self.first_state(problem, stats)
 
     def refuse_unfit(self, problem: Problem, stats: ProblemStats) -> None:
-        """Raise ValueError where its needs are not met."""
+        """Raise ValueError if the problem does not meet its requirements."""
         kind: str = self.kind  # type: ignore[attr-defined]
         refuse_unfit(kind, self.needs, problem, stats.d, stats.streams)
 
     @abstractmethod
     def first_state(self, problem: Problem, stats: ProblemStats) -> State:
-        """Return the state before the first row; ValueError when a setting does not fit."""
+        """Return the state before the first row.
+
+        Raises ValueError if a setting does not fit the problem.
+        """
 
     @abstractmethod
     def program(self, epoch: int) -> tuple[Sweep, ...]:
@@ -220,9 +220,9 @@ class Method(Settings):
     def expected_passes(
         self, _problem: Problem, _stats: ProblemStats, _tol: float
     ) -> ExpectedPasses:
-        """Tell how many passes it takes until the gap over max(1, |objective|) is `tol`.
+        """Return the expected passes until gap / max(1, |objective|) is `tol`.
 
-        Here for methods of which no rule is known, or whose few passes come to no certificate.
+        The default is for methods without a known rule, or without a certificate.
         """
         sweeps = self.program(self.warm_epoch)
         reductions = sum(isinstance(sweep, Reduce) for sweep in sweeps)
@@ -231,136 +231,132 @@ class Method(Settings):
     def start_at(
         self, _problem: Problem, _stats: ProblemStats, _weights: Weights, _rows_before: int
     ) -> State:
-        """See Solver; here for the methods whose weights are sums over their own steps."""
         raise ValueError(
             f"{getattr(self, 'kind', 'This method')} cannot start from another model. Leave "
             "`start_from` out, or choose another method."
         )
 
     def row_state_size(self, _stats: ProblemStats) -> int:
-        """See Solver; here for the methods that keep as much whatever the streams."""
         return max(1, self.needs.numbers_per_row)
 
     def taken_up(self, state: State, *, midway: bool) -> State:  # noqa: ARG002
-        """See Solver; here for the methods whose certificate counts on no number per row."""
         return state
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
-        """See Solver; here for the methods whose largest state is the first one."""
         return array_bytes(self.init(problem, stats))
 
     def widened(self, _problem: Problem, _state: State, d: int) -> State:
-        """See Solver; here for the methods whose states have no room for more columns."""
         raise ValueError(
             f"{getattr(self, 'kind', 'This method')} began with fewer columns than the {d} that "
             "rows have by now. Say how many there are (`n_features`)."
         )
 
     def remeasured(self, state: State, moments: ColumnMoments) -> State:  # noqa: ARG002
-        """See Solver; here for the methods whose steps know nothing of columns."""
         return state
 
     def certificate(self, _state: State) -> Certificate | None:
-        """See Solver; here for the methods that prove nothing without another pass."""
         return None
 
     def learners(self, _state: State) -> tuple[ChosenLearner, ...]:
-        """See Solver; here for the methods that are one learner."""
         return ()
 
 
 class Solver(Protocol):
-    """The verbs of a method."""
+    """The methods and properties of a solver."""
 
     @property
     def goal(self) -> Goal:
-        """Return when it is done, if nobody says.
+        """Default stopping rule.
 
-        After one of "passes", at a certified "tolerance", or after its own number of "steps", each
-        far less than a pass.
+        After a number of "passes", at a certified "tolerance", or after a number of "steps", each
+        far cheaper than a pass.
         """
 
     @property
     def kind(self) -> str:
-        """Return the word that names the method."""
+        """Name of the method."""
 
     @property
     def states(self) -> tuple[type, ...]:
-        """Return the types that its states have, the first one's first."""
+        """Types of its states, that of the first state first."""
 
     @property
     def certify_pass(self) -> Reduce | None:
-        """Return what certifies the newest weights after a last pass.
+        """Reduction that certifies the newest weights after a last pass.
 
-        Only for a method that certifies itself while it walks; None: the gradient does it.
+        Only for a method that certifies its weights in walks; None: the gradient certifies them.
         """
 
     @property
     def warm_start_pass(self) -> Reduce | None:
-        """Return the pass that makes what goes with given weights, after `start_at`; None: none."""
+        """Pass after `start_at` that computes the rest of the state; None: none needed."""
 
     @property
     def warm_epoch(self) -> int:
-        """Return the epoch that follows `start_at`; above 0 where the first ones seek a start."""
+        """Epoch that follows `start_at`; above 0 if earlier epochs seek a start."""
 
     @property
     def by_column(self) -> bool:
-        """Return whether a column's weight is read out of that column's row of the state's W.
+        """Whether a column's weight depends only on that column's row of the state's W.
 
-        W is its one array then, and `weights` of a state with some rows of W are those columns'.
+        W is then the only array, and `weights` of a state with some rows of W are those of these
+        columns.
         """
 
     @property
     def spare_copies(self) -> int:
-        """Return for how many states memory is kept beside two for every stream.
+        """Number of states for which memory is reserved, next to two for every stream.
 
-        A span is given one and makes one.  The others are for what is read out of them, and for
-        sums over the rows that are as large as weights, of which a dozen may exist at a time.
+        A span takes one state and returns one.  The others are for weights read out of states, and
+        for sums over rows as large as weights, of which a dozen may exist at a time.
         """
 
     def row_state_size(self, stats: ProblemStats, /) -> int:
-        """Return how many numbers are kept per row, where any are."""
+        """Return how many numbers are stored per row, if any are."""
 
     def init(self, problem: Problem, stats: ProblemStats) -> State:
-        """Return the state before the first row; ValueError when a setting does not fit."""
+        """Return the state before the first row.
+
+        Raises ValueError if a setting does not fit the problem.
+        """
 
     def start_at(
         self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
     ) -> State:
-        """Return the state before the first row, at a model that has learnt from so many rows."""
+        """Return the state at given weights, which were trained on `rows_before` other rows."""
 
     def taken_up(self, state: State, *, midway: bool) -> State:
-        """Return a state that another process left in storage, `midway` in a walk or not.
+        """Return a state read from storage, `midway` in a walk or not, ready to continue.
 
-        Here a method may ask of itself to prove that the numbers per row go with it.
+        A method may mark the state here so that its numbers per row are verified.
         """
 
     def widened(self, problem: Problem, state: State, d: int) -> State:
-        """Return a state with room for d columns, those that are new at zero, on the way.
+        """Return a state in the middle of a walk with d columns, the new ones zero.
 
-        For rows that are read once, whose columns nobody has counted; ValueError where a method
-        cannot.
+        For rows that are read once, with an unknown number of columns; ValueError if the method
+        cannot do it.
         """
 
     def remeasured(self, state: State, moments: ColumnMoments) -> State:
-        """Return a state whose steps go by these moments of its columns, on the way."""
+        """Return a state in the middle of a walk whose steps use these moments of the columns."""
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
-        """Return what the arrays of its largest state take."""
+        """Return the bytes of the arrays of its largest state."""
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:
-        """Return the sweeps of that epoch (0, 1, ...)."""
+        """Return the sweeps of an epoch (0, 1, ...)."""
 
     def weights(self, state: State) -> Weights:
-        """Read the model out of a state."""
+        """Return the weights of a state."""
 
     def expected_passes(
         self, problem: Problem, stats: ProblemStats, tol: float, /
     ) -> ExpectedPasses:
-        """Tell how many passes it takes until the gap over max(1, |objective|) is `tol`."""
+        """Return the expected passes until gap / max(1, |objective|) is `tol`."""
 
     def certificate(self, state: State) -> Certificate | None:
-        """Return what is proven of `weights(state)` already, None where that takes a pass."""
+        """Return the certificate of `weights(state)`; None if computing it takes a pass."""
 
     def learners(self, state: State) -> tuple[ChosenLearner, ...]:
-        """Return whose weights `weights(state)` are, a learner per model; none where all is one."""
+        """Return the learner behind `weights(state)`, one per model; () if there is only one."""

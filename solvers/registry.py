@@ -1,9 +1,8 @@
-"""Which losses and methods there are: a word for each, and where its class is.
+"""All losses and methods: the name of each, and where its class is.
 
-A loss or a method is one file, and one line here (docs/extending.md).  Its class is imported when
-it is asked for, so plans and the command line know every word without numba.  No other module has
-these words: what they ask of a loss or a method its class declares, and which one is taken by
-default stands here.
+A loss or a method is one file, and one line here (docs/extending.md).  Its class is imported on
+first use, so plans and the command line know every name without numba.  No other module has these
+names: classes declare their properties, and the defaults are here.
 """
 
 from __future__ import annotations
@@ -43,20 +42,20 @@ METHODS = {
     "simba": "fewpass.solvers.simba.simba:Simba",
 }
 
-# Losses of plans that name none.
+# Default losses.
 LOSS_OF_LABELS = "logistic"
 LOSS_OF_NUMBERS = "squared"
 
-# What `auto` chooses from (pipeline/training/planning/auto.py).
-SEVERAL_LEARNERS = "onepass"  # one look at each row
+# The methods that `auto` chooses from (pipeline/training/planning/auto.py).
+SEVERAL_LEARNERS = "onepass"  # one pass
 ONE_LEARNER = "asgd"  # the same in less memory, and for very many models
-DUAL = "psdca"  # to a tolerance, whatever the loss
+DUAL = "psdca"  # to a tolerance, for any loss
 SMALLER_DUAL = "sdca"  # the same in less memory
-PRIMAL = "s2gd+"  # to a tolerance, for rows that stay in memory and are short beside lam
+PRIMAL = "s2gd+"  # to a tolerance, for rows that stay in memory and are short relative to lam
 SECOND_ORDER = "newton"  # to a tolerance, for few columns
-WHOLE_GRADIENTS = "lbfgs"  # not chosen by itself: what second order is for few columns, for many
+WHOLE_GRADIENTS = "lbfgs"  # never chosen automatically; second order for many columns
 
-#: All methods by what people want; within a group the one to try first comes first.
+#: All methods by purpose; within a group, the first is the one to try first.
 WANTED = {
     "One look at each row": (SEVERAL_LEARNERS, ONE_LEARNER),
     "Certified to a tolerance": (DUAL, SECOND_ORDER, PRIMAL, WHOLE_GRADIENTS),
@@ -66,20 +65,20 @@ WANTED = {
     "Without passes": ("simba",),
 }  # fmt: skip
 
-if TYPE_CHECKING:  # a checker cannot read dictionaries; at run time only their words are taken
+if TYPE_CHECKING:  # type checkers cannot read the dictionaries
     LossName = str
 else:
     LossName = Literal[tuple(LOSSES)]
 
 
 def loss_class(word: str) -> type[Loss]:
-    """Return the loss of that word; KeyError where there is none."""
+    """Return the class of a loss by name; KeyError for an unknown one."""
     found: type[Loss] = _imported(LOSSES[word])
     return found
 
 
 def method_class(word: str) -> Any:
-    """Return the method of that word, a `protocol.Settings`; KeyError where none is."""
+    """Return the class of a method, a `protocol.Settings`; KeyError for an unknown one."""
     return _imported(METHODS[word])
 
 

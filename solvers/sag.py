@@ -1,26 +1,25 @@
-"""Stochastic average gradient (Le Roux, Schmidt and Bach 2012), its sums kept lazily.
+"""Stochastic average gradient (Le Roux, Schmidt and Bach 2012), with lazy sums.
 
-Every row keeps the slope a_i that it had when it was visited last, and D = sum a_i x_i is a
-gradient made of slopes of different age.  A visit makes its own slope new and steps along all:
+For every row the slope a_i of its last visit is stored, and D = sum a_i x_i is a gradient made of
+slopes of different ages.  A visit renews the slope of its row and steps along D:
 
     D += (a' - a_i) x_i,    a_i = a',    w <- (1 - h lam) w - (h/N) D,      a' = phi'(w . x_i)
 
-N is n ("sag") or the number of rows seen so far ("sag+", whose first steps are not held back by
-rows that nobody has visited; Konecny and Richtarik 2013, section 7.4).
+N is n ("sag") or the number of rows visited so far ("sag+", whose first steps are longer; Konecny
+and Richtarik 2013, section 7.4).
 
-Rows are drawn with replacement from those in memory: when every row comes once a pass, in whatever
-order, D answers a pass late and w swings without end (docs/methods.md, "SAG").  Where memory holds
-only a part of the rows at a time that cannot be helped, and h is at most 4/(n L_f), with which it
-converges, slowly.
+Rows are drawn with replacement from those in memory: if every row is visited once per pass, in any
+order, D lags by a pass and w oscillates (docs/methods.md, "SAG").  If memory holds only a part of
+the rows at a time, this cannot be avoided; h is then at most 4/(n L_f), which converges slowly.
 
 D and the decay touch every weight.  With w = P (v - S D) they cost two numbers,
 
     a slope changes by c:   D += c x,   v += S c x               (w stays)
     the step:               P <- (1 - h lam) P,   S <- S + h/(N P)
 
-so that a visit touches its row's non-zeros only, without a time stamp per weight.  v takes all
-over ("fold") once P falls below 1e-4, and after every pass.  D drifts by rounding: every twentieth
-pass a reduction makes all slopes and D anew, which also certifies the weights.
+so that a visit touches only the non-zeros of its row, without a time stamp per weight.  w is
+written back into v ("fold") once P falls below 1e-4, and after every pass.  D drifts by rounding:
+every twentieth pass a reduction recomputes all slopes and D, which also certifies the weights.
 """
 
 from __future__ import annotations
@@ -63,12 +62,12 @@ from fewpass.solvers.s2gd.inner_loop import fold
 
 FOLD_BELOW = 1e-4  # P
 RENEW_EVERY = 20  # passes
-LATE = 4.0  # h n L_f while not all rows can be drawn; swings grow from pi^2 on
-DRAWS = 23  # what a random generator is for
+LATE = 4.0  # h n L_f while not all rows can be drawn; oscillations grow from pi^2 on
+DRAWS = 23  # purpose of a random generator
 
 
 class SagScalars(NamedTuple):
-    """What w = P (v - S D) needs beside v and D, and the same of the constant column."""
+    """The scalars of w = P (v - S D), and the same for the constant column."""
 
     b: float = 0.0  # intercept
     D_b: float = 0.0  # sum of slopes times the constant column
@@ -77,17 +76,17 @@ class SagScalars(NamedTuple):
 
 
 class SagState(NamedTuple):
-    """Everything that changes but the slopes.  Columns of W: v and D; w = P (v - S D)."""
+    """The state, without the slopes.  Columns of W: v and D; w = P (v - S D)."""
 
     W: NDArray[np.float64]  # (d, 2)
     scale: SagScalars
     t: int  # rows visited
-    seen: int  # of them different ones
+    seen: int  # distinct rows visited
     h: float  # step
     monitor: LossMonitor
-    row_version: int  # which sweep's slopes D is the sum of
-    renewed: int  # 1 while the weights are those that the newest reduce was taken at
-    objective: float  # there
+    row_version: int  # the sweep that wrote the slopes that D is the sum of
+    renewed: int  # 1 while the weights are those of the newest reduction
+    objective: float  # at that reduction
     gap: float
 
 
@@ -103,10 +102,10 @@ class Sag(Method):
     states: ClassVar[tuple[type, ...]] = (SagState,)
     kind: Literal["sag"] = "sag"
     step: Literal["quarter", "safe"] | PositiveFloat = "quarter"
-    """h: 1/(4 L), 1/(16 L) as the theory asks, L the largest of the rows, or a number."""
+    """h: 1/(4 L), 1/(16 L) as in the theory ("safe"), L the largest of the rows; or a number."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> SagState:
-        """Zero weights and slopes; ValueError for a step too long."""
+        """Return zero weights and slopes; ValueError for a step size that is too long."""
         h = self._first_step(problem, stats)
         refuse_long_step(h, problem.lam)
         return SagState(
@@ -116,7 +115,7 @@ class Sag(Method):
 
     @property
     def warm_start_pass(self) -> Reduce:
-        """All slopes at given weights: without them D would be 0, and w decay meanwhile."""
+        """Compute all slopes at given weights; with zero slopes w would only decay."""
         return Reduce(GRADIENT_AND_SLOPES, self.weights, self.absorb)
 
     def start_at(
@@ -126,13 +125,13 @@ class Sag(Method):
         weights: Weights,
         rows_before: int,  # noqa: ARG002
     ) -> SagState:
-        """Return given weights; the opening finds the slopes that go with them."""
+        """Return a state at given weights; the warm-start pass computes their slopes."""
         state: SagState = self.init(problem, stats)
         state.W[:, 0] = weights.coef
         return state._replace(scale=SagScalars(weights.intercept), seen=stats.n)
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:
-        """One walk; every twentieth time a reduction makes the slopes anew."""
+        """Return one walk; every twentieth time also a reduction that recomputes the slopes."""
         walk = Walk(
             name=f"walk-{self.kind}",
             step=self.step_rows,
@@ -147,18 +146,17 @@ class Sag(Method):
         return (walk, renew) if epoch % RENEW_EVERY == RENEW_EVERY - 1 else (walk,)
 
     def weights(self, state: SagState) -> Weights:
-        """Read w out of a state."""
         v, D = state.W[:, 0], state.W[:, 1]
         return Weights(state.scale.P * (v - state.scale.S * D), state.scale.b)
 
     def certificate(self, state: SagState) -> Certificate | None:
-        """Return what the newest reduce proved, until the weights move on."""
+        """Return the certificate of the newest reduction, until the weights change."""
         return Certificate(state.objective, state.gap) if state.renewed else None
 
     def step_rows(
         self, problem: Problem, stats: ProblemStats, state: SagState, block: Block
     ) -> SagState:
-        """Visit as many rows of one block as it has; their slopes are changed in place."""
+        """Visit as many rows as the block has; their slopes are changed in place."""
         m = block.order.shape[0]
         draws = np.random.default_rng([stats.seed, DRAWS, state.t]).integers(m, size=m)
         block = block._replace(order=block.order[draws])
@@ -181,7 +179,7 @@ class Sag(Method):
         total: GradientPart,
         sweep: int,
     ) -> SagState:
-        """Take over slopes that are all of the same age."""
+        """Replace D by the sum of slopes at the same weights."""
         at = self.weights(state)
         found = certificate(problem, at, total)
         state.W[:, 0], state.W[:, 1] = at.coef, total.G
@@ -191,7 +189,7 @@ class Sag(Method):
         )  # fmt: skip
 
     def halve_step(self, problem: Problem, stats: ProblemStats, state: SagState) -> SagState:
-        """Start again from zero weights with half the step."""
+        """Restart from zero weights with half the step size."""
         begun: SagState = self.init(problem, stats)
         return begun._replace(h=0.5 * state.h)
 
@@ -220,17 +218,17 @@ class SagPlus(Sag):
 
 
 def has_exploded(state: SagState) -> bool:
-    """Say whether the loss before the step left all bounds."""
+    """Whether the loss before the step has exploded."""
     return bool(state.monitor.diverged)
 
 
 def progressive_loss(state: SagState) -> dict[str, float]:
-    """Running loss of the weights on rows before they were visited."""
+    """Return the running loss on rows before they were visited."""
     return {**state.monitor.metrics(), "step": state.h}
 
 
 def folded(_problem: Problem, _stats: ProblemStats, states: list[SagState]) -> SagState:
-    """Fold after a pass, so that S and what rounding makes of it do not grow from pass to pass."""
+    """Fold after a pass, so that S and its rounding error do not grow from pass to pass."""
     (state,) = states
     b, D_b, P, S = state.scale
     fold(state.W, P, P * S)
@@ -243,10 +241,10 @@ def visit_rows(
     least: float, h: float, n: int, counts_all: bool, rows: Rows, y: PerRow, weight: PerRow,
     order: Order, slopes: PerRow,
 ) -> tuple[SagScalars, int, int, LossMonitor]:  # fmt: skip
-    """Visit rows in their order; `least` is zero weights' mean loss, which the monitor needs.
+    """Visit rows in their order; `least` is the mean loss of zero weights, for the monitor.
 
-    A slope of 0 counts as that of a row not seen before, `seen` ending at n.  Returns (scale, t,
-    seen, monitor).
+    A row with slope 0 counts as not visited before; `seen` is at most n.  Returns (scale, t, seen,
+    monitor).
     """
     (b, D_b, P, S), watched = scale, in_numbers(monitor)
     loss, lam, intercept, lam_b = problem

@@ -1,4 +1,4 @@
-"""States and parts: tuples of arrays, numbers and such tuples, copied and added field by field."""
+"""States and parts: nested tuples of arrays and numbers, copied and added field by field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Part = Any  # a tuple of arrays, numbers and parts that add up, one type per red
 
 
 def copy_state(state: State) -> State:
-    """Copy a state's arrays (layout kept); its numbers are immutable."""
+    """Copy a state's arrays, keeping their layout; its numbers are immutable."""
     return _each_field(_copy_value, state)
 
 
@@ -23,7 +23,7 @@ def _copy_value(value: Any) -> Any:
 
 
 def _each_field(change: Callable[..., Any], *tuples: Any) -> Any:
-    """Return a tuple of the same type, plain or named, made of its fields changed."""
+    """Return a tuple of the same type with `change` applied to every field."""
     kind, fields = type(tuples[0]), (change(*values) for values in zip(*tuples, strict=True))
     return tuple(fields) if kind is tuple else kind(*fields)
 
@@ -34,17 +34,17 @@ def same(state: State) -> State:
 
 
 def add_parts(left: Part, right: Part) -> Part:
-    """Field by field sum of two parts of one reduce."""
+    """Return the sum of two parts of a reduction, field by field."""
     return _each_field(_add_values, left, right)
 
 
 def _add_values(left: Any, right: Any) -> Any:
-    """Add two fields of parts."""
+    """Return the sum of two fields."""
     return add_parts(left, right) if isinstance(left, tuple) else left + right
 
 
 def add_to_part(left: Part, right: Part) -> Part:
-    """Return the same sums as `add_parts`, in the arrays of `left`, which nobody else needs."""
+    """Return the same sum as `add_parts`, modifying the arrays of `left`."""
     return _each_field(_add_to_value, left, right)
 
 
@@ -55,7 +55,7 @@ def _add_to_value(left: Any, right: Any) -> Any:
 
 
 def array_bytes(state: State) -> int:
-    """Return what the arrays of a state take."""
+    """Return the bytes of the arrays of a state."""
     return sum(
         value.nbytes if isinstance(value, np.ndarray) else array_bytes(value)
         for value in state
@@ -64,13 +64,13 @@ def array_bytes(state: State) -> int:
 
 
 def row_versions(state: State) -> tuple[int, ...]:
-    """Return which versions of the numbers kept per row a state goes with: one per model."""
+    """Return the versions of the numbers per row that a state belongs to, one per model."""
     models = getattr(state, "models", (state,))
     return tuple(m.row_version for m in models if hasattr(m, "row_version"))
 
 
 def with_row_version(state: State, version: int) -> State:
-    """Return a state, all its models, with the version of the numbers that were kept last."""
+    """Return a state with its models set to a version of the numbers per row."""
     if not hasattr(state, "models"):
         return state._replace(row_version=version)
     return state._replace(models=tuple(m._replace(row_version=version) for m in state.models))

@@ -1,6 +1,6 @@
-"""What several models of one method are: their tasks, their states, and what each sees of a block.
+"""Several models of one method: tasks, states, and each model's view of a block.
 
-Numbers kept per row lie model after model.
+Numbers per row are stored model after model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ EMPTY = np.empty((0, 0))
 class States(NamedTuple):
     """The state of every model.
 
-    Inside a walk some may go interleaved: their weights then lie side by side in W
+    Inside a walk some models may be interleaved: their weights are then side by side in W
     (interleaved.py), and their own field W is empty.
     """
 
@@ -30,19 +30,19 @@ class States(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What one model sees of the problem and of the targets."""
+    """One model's part of the problem: its class and its strength of regularisation."""
 
-    label: int = -1  # the class that it tells from the rest; -1: targets are taken as they are
-    lam: float = 0.0  # its strength of regularisation; 0: the problem's
+    label: int = -1  # the class that counts as +1; -1: targets unchanged
+    lam: float = 0.0  # strength of regularisation; 0: the problem's
 
     def problem(self, problem: Problem) -> Problem:
-        """Return the problem with the model's own strength, the intercept's in proportion."""
+        """Return the problem with the model's own lam, and lam_b changed in proportion."""
         if self.lam == 0.0:
             return problem
         return problem._replace(lam=self.lam, lam_b=problem.lam_b / problem.lam * self.lam)
 
     def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return class `label` as +1 and all others as -1, or y itself."""
+        """Return +1 for class `label` and -1 for all others, or y itself."""
         return as_sides(y, self.label)
 
 
@@ -51,28 +51,28 @@ Tasks = tuple[Task, ...]
 
 @dataclass(frozen=True)
 class Models:
-    """A method, and a task for each of its models."""
+    """A method with one task per model."""
 
     solver: Solver
     tasks: Tasks
-    tol: float | None = None  # a model whose certificate is at most this is left as it is
+    tol: float | None = None  # models with a certificate of at most this are not trained further
 
     def is_converged(self, model: State) -> bool:
-        """Say whether a model needs no more; that changes only where a sweep ends."""
+        """Whether a model has reached the tolerance; this changes only at the end of a sweep."""
         certified = None if self.tol is None else self.solver.certificate(model)
         return certified is not None and certified.relative <= (self.tol or 0.0)
 
 
 def as_model_sees(block: Block, task: Task, k: int, models: int) -> Block:
-    """Return a block with the targets and the numbers per row of model k.
+    """Return a block with the targets and numbers per row of model k.
 
-    These are copies: contiguous, as a model of its own would have them.
+    These are contiguous copies, as for a single model.
     """
     return block._replace(y=task.targets(block.y), row_state=numbers_of(block.row_state, k, models))
 
 
 def numbers_of(row_state: NDArray[np.float64], k: int, models: int) -> NDArray[np.float64]:
-    """Copy model k's share of numbers that are kept per row."""
+    """Return a copy of model k's numbers per row."""
     if row_state.shape[0] == 0:
         return row_state
     mine = row_state.reshape(row_state.shape[0], models, -1)[:, k]
@@ -80,7 +80,7 @@ def numbers_of(row_state: NDArray[np.float64], k: int, models: int) -> NDArray[n
 
 
 def keep_numbers(row_state: NDArray[np.float64], k: int, mine: NDArray[np.float64]) -> None:
-    """Write model k's numbers back."""
+    """Write model k's numbers per row back."""
     n = row_state.shape[0]
     if n:
         own = mine.reshape(n, -1)

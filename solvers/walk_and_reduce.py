@@ -1,7 +1,7 @@
-"""What a pass over the data is: a walk or a reduction, and the blocks of rows that it is given.
+"""Passes over the data: walks and reductions, and the blocks of rows that they are given.
 
-In-place rule: a step owns the arrays of the state that it is given; whoever needs the old state
-copies it first.
+In-place rule: a step may modify the arrays of the state that it is given; callers that need the old
+state copy it first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.rows import Rows
-from fewpass.solvers.loss_monitor import Tell
+from fewpass.solvers.loss_monitor import ReportLosses
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.states import Part, State, copy_state, same
 
@@ -21,30 +21,30 @@ RowStateUse = Literal["none", "read", "write", "update"]
 
 
 class Block(NamedTuple):
-    """What one visit to the data brings: rows, and the order to visit them in.
+    """Rows in memory, and the order in which to visit them.
 
-    Others may lie among the rows to visit, so only `order` says what the visit is about.
+    Only the rows in `order` are visited; the arrays may hold others.
     """
 
     rows: Rows
     y: NDArray[np.float64]  # (n,) targets; -1 and +1 for classification
     weight: NDArray[np.float64]  # (n,) row weights, scaled so that their mean over the set is 1
     order: NDArray[np.int64]  # (m,) rows to visit
-    row_state: NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) if none are kept
+    row_state: NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) without them
 
 
 class ColumnMoments(NamedTuple):
-    """What ingest measured of every column, in the order in which rows are stored."""
+    """Moments of every column as measured by ingest, columns in stored order."""
 
-    share: NDArray[np.float64]  # (d,) of the rows: those that have a value other than 0
-    square: NDArray[np.float64]  # (d,) mean square of these values; 0 where there are none
+    share: NDArray[np.float64]  # (d,) fraction of the rows with a value other than 0
+    square: NDArray[np.float64]  # (d,) mean square of these values; 0 without any
 
 
-ENDLESS = 1 << 62  # rows of a stream of which nobody knows how many will come
+ENDLESS = 1 << 62  # rows of a stream of unknown length
 
 
 class ProblemStats(NamedTuple):
-    """What ingest measured once and every step size needs."""
+    """Statistics of a data set as measured by ingest; step sizes follow from them."""
 
     n: int  # rows
     d: int  # features, without the intercept
@@ -53,26 +53,26 @@ class ProblemStats(NamedTuple):
     max_square: float  # max ||x||^2
     max_weight: float  # largest row weight, mean 1
     stream_rows: int  # rows that one stream visits in one pass, or ENDLESS
-    shuffled: bool  # whether rows lie in a global random order
+    shuffled: bool  # whether rows are stored in a global random order
     target_square: float  # mean y^2; 1 for classification
-    sigma_square: float  # largest eigenvalue of mean x x^T, from above: a sample's, times 1.05
+    sigma_square: float  # largest eigenvalue of mean x x^T: that of a sample, times 1.05
     streams: int
     seed: int
-    columns: Callable[[], ColumnMoments] | None = None  # reads them, where they are known
+    columns: Callable[[], ColumnMoments] | None = None  # reads the moments, if there are any
 
 
 def never(_state: State) -> bool:
-    """Say that a walk has not diverged: this one cannot, or something else finds out."""
+    """Return False: this walk cannot diverge, or divergence is detected elsewhere."""
     return False
 
 
 def no_recovery(_problem: Problem, _stats: ProblemStats, state: State) -> State:
-    """Return the state itself: nothing is ever recovered from."""
+    """Return the state itself, for walks that never need recovery."""
     return state
 
 
 def as_sides(y: NDArray[np.float64], label: int) -> NDArray[np.float64]:
-    """Return class `label` as +1 and all others as -1; for label -1, y itself."""
+    """Return +1 for class `label` and -1 for all others; y itself for label -1."""
     return y if label < 0 else np.where(y == label, 1.0, -1.0)
 
 
@@ -88,16 +88,15 @@ def with_weights(state: State, W: NDArray[np.float64]) -> State:
 
 
 class Interleaved(NamedTuple):
-    """How a walk carries several models at once, their weights side by side (interleaved.py).
+    """How a walk steps several models at once, their weights side by side (interleaved.py).
 
-    `step` gets the models' problems, states (their weights left empty), their weights W, labels
-    (the class that counts as +1, -1 where targets are taken as they are), and which of all models
-    they are: where their numbers per row stand in the block's.  It changes W and these in place,
-    and tells the losses of all together.
-    Every model comes to the bits that it would come to alone.
+    `step` takes the models' problems, states (with empty weights), weights W, labels (the class
+    that counts as +1; -1: targets unchanged), and indices, which locate their numbers per row in
+    the block.  It changes W and these numbers in place, and reports the mean losses.  Every model
+    gets the same bits as alone.
     """
 
-    fits: Callable[[list[State]], bool]  # whether these can go together now
+    fits: Callable[[list[State]], bool]  # whether these models can be interleaved now
     step: Callable[
         [
             list[Problem],
@@ -107,69 +106,69 @@ class Interleaved(NamedTuple):
             Block,
             list[int],
             tuple[int, ...],
-            Tell,
+            ReportLosses,
         ],
         list[State],
     ]
-    weights: Callable[[State], NDArray[np.float64]] = weights_of  # (d, C), what goes side by side
+    weights: Callable[[State], NDArray[np.float64]] = weights_of  # (d, C), what is interleaved
     with_weights: Callable[[State, NDArray[np.float64]], State] = with_weights
 
 
 class Walk(NamedTuple):
-    """A sequential pass: `step` carries a state over one block after the other.
+    """A sequential pass: `step` updates a state block by block.
 
-    With several streams every stream starts from its own copy of the state and `join` makes one
-    of the results.  A step that says `diverged` ends the walk; `recover` gives the state to start
-    the whole training from again.  Of several models those that did not diverge start again, too:
-    from what `again` gives, where a method keeps what it found by itself, or else from `init`.
+    With several streams, every stream starts from its own copy of the state, and `join` combines
+    the results.  A state for which `diverged` is true ends the walk, and the whole training
+    restarts from the state that `recover` returns.  Models that did not diverge restart, too: from
+    `again`, which keeps settings that the method has estimated, or else from `init`.
 
-    A walk that reads or updates what is kept per row has states with a field `row_version`, in no
-    group: the sweep that wrote the numbers which the state goes with.  Where it updates, `step`
-    changes `block.row_state` in place, and every row is visited once.
+    A walk that reads or updates numbers per row has states with a top-level field `row_version`:
+    the sweep that wrote the numbers the state belongs to.  A walk that updates them changes
+    `block.row_state` in place in `step`, and visits every row once.
     """
 
     name: str
     step: Callable[[Problem, ProblemStats, State, Block], State]
     join: Callable[[Problem, ProblemStats, list[State]], State]
     order: Literal["stored", "random"]  # "stored": legal on a shuffled set only
-    metrics: Callable[[State], dict[str, float]]  # numbers for the log and the live display
+    metrics: Callable[[State], dict[str, float]]  # for the log and the live display
     diverged: Callable[[State], bool] = never
     recover: Callable[[Problem, ProblemStats, State], State] = no_recovery
     again: Callable[[Problem, ProblemStats, State], State] | None = None
-    rows: Callable[[State], int] | None = None  # how many a stream visits; None: each of its once
+    rows: Callable[[State], int] | None = None  # rows left for a stream; None: each once
     row_state: RowStateUse = "none"
     interleaved: Interleaved | None = None
-    #: `step` for who wants to hear the losses inside a block, too (loss_monitor.Tell).
-    telling: Callable[[Problem, ProblemStats, State, Block, Tell], State] | None = None
+    #: `step` that reports losses inside a block as well.
+    telling: Callable[[Problem, ProblemStats, State, Block, ReportLosses], State] | None = None
     enter: Callable[[State], State] = copy_state  # once before any number of steps, ...
     leave: Callable[[State], State] = same  # ... and after them
 
 
 def rows_visited(walk: Walk, state: State, block: Block) -> int:
-    """Return how many rows of a block the next step visits."""
+    """Return the number of rows of a block that the next step visits."""
     listed = len(block.order)
     return listed if walk.rows is None else min(walk.rows(state), listed)
 
 
 class Sum(NamedTuple):
-    """What a reduction adds up.
+    """The sum of a reduction.
 
-    `add` owns the part that it is given and returns it with a block's share added; parts of
+    `add` may modify the part that it is given, and returns it with a block added; parts of
     different spans are added by `add_parts`.
     """
 
     name: str
-    zero: Callable[[Any], Part]  # of what `add` is taken at
+    zero: Callable[[Any], Part]  # from the point at which `add` is evaluated
     add: Callable[[Problem, Any, Block, Part], Part]
     row_state: RowStateUse = "none"  # "write": `add` fills block.row_state
-    #: `add` for who wants to hear the losses inside a block, too, after every so many rows.
-    telling: Callable[[Problem, Any, Block, Part, Tell, int], Part] | None = None
+    #: `add` that reports losses inside a block as well, after each given number of rows.
+    telling: Callable[[Problem, Any, Block, Part, ReportLosses, int], Part] | None = None
 
 
 class Reduce(NamedTuple):
     """An order-free pass: a sum over all chunks in a fixed tree, given to `absorb`.
 
-    `absorb` gets the number of the sweep, too: the `row_version` of what the sum wrote.
+    `absorb` also takes the number of the sweep: the `row_version` of the numbers that were written.
     """
 
     sum: Sum

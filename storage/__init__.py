@@ -1,1 +1,1 @@
-"""Bytes only: rows and snapshots on local disks and object stores, as plain Zarr."""
+"""Storage only: rows and snapshots on local disks and object stores, as plain Zarr."""

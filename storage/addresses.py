@@ -1,8 +1,8 @@
-"""Addresses: which of them are followed.
+"""Addresses, and which of them may be opened.
 
-Addresses come from whoever asks, but also out of run folders, configurations and parameters that
-strangers may have written, and some of what fsspec knows runs what the other end sends.  So every
-address is opened here, and only protocols that move bytes and nothing else are.
+Addresses come from users, but also from run folders, configurations and parameters that strangers
+may have written, and some file systems of fsspec execute what the other side sends.  So all
+addresses are opened here, and only with protocols that do nothing but transfer bytes.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from urllib.parse import unquote
 
 from fewpass.storage.redaction import IPV6, without_secrets
 
-#: What may be opened; the rest of fsspec's protocols only where the user says so.
+#: Allowed protocols; others of fsspec's only if the user allows them.
 ALLOWED = (
     "file", "local", "memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "http", "https",
 )  # fmt: skip
 READ_ONLY = ("http", "https")
-#: An environment variable: protocols allowed beside these, separated by commas.
+#: An environment variable: further allowed protocols, separated by commas.
 SETTING = "FEWPASS_PROTOCOLS"
 
 _LOCAL = ("file", "local")
-#: The extra that brings a protocol, by its first letters, and the library in it.
+#: The extra that installs a protocol, and its library, by the first letters of the protocol.
 EXTRAS = {"s3": ("s3", "s3fs"), "http": ("http", "aiohttp"), "g": ("gcs", "gcsfs"),
           "ab": ("azure", "adlfs"), "az": ("azure", "adlfs")}  # fmt: skip
-#: Options by which a file system opens another one inside, whatever its own protocol is.
+#: Options by which a file system of any protocol opens another one.
 _INNER = ("protocol", "target_protocol", "target_options", "fo", "fs", "remote_protocol",
           "remote_options")  # fmt: skip
 
 
 class BadAddress(ValueError):  # noqa: N818  users read the name, and it says enough
-    """An address that is not followed; the message never repeats its secrets."""
+    """An address that is refused; the message never repeats its secrets."""
 
 
 def local_path(url: str) -> Path | None:
-    """Return the absolute path that an address without a protocol, or with file://, names."""
+    """Return the absolute path of an address without a protocol, or with file://; else None."""
     protocol = protocol_of(url)
     if protocol not in _LOCAL:
         return None
@@ -49,7 +49,7 @@ def local_path(url: str) -> Path | None:
 def open_store(
     url: str, storage_options: Mapping[str, Any] | None = None, *, writing: bool = False
 ) -> tuple[Any, str]:
-    """Return fsspec's file system for an address, and the path in it.
+    """Return fsspec's file system of an address, and the path in it.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def open_store(
     storage_options
         Handed to the file system; none by default.
     writing
-        Whether something is to be written there.
+        Whether something will be written there.
 
     Raises
     ------
@@ -86,12 +86,12 @@ def open_store(
         raise BadAddress(
             f"{without_secrets(url)} cannot be reached ({without_secrets(str(error))}). "
             "Check the address."
-        ) from None  # the cause would repeat the address
+        ) from None  # the cause would repeat the address and its secrets
     return store, path
 
 
 def _lacking(url: str, protocol: str, error: ImportError) -> str:
-    """Say what a protocol needs, and with which extra it comes, if that is known."""
+    """Return a message with the library that a protocol needs, and its extra."""
     for start, (extra, library) in EXTRAS.items():
         if protocol.startswith(start):
             return (
@@ -102,33 +102,33 @@ def _lacking(url: str, protocol: str, error: ImportError) -> str:
 
 
 def protocol_of(url: str) -> str:
-    """Return the protocol of an address, `file` for a path; BadAddress unless it is allowed."""
-    named, found, _ = url.partition("://")
-    protocol = named if found else "data" if url.startswith("data:") else "file"
+    """Return the protocol of an address, `file` for a path; BadAddress if it is not allowed."""
+    named, separator, _ = url.partition("://")
+    protocol = named if separator else "data" if url.startswith("data:") else "file"
     shown = protocol if re.fullmatch(r"[\w+.-]{1,20}", protocol) else "?"
     if "::" in IPV6.sub("", url):
         raise BadAddress(
             f'An address of the protocol "{shown}" holds "::", and chains of addresses are not '
             "followed. Give one address, without any `::`."
         )
-    known = allowed_protocols()
-    if protocol not in known:
+    allowed = allowed_protocols()
+    if protocol not in allowed:
         raise BadAddress(
-            f"{shown} is not supported; supported are paths, and addresses of {', '.join(known)}. "
-            f"Copy the files to one of these; {SETTING}={shown} allows more, if you trust whoever "
-            "wrote the address."
+            f"{shown} is not supported; supported are paths, and addresses of "
+            f"{', '.join(allowed)}. Copy the files to one of these; {SETTING}={shown} allows more, "
+            "if you trust whoever wrote the address."
         )
     return protocol
 
 
 def allowed_protocols() -> tuple[str, ...]:
-    """Return the protocols that are followed, those of the user's setting included."""
+    """Return the allowed protocols, including those of the environment variable."""
     more = (name.strip() for name in os.environ.get(SETTING, "").split(","))
     return (*ALLOWED, *(name for name in more if name and name not in ALLOWED))
 
 
 def require_writable(protocol: str) -> None:
-    """Refuse protocols that are for reading only."""
+    """Refuse read-only protocols."""
     if protocol in READ_ONLY:
         raise BadAddress(
             f"{protocol}:// is for reading only. Write to a folder, or to an object store."
@@ -136,9 +136,9 @@ def require_writable(protocol: str) -> None:
 
 
 def require_no_secrets(url: str) -> str:
-    """Return an address as it is; BadAddress when it carries credentials or a query.
+    """Return the address unchanged; BadAddress if it contains credentials or a query.
 
-    Where something is stored is written down in plans, logs and manifests.
+    Addresses are recorded in plans, logs and manifests.
     """
     plain = without_secrets(url)
     if plain != url:

@@ -1,4 +1,4 @@
-"""Where the arrays of a data set lie: the keys of their objects and their Zarr metadata."""
+"""Layout of a data set's arrays: the keys of their objects and their Zarr metadata."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROW_PARTS = {"target": "target/c/{chunk}", "weight": "weight/c/{chunk}"}
 
 
 def chunk_parts(layout: Layout, has_weight: bool) -> dict[str, str]:
-    """Return the arrays that a chunk has a piece of, each with its key, the chunk left open."""
+    """Return the arrays of a chunk with their keys, the chunk number left open."""
     rows = dict(ROW_PARTS)
     if not has_weight:
         del rows["weight"]
@@ -34,7 +34,7 @@ def chunk_parts(layout: Layout, has_weight: bool) -> dict[str, str]:
 
 
 def chunk_templates(layout: Layout, has_weight: bool) -> list[str]:
-    """Return the keys of all objects of a chunk, the chunk left open."""
+    """Return the keys of all objects of a chunk, the chunk number left open."""
     documents = [f"{ROWS}/zarr.json"] if layout == "sparse" else []
     if layout == "sparse":
         documents += [f"{ROWS}/{name}/zarr.json" for name in SPARSE_PARTS]
@@ -44,7 +44,7 @@ def chunk_templates(layout: Layout, has_weight: bool) -> list[str]:
 def chunk_documents(
     k: int, shape: tuple[int, int], nnz: int, dtype: np.dtype[Any]
 ) -> dict[str, bytes]:
-    """Zarr metadata of chunk `k` of a sparse set: one matrix in anndata's encoding."""
+    """Return the Zarr metadata of chunk `k` of a sparse set: one matrix as in anndata."""
     rows, n_features = shape
     group = ROWS.format(chunk=k)
     arrays = {
@@ -58,14 +58,14 @@ def chunk_documents(
     return documents
 
 
-@lru_cache(maxsize=4)  # all chunks of a set but the last have one shape
+@lru_cache(maxsize=4)  # all chunks but the last have the same shape
 def _matrix_document(shape: tuple[int, int]) -> bytes:
     encoding = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": list(shape)}
     return group_document(encoding)
 
 
 def root_keys(manifest: Manifest) -> list[str]:
-    """Return the keys of `root_documents`, of the schema and of names, if there are any."""
+    """Return the keys of `root_documents`, and of schema and names, if there are any."""
     rows = "X" if manifest.layout == "dense" else "rows"
     nodes = [rows, "columns", "target", *(["weight"] if manifest.has_weight else [])]
     keys = ["zarr.json", *(f"{node}/zarr.json" for node in nodes)]
@@ -80,7 +80,7 @@ def root_documents(
     dtype: np.dtype[Any],
     has_weight: bool,
 ) -> dict[str, bytes]:
-    """Zarr metadata of everything that belongs to no chunk, but the columns."""
+    """Return the Zarr metadata of everything outside chunks, except columns."""
     n_rows, n_features = shape
     documents = {
         "zarr.json": group_document({"format": FORMAT, "version": version}),

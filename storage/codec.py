@@ -1,11 +1,11 @@
-"""Arrays as the bytes of one Zarr v3 chunk, and back.
+"""Encoding of arrays as Zarr v3 chunks, and decoding.
 
 The codecs are those that Zarr calls bytes (little endian), blosc (lz4, byte shuffle) and crc32c.
-What Zarr is told of an array is made by zarr-python (`zarr_documents.py`); the bytes of chunks
-and the way that reads them (here, `objects.py`, `dataset.py`) are our own.  Chunks are
-decoded straight into memory that is used again and again, and compared with what is on record:
-zarr-python, zarrs and tensorstore take 2 to 3 times the processor time of a whole pass over dense
-rows, 1.6 to 1.9 times over sparse ones, and none notices that two chunks were exchanged.
+The metadata of arrays is written by zarr-python (`zarr_documents.py`); encoding and decoding of
+chunks (here, `objects.py`, `dataset.py`) are our own.  Chunks are decoded directly into reused
+memory, and verified against recorded checksums: zarr-python, zarrs and tensorstore take 2 to 3
+times the CPU time of a whole pass over dense rows, 1.6 to 1.9 times over sparse ones, and none of
+them detects that two chunks were exchanged.
 """
 
 from __future__ import annotations
@@ -23,34 +23,39 @@ Bytes = bytes | bytearray | memoryview | NDArray[np.uint8]
 COMPRESSION: dict[str, Any] = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0}
 TRAILER_BYTES = 4  # the crc32c at the end of every chunk, little endian
 HEADER_BYTES = 16  # of blosc; bytes 4-8 hold the decoded size, 12-16 the encoded one
-PLAIN = 0x02  # flag in the header's byte 2: what follows are the items as they are
-#: So much of a chunk decides whether its bytes are shuffled: values that are mostly equal, such as
-#: flags, shrink further as they are, twice as fast. The frame itself says how it is to be read.
+PLAIN = 0x02  # flag in the header's byte 2: the items follow uncompressed
+#: Bytes of a chunk that decide whether its bytes are shuffled: mostly equal values, such as flags,
+#: compress better without shuffling, and twice as fast.  The frame itself records the choice.
 SAMPLE_BYTES = 1 << 15
-LEAST_SAVED = 1 / 8  # of the bytes; what saves less is stored plain: it is read twice as fast
+LEAST_SAVED = (
+    1 / 8
+)  # of the bytes; below that a chunk is stored uncompressed, which is read twice as fast
 
-# Several threads inside blosc store the blocks of a chunk in the order in which they finish, so
-# equal rows would give unequal bytes; chunks are encoded side by side in our own threads instead.
+# With several threads, blosc stores the blocks of a chunk in the order in which they finish, so
+# that equal rows would give different bytes; instead, several chunks are encoded at once in our
+# threads.
 blosc.use_threads = False
 
 
 def checksum(data: Bytes, before: int = 0) -> int:
-    """CRC-32C (Castagnoli) of the bytes, or of those with checksum `before` and these after them.
+    """Return the CRC-32C (Castagnoli) of the bytes, continued from the checksum `before`.
 
-    The interpreter is free meanwhile, as it is not in the library that Zarr checks with.
+    Unlike the library that Zarr uses, it releases the GIL.
     """
-    return crc32c(cast("bytes", data), before)  # before Python 3.12 arrays have no such type
+    return crc32c(
+        cast("bytes", data), before
+    )  # before Python 3.12 there is no such type for arrays
 
 
 def encode(array: NDArray[Any], before: int = 0) -> bytes:
-    """Bytes of the chunk that holds `array`, in C order.
+    """Return the bytes of the chunk with the items of `array` in C order.
 
     Parameters
     ----------
     array
         Numbers or booleans, at least one, less than 2 GiB.
     before
-        Checksum of bytes that the one at the end covers, too, though they are not stored (0: none).
+        Checksum of preceding bytes, not stored, that the final checksum also covers (0: none).
     """
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1)
     level = COMPRESSION["clevel"]
@@ -63,7 +68,7 @@ def encode(array: NDArray[Any], before: int = 0) -> bytes:
 
 
 def _compressed(array: NDArray[Any], level: int, shuffled: bool) -> bytes:
-    """Return blosc's frame: compressed, or at level 0 plain with a header."""
+    """Return blosc's frame: compressed, or uncompressed with a header at level 0."""
     body: bytes = blosc.compress(
         array.view(np.uint8),
         COMPRESSION["cname"].encode(),
@@ -78,9 +83,9 @@ def _compressed(array: NDArray[Any], level: int, shuffled: bool) -> bytes:
 def plain_parts(
     out: NDArray[Any], length: int, padded: int = 0
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]] | None:
-    """Return what a plain chunk of `length` bytes can be read into, header, `out` and checksum.
+    """Return buffers for an uncompressed chunk of `length` bytes: header, `out` and checksum.
 
-    None where a chunk of that length is not plain, or does not fit into `out`.
+    None if a chunk of that length is compressed, or does not fit into `out`.
     """
     if length != HEADER_BYTES + out.nbytes + TRAILER_BYTES or padded > out.size:
         return None
@@ -91,15 +96,15 @@ def plain_parts(
 def check_plain(
     parts: tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]], expected: int
 ) -> None:
-    """Check a plain chunk that was read into its parts; raises ValueError like `decode_into`."""
+    """Verify an uncompressed chunk that was read into its parts; ValueError as in `decode_into`."""
     header, items, trailer = parts
-    found = checksum(items, checksum(header))
+    actual = checksum(items, checksum(header))
     for wanted in (int.from_bytes(trailer.tobytes(), "little"), expected):
-        if found != wanted:
-            raise ValueError(f"its checksum is {found:08x}, where {wanted:08x} was expected")
-    held = int.from_bytes(header[4:8].tobytes(), "little")
-    if held != items.size or not header[2] & PLAIN:
-        raise ValueError(f"it holds {held} bytes, where {items.size} plain ones were expected")
+        if actual != wanted:
+            raise ValueError(f"its checksum is {actual:08x}, where {wanted:08x} was expected")
+    decoded = int.from_bytes(header[4:8].tobytes(), "little")
+    if decoded != items.size or not header[2] & PLAIN:
+        raise ValueError(f"it holds {decoded} bytes, where {items.size} plain ones were expected")
 
 
 def decode_into(
@@ -109,35 +114,35 @@ def decode_into(
     expected: int | None = None,
     before: int = 0,
 ) -> None:
-    """Check a chunk and decompress it straight into `out`.
+    """Verify a chunk and decompress it directly into `out`.
 
     Parameters
     ----------
     raw
         The chunk's bytes, whole.
     out
-        Where its first ``out.size`` items go: C-contiguous, of the chunk's type.
+        Receives its first ``out.size`` items; C-contiguous, of the chunk's type.
     padded
-        How many items the chunk holds, where that is more than fit into `out` (the last chunk along
-        an axis); then a copy of the chunk is decoded first.
+        Number of items in the chunk, if more than fit into `out` (the last chunk along an axis);
+        the chunk is then decoded into a copy first.
     expected
-        The checksum known from elsewhere; the one in the chunk itself is always checked.
+        The recorded checksum; the one in the chunk itself is always verified.
     before
         As in `encode`.
 
     Raises
     ------
     ValueError
-        With what was found and what was expected, when the bytes are not such a chunk.
+        The bytes are not such a chunk; with the actual and the expected numbers.
     """
     bytes_ = np.frombuffer(raw, np.uint8)
     body = _checked_body(bytes_, expected, before)
     size = max(padded, out.size) * out.itemsize
-    held = int.from_bytes(body[4:8].tobytes(), "little")
+    decoded = int.from_bytes(body[4:8].tobytes(), "little")
     encoded = int.from_bytes(body[12:16].tobytes(), "little")
-    if (held, encoded) != (size, body.size):
+    if (decoded, encoded) != (size, body.size):
         raise ValueError(
-            f"it holds {held} bytes in {encoded}, where {size} in {body.size} were expected"
+            f"it holds {decoded} bytes in {encoded}, where {size} in {body.size} were expected"
         )
     whole = out if padded <= out.size else np.empty(padded, out.dtype)
     try:
@@ -152,21 +157,21 @@ def _checked_body(raw: NDArray[np.uint8], expected: int | None, before: int) -> 
     if raw.size < HEADER_BYTES + TRAILER_BYTES:
         raise ValueError(f"it has {raw.size} bytes, fewer than any chunk")
     body = raw[:-TRAILER_BYTES]
-    found = checksum(body, before)
+    actual = checksum(body, before)
     stored = int.from_bytes(raw[-TRAILER_BYTES:].tobytes(), "little")
     for wanted in (stored, stored if expected is None else expected):
-        if found != wanted:
-            raise ValueError(f"its checksum is {found:08x}, where {wanted:08x} was expected")
+        if actual != wanted:
+            raise ValueError(f"its checksum is {actual:08x}, where {wanted:08x} was expected")
     return body
 
 
 def chunk_shape(shape: tuple[int, ...], itemsize: int, limit: int) -> tuple[int, ...]:
-    """Shape of chunks of at most `limit` bytes that are contiguous in the C order of the array."""
-    room = max(1, limit // itemsize)
+    """Return the shape of chunks of at most `limit` bytes, contiguous in the array's C order."""
+    left = max(1, limit // itemsize)
     chunks: list[int] = []
     for length in reversed(shape):
-        chunks.append(max(1, min(length, room)))
-        room = max(1, room // chunks[-1]) if chunks[-1] == length else 1
+        chunks.append(max(1, min(length, left)))
+        left = max(1, left // chunks[-1]) if chunks[-1] == length else 1
     return tuple(reversed(chunks))
 
 

@@ -1,8 +1,8 @@
-"""A data set's numbers a second time, by row and by column, as plain files that can be mapped.
+"""A copy of a data set by row and by column, as plain files to be memory-mapped.
 
-For methods that read single rows and single columns in any order: out of compressed chunks each
-would drag a whole chunk along.  The copy lies below the data set in ``by-column/``, uncompressed;
-its manifest, written last, names the data set that it is a copy of (docs/format.md, section 7).
+For methods that read single rows and columns in any order, which would each decode a whole
+compressed chunk.  The copy is in ``by-column/`` below the data set, uncompressed; its manifest,
+written last, names the data set (docs/format.md, section 7).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Arrays = dict[str, NDArray[Any]]  # by name; see `shapes`
 
 
 class RawArray(ManifestPart):
-    """One file: the numbers of an array in C order, little endian, and nothing else."""
+    """One file: the numbers of an array in C order, little endian."""
 
     dtype: DtypeName
     shape: tuple[Annotated[int, Field(ge=0)], ...]
@@ -47,7 +47,7 @@ class RawArray(ManifestPart):
 
 
 class ColumnsManifest(ManifestPart):
-    """What a copy says of itself, and the proof that it is complete."""
+    """The manifest of a copy; its presence proves that the copy is complete."""
 
     format: Literal["fewpass-columns"] = "fewpass-columns"
     version: Literal[1] = 1
@@ -56,12 +56,12 @@ class ColumnsManifest(ManifestPart):
     fingerprint: str = ""
 
     def sealed(self) -> bytes:
-        """Bytes of ``manifest.json``."""
+        """Return the bytes of ``manifest.json``."""
         return seal(self.model_dump(mode="json", exclude={"fingerprint"}))
 
 
 def copy_folder(dataset: Dataset) -> Folder:
-    """Return where a data set's copy lies, if there is one."""
+    """Return the folder of a data set's copy, which need not exist."""
     return dataset.folder.child(FOLDER)
 
 
@@ -73,24 +73,24 @@ def shapes(dataset: Dataset) -> Shapes:
     """
     manifest = dataset.manifest
     n, d, nnz, dtype = manifest.n_rows, manifest.n_features, manifest.nnz, np.dtype(manifest.dtype)
-    found: Shapes = {"target": (np.dtype(np.float64), (n,))}
+    result: Shapes = {"target": (np.dtype(np.float64), (n,))}
     if manifest.layout == "dense":
-        found |= {"rows": (dtype, (n, d)), "columns": (dtype, (d, n))}
-        return found
+        result |= {"rows": (dtype, (n, d)), "columns": (dtype, (d, n))}
+        return result
     for name, count, other in (("rows", n, d), ("columns", d, n)):
-        found[f"{name}/data"] = (dtype, (nnz,))
-        found[f"{name}/indices"] = (index_dtype(other), (nnz,))
-        found[f"{name}/indptr"] = (np.dtype(np.int64), (count + 1,))
-    return found
+        result[f"{name}/data"] = (dtype, (nnz,))
+        result[f"{name}/indices"] = (index_dtype(other), (nnz,))
+        result[f"{name}/indptr"] = (np.dtype(np.int64), (count + 1,))
+    return result
 
 
 def copy_bytes(dataset: Dataset) -> int:
-    """Bytes of a copy, on disk or in memory."""
+    """Return the bytes of a copy, on disk or in memory."""
     return sum(math.prod(shape) * dtype.itemsize for dtype, shape in shapes(dataset).values())
 
 
 def has_columns(dataset: Dataset) -> bool:
-    """Whether a copy was made of this data set, as it is now."""
+    """Whether there is a copy of this data set in its present state."""
     folder = copy_folder(dataset)
     if not (folder.is_local and folder.exists(KEY)):
         return False
@@ -98,14 +98,14 @@ def has_columns(dataset: Dataset) -> bool:
 
 
 def map_columns(dataset: Dataset) -> Arrays:
-    """Map a copy into memory, every byte checked first; pages are read and let go as needed.
+    """Map a copy into memory after verifying every byte; pages are read as needed.
 
     Raises
     ------
     FileNotFoundError
-        When there is no copy of the data set as it is now.
+        There is no copy of the data set in its present state.
     Damaged
-        When a file is missing, or differs in length or checksum from what is on record.
+        A file is missing, or its length or checksum is not the recorded one.
     """
     folder = copy_folder(dataset)
     if not has_columns(dataset):
@@ -123,13 +123,13 @@ def map_columns(dataset: Dataset) -> Arrays:
 
 
 def load_columns(dataset: Dataset) -> Arrays:
-    """Make rows and columns in memory, out of the data set's chunks; takes twice `copy_bytes`."""
+    """Make the arrays of a copy in memory from the data set's chunks; takes twice `copy_bytes`."""
     table = concatenate([dataset.read_chunk(k) for k in range(dataset.n_chunks)])
     return {"target": table.target} | by_row(table) | _transposed(table, dataset)
 
 
 def by_row(table: Table) -> Arrays:
-    """Return a table's numbers by the names of a copy."""
+    """Return the arrays of a table under the names of a copy."""
     if isinstance(table, DenseTable):
         return {"rows": table.X}
     return {
@@ -153,12 +153,12 @@ def _transposed(table: Table, dataset: Dataset) -> Arrays:
 
 
 def row_indices(table: SparseTable, first: int) -> NDArray[np.int64]:
-    """Return the row of every value (nnz,), the table's first row being `first`."""
+    """Return the row of every value (nnz,); the first row of the table is `first`."""
     return np.repeat(np.arange(first, first + table.n_rows), np.diff(table.indptr))
 
 
 def faults(dataset: Dataset) -> Iterator[str]:
-    """Read a copy, if there is one, and yield a sentence for what is not as it was written."""
+    """Read a copy, if there is one, and yield a sentence for each fault."""
     if copy_folder(dataset).is_local and copy_folder(dataset).exists(KEY):
         try:
             map_columns(dataset)
@@ -177,17 +177,17 @@ def _manifest(folder: Folder) -> ColumnsManifest:
 
 
 def _mapped(folder: Folder, name: str, array: RawArray) -> NDArray[Any]:
-    """Map one file.  Copy on write: kernels know arrays that may be written, the file stays."""
+    """Map one file copy-on-write: kernels are compiled for writable arrays."""
     try:
         size = folder.size(name)
     except FileNotFoundError as error:
         raise missing(folder, name) from error
     if size != array.n_bytes:
         raise wrong_length(folder, name, size, StoredObject(array.n_bytes, array.crc32c))
-    found = file_checksum(folder, name)
-    if found != array.crc32c:
+    actual = file_checksum(folder, name)
+    if actual != array.crc32c:
         raise Damaged(
-            f"{folder.address(name)} is damaged: its checksum is {found:08x}, where "
+            f"{folder.address(name)} is damaged: its checksum is {actual:08x}, where "
             f"{array.crc32c:08x} was expected. {AGAIN}"
         )
     if not size:
@@ -197,7 +197,7 @@ def _mapped(folder: Folder, name: str, array: RawArray) -> NDArray[Any]:
 
 
 def file_checksum(folder: Folder, name: str) -> int:
-    """CRC-32C of a whole file, read block by block."""
+    """Return the CRC-32C of a file, read block by block."""
     crc = 0
     with folder.local_path(name).open("rb", buffering=0) as file:
         while block := file.read(BLOCK_BYTES):
@@ -206,7 +206,7 @@ def file_checksum(folder: Folder, name: str) -> int:
 
 
 def _require_inside(folder: Folder, arrays: Arrays) -> None:
-    """Refuse positions that would let compiled code read outside its arrays."""
+    """Refuse indices with which compiled code would read outside its arrays."""
     for name in ("rows", "columns") if "rows/data" in arrays else ():
         other = "columns" if name == "rows" else "rows"
         indptr, indices = arrays[f"{name}/indptr"], arrays[f"{name}/indices"]

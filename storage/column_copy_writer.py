@@ -1,4 +1,4 @@
-"""Making a column copy in bounded memory: chunks -> files by row, spill by range -> by column."""
+"""Writing a column copy in bounded memory: chunks -> files by row, spill by range -> by column."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from fewpass.storage.table import DenseTable, SparseTable, Table, concatenate
 SPILL = ".spill"
 SORT_BYTES = 64  # of memory per value of a range that is being sorted
 
-Share = Callable[[float], None]  # takes the share of the work that is done
+Share = Callable[[float], None]  # called with the fraction of the work that is done
 
 
 def write_columns(dataset: Dataset, memory: int, tell: Share = lambda _: None) -> int:
-    """Make the copy, or make it again; until this returns there is none.
+    """Write the copy, or replace it; there is none until this returns.
 
     Parameters
     ----------
     dataset
         On this machine.
     memory
-        Bytes that may be taken, beyond 16 per column and one chunk's rows.
+        Memory budget in bytes, beyond 16 per column and one chunk's rows.
     tell
-        Called with the share that is done, after every chunk.
+        Called with the fraction done after every chunk.
 
     Returns
     -------
@@ -50,7 +50,7 @@ def write_columns(dataset: Dataset, memory: int, tell: Share = lambda _: None) -
     Raises
     ------
     ValueError
-        When the data set is not on this machine: files elsewhere cannot be mapped.
+        The data set is not on this machine: remote files cannot be mapped.
     """
     folder = copy_folder(dataset)
     if not folder.is_local:
@@ -74,7 +74,7 @@ def write_columns(dataset: Dataset, memory: int, tell: Share = lambda _: None) -
 
 
 class RawFile:
-    """A file that arrays are appended to, its checksum kept."""
+    """A file that arrays are appended to, with a running checksum."""
 
     def __init__(self, folder: Folder, name: str) -> None:
         path = folder.local_path(name)
@@ -83,7 +83,7 @@ class RawFile:
         self._file = path.open("wb")
 
     def append(self, array: NDArray[Any]) -> None:
-        """Write an array's numbers at the end."""
+        """Append an array's numbers."""
         data = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
         self.checksum = checksum(data, self.checksum)
         self._file.write(data)
@@ -95,7 +95,7 @@ class RawFile:
 
 
 class _RawFiles:
-    """Several of them, by name."""
+    """Several raw files, by name."""
 
     def __init__(self, folder: Folder, *names: str) -> None:
         self._files = {name: RawFile(folder, name) for name in names}
@@ -111,7 +111,7 @@ class _RawFiles:
 
 
 def _write_dense(dataset: Dataset, folder: Folder, memory: int, tell: Share) -> dict[str, int]:
-    """Write rows as they come, and each column's share of them at its place."""
+    """Write rows in order, and the parts of all columns at their places."""
     n, itemsize = dataset.n_rows, np.dtype(dataset.manifest.dtype).itemsize
     files = _RawFiles(folder, "rows", "target")
     path = folder.local_path("columns")
@@ -130,7 +130,7 @@ def _write_dense(dataset: Dataset, folder: Folder, memory: int, tell: Share) -> 
 
 
 def _groups(dataset: Dataset, most_bytes: int) -> Any:
-    """Yield the rows of chunks put together: the more, the longer the runs of a column's values."""
+    """Yield the rows of several chunks at once, for longer runs of a column's values."""
     row_bytes = dataset.n_features * np.dtype(dataset.manifest.dtype).itemsize + 8
     chunks = max(1, most_bytes // (row_bytes * dataset.manifest.chunk_rows))
     for first in range(0, dataset.n_chunks, chunks):
@@ -142,7 +142,7 @@ def _groups(dataset: Dataset, most_bytes: int) -> Any:
 
 
 def _write_sparse(dataset: Dataset, folder: Folder, memory: int, tell: Share) -> dict[str, int]:
-    """Read all chunks twice: for the rows and the columns' lengths, then for the columns."""
+    """Read all chunks twice: for the rows and the lengths of columns, then for the columns."""
     counts, checksums = _write_rows(dataset, folder, lambda share: tell(share / 3.0))
     indptr = np.concatenate([[0], np.cumsum(counts)])
     most = max(1, memory // SORT_BYTES)
@@ -157,7 +157,7 @@ def _write_sparse(dataset: Dataset, folder: Folder, memory: int, tell: Share) ->
 
 
 def ranges(indptr: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Cut columns into ranges of at most `most` values, or of one column; return the bounds."""
+    """Divide columns into ranges of at most `most` values, or of one column; return the bounds."""
     bounds, d = [0], len(indptr) - 1
     while bounds[-1] < d:
         start = bounds[-1]
@@ -184,7 +184,7 @@ def _write_rows(
 
 
 def _partition(dataset: Dataset, folder: Folder, bounds: NDArray[np.int64], tell: Share) -> None:
-    """Append every value, with its row and column, to the file of its range."""
+    """Append every value, with its row and column, to the spill file of its range."""
     kind, start = _record(dataset), 0
     for k in range(dataset.n_chunks):
         table = _sparse(dataset.read_chunk(k))
@@ -207,7 +207,7 @@ def _partition(dataset: Dataset, folder: Folder, bounds: NDArray[np.int64], tell
 def _write_range(
     dataset: Dataset, folder: Folder, g: int, alone: bool, most: int, files: _RawFiles
 ) -> None:
-    """Sort a range's values by column, rows ascending; one column alone is sorted as it comes."""
+    """Sort a range's values by column, rows ascending; a single column is sorted already."""
     path = folder.local_path(f"{SPILL}/{g:06d}")
     if not path.exists():
         return

@@ -1,9 +1,9 @@
-"""The order in which a data set's columns are stored, and the way back to that of its source.
+"""The stored order of a data set's columns, and conversion to and from the source's order.
 
-Where there are more columns than the processor's cache holds weights, a sparse set stores those
-first that most rows have: the weights that are touched all the time then share cache lines, and
-smaller numbers compress better.  Whatever leaves or enters the data set is in the source's order:
-weights are turned where they are read out and taken in, rows by `Dataset.read_chunk`.
+If the weights of all columns do not fit into the processor's cache, a sparse set stores the most
+frequent columns first: their weights then share cache lines, and smaller indices compress better.
+The interface of the data set uses the source's order: weights are converted when they are read or
+set, rows by `Dataset.read_chunk`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ColumnOrder:
     Parameters
     ----------
     source
-        (d,) stored column k is column ``source[k]`` of the source; None: all are where they were.
+        (d,) stored column k is column ``source[k]`` of the source; None: the source's order.
     """
 
     def __init__(self, source: Integers | None = None) -> None:
@@ -33,26 +33,26 @@ class ColumnOrder:
     @cached_property
     def place(self) -> Integers:
         """(d,) column j of the source is stored as column ``place[j]``."""
-        assert self.source is not None, "columns that are where they were need no places"
+        assert self.source is not None, "columns in the source's order need no places"
         place = np.empty(self.source.size, index_dtype(self.source.size))
         place[self.source] = np.arange(self.source.size)
         return place
 
     def stored(self, numbers: Vectors) -> Vectors:
-        """Return numbers (..., d), one per column of the source, in stored order."""
+        """Return numbers (..., d), one per column, in stored order."""
         return numbers if self.source is None else np.take(numbers, self.source, axis=-1)
 
     def sourced(self, numbers: Vectors) -> Vectors:
-        """Return numbers (..., d), one per stored column, in the order of the source."""
+        """Return numbers (..., d), one per column, in the source's order."""
         return numbers if self.source is None else np.take(numbers, self.place, axis=-1)
 
     def put(self, numbers: Vectors, first: int, out: Vectors) -> None:
-        """Put numbers of the stored columns from `first` on where the source has them in `out`."""
+        """Write numbers of the stored columns from `first` on into `out`, in the source's order."""
         own = slice(first, first + len(numbers))
         out[own if self.source is None else self.source[own]] = numbers
 
     def sourced_rows(self, table: Table) -> Table:
-        """Return stored rows as the source has them, indices ascending in every row."""
+        """Return stored rows in the source's order, indices ascending in every row."""
         if self.source is None or not isinstance(table, SparseTable):
             return table
         rows = np.repeat(np.arange(table.n_rows), np.diff(table.indptr))
@@ -64,15 +64,15 @@ class ColumnOrder:
 
 
 def by_frequency(counts: NDArray[np.unsignedinteger]) -> ColumnOrder:
-    """Order columns (d,) by how many rows have a value there, most first, then as they were."""
+    """Order columns by their counts (d,), most frequent first, ties in the source's order."""
     rarity = counts.max(initial=0) - counts
     return ColumnOrder(np.argsort(rarity, kind="stable").astype(index_dtype(counts.size)))
 
 
 def is_order(source: Integers, n_features: int) -> bool:
-    """Whether these are all the numbers below `n_features`, each once."""
+    """Whether `source` is a permutation of 0 to n_features - 1."""
     seen = np.zeros(n_features, bool)
-    unsigned = source.view(f"u{source.itemsize}")  # what is negative becomes too large
+    unsigned = source.view(f"u{source.itemsize}")  # negative numbers become too large
     if source.shape != (n_features,) or int(unsigned.max()) >= n_features:
         return False
     seen[source] = True

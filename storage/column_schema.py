@@ -1,4 +1,4 @@
-"""The columns that rows came with: what a data set and a model remember of them."""
+"""The columns of a source, as recorded in data sets and models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-#: Where a data set keeps its schema: beside the manifest, which a million names would blow up.
+#: Key of the schema in a data set: separate from the manifest, as there may be a million names.
 KEY = "schema.json"
 
 Role = Literal["feature", "label", "weight", "dropped"]
@@ -19,26 +19,26 @@ class SourceColumn(NamedTuple):
     """One column of a source."""
 
     name: str | None  # None: the source names no columns
-    type: str  # as the source calls it; "number" and "text" in CSV
+    type: str  # as in the source; "number" and "text" in CSV
     role: Role
 
 
 class EncodingRecord(BaseModel):
-    """How the columns of a source became features, where they are not these themselves."""
+    """How columns were encoded as features, if they are not features themselves."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     n_features: Annotated[int, Field(ge=1)]
-    """Features that the columns became."""
+    """Number of features."""
     recipe: dict[str, Any]
-    """What became of each; the pipeline knows what it means."""
+    """Encoding of each column, as defined by the pipeline."""
 
 
 class Schema(BaseModel):
-    """All columns of a source of the same columns in every row, in the source's order.
+    """All columns of a source, in the source's order.
 
-    Kept by columns, not row by row, as there may be a million. Names are as the source has them,
-    whatever characters they are of.
+    Stored as one array per property, as there may be a million columns.  Names are as in the
+    source, with any characters.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,7 +46,7 @@ class Schema(BaseModel):
     names: tuple[str, ...] | None
     """(n,) None: the source names no columns."""
     types: tuple[str, ...]
-    """(n,) as the source calls them."""
+    """(n,) as in the source."""
     label: Position | None = None
     weight: Position | None = None
     dropped: tuple[Position, ...] = ()
@@ -54,7 +54,7 @@ class Schema(BaseModel):
     encoding: EncodingRecord | None = None
     """None: every column that is neither label, weight nor dropped is a feature."""
     reading: dict[str, JsonValue] = Field(default_factory=dict)
-    """Settings that the source was read with, where they are not the usual ones."""
+    """Settings with which the source was read, except defaults."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> Schema:
@@ -75,17 +75,17 @@ class Schema(BaseModel):
 
     @cached_property
     def features(self) -> tuple[int, ...]:
-        """Positions of the columns that are features, or become some; ascending."""
+        """Positions of the columns that are features, or are encoded as features; ascending."""
         others = set(self._others)
         return tuple(k for k in range(len(self.types)) if k not in others)
 
     @property
     def n_features(self) -> int:
-        """Features of a row."""
+        """Number of features."""
         return self.encoding.n_features if self.encoding else len(self.features)
 
     def written(self) -> bytes:
-        """Return it as JSON."""
+        """Return the schema as JSON."""
         usual = {name for name in ("encoding", "reading") if not getattr(self, name)}
         return self.model_dump_json(exclude=usual).encode()
 
@@ -96,12 +96,12 @@ class Schema(BaseModel):
 
     @property
     def other_names(self) -> frozenset[str]:
-        """Names of the columns that are no features."""
+        """Names of the columns that are not features."""
         return frozenset() if self.names is None else frozenset(self.names[k] for k in self._others)
 
     @property
     def columns(self) -> Iterator[SourceColumn]:
-        """All columns, one by one."""
+        """Yield all columns."""
         roles: dict[int, Role] = dict.fromkeys(self.dropped, "dropped")
         if self.label is not None:
             roles[self.label] = "label"

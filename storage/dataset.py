@@ -1,4 +1,4 @@
-"""Data sets on disk: opening one and reading its chunks, every byte checked."""
+"""Data sets on disk: opening one and reading its chunks, every byte verified."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ __all__ = ["Dataset", "DatasetWriter", "TableBuffer"]
 
 
 class Dataset:
-    """A committed data set.
+    """A complete data set.
 
-    Use `Dataset.open`. Pickling carries the address and the fingerprint only; unpickling opens the
-    set again and raises ValueError when another one has taken its place.
+    Use `Dataset.open`.  A pickle has only the address and the fingerprint; unpickling opens the set
+    again and raises ValueError if it was replaced by another one.
 
     Attributes
     ----------
     in_memory : bool
-        Whether the rows are in this process, decoded.
+        Whether the rows are in the memory of this process, decoded.
     """
 
     in_memory = False
@@ -62,14 +62,14 @@ class Dataset:
         url, storage_options
             As for `Folder`.
         like
-            The data set whose columns it should have: for what is said where there is none.
+            The data set whose columns it should have; for the error message.
 
         Raises
         ------
         NotADataset
-            When there is no manifest, or one of another format.
+            There is no manifest, or one of another format.
         Damaged
-            When the manifest is not as it was written.
+            The manifest has been changed.
         """
         folder = url if isinstance(url, Folder) else Folder(url, storage_options)
         try:
@@ -96,27 +96,27 @@ class Dataset:
 
     @property
     def n_rows(self) -> int:
-        """Rows of the set."""
+        """Number of rows."""
         return self.manifest.n_rows
 
     @property
     def n_features(self) -> int:
-        """Columns of the set."""
+        """Number of columns."""
         return self.manifest.n_features
 
     @property
     def n_chunks(self) -> int:
-        """Chunks that the rows are in."""
+        """Number of chunks."""
         return self.manifest.n_chunks
 
     @cached_property
     def column_order(self) -> ColumnOrder:
-        """How the columns lie: what `read_into` and `read_stored` see, nobody outside.
+        """Order of the stored columns, which only `read_into` and `read_stored` show.
 
         Raises
         ------
         Damaged
-            As for `read_into`, or when it is no order of the columns.
+            As for `read_into`, or it is not a permutation of the columns.
         """
         if COLUMN_ORDER not in self.manifest.columns:
             return ColumnOrder()
@@ -130,12 +130,12 @@ class Dataset:
 
     @cached_property
     def schema(self) -> Schema | None:
-        """The columns that the rows came with; None where nothing is known of them.
+        """Schema of the source's columns; None if unknown.
 
         Raises
         ------
         Damaged
-            When it is missing, is not as it was written, or has other features than the set.
+            It is missing, has been changed, or has other features than the set.
         """
         if not self.manifest.has_schema:
             return None
@@ -155,12 +155,12 @@ class Dataset:
 
     @cached_property
     def hashed_names(self) -> HashedNames:
-        """Names of columns that names were hashed to; empty where none are known.
+        """Names of hashed columns, as far as known.
 
         Raises
         ------
         Damaged
-            When they are missing, or not as they were written.
+            They are missing or have been changed.
         """
         if NAMES not in self.manifest.objects:
             return {}
@@ -171,27 +171,27 @@ class Dataset:
             raise Damaged(f"{self.folder.address(NAMES)}: {error}. {RESTORE}") from error
 
     def read_chunk(self, k: int) -> Table:
-        """Return the rows of chunk `k` in memory of their own, columns as in the source."""
+        """Return the rows of chunk `k` in new memory, columns in the source's order."""
         return self.column_order.sourced_rows(self.read_stored(k))
 
     def read_stored(self, k: int) -> Table:
-        """Return the rows of chunk `k` in memory of their own, columns in stored order."""
+        """Return the rows of chunk `k` in new memory, columns in stored order."""
         chunks = self.manifest.chunks
         buffer = TableBuffer(self.manifest, chunks.rows[k], chunks.nnz[k])
         self.read_into(k, buffer)
         return buffer.table()
 
     def sample(self, n: int) -> Table:
-        """Return n rows of the first chunk, or all of it, columns in stored order."""
+        """Return the first n rows of the first chunk, or all of it, columns in stored order."""
         return cut(self.read_stored(0), 0, min(n, self.manifest.chunks.rows[0]))
 
     def read_into(self, k: int, buffer: ChunkBuffer) -> int:
-        """Append the rows of chunk `k` to the buffer, which stays as it was when that fails.
+        """Append the rows of chunk `k` to the buffer, which is unchanged on failure.
 
         Columns are in stored order.
 
-        Several threads may read at once, each into a buffer of its own; the interpreter is free
-        while bytes are read, checked and decompressed.
+        Several threads may read at once, each into its own buffer; the GIL is released while bytes
+        are read, verified and decompressed.
 
         Returns
         -------
@@ -201,36 +201,36 @@ class Dataset:
         Raises
         ------
         Damaged
-            When an object is missing, or has another length or checksum than the manifest says.
+            An object is missing, or its length or checksum is not that of the manifest.
         """
         chunks = self.manifest.chunks
         rows, nnz = chunks.rows[k], chunks.nnz[k]
-        room = buffer.room(rows, nnz)
+        arrays = buffer.allocate(rows, nnz)
         n_bytes = 0
         for name, key in self._parts.items():
             stored = chunks.objects[key][k]
             if stored is None:
                 continue
-            padded = 0 if name in SPARSE_PARTS else self._full_size(room[name])
+            padded = 0 if name in SPARSE_PARTS else self._full_size(arrays[name])
             buffer.fetch_s += get_chunk(
-                self.folder, key.format(chunk=k), stored, room[name], buffer.scratch, padded
+                self.folder, key.format(chunk=k), stored, arrays[name], buffer.scratch, padded
             )
             n_bytes += stored.length
         if self.manifest.layout == "sparse":
-            self._require_rows(k, room["indptr"], room["indices"])
-        buffer.keep(rows, nnz)
+            self._require_rows(k, arrays["indptr"], arrays["indices"])
+        buffer.commit(rows, nnz)
         return n_bytes
 
     def prefetch(self, k: int) -> None:
-        """Say that chunk `k` is about to be read: a disk fetches while others are decoded."""
+        """Announce that chunk `k` will be read: a disk can fetch it while others are decoded."""
         for key in self._parts.values():
             if self.manifest.chunks.objects[key][k] is not None:
                 self.folder.prefetch(key.format(chunk=k))
 
     def column(self, name: str) -> NDArray[np.float64]:
-        """Statistic `name` of every feature: ``count``, ``mean``, ``variance``, ...
+        """Return the statistic `name` of every feature: ``count``, ``mean``, ``variance``, ...
 
-        In the order of the source, like all that leaves a data set.
+        In the source's order.
 
         Returns
         -------
@@ -240,13 +240,13 @@ class Dataset:
         Raises
         ------
         KeyError
-            When the set does not have it.
+            The set does not have it.
         Damaged
             As for `read_into`.
         """
-        known = [each for each in self.manifest.columns if each != COLUMN_ORDER]
-        if name not in known:
-            raise KeyError(f"{self.folder.url} has no column statistic {name!r}, but {known}.")
+        names = [each for each in self.manifest.columns if each != COLUMN_ORDER]
+        if name not in names:
+            raise KeyError(f"{self.folder.url} has no column statistic {name!r}, but {names}.")
         return self._column(name)
 
     def _column(self, name: str) -> NDArray[Any]:
@@ -254,9 +254,9 @@ class Dataset:
         return get_array(self.folder, f"columns/{name}", layout, objects)
 
     def verify(self, on_read: Callable[[int], None] = lambda _: None) -> Iterator[str]:
-        """Read every object and yield a sentence for each that is not as it was written.
+        """Read every object and yield a sentence for each damaged one.
 
-        `on_read` is told the bytes of each once it was read.
+        `on_read` is called with the bytes of each after it was read.
         """
         every = [self.manifest.objects]
         every += [self.manifest.chunks.objects_of(k) for k in range(self.n_chunks)]
@@ -268,11 +268,11 @@ class Dataset:
                     yield problem
 
     def _full_size(self, out: NDArray[Any]) -> int:
-        """Items of a chunk as Zarr stores it: the last one is filled up."""
+        """Return the items of a chunk as Zarr stores it: the last one is padded."""
         return self.manifest.chunk_rows * (out.shape[1] if out.ndim == 2 else 1)
 
     def _require_rows(self, k: int, indptr: NDArray[Any], indices: NDArray[Any]) -> None:
-        """Refuse positions that would let compiled code read or write outside its arrays."""
+        """Refuse indices with which compiled code would access memory outside its arrays."""
         ends = (
             indptr[0] == 0
             and indptr[-1] == indices.size
@@ -287,13 +287,13 @@ class Dataset:
 
 
 def _refuse_snapshot(folder: Folder, like: str | None) -> None:
-    """Refuse a snapshot, whose manifest has the name of a data set's."""
+    """Refuse a snapshot, whose manifest has the same name."""
     if kind_of(folder) == "snapshot":
         raise NotADataset(instead(folder, "data set", like))
 
 
 def _require_objects(manifest: Manifest) -> None:
-    """Every chunk has every array, but the values of rows that have none."""
+    """Require every array of every chunk, except values of rows without any."""
     columns = {f"columns/{name}": layout for name, layout in manifest.columns.items()}
     require_keys(columns, manifest.objects)
     inside = tuple(f"{prefix}/" for prefix in columns)
@@ -311,10 +311,10 @@ def _require_objects(manifest: Manifest) -> None:
 
 def _reopen(folder: Folder, fingerprint: str) -> Dataset:
     dataset = Dataset.open(folder)
-    found = dataset.manifest.fingerprint
-    if found != fingerprint:
+    actual = dataset.manifest.fingerprint
+    if actual != fingerprint:
         raise ValueError(
-            f"{folder.url} now holds data set {found[:12]}, but {fingerprint[:12]} was meant. "
+            f"{folder.url} now holds data set {actual[:12]}, but {fingerprint[:12]} was meant. "
             "Put the old one back, or start anew with the new one."
         )
     return dataset

@@ -1,4 +1,4 @@
-"""Many vectors that are stored as one, without laying them end to end in memory."""
+"""Many vectors stored as one, without concatenating them in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 class EndToEnd:
-    """What a snapshot needs of an array: a type, a length, and any part of it.
+    """The interface of an array that snapshots use: type, length and slices.
 
     Parameters
     ----------
@@ -26,12 +26,12 @@ class EndToEnd:
         self.shape = (self._ends[-1],)
 
     def __getitem__(self, places: tuple[slice, ...]) -> NDArray[Any]:
-        """Return the numbers at start <= k < stop, copied where they come from several parts."""
+        """Return the numbers at start <= k < stop, copied if they are in several parts."""
         start, stop = places[0].start, places[0].stop  # it has one axis
         each = zip(self._parts, pairwise(self._ends), strict=True)
-        found = [
+        slices = [
             part[max(start, first) - first : stop - first]
             for part, (first, end) in each
             if first < stop and start < end
         ]
-        return found[0] if len(found) == 1 else np.concatenate(found or [self._parts[0][:0]])
+        return slices[0] if len(slices) == 1 else np.concatenate(slices or [self._parts[0][:0]])

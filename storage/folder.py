@@ -1,7 +1,7 @@
-"""A folder of objects under any address that is followed: a local path, memory://, s3://, ...
+"""A folder of objects at any allowed address: a local path, memory://, s3://, ...
 
-Everything the package stores goes through here, so this is where "whole or not at all" is kept:
-an object either has all the bytes of one `write`, or is as it was before.
+All storage of the package goes through this module, which makes writes atomic: an object either has
+all bytes of a `write`, or is unchanged.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ PROBE = ".fewpass-write-test"
 
 
 class Damaged(OSError):  # noqa: N818  users read the name, and it says enough
-    """An object that is missing or short, or whose checksum does not fit; named by its address."""
+    """An object that is missing or has a wrong length or checksum; the message has its address."""
 
 
 class NotADataset(ValueError):  # noqa: N818  likewise
-    """A place that holds no data set, or one whose format this version cannot read."""
+    """A folder without a data set, or with a format that this version cannot read."""
 
 
 class Folder:
     """Objects below one address, each named by a key such as ``"X/c/0/0"``.
 
-    A folder need not exist: it comes into being with the first object. Instances can be pickled;
-    storage options travel along, but are never shown.
+    A folder need not exist; it is created with the first object.  Instances can be pickled, with
+    their storage options, which are never shown.
 
     Parameters
     ----------
     url
         A path (made absolute), or an address that `fewpass.storage.addresses` allows: ``file://``,
-        ``memory://``, ``s3://bucket/name``, ...  The folder may be reached through symbolic links;
-        inside of it none is followed.
+        ``memory://``, ``s3://bucket/name``, ...  The path may contain symbolic links;
+        inside the folder none is followed.
     storage_options
-        What fsspec hands to that file system (endpoint, credentials); none by default.
+        Passed to fsspec's file system (endpoint, credentials); none by default.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Folder:
     Raises
     ------
     BadAddress
-        When the address is of a protocol that is not allowed, or carries a password or a query.
+        The protocol is not allowed, or the address contains a password or a query.
     """
 
     def __init__(
@@ -84,29 +84,29 @@ class Folder:
 
     @property
     def name(self) -> str:
-        """The last part of the address."""
+        """Last part of the address."""
         return self.url.rpartition("/")[2]
 
     def address(self, key: str = "") -> str:
-        """Full address of an object, for messages."""
+        """Return the full address of an object, for messages."""
         return self._files.address(key)
 
     def child(self, name: str) -> Folder:
-        """Return the folder `name` inside this one; it is not reached through links, either."""
+        """Return the folder `name` inside this one; links to it are not followed, either."""
         made = type(self)(f"{self.url}/{_checked(name)}", self.storage_options)
         if isinstance(self._files, LocalFiles):
             made._files = LocalFiles(Path(made.url), self._files.top)  # noqa: SLF001 - our own
         return made
 
     def local_path(self, key: str = "") -> Path:
-        """Path of an object on this machine.
+        """Return the path of an object on this machine.
 
         Raises
         ------
         ValueError
-            When the folder is not local.
+            The folder is not local.
         Damaged
-            When a symbolic link inside the folder leads there.
+            The path contains a symbolic link inside the folder.
         """
         if not isinstance(self._files, LocalFiles):
             raise ValueError(f"{self.url} is not on this machine. Use a local path here.")  # noqa: TRY004
@@ -119,44 +119,44 @@ class Folder:
         Raises
         ------
         FileNotFoundError, PermissionError
-            When it is not there; when it is, or may be, but must not be read.
+            It does not exist; it may not be read.
         """
         with self._named(key):
             return self._files.read(_checked(key))
 
     def read_into(self, key: str, *buffers: memoryview) -> int:
-        """Copy an object's first bytes into buffers of bytes, one after the other.
+        """Copy an object's first bytes into buffers, one after the other.
 
         Returns
         -------
         int
-            The number of bytes that the object has, which may be more or fewer than were asked for.
+            Size of the object in bytes, which may be more or less than that of the buffers.
         """
         with self._named(key):
             return self._files.read_into(_checked(key), *buffers)
 
     def prefetch(self, key: str) -> None:
-        """Say that an object is about to be read, so that a slow disk can begin."""
+        """Announce that an object will be read, so that a slow disk can begin."""
         self._files.prefetch(_checked(key))
 
     def write(self, key: str, data: Buffer, *, durable: bool = True) -> None:
-        """Write an object, whole or not at all.
+        """Write an object atomically.
 
         Parameters
         ----------
         key, data
             The object's name and its bytes.
         durable
-            Whether it survives a power cut once this returns (the default). Objects written
-            without cost less; `sync` makes many of them durable at once.
+            Whether it survives a power cut once this returns (the default).  Writing is cheaper
+            without; `sync` makes many objects durable at once.
         """
         with self._named(key):
             self._files.write(_checked(key), data, durable=durable)
 
     def create(self, key: str, data: Buffer, *, durable: bool = True) -> bool:
-        """Write an object where there is none; False when there is one, which stays as it is.
+        """Write a new object; return False if there is one, which is not changed.
 
-        `durable` as in `write`: what has the name is whole, also after a power cut.
+        `durable` as in `write`.
         """
         with self._named(key):
             try:
@@ -166,7 +166,7 @@ class Folder:
         return True
 
     def sync(self, keys: Collection[str]) -> None:
-        """Make objects durable; FileNotFoundError names the first that is not there."""
+        """Make objects durable; FileNotFoundError names the first missing one."""
         for key in keys:
             with self._named(key):
                 self._files.sync(_checked(key))
@@ -174,12 +174,12 @@ class Folder:
             self._files.sync_directories(keys)
 
     def append_line(self, key: str, text: str) -> None:
-        """Append a line of text to an object, created when absent; for one writer only."""
+        """Append a line of text to an object, created if missing; for one writer only."""
         with self._named(key):
             self._files.append(_checked(key), f"{text}\n".encode())
 
     def exists(self, key: str) -> bool:
-        """Whether the object is there."""
+        """Whether the object exists."""
         try:
             self.size(key)
         except FileNotFoundError:
@@ -187,7 +187,7 @@ class Folder:
         return True
 
     def size(self, key: str) -> int:
-        """Return the number of bytes an object has; FileNotFoundError when it is not there."""
+        """Return the size of an object in bytes; FileNotFoundError if it does not exist."""
         with self._named(key):
             return self._files.size(_checked(key))
 
@@ -197,29 +197,29 @@ class Folder:
             return sorted(self._files.list(_checked(prefix)))
 
     def delete(self, key: str) -> None:
-        """Remove an object; nothing happens when it is not there."""
+        """Remove an object, if it exists."""
         with self._named(key):
             self._files.delete(_checked(key))
 
     def delete_tree(self, prefix: str = "") -> None:
-        """Remove every object below the folder `prefix`; nothing happens when there is none."""
+        """Remove all objects below the folder `prefix`, if there are any."""
         with self._named(prefix):
             self._files.delete_tree(_checked(prefix))
 
     def delete_partials(self) -> None:
-        """Remove what writers left that were killed in the middle of a `write`."""
+        """Remove unfinished files of writers that were killed."""
         with self._named(""):
             self._files.delete_partials()
 
     def require_writable(self) -> None:
-        """Write and remove a small object, so that a long job fails now and not at its end.
+        """Write and remove a small object, so that a long job fails at once and not at its end.
 
         Raises
         ------
         FileExistsError
-            When a file is in the way.
+            There is a file at the folder's path.
         PermissionError
-            When nothing can be written here.
+            Nothing can be written here.
         """
         here = local_path(self.url) if self.is_local else None
         if here is not None and here.is_file():
@@ -237,7 +237,7 @@ class Folder:
 
     @contextmanager
     def _named(self, key: str) -> Iterator[None]:
-        """Let every storage error name the object by its full address."""
+        """Make storage errors name the object by its full address."""
         try:
             yield
         except (NoFile, IsADirectoryError, BlockingIOError) as error:
@@ -263,7 +263,7 @@ class Folder:
         except Exception as error:
             if self.is_local:
                 raise
-            # every store has its own errors: no credentials, no such host, ...
+            # stores have their own errors: no credentials, no such host, ...
             raise OSError(
                 f"{self.address(key)} cannot be reached ({without_secrets(str(error))}). "
                 "Check the network and the credentials."
@@ -271,7 +271,7 @@ class Folder:
 
 
 def described(error: OSError, address: str) -> OSError:
-    """Return an error of the storage with its place, and what to do."""
+    """Return a storage error with its address and advice."""
     advice = "Check the storage, then run the same command again."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         advice = "Free some space or choose another place, then run the same command again."
@@ -286,7 +286,7 @@ def _trimmed(url: str) -> str:
 
 
 def _checked(key: str) -> str:
-    """Refuse keys that would leave the folder: manifests from elsewhere name keys too."""
+    """Refuse keys outside the folder: manifests from elsewhere contain keys, too."""
     if key.startswith("/") or ".." in key.split("/") or "\\" in key or "\0" in key:
         raise ValueError(
             f"{key!r} is not the name of an object below a folder. Use names like 'a/b'."

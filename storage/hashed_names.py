@@ -1,4 +1,4 @@
-"""Names of hashed columns, beside the manifest: those that a sample of the source had."""
+"""Names of hashed columns, next to the manifest: those in a sample of the source."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-#: Where a data set keeps them.
+#: Key of the names in a data set.
 KEY = "names.json"
 
-#: Names by column, from 0; columns that no name of the sample was hashed to are not there.
+#: Names by column, from 0; columns without a name in the sample are missing.
 HashedNames = Mapping[Annotated[int, Field(ge=0)], str]
 
 _HASHED_NAMES: TypeAdapter[HashedNames] = TypeAdapter(HashedNames)
@@ -22,12 +22,12 @@ def written(names: HashedNames) -> bytes:
 
 
 def read(raw: bytes, n_features: int) -> HashedNames:
-    """Read names of columns back.
+    """Read names from JSON.
 
     Raises
     ------
     ValueError
-        When they are no names, or of columns beyond the `n_features`.
+        They are not names, or of columns beyond `n_features`.
     """
     names = _HASHED_NAMES.validate_json(raw)
     require_columns(names, n_features)
@@ -35,7 +35,7 @@ def read(raw: bytes, n_features: int) -> HashedNames:
 
 
 def require_columns(names: HashedNames, n_features: int) -> None:
-    """Refuse names of columns that there are not; ValueError."""
+    """Refuse names of columns that do not exist; ValueError."""
     last = max(names, default=-1)
     if last >= n_features:
         raise ValueError(f"it names column {last}, where there are {n_features}")

@@ -1,7 +1,7 @@
-"""Objects as files below a local directory: written whole or not at all.
+"""Objects as files below a local directory, written atomically.
 
-The directory itself may be reached through symbolic links; below it none is followed, so that
-nothing outside is read or written, whoever made the directory.
+The path of the directory may contain symbolic links; below it none is followed, so that nothing
+outside is read or written, whoever created the directory.
 """
 
 from __future__ import annotations
@@ -21,49 +21,49 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # collections.abc has it from Python 3.12
 
-PARTIAL = ".partial"  # what a killed writer leaves behind is called .NAME.RANDOM.partial
-#: Of an object to be read: no link is followed, and a pipe in its place does not wait for a writer.
+PARTIAL = ".partial"  # a killed writer leaves .NAME.RANDOM.partial behind
+#: For reading an object: without following links or waiting for the writer of a pipe.
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-#: What file systems say that know no second name of a file.
+#: Errors of file systems without hard links.
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 _MOST_REMEMBERED = 1 << 16  # directories, some megabytes of names
 
 
 class LinkFound(ValueError):  # noqa: N818  users read the message, not the name
-    """A symbolic link where an object or a directory of objects should be."""
+    """A symbolic link in place of an object or a directory of objects."""
 
 
 class NoFile(FileNotFoundError):  # noqa: N818  users read the message, not the name
-    """What is there is a directory, a pipe or a device."""
+    """A directory, a pipe or a device in place of a file."""
 
 
-def beside(path: Path) -> Path:
-    """Return a new name beside a file, to write what is going to take its place."""
+def temporary_name(path: Path) -> Path:
+    """Return a new name next to a file, for content that will replace it."""
     return path.with_name(f".{path.name}.{secrets.token_hex(6)}{PARTIAL}")
 
 
 class NewFile(FileIO):
-    """A file beside `path`, which takes that place once it is whole; until then nobody sees it.
+    """A new file next to `path` that is renamed to it once it is complete.
 
-    As a context manager it is gone at the end unless it was put in its place.
+    As a context manager it is removed at the end, unless it was put in place.
 
     Parameters
     ----------
     path
-        Where it is to be.
+        The final path.
     make_folders
-        Make those that turn out to be missing.
+        Create missing folders.
     """
 
     def __init__(self, path: Path, *, make_folders: bool = False) -> None:
-        self.path, self._beside = path, beside(path)
+        self.path, self._temporary = path, temporary_name(path)
         try:
-            super().__init__(self._beside, "xb")
+            super().__init__(self._temporary, "xb")
         except FileNotFoundError:
             if not make_folders:
                 raise
             path.parent.mkdir(parents=True, exist_ok=True)
-            super().__init__(self._beside, "xb")
+            super().__init__(self._temporary, "xb")
         self._has_name_beside = True
 
     def __exit__(self, *error: object) -> None:
@@ -71,30 +71,30 @@ class NewFile(FileIO):
             self.close()
         finally:
             if self._has_name_beside:
-                with contextlib.suppress(OSError):  # gone, or a disk that nothing is removed from
-                    self._beside.unlink()
+                with contextlib.suppress(OSError):  # already removed, or not removable
+                    self._temporary.unlink()
 
     def put_in_place(self, *, replace: bool, durable: bool) -> None:
-        """Bring the content to the disk and close the file, then name it at one stroke.
+        """Flush the content to disk, close the file, and rename it atomically.
 
         The name is durable once its folder is: see `sync_folder`.
 
         Raises
         ------
         FileExistsError
-            When something has that name, unless it is to be replaced.
+            The path exists, unless it is to be replaced.
         """
         if durable:
             os.fsync(self.fileno())
         self.close()
         if replace or not self._linked():
-            self._beside.replace(self.path)
+            self._temporary.replace(self.path)
             self._has_name_beside = False
 
     def _linked(self) -> bool:
-        """Give the file a second name; False where the name is free but files have only one."""
+        """Create a hard link at `path`; False if the file system has none."""
         try:
-            self.path.hardlink_to(self._beside)
+            self.path.hardlink_to(self._temporary)
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
@@ -112,21 +112,21 @@ class LocalFiles:
     root
         The directory.
     top
-        The directory from which on no link is followed: `root` (the default) or one above it.
+        The directory below which no link is followed: `root` (the default) or one above it.
     """
 
     def __init__(self, root: Path, top: Path | None = None) -> None:
         self.root, self.top = root, top or root
         self._inside = root.relative_to(self.top).parts
         self._prefix = "/".join((*self._inside, ""))
-        self._plain: set[str] = set()  # directories, from the top, that were seen to be no links
+        self._plain: set[str] = set()  # directories below `top` that are known to be no links
 
     def address(self, key: str) -> str:
-        """Name the object for people."""
+        """Return the path of an object, for messages."""
         return str(self.root / key) if key else str(self.root)
 
     def path(self, key: str) -> Path:
-        """Return where an object is or will be; LinkFound where a link leads there."""
+        """Return the path of an object; LinkFound if it contains a link."""
         path = self.root / key
         self._require_plain(key)
         if path.is_symlink() and path != self.top:
@@ -134,7 +134,7 @@ class LocalFiles:
         return path
 
     def read(self, key: str) -> bytes:
-        """Return the bytes of the file."""
+        """Return the content of a file."""
         with self._opened(key) as file:
             if not stat.S_ISREG(os.fstat(file).st_mode):
                 raise NoFile(self.address(key))
@@ -145,7 +145,10 @@ class LocalFiles:
         """Fill the buffers from the file, one after the other; return the file's size."""
         with self._opened(key) as file:
             wanted, done = sum(map(len, buffers)), 0
-            left = [*buffers, memoryview(bytearray(1))]  # who fills the last byte is too long
+            left = [
+                *buffers,
+                memoryview(bytearray(1)),
+            ]  # a file that fills the last byte is too long
             while got := os.readv(file, left):
                 done, left = done + got, _after(left, got)
                 if done >= wanted:
@@ -153,13 +156,13 @@ class LocalFiles:
             return done if done <= wanted else os.fstat(file).st_size
 
     def prefetch(self, key: str) -> None:
-        """Have the system fetch the file meanwhile; it is allowed not to."""
+        """Ask the system to read the file ahead, as a hint."""
         with contextlib.suppress(OSError, LinkFound), self._opened(key) as file:
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
 
     @contextlib.contextmanager
     def _opened(self, key: str) -> Iterator[int]:
-        """Open a file to read, with no more calls than that: each one is a turn of all threads."""
+        """Open a file for reading in few system calls, as each one releases the GIL."""
         if self._prefix + key.rpartition("/")[0] not in self._plain:
             self._require_plain(key, once=True)
         file = self._open(key, _READING)
@@ -178,19 +181,19 @@ class LocalFiles:
             raise
 
     def _require_plain(self, key: str, *, once: bool = False) -> None:
-        """Refuse links among the directories that an object lies in.
+        """Refuse links among the directories of an object.
 
-        `once`: a directory found to be none is not looked at again.  Reading does so; who can
-        exchange directories meanwhile can exchange what is in them as well.
+        `once`: directories that were checked before are not checked again.  This suffices for
+        reading; whoever can replace directories meanwhile can replace files in them as well.
         """
         for directory in self._directories(key):
             if once and directory in self._plain:
                 continue
             try:
-                found = os.lstat(f"{self.top}/{directory}").st_mode
+                mode = os.lstat(f"{self.top}/{directory}").st_mode
             except (FileNotFoundError, NotADirectoryError):
                 return
-            if stat.S_ISLNK(found):
+            if stat.S_ISLNK(mode):
                 raise LinkFound(f"{self.top}/{directory}")
             if once:
                 self._plain.add(directory)
@@ -198,12 +201,12 @@ class LocalFiles:
             self._plain.clear()
 
     def _directories(self, key: str) -> Iterable[str]:
-        """Name the directories of an object from the top down, as seen from there."""
+        """Return the directories of an object, relative to `top`, from the top down."""
         parts = [*self._inside, *key.split("/")[:-1]]
         return itertools.accumulate(parts, "{}/{}".format)
 
     def write(self, key: str, data: Buffer, *, durable: bool) -> None:
-        """Write beside the file, then rename over it."""
+        """Write a file next to it, then rename that."""
         with NewFile(self.path(key), make_folders=True) as file:
             _write_all(file.fileno(), memoryview(data).cast("B"))
             file.put_in_place(replace=True, durable=durable)
@@ -211,7 +214,7 @@ class LocalFiles:
             self.sync_directories([key])
 
     def create(self, key: str, data: Buffer, *, durable: bool) -> None:
-        """Write beside the file, then link it there: the system refuses where one is."""
+        """Write a file next to it, then link that, which fails if there is one."""
         with NewFile(self.path(key), make_folders=True) as file:
             _write_all(file.fileno(), memoryview(data).cast("B"))
             file.put_in_place(replace=False, durable=durable)
@@ -219,41 +222,41 @@ class LocalFiles:
             self.sync_directories([key])
 
     def sync(self, key: str) -> None:
-        """Bring the content of a file to the disk."""
+        """Flush the content of a file to disk."""
         with self._opened(key) as file:
             os.fsync(file)
 
     def sync_directories(self, keys: Iterable[str]) -> None:
-        """Bring to the disk that files of these names exist, and the directories they are in."""
-        found: set[str] = set()
+        """Flush the directory entries of files, and of their directories, to disk."""
+        parents: set[str] = set()
         for key in keys:
             directories = key.split("/")[:-1]
-            found.update(["", *itertools.accumulate(directories, "{}/{}".format)])
-        for path in (self.root.parent, *(self.root / name for name in sorted(found))):
+            parents.update(["", *itertools.accumulate(directories, "{}/{}".format)])
+        for path in (self.root.parent, *(self.root / name for name in sorted(parents))):
             sync_folder(path)
 
     def append(self, key: str, data: bytes) -> None:
-        """Append a line in one write; one that a killed writer left unfinished is ended first."""
+        """Append a line in one write; finish a line that a killed writer left incomplete."""
         self.path(key).parent.mkdir(parents=True, exist_ok=True)
         opened = self._open(key, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK)
         with FileIO(opened, "ab+") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise NoFile(self.address(key))
-            end = found.st_size
+            end = status.st_size
             if end and os.pread(file.fileno(), 1, end - 1) != b"\n":
                 data = b"\n" + data
             _write_all(file.fileno(), memoryview(data))
 
     def size(self, key: str) -> int:
         """Return the size of the file in bytes."""
-        found = self.path(key).lstat()
-        if not stat.S_ISREG(found.st_mode):
+        status = self.path(key).lstat()
+        if not stat.S_ISREG(status.st_mode):
             raise NoFile(self.address(key))
-        return found.st_size
+        return status.st_size
 
     def list(self, prefix: str) -> list[str]:
-        """Return the files below `prefix`, without what killed writers left."""
+        """Return the files below `prefix`, except unfinished ones."""
         return [key for key in self._walk(prefix) if not _is_partial(key)]
 
     def delete(self, key: str) -> None:
@@ -262,26 +265,26 @@ class LocalFiles:
         (self.root / key).unlink(missing_ok=True)
 
     def delete_tree(self, prefix: str) -> None:
-        """Remove the directory and all below it."""
+        """Remove a directory and everything below it."""
         path = self.path(prefix)
         if path.is_dir():
             shutil.rmtree(path)
 
     def delete_partials(self) -> None:
-        """Remove what killed writers left."""
+        """Remove unfinished files of killed writers."""
         for key in self._walk(""):
             if _is_partial(key):
                 self.delete(key)
 
     def _walk(self, prefix: str) -> Iterator[str]:
-        top = os.fspath(self.path(prefix))  # text: paths as objects take ten times as long
+        top = os.fspath(self.path(prefix))  # as text: Path objects take ten times as long
         for where, _, names in os.walk(top, onerror=_raise_unless_absent):
             inside = "/".join(filter(None, (prefix.strip("/"), where[len(top) :].strip("/"))))
             yield from (f"{inside}/{name}" if inside else name for name in names)
 
 
 def _after(buffers: list[memoryview], filled: int) -> list[memoryview]:
-    """Return what is left of buffers of which so many bytes are filled."""
+    """Return the rest of buffers after `filled` bytes."""
     left = list(buffers)
     while left and filled >= len(left[0]):
         filled -= len(left.pop(0))
@@ -304,7 +307,7 @@ def _write_all(descriptor: int, data: memoryview) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Bring the names in a folder to the disk."""
+    """Flush the entries of a folder to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Where addresses lead: which of them lead to the same file, and what a file lies in."""
+"""Locations of addresses: which are the same file, and which folders a file is in."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any, NamedTuple
 from fewpass.storage.addresses import local_path, open_store, protocol_of
 from fewpass.storage.redaction import without_secrets
 
-HERE = "file"  # the store that is this machine
-#: Protocols that lead into the same store.
+HERE = "file"  # the store of local files
+#: Protocols of the same store.
 _SAME_STORE = {"s3a": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs"}
 
 
 class Location(NamedTuple):
-    """Where an address leads.
+    """Location of an address.
 
     Attributes
     ----------
     url
         The address; an absolute path on this machine.
     store
-        `file` for this machine, else what the protocol leads into.
+        `file` for this machine, else the store of the protocol.
     path
-        There: without links on this machine, elsewhere the bucket and the key.
+        Path in the store: with links resolved on this machine, else bucket and key.
     """
 
     url: str
@@ -35,7 +35,7 @@ class Location(NamedTuple):
 
     @classmethod
     def of(cls, url: str) -> Location:
-        """Look where an address leads; BadAddress when it is not followed."""
+        """Resolve an address; BadAddress if it is not allowed."""
         here = local_path(url)
         if here is not None:
             return cls(str(here), HERE, os.path.realpath(here))
@@ -51,13 +51,13 @@ class Location(NamedTuple):
         return self.store == HERE
 
     def is_same(self, other: Location) -> bool:
-        """Whether both lead to one file: by name, a link of either kind, or names in other case."""
+        """Whether both are the same file: by name, a link, or names that differ in case only."""
         if self.store != other.store:
             return False
         return self.path == other.path or (self.is_local and _is_one(self.path, other.path))
 
     def kind(self, storage_options: Mapping[str, Any] | None = None) -> str | None:
-        """Say what has that name: `file`, `folder`, `other`; None for nothing."""
+        """Return `file`, `folder` or `other`; None if nothing is there."""
         if self.is_local:
             path = Path(self.url)
             if path.is_dir():
@@ -67,14 +67,14 @@ class Location(NamedTuple):
             return "file" if os.path.lexists(path) else None
         store, there = open_store(self.url, storage_options)
         store.invalidate_cache()
-        with told_plainly(self.url), contextlib.suppress(FileNotFoundError):
+        with plain_errors(self.url), contextlib.suppress(FileNotFoundError):
             return "folder" if store.info(there)["type"] == "directory" else "file"
         return None
 
     def folders(self) -> Iterator[str]:
-        """Yield the addresses of all folders that it lies in, from the innermost."""
+        """Yield the addresses of all folders that contain it, from the innermost."""
         if self.is_local:
-            # Where a link leads and where the link lies are both places that count.
+            # Both the link and its target count.
             ways = (Path(self.path), Path(os.path.realpath(Path(self.url).parent), "name"))
             yield from dict.fromkeys(str(folder) for way in ways for folder in way.parents)
             return
@@ -85,7 +85,7 @@ class Location(NamedTuple):
             yield above
 
     def is_in(self, folder: Location) -> bool:
-        """Whether it lies in a folder, at any depth."""
+        """Whether it is inside a folder, at any depth."""
         if self.store != folder.store:
             return False
         if self.is_local:
@@ -94,8 +94,8 @@ class Location(NamedTuple):
 
 
 @contextlib.contextmanager
-def told_plainly(url: str) -> Iterator[None]:
-    """Let an error of a store, each of which has its own, be one of the storage without secrets."""
+def plain_errors(url: str) -> Iterator[None]:
+    """Convert errors of stores, which have their own types, to OSError without secrets."""
     try:
         yield
     except FileNotFoundError:
@@ -109,7 +109,7 @@ def told_plainly(url: str) -> Iterator[None]:
 
 
 def _is_one(path: str, other: str) -> bool:
-    """Whether two paths of this machine name one file or folder; what is absent is none."""
+    """Whether two local paths are the same existing file or folder."""
     with contextlib.suppress(OSError):
         return Path(path).samefile(other)
     return False

@@ -1,4 +1,4 @@
-"""What a data set says of itself; `docs/format.md` describes every field and every statistic."""
+"""The manifest of a data set; `docs/format.md` describes every field and every statistic."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from fewpass.storage.seal import seal, unseal
 from fewpass.storage.table import index_dtype
 
 FORMAT: Final = "fewpass-dataset"
-#: Sets whose columns are renumbered; a reader that knows none but the first would misread them.
+#: Sets with reordered columns, which readers of version 1 would misread.
 FORMAT_VERSION: Final = 2
-#: Sets that know the columns of their source; earlier readers would take them by position.
+#: Sets with the schema of their source; earlier readers would match columns by position.
 FORMAT_WITH_SCHEMA: Final = 3
-#: All others are written as before.
+#: All other sets.
 FORMAT_IN_SOURCE_ORDER: Final = 1
 KNOWN_VERSIONS: Final = (FORMAT_IN_SOURCE_ORDER, FORMAT_VERSION, FORMAT_WITH_SCHEMA)
 KEY = "manifest.json"
-COLUMN_ORDER: Final = "source"  # the array below columns/ that says which column is stored where
+COLUMN_ORDER: Final = "source"  # the array below columns/ with the order of the stored columns
 
 Layout = Literal["dense", "sparse"]
 Natural = Annotated[int, Field(ge=0)]
@@ -32,17 +32,17 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 class ManifestPart(BaseModel):
-    """A part of a manifest: what was once written does not change."""
+    """A part of a manifest, immutable."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Labels(ManifestPart):
-    """Targets are classes: a row's stored target is the position of its label."""
+    """Targets that are classes: a row's stored target is the position of its label."""
 
     kind: Literal["labels"] = "labels"
     labels: tuple[str, ...] | tuple[float, ...]
-    counts: tuple[Natural, ...]  # rows that have each label
+    counts: tuple[Natural, ...]  # rows with each label
 
     @model_validator(mode="after")
     def _distinct(self) -> Labels:
@@ -52,7 +52,7 @@ class Labels(ManifestPart):
 
 
 class Values(ManifestPart):
-    """Targets are numbers, stored as they are."""
+    """Targets that are numbers, stored unchanged."""
 
     kind: Literal["values"] = "values"
     mean: float
@@ -65,7 +65,7 @@ Targets = Annotated[Labels | Values, Field(discriminator="kind")]
 
 
 class Norms(ManifestPart):
-    """Moments of the rows' norms, each row counted once."""
+    """Moments of the rows' norms, without row weights."""
 
     mean_square: float  # mean of ||x||^2
     max_square: float
@@ -73,34 +73,34 @@ class Norms(ManifestPart):
 
 
 class WeightStats(ManifestPart):
-    """Row weights."""
+    """Sum and maximum of the row weights."""
 
     total: float
     maximum: float
 
 
 class Scaling(ManifestPart):
-    """How the features were scaled before they were stored."""
+    """Scaling of the features before they were stored."""
 
     kind: Literal["none", "maxabs", "unit-rows", "standard"] = "none"
     digest: str = ""  # of columns/scale and columns/shift; empty for none and unit-rows
 
 
 class Shuffle(ManifestPart):
-    """Whether the rows lie in one random order."""
+    """Whether the rows are stored in random order."""
 
-    seed: int | None = None  # None: in the order of the source
+    seed: int | None = None  # None: the order of the source
 
 
 class SourceRecord(ManifestPart):
-    """A file that rows came from."""
+    """A source file."""
 
     name: str
     bytes: Natural | None = None
 
 
 class ChunkRecord(ManifestPart):
-    """What is known of one chunk once it is written; as JSON it lets an ingest continue."""
+    """Record of a written chunk; stored as JSON, it lets an ingest be resumed."""
 
     rows: Positive
     nnz: Natural
@@ -112,7 +112,7 @@ class ChunkRecord(ManifestPart):
 
 
 class ChunkTable(ManifestPart):
-    """One entry per chunk in every column."""
+    """The records of all chunks as columns, with one entry per chunk."""
 
     rows: tuple[Positive, ...]
     nnz: tuple[Natural, ...]
@@ -138,14 +138,14 @@ class ChunkTable(ManifestPart):
 
 
 class Manifest(ManifestPart):
-    """Everything a data set says of itself, and the proof that it is complete."""
+    """The manifest of a data set; its presence proves that the set is complete."""
 
     format: Literal["fewpass-dataset"] = FORMAT
     version: Literal[1, 2, 3] = FORMAT_IN_SOURCE_ORDER
     layout: Layout
     n_rows: Positive
     n_features: Positive
-    nnz: Natural  # values stored: for a dense set n_rows * n_features
+    nnz: Natural  # stored values; for a dense set n_rows * n_features
     dtype: Literal["float32", "float64"]
     chunk_rows: Positive
     has_weight: bool
@@ -157,10 +157,10 @@ class Manifest(ManifestPart):
     sources: tuple[SourceRecord, ...]
     bad_rows: dict[str, Natural]  # rows skipped at ingest, by source
     versions: dict[str, str]
-    columns: dict[str, ArrayLayout]  # statistics of the features and their order, below columns/
-    objects: dict[str, StoredObject]  # all objects that belong to no chunk, but this manifest
+    columns: dict[str, ArrayLayout]  # statistics and order of the columns, below columns/
+    objects: dict[str, StoredObject]  # all objects outside chunks, except this manifest
     chunks: ChunkTable
-    fingerprint: str = ""  # SHA-256 of all of the above, as written
+    fingerprint: str = ""  # SHA-256 of all of the above
 
     @model_validator(mode="after")
     def _adds_up(self) -> Manifest:
@@ -183,12 +183,12 @@ class Manifest(ManifestPart):
 
     @property
     def n_chunks(self) -> int:
-        """Chunks that the rows are in."""
+        """Number of chunks."""
         return len(self.chunks.rows)
 
     @property
     def has_schema(self) -> bool:
-        """Whether the columns of the source are known."""
+        """Whether there is a schema of the source's columns."""
         return column_schema.KEY in self.objects
 
     @property
@@ -197,39 +197,39 @@ class Manifest(ManifestPart):
         return index_dtype(self.n_features)
 
     def sealed(self) -> bytes:
-        """Bytes of ``manifest.json``."""
+        """Return the bytes of ``manifest.json``."""
         return seal(self.model_dump(mode="json", exclude={"fingerprint"}))
 
 
 def format_version(
     columns: Mapping[str, ArrayLayout], *, has_schema: bool = False
 ) -> Literal[1, 2, 3]:
-    """Return the version that a set with these arrays below ``columns/`` is written in."""
+    """Return the format version of a set with these arrays below ``columns/``."""
     if has_schema:
         return FORMAT_WITH_SCHEMA
     return FORMAT_VERSION if COLUMN_ORDER in columns else FORMAT_IN_SOURCE_ORDER
 
 
 class UnknownVersion(ValueError):  # noqa: N818  a Damaged file is something else
-    """A sealed document of another kind or of a format that this version does not know."""
+    """A sealed document of another kind or of an unknown format version."""
 
 
 @lru_cache(maxsize=4)
 def read_manifest(raw: bytes) -> Manifest:
-    """Manifest from the bytes of ``manifest.json``; the last few are remembered.
+    """Return the manifest in the bytes of ``manifest.json``; the last few are cached.
 
     Raises
     ------
     UnknownVersion
-        When another kind or version of document was written.
+        The document is of another kind or version.
     ValueError
-        When a byte differs from what was written.
+        The document has been changed.
     """
     document = unseal(raw)
-    found, version = document.get("format"), document.get("version")
-    if found != FORMAT or version not in KNOWN_VERSIONS:
+    kind, version = document.get("format"), document.get("version")
+    if kind != FORMAT or version not in KNOWN_VERSIONS:
         raise UnknownVersion(
-            f"it is {found!r} version {version!r}, where {FORMAT!r} version "
+            f"it is {kind!r} version {version!r}, where {FORMAT!r} version "
             f"{', '.join(map(str, KNOWN_VERSIONS[:-1]))} or {KNOWN_VERSIONS[-1]} was expected"
         )
     try:
@@ -245,7 +245,7 @@ def _first(error: ValidationError) -> str:
 
 
 def norms(records: Sequence[ChunkRecord]) -> Norms:
-    """Combine the chunks' sums; exactly rounded, so in whatever order they were written."""
+    """Combine the sums of the chunks, exactly rounded, hence independent of their order."""
     n = sum(record.rows for record in records)
     return Norms(
         mean_square=math.fsum(record.sum_square for record in records) / n,
@@ -255,7 +255,7 @@ def norms(records: Sequence[ChunkRecord]) -> Norms:
 
 
 def chunk_table(records: Sequence[ChunkRecord], templates: Sequence[str]) -> ChunkTable:
-    """Return the records, in the order of their chunks, as columns."""
+    """Return the records, in the order of the chunks, as columns."""
     return ChunkTable(
         rows=tuple(record.rows for record in records),
         nnz=tuple(record.nnz for record in records),

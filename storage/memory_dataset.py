@@ -1,4 +1,4 @@
-"""Rows that somebody holds in memory, seen as a data set of one chunk; nothing is copied."""
+"""Rows in memory as a data set of one chunk; nothing is copied."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from fewpass.storage.table_buffer import ChunkBuffer
 
 
 class MemoryDataset(Dataset):
-    """A data set whose rows are in this process.
+    """A data set with its rows in the memory of this process.
 
     Parameters
     ----------
     table
-        The rows.  Those of a sparse one are canonical: indices ascending and distinct in a row.
+        The rows; of a sparse table canonical: indices ascending and distinct in a row.
     n_features
-        Columns.
+        Number of columns.
     targets
-        What the targets are: labels, whose positions are stored, or numbers.
+        Kind of the targets: labels, whose positions are stored, or numbers.
     """
 
     in_memory = True
@@ -43,20 +43,19 @@ class MemoryDataset(Dataset):
         self.table = table
 
     def read_stored(self, k: int) -> Table:
-        """Return the rows; there is one chunk."""
         assert k == 0, "there is one chunk"
         return self.table
 
     def read_into(self, k: int, buffer: ChunkBuffer) -> int:
-        """Copy the rows; 0 bytes are read from a store."""
+        """Copy the rows; return 0, as nothing is read from a store."""
         arrays = self.read_stored(k)._asdict()
-        for name, room in buffer.room(self.table.n_rows, self.table.nnz).items():
-            room[:] = arrays[name]
-        buffer.keep(self.table.n_rows, self.table.nnz)
+        for name, array in buffer.allocate(self.table.n_rows, self.table.nnz).items():
+            array[:] = arrays[name]
+        buffer.commit(self.table.n_rows, self.table.nnz)
         return 0
 
     def sample(self, n: int) -> Table:
-        """Return n rows at random, as they may lie sorted; the same for the same number."""
+        """Return n random rows, as rows may be sorted; the same ones for the same n."""
         if n >= self.n_rows:
             return self.table
         return take(self.table, np.random.default_rng(0).choice(self.n_rows, n, replace=False))
@@ -64,12 +63,12 @@ class MemoryDataset(Dataset):
 
 @cache
 def nowhere() -> Folder:
-    """Return the folder of rows that are in none."""
+    """Return a placeholder for the folder."""
     return Folder("memory://rows")
 
 
 def manifest_of(table: Table, n_features: int, targets: Labels | Values) -> Manifest:
-    """Say of rows what ingest would have measured, statistics of the columns left out."""
+    """Return the manifest that ingest would write, without column statistics."""
     n, nnz, squares = table.n_rows, table.nnz, row_squares(table)
     dense = isinstance(table, DenseTable)
     with np.errstate(over="ignore"):
@@ -90,7 +89,7 @@ def manifest_of(table: Table, n_features: int, targets: Labels | Values) -> Mani
         sum_square=(float(squares.sum()),),
         objects={},
     )
-    return Manifest.model_construct(  # validated as they were given, and no document to read
+    return Manifest.model_construct(  # the values are valid already
         layout="dense" if dense else "sparse",
         n_rows=n,
         n_features=n_features,
@@ -127,7 +126,7 @@ def row_squares(table: Table) -> NDArray[np.float64]:
 
 
 def _sums_by_row(table: SparseTable) -> NDArray[np.float64]:
-    squares = np.zeros(table.nnz + 1)  # one more, where the last rows are empty
+    squares = np.zeros(table.nnz + 1)  # one more, as the last rows may be empty
     np.square(table.data, out=squares[:-1], dtype=np.float64)
     sums = np.add.reduceat(squares, table.indptr[:-1])
     return np.where(np.diff(table.indptr) > 0, sums, 0.0)

@@ -1,4 +1,4 @@
-"""Objects whose length and checksum are on record, and arrays made of them."""
+"""Objects with a recorded length and checksum, and arrays made of them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.zarr_documents import array_document
 
-CHUNK_BYTES = 16 << 20  # most that one chunk of a column or of a snapshot's array may decode to
+CHUNK_BYTES = 16 << 20  # most decoded bytes of a chunk of a column or of a snapshot's array
 ENCODERS = 2  # chunks of an array that are compressed at a time
 MOST_AXES = 32
 MOST_ITEMS = 1 << 48
@@ -33,14 +33,14 @@ DtypeName = Literal[
 
 
 class StoredObject(NamedTuple):
-    """What is on record of one object."""
+    """Record of an object."""
 
     length: Length  # bytes
     crc32c: Annotated[int, Field(ge=0, lt=1 << 32)]  # of the content: see `content`
 
 
 class ArrayLayout(BaseModel):
-    """How an array lies in chunks."""
+    """Layout of an array in chunks."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,7 +50,7 @@ class ArrayLayout(BaseModel):
 
     @classmethod
     def of(cls, array: NDArray[Any] | EndToEnd) -> ArrayLayout:
-        """Lay an array out in chunks of at most 16 MiB."""
+        """Return the layout of an array in chunks of at most 16 MiB."""
         chunks = codec.chunk_shape(array.shape, array.itemsize, CHUNK_BYTES)
         fields = {"dtype": array.dtype.name, "shape": array.shape, "chunk_shape": chunks}
         return cls.model_validate(fields)
@@ -65,16 +65,16 @@ class ArrayLayout(BaseModel):
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes of one decoded chunk."""
+        """Decoded bytes of a chunk."""
         return math.prod(self.chunk_shape) * np.dtype(self.dtype).itemsize
 
     @property
     def n_chunks(self) -> int:
-        """Chunks that the array has; none when it is empty."""
+        """Number of chunks; 0 for an empty array."""
         return math.prod(codec.chunk_grid(self.shape, self.chunk_shape))
 
     def chunks(self, prefix: str) -> Iterator[tuple[str, tuple[slice, ...]]]:
-        """Yield the keys of the chunks, each with the part of the array that it holds."""
+        """Yield the keys of the chunks, each with its part of the array."""
         for index in product(*map(range, codec.chunk_grid(self.shape, self.chunk_shape))):
             axes = zip(index, self.chunk_shape, self.shape, strict=True)
             part = tuple(slice(i * c, min(i * c + c, length)) for i, c, length in axes)
@@ -82,16 +82,16 @@ class ArrayLayout(BaseModel):
 
 
 def content(key: str, data: memoryview | bytes) -> memoryview:
-    """Return the bytes of an object that its checksum on record covers.
+    """Return the bytes of an object that its recorded checksum covers.
 
-    Those of a chunk without the checksum at their end: over both, CRC-32C is a constant.
+    Of a chunk all but the checksum at its end: the CRC-32C over both is a constant.
     """
     view = memoryview(data)
     return view if key.endswith(".json") else view[: -codec.TRAILER_BYTES]
 
 
 def put(folder: Folder, key: str, data: bytes) -> StoredObject:
-    """Write an object, to be made durable by ``folder.sync``, and return what to put on record."""
+    """Write an object, to be made durable by ``folder.sync``, and return its record."""
     folder.write(key, data, durable=False)
     return StoredObject(len(data), codec.checksum(content(key, data)))
 
@@ -99,7 +99,7 @@ def put(folder: Folder, key: str, data: bytes) -> StoredObject:
 def put_array(
     folder: Folder, prefix: str, array: NDArray[Any] | EndToEnd
 ) -> dict[str, StoredObject]:
-    """Write an array below `prefix` and return all its objects."""
+    """Write an array below `prefix` and return the records of its objects."""
     layout = ArrayLayout.of(array)
     document = array_document(layout.shape, layout.chunk_shape, array.dtype)
     objects = {f"{prefix}/zarr.json": put(folder, f"{prefix}/zarr.json", document)}
@@ -125,15 +125,15 @@ def _padded(part: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 def get_array(
     folder: Folder, prefix: str, layout: ArrayLayout, objects: Mapping[str, StoredObject]
 ) -> NDArray[Any]:
-    """Read an array, all its bytes checked; memory is taken only as the objects' lengths justify.
+    """Read an array, all its bytes verified; memory is bounded by the objects' lengths.
 
     Raises
     ------
     Damaged
-        When an object is missing or wrong, or the layout is larger than its objects can be.
+        An object is missing or wrong, or the layout is too large for its objects.
     """
     for key, _ in layout.chunks(prefix):
-        _require_room(folder, key, layout, objects[key])
+        _require_space(folder, key, layout, objects[key])
     out = np.empty(layout.shape, layout.dtype)
     chunk = np.empty(layout.chunk_shape if layout.n_chunks else 0, layout.dtype)
     for key, part in layout.chunks(prefix):
@@ -142,7 +142,7 @@ def get_array(
     return out
 
 
-def _require_room(folder: Folder, key: str, layout: ArrayLayout, stored: StoredObject) -> None:
+def _require_space(folder: Folder, key: str, layout: ArrayLayout, stored: StoredObject) -> None:
     if layout.chunk_bytes > MOST_COMPRESSION * stored.length:
         raise Damaged(
             f"{folder.address(key)} cannot hold {layout.chunk_bytes} bytes in {stored.length}. "
@@ -152,12 +152,12 @@ def _require_room(folder: Folder, key: str, layout: ArrayLayout, stored: StoredO
 
 
 def require_keys(arrays: Mapping[str, ArrayLayout], objects: Mapping[str, StoredObject]) -> None:
-    """Refuse records that lack an object of these arrays, by prefix, or have another below them.
+    """Refuse records in which objects of these arrays are missing or superfluous.
 
     Raises
     ------
     ValueError
-        With the first difference; shapes of any size cost nothing to refuse.
+        With the first difference; fast for shapes of any size.
     """
     n_chunks = sum(layout.n_chunks for layout in arrays.values())
     below = {key for key in objects if any(key.startswith(f"{prefix}/") for prefix in arrays)}
@@ -172,13 +172,13 @@ def require_keys(arrays: Mapping[str, ArrayLayout], objects: Mapping[str, Stored
 
 
 def require_length(folder: Folder, key: str, stored: StoredObject) -> None:
-    """Raise Damaged unless the object is there with the length on record."""
+    """Raise Damaged unless the object exists with the recorded length."""
     try:
-        found = folder.size(key)
+        actual = folder.size(key)
     except FileNotFoundError as error:
         raise missing(folder, key) from error
-    if found != stored.length:
-        raise wrong_length(folder, key, found, stored)
+    if actual != stored.length:
+        raise wrong_length(folder, key, actual, stored)
 
 
 def get_chunk(
@@ -189,30 +189,30 @@ def get_chunk(
     scratch: NDArray[np.uint8],
     padded: int = 0,
 ) -> float:
-    """Read one chunk of an array into `out`; return the seconds that the store took.
+    """Read one chunk of an array into `out`; return the seconds spent in the store.
 
     Parameters
     ----------
     folder, key, stored
-        The object and what is on record of it.
+        The object and its record.
     out, padded
         As in `codec.decode_into`.
     scratch
-        Memory for the encoded bytes, at least as many as are on record.
+        Memory for the encoded bytes, at least the recorded length.
 
     Raises
     ------
     Damaged
-        When the object is missing, or differs in length or checksum from what is on record.
+        The object is missing, or its length or checksum is not the recorded one.
     """
     parts = codec.plain_parts(out, stored.length, padded)
     raw, began = scratch[: stored.length], time.perf_counter()
     try:
-        found = folder.read_into(key, *(part.data for part in parts or (raw,)))
+        actual = folder.read_into(key, *(part.data for part in parts or (raw,)))
     except FileNotFoundError as error:
         raise missing(folder, key) from error
-    if found != stored.length:
-        raise wrong_length(folder, key, found, stored)
+    if actual != stored.length:
+        raise wrong_length(folder, key, actual, stored)
     fetched = time.perf_counter() - began
     try:
         if parts:
@@ -228,26 +228,26 @@ def get_chunk(
 
 
 def get(folder: Folder, key: str, stored: StoredObject) -> bytes:
-    """Read an object; Damaged when it is missing or not what is on record."""
+    """Read an object; Damaged if it is missing or differs from its record."""
     try:
         data = folder.read(key)
     except FileNotFoundError as error:
         raise missing(folder, key) from error
     if len(data) != stored.length:
         raise wrong_length(folder, key, len(data), stored)
-    found, own = codec.checksum(content(key, data)), stored.crc32c
+    actual, own = codec.checksum(content(key, data)), stored.crc32c
     if not key.endswith(".json"):
         own = int.from_bytes(data[-codec.TRAILER_BYTES :], "little")
-    if {found} != {own, stored.crc32c}:
+    if {actual} != {own, stored.crc32c}:
         raise Damaged(
-            f"{folder.address(key)} is damaged: its checksum is {found:08x}, where it ends with "
+            f"{folder.address(key)} is damaged: its checksum is {actual:08x}, where it ends with "
             f"{own:08x} and {folder.address('manifest.json')} has {stored.crc32c:08x}. {RESTORE}"
         )
     return data
 
 
 def fault(folder: Folder, key: str, stored: StoredObject) -> str | None:
-    """Read an object and say what is wrong with it, if anything."""
+    """Read an object and return a sentence on its fault, if any."""
     try:
         get(folder, key, stored)
     except Damaged as error:
@@ -259,15 +259,15 @@ RESTORE = "Restore it from a copy, or make it again from its source."
 
 
 def missing(folder: Folder, key: str, advice: str = RESTORE) -> Damaged:
-    """Return the error for an object on record that is not there."""
+    """Return the error for a missing object."""
     return Damaged(f"{folder.address(key)} is missing. {advice}")
 
 
 def wrong_length(
-    folder: Folder, key: str, found: int, stored: StoredObject, advice: str = RESTORE
+    folder: Folder, key: str, actual: int, stored: StoredObject, advice: str = RESTORE
 ) -> Damaged:
     """Return the error for an object that is too short or too long."""
     return Damaged(
-        f"{folder.address(key)} is damaged: it has {found} bytes, where {stored.length} were "
+        f"{folder.address(key)} is damaged: it has {actual} bytes, where {stored.length} were "
         f"expected. {advice}"
     )

@@ -1,4 +1,4 @@
-"""Work spread over threads, results in the order of the items, and few of them in memory."""
+"""Parallel work on threads, with results in the order of the items and bounded memory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def ordered_map(
 ) -> Iterator[Result]:
     """Yield `job(item)` for every item, in order.
 
-    Items are drawn by the calling thread, and at most `in_flight` of them are drawn and not yet
-    yielded: that bounds the memory. The first exception, in the order of the items, is raised;
-    what has not begun then is cancelled, and what has begun is waited for.
+    Items are drawn by the calling thread; at most `in_flight` of them are drawn but not yielded
+    yet, which bounds the memory.  The first exception, in the order of the items, is raised; work
+    not begun then is cancelled, and running work is waited for.
     """
     waiting: deque[Future[Result]] = deque()
     try:

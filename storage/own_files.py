@@ -1,8 +1,7 @@
-"""Which files fewpass wrote and nobody has changed since: those may be written anew.
+"""Marks of files that fewpass wrote and nobody has changed since: these may be overwritten.
 
-The mark is an extended attribute of the file that holds its name, size and time of change, and its
-number on the disk.  A copy, a renamed file and a changed one are the user's, and so is every file
-where a disk has no attributes.
+The mark is an extended attribute of the file with its name, size, time of change and inode number.
+Copies, renamed and changed files belong to the user, as do all files on disks without attributes.
 """
 
 from __future__ import annotations
@@ -15,19 +14,19 @@ ATTRIBUTE = "user.fewpass"
 
 
 def mark(file: int, path: Path) -> None:
-    """Mark an open file, which is whole and about to be `path`, as written by fewpass."""
+    """Mark an open file, which is complete and will be renamed to `path`, as written by fewpass."""
     with suppress(OSError):  # a disk without attributes
         os.setxattr(file, ATTRIBUTE, _mark_of(os.fstat(file), path))
 
 
 def is_unchanged(path: Path) -> bool:
-    """Whether fewpass wrote the file at `path`, under that name, and it is as it was."""
+    """Whether fewpass wrote the file at `path` under that name, and it has not been changed."""
     try:
-        found = os.getxattr(path, ATTRIBUTE)
-        return found == _mark_of(path.stat(), path)
+        actual = os.getxattr(path, ATTRIBUTE)
+        return actual == _mark_of(path.stat(), path)
     except OSError:
         return False
 
 
-def _mark_of(known: os.stat_result, path: Path) -> bytes:
-    return f"{known.st_ino} {known.st_size} {known.st_mtime_ns} {path.name}".encode()
+def _mark_of(status: os.stat_result, path: Path) -> bytes:
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {path.name}".encode()

@@ -1,4 +1,4 @@
-"""Addresses told without their secrets: all that is stored, logged or printed of them."""
+"""Addresses without their secrets, for storing, logging and printing."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import re
 
 IPV6 = re.compile(r"\[[0-9A-Fa-f:.%]*\]")
 
-_PLACES = ("file", "local", "memory")  # no server, so nothing to hand credentials to
+_PLACES = ("file", "local", "memory")  # without a server, hence without credentials
 _WEB = ("http", "https")
-_WITHOUT_USER = (*_WEB, "s3", "s3a", "gs", "gcs")  # elsewhere a user's name is part of the place
+_WITHOUT_USER = (*_WEB, "s3", "s3a", "gs", "gcs")  # elsewhere a user's name is part of the address
 _SEEN = re.compile(r'[A-Za-z][A-Za-z0-9+.-]*://[^\s"<>]+')
-_END = re.compile(r"[.,;:!')\]`]*$")  # of the sentence that an address stands in
+_END = re.compile(r"[.,;:!')\]`]*$")  # of the sentence around an address
 _HOST = re.compile(rf"(?:{IPV6.pattern}|[^:@\[\]]*)(?::\d*)?")
 _WEB_QUERY = re.compile(r"[?#].*")
 _BARE_QUERY = re.compile(r"\?[\w.-]+=\S*")
-_QUERY = re.compile(r"\?[\w.-]+=.*")  # elsewhere than in http a bare ? stands for any character
+_QUERY = re.compile(r"\?[\w.-]+=.*")  # outside http a bare ? is a wildcard
 
 
 def without_secrets(text: str) -> str:
-    """Return a text with user information, query and fragment taken out of every address in it.
+    """Return a text with user information, query and fragment removed from all addresses.
 
-    An address of which it cannot be told where a password ends keeps its protocol alone.
+    If the end of a password is unclear, only the protocol of the address is kept.
     """
-    return _SEEN.sub(_told, text)
+    return _SEEN.sub(_redacted, text)
 
 
 def without_queries(text: str) -> str:
-    """Return a text without queries, also of addresses of which the rest is gone.
+    """Return a text without queries, also those of incomplete addresses.
 
-    A server may repeat what it was asked for.
+    Servers may repeat a requested path in their answers.
     """
     return _BARE_QUERY.sub("", text)
 
 
-def _told(found: re.Match[str]) -> str:
-    seen = found[0]
+def _redacted(match: re.Match[str]) -> str:
+    seen = match[0]
     end = _END.search(seen)
     at = end.start() if end else len(seen)
     return _plain(seen[:at]) + seen[at:]
@@ -49,6 +49,6 @@ def _plain(address: str) -> str:
     authority, slash, path = rest.partition("/")
     user, at, host = authority.rpartition("@")
     if not _HOST.fullmatch(host) or "::" in IPV6.sub("", rest):
-        return f"{protocol}://..."  # no telling where a password ends
+        return f"{protocol}://..."  # the end of a password is unclear
     keep = at and ":" not in user and kind not in _WITHOUT_USER
     return f"{protocol}://{authority if keep else host}{slash}{path}"

@@ -1,4 +1,4 @@
-"""Objects in anything that fsspec reaches: one put writes one object."""
+"""Objects in any file system of fsspec: one put writes one object."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class RemoteFiles:
         self._root = root.rstrip("/")
 
     def address(self, key: str) -> str:
-        """Name the object for people."""
+        """Return the address of an object, for messages."""
         return f"{self._url}/{key}" if key else self._url
 
     def read(self, key: str) -> bytes:
-        """Return the bytes of the object."""
+        """Return the content of an object."""
         data: bytes = self._fs.cat_file(self._path(key))
         if is_page(data):
             raise OSError(
@@ -48,17 +48,16 @@ class RemoteFiles:
         """Do nothing: fetching twice would cost more than waiting."""
 
     def write(self, key: str, data: Buffer, *, durable: bool) -> None:  # noqa: ARG002  a put is durable
-        """Put the object."""
         self._writable().pipe_file(self._path(key), bytes(data))
 
     def create(self, key: str, data: Buffer, *, durable: bool) -> None:  # noqa: ARG002  likewise
-        """Put the object unless there is one; the store decides between two who try."""
+        """Put an object unless it exists; with two concurrent writers the store decides."""
         store = self._writable()
         store.invalidate_cache()
         store.pipe_file(self._path(key), bytes(data), mode="create")
 
     def sync(self, key: str) -> None:
-        """Check that the object is there: a put that returned is durable."""
+        """Check that an object exists: a put that returned is durable."""
         self.size(key)
 
     def sync_directories(self, keys: Iterable[str]) -> None:
@@ -76,29 +75,29 @@ class RemoteFiles:
         """Return the size of the object in bytes."""
         # Another process may have written since this one last listed.
         self._fs.invalidate_cache()
-        found = self._fs.info(self._path(key))
-        if found["type"] != "file":
+        info = self._fs.info(self._path(key))
+        if info["type"] != "file":
             raise FileNotFoundError(key)
-        size = found["size"]
+        size = info["size"]
         return len(self.read(key)) if size is None else int(size)  # some web servers do not say
 
     def list(self, prefix: str) -> list[str]:
         """Return the objects below `prefix`."""
         self._fs.invalidate_cache()
         try:
-            found = self._fs.find(self._path(prefix))
+            paths = self._fs.find(self._path(prefix))
         except FileNotFoundError:
             return []
         start = len(self._root) + 1
-        return [path[start:] for path in found if path[: start - 1] == self._root]
+        return [path[start:] for path in paths if path[: start - 1] == self._root]
 
     def delete(self, key: str) -> None:
-        """Delete the object."""
+        """Delete an object."""
         with contextlib.suppress(FileNotFoundError):
             self._writable().rm_file(self._path(key))
 
     def delete_tree(self, prefix: str) -> None:
-        """Delete every object below `prefix`."""
+        """Delete all objects below `prefix`."""
         store = self._writable()
         store.invalidate_cache()
         with contextlib.suppress(FileNotFoundError):

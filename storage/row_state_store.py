@@ -1,11 +1,10 @@
-"""Numbers that a method keeps per row: float64, one object per chunk, in versions.
+"""Numbers per row of a method: float64, one object per chunk, in versions.
 
-A version belongs to one sweep over the data.  Objects of an older version are never written again,
-so whatever a snapshot names by its version stays as it was until that version is let go.
+A version belongs to one sweep over the data.  Objects of older versions are never written again, so
+that a version named by a snapshot is unchanged until it is deleted.
 
-An object is bound to its place twice.  Its checksum covers its key, so that one at another place is
-refused by itself; and whoever goes on from a snapshot has that snapshot's records: length and
-checksum of each object that it goes with.
+An object is bound to its key twice.  Its checksum covers the key, so that an object at another key
+is refused; and a snapshot has records with length and checksum of each object that it refers to.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.objects import StoredObject, missing, wrong_length
 
 NOTHING_YET = -1  # the version before the first: every number is 0
-ARRAY = "rows."  # and the version: the array of a snapshot that has the version's records
+ARRAY = "rows."  # and the version: the array of a snapshot with the records of that version
 GO_BACK = (
     "Delete the newest snapshot, and its folder with it, to go on from the one before, "
     "or train again."
@@ -29,7 +28,7 @@ GO_BACK = (
 
 
 class StoredRowState(NamedTuple):
-    """What is on record of the numbers of a chunk's rows."""
+    """Record of the numbers of a chunk's rows."""
 
     chunk: int
     stored: StoredObject
@@ -46,7 +45,7 @@ class RowStateStore:
         self.folder = folder
 
     def write(self, version: int, chunk: int, values: NDArray[np.float64]) -> StoredObject:
-        """Write the numbers of a chunk's rows, and return what to put on record.
+        """Write the numbers of a chunk's rows, and return their record.
 
         `sync` makes them durable.
         """
@@ -56,7 +55,7 @@ class RowStateStore:
         return StoredObject(len(data), int.from_bytes(data[-TRAILER_BYTES:], "little"))
 
     def sync(self, version: int) -> None:
-        """Make what was written of a version survive a power cut."""
+        """Make a version durable."""
         self.folder.sync(self.folder.list(f"{version:06d}"))
 
     def read_into(
@@ -67,8 +66,8 @@ class RowStateStore:
         Raises
         ------
         Damaged
-            When the object is missing, not what is on record, or another chunk's or version's; or
-            when nothing is on record.
+            The object is missing, has no record, differs from it, or is another chunk's or
+            version's.
         """
         if version == NOTHING_YET:
             out[:] = 0.0
@@ -84,17 +83,17 @@ class RowStateStore:
         return len(raw)
 
     def fault(self, version: int, chunk: int, stored: StoredObject) -> str | None:
-        """Read an object and say what is wrong with it, if anything."""
+        """Read an object and return a sentence on its fault, if any."""
         key = _key(version, chunk)
         try:
             raw = self._read(key, stored)
         except Damaged as error:
             return str(error)
-        found = checksum(raw[:-TRAILER_BYTES], _bound_to(key))
-        if {found, int.from_bytes(raw[-TRAILER_BYTES:], "little")} == {stored.crc32c}:
+        actual = checksum(raw[:-TRAILER_BYTES], _bound_to(key))
+        if {actual, int.from_bytes(raw[-TRAILER_BYTES:], "little")} == {stored.crc32c}:
             return None
-        told = f"its checksum is {found:08x}, where {stored.crc32c:08x} was expected"
-        return str(self._damaged(key, ValueError(told)))
+        reason = f"its checksum is {actual:08x}, where {stored.crc32c:08x} was expected"
+        return str(self._damaged(key, ValueError(reason)))
 
     def _read(self, key: str, stored: StoredObject) -> bytes:
         try:
@@ -112,7 +111,7 @@ class RowStateStore:
         )
 
     def versions(self) -> list[int]:
-        """Return the versions of which anything is there, oldest first."""
+        """Return the versions with any object, oldest first."""
         heads = {key.partition("/")[0] for key in self.folder.list()}
         return sorted(int(head) for head in heads if head.isdecimal())
 
@@ -124,14 +123,14 @@ class RowStateStore:
 
 
 class RowRecords:
-    """What is on record of the objects of some versions: in each, a line per chunk.
+    """Records of the objects of some versions: for each version, one line per chunk.
 
     Parameters
     ----------
     n_chunks
         Of the data set.
     tables
-        By version, (n_chunks, 2) length and checksum; length 0 where there is no object.
+        By version, (n_chunks, 2) length and checksum; length 0 for no object.
     """
 
     def __init__(
@@ -142,19 +141,19 @@ class RowRecords:
 
     @classmethod
     def read(cls, n_chunks: int, arrays: Mapping[str, NDArray[Any]]) -> RowRecords:
-        """Read a snapshot's records, those of a data set with so many chunks.
+        """Read a snapshot's records for a data set of n_chunks chunks.
 
         Raises
         ------
         ValueError
-            When an array has not the shape and type of records, or no version for its name.
+            An array has not the shape and type of records, or its name has no version.
         """
         tables = {}
         for name, table in arrays.items():
             if name.startswith(ARRAY):
                 version = name.removeprefix(ARRAY)
-                found = table.dtype.name, table.shape, version.isdecimal()
-                if found != ("uint32", (n_chunks, 2), True):
+                actual = table.dtype.name, table.shape, version.isdecimal()
+                if actual != ("uint32", (n_chunks, 2), True):
                     raise ValueError(
                         f"array {name} is {table.dtype} {table.shape}, where the records of a "
                         f"sweep, uint32 {(n_chunks, 2)}, were expected"
@@ -163,26 +162,26 @@ class RowRecords:
         return cls(n_chunks, tables)
 
     def arrays(self, versions: Collection[int]) -> dict[str, NDArray[np.uint32]]:
-        """Return the arrays that a snapshot keeps them in."""
+        """Return the arrays that a snapshot stores."""
         every = sorted(self._tables.items())
         return {f"{ARRAY}{version:06d}": table for version, table in every if version in versions}
 
     def note(self, version: int, written: Iterable[StoredRowState]) -> None:
-        """Put on record what was written of a version."""
+        """Add records of a version."""
         for chunk, stored in written:
             if version not in self._tables:
                 self._tables[version] = np.zeros((self._n_chunks, 2), np.uint32)
             self._tables[version][chunk] = stored
 
     def of(self, versions: Collection[int], chunks: Iterable[int]) -> Records:
-        """Return what is on record of some chunks in some versions."""
-        known = [(version, self._tables[version]) for version in versions if self.has(version)]
-        if not known:
+        """Return the records of some chunks in some versions."""
+        tables = [(version, self._tables[version]) for version in versions if self.has(version)]
+        if not tables:
             return NO_RECORDS
         numbers = list(chunks)
         return {
             (version, chunk): StoredObject(*line)
-            for version, table in known
+            for version, table in tables
             for chunk, line in zip(numbers, table[numbers].tolist(), strict=True)
             if line[0]
         }
@@ -195,15 +194,15 @@ class RowRecords:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is on record."""
+        """Whether there are no records."""
         return not self._tables
 
     def has(self, version: int) -> bool:
-        """Whether anything of a version is on record."""
+        """Whether there are records of a version."""
         return version in self._tables
 
     def missing(self, version: int) -> int:
-        """Return of how many chunks a version has no object on record."""
+        """Return the number of chunks without a record in a version."""
         table = self._tables.get(version)
         return self._n_chunks if table is None else int(np.count_nonzero(table[:, 0] == 0))
 
@@ -217,5 +216,5 @@ def _key(version: int, chunk: int) -> str:
 
 
 def _bound_to(key: str) -> int:
-    """Return the checksum before the first byte of an object: its key's."""
+    """Return the initial checksum of an object: that of its key."""
     return checksum(key.encode())

@@ -1,6 +1,6 @@
-"""Manifests as bytes: a JSON object that ends with the SHA-256 of all that stands before it.
+"""Manifests as bytes: a JSON object that ends with the SHA-256 of everything before it.
 
-A sealed document proves itself: any changed byte is found without asking another file.
+Any changed byte of a sealed document is detected without another file.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ TAIL_BYTES = len(MEMBER) + 64 + len(b'"}\n')
 
 
 def seal(document: dict[str, Any], indent: int | None = None, *, allow_nan: bool = False) -> bytes:
-    """Bytes of the document, its members in order, its fingerprint as the last one.
+    """Return the bytes of the document: its members in order, and its fingerprint.
 
     Parameters
     ----------
     document
         At least one member, no member called ``fingerprint``.
     indent
-        Spaces before the members, for people to read; None puts all on one line.
+        Spaces before the members, for readability; None: all on one line.
     allow_nan
-        Write numbers that are not finite as Python does; ValueError by default, as JSON has none.
+        Write non-finite numbers as Python does; ValueError by default, as JSON has none.
     """
     separators = (",", ": " if indent else ":")
     text = json.dumps(document, separators=separators, allow_nan=allow_nan, indent=indent).encode()
@@ -31,12 +31,12 @@ def seal(document: dict[str, Any], indent: int | None = None, *, allow_nan: bool
 
 
 def unseal(raw: bytes) -> dict[str, Any]:
-    """Return the document with its fingerprint.
+    """Return the document, fingerprint included.
 
     Raises
     ------
     ValueError
-        When the bytes are not what `seal` wrote.
+        The bytes were not written by `seal`, or were changed.
     """
     text, tail = raw[:-TAIL_BYTES] + b"}", raw[-TAIL_BYTES:]
     if tail != MEMBER + hashlib.sha256(text).hexdigest().encode() + b'"}\n':

@@ -1,4 +1,4 @@
-"""Snapshots: named arrays and numbers, of which a reader only ever sees whole ones."""
+"""Snapshots: named arrays and numbers, visible to readers only when complete."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ from fewpass.storage.zarr_documents import group_document
 FORMAT: Final = "fewpass-snapshot"
 FORMAT_VERSION: Final = 1
 KEY = "manifest.json"
-ROOT = "zarr.json"  # of the snapshot's Zarr group, whose attributes are the snapshot's
+ROOT = "zarr.json"  # of the snapshot's Zarr group, with the snapshot's attributes
 ARRAYS = "arrays/zarr.json"
 MOST_MANIFEST_BYTES = 16 << 20
 ARRAY_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*$"
 
 
 class SnapshotManifest(BaseModel):
-    """What a snapshot says of itself."""
+    """The manifest of a snapshot."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: Literal["fewpass-snapshot"] = FORMAT
     version: Literal[1] = FORMAT_VERSION
     arrays: dict[Annotated[str, Field(pattern=ARRAY_NAME)], ArrayLayout]
-    objects: dict[str, StoredObject]  # all objects of the snapshot, but this manifest
-    fingerprint: str = Field(default="", exclude=True)  # SHA-256 of all of the above, as written
+    objects: dict[str, StoredObject]  # all objects of the snapshot, except this manifest
+    fingerprint: str = Field(default="", exclude=True)  # SHA-256 of all of the above
 
     @model_validator(mode="after")
     def _has_groups(self) -> SnapshotManifest:
@@ -61,7 +61,7 @@ class SnapshotManifest(BaseModel):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One snapshot, loaded."""
+    """A snapshot in memory."""
 
     name: str
     attributes: dict[str, Any]  # JSON values
@@ -90,9 +90,9 @@ class SnapshotStore:
         Raises
         ------
         ValueError
-            When an attribute or an array cannot be stored.
+            An attribute or an array cannot be stored.
         OSError
-            When writing fails; older snapshots stay as they are.
+            Writing fails; older snapshots are unchanged.
         """
         root = _root_document(attributes)
         native = {name: _storable(name, array) for name, array in arrays.items()}
@@ -113,13 +113,13 @@ class SnapshotStore:
         return _whole(self.folder.list())
 
     def load(self, name: str, wanted: Callable[[str], bool] = lambda _name: True) -> Snapshot:
-        """Read a snapshot, of its arrays those whose names are wanted; all that is read is checked.
+        """Read a snapshot, with the arrays whose names are wanted; all bytes read are verified.
 
         Raises
         ------
         Damaged
-            When an object is missing or not as it was written, or the manifest asks for more memory
-            than its objects can fill.
+            An object is missing or was changed, or the manifest needs more memory than its objects
+            can fill.
         """
         folder = self.folder.child(name)
         manifest = _read_manifest(folder)
@@ -140,7 +140,7 @@ class SnapshotStore:
         return _attributes(folder, _read_manifest(folder).objects[ROOT])
 
     def latest(self) -> tuple[Snapshot | None, list[str]]:
-        """Return the newest whole snapshot, and a sentence on each newer one that is damaged."""
+        """Return the newest intact snapshot, and a sentence on each newer damaged one."""
         problems: list[str] = []
         for name in reversed(self.names()):
             try:
@@ -150,40 +150,40 @@ class SnapshotStore:
         return None, problems
 
     def verify(self, name: str) -> list[str]:
-        """Read every object of a snapshot and return a sentence for each that is damaged."""
+        """Read every object of a snapshot and return a sentence on each damaged one."""
         folder = self.folder.child(name)
         try:
             objects = _read_manifest(folder).objects
         except Damaged as error:
             return [str(error)]
-        found = (fault(folder, key, stored) for key, stored in objects.items())
-        return [problem for problem in found if problem is not None]
+        faults = (fault(folder, key, stored) for key, stored in objects.items())
+        return [problem for problem in faults if problem is not None]
 
     def prune(self, keep: int) -> None:
-        """Delete what is older than the newest `keep` whole snapshots, and what was never finished.
+        """Delete all but the newest `keep` intact snapshots.
 
-        Snapshots that are damaged do not count as kept.
+        Damaged and unfinished ones do not count.
         """
         if keep < 1:
             raise ValueError(f"prune was asked to keep {keep} snapshots. Keep at least one.")
         keys = self.folder.list()
         whole = _whole(keys)
-        old, kept = whole.copy(), 0
-        while old and kept < keep:
-            kept += not self.verify(old.pop())
+        old, intact = whole.copy(), 0
+        while old and intact < keep:
+            intact += not self.verify(old.pop())
         for name in old:
-            # without its manifest it is no snapshot, however little of the rest gets deleted
+            # first the manifest, without which it is no snapshot
             self.folder.delete(f"{name}/{KEY}")
         for name in sorted(_begun(keys).difference(whole[len(old) :])):
             self.folder.delete_tree(name)
 
     def _last(self) -> int:
-        """Highest number in use: a number is not used again, whatever became of its snapshot."""
+        """Return the highest number used so far: numbers are not used again."""
         return max((int(name) for name in _begun(self.folder.list())), default=0)
 
 
 def _begun(keys: Iterable[str]) -> set[str]:
-    """Return the names of snapshots of which anything is there."""
+    """Return the names of snapshots with any object."""
     return {key.split("/")[0] for key in keys if key.partition("/")[0].isdecimal() and "/" in key}
 
 
@@ -218,10 +218,10 @@ def _storable(name: str, array: NDArray[Any] | EndToEnd) -> NDArray[Any] | EndTo
 def _attributes(folder: Folder, stored: StoredObject) -> dict[str, Any]:
     try:
         document = json.loads(get(folder, ROOT, stored), parse_constant=_not_finite)
-        found: dict[str, Any] = dict(document["attributes"])
+        result: dict[str, Any] = dict(document["attributes"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Damaged(f"{folder.address(ROOT)} is no Zarr group ({error}). {RESTORE}") from error
-    return found
+    return result
 
 
 def _not_finite(text: str) -> float:

@@ -1,12 +1,12 @@
-"""Rows partitioned into bucket files on local disk: half of shuffling more rows than fit in memory.
+"""Rows partitioned into bucket files on a local disk, to shuffle more rows than fit in memory.
 
-A bucket's file is a sequence of blocks (`spill_blocks`). The file ``spill.json`` is written when
-all rows are in buckets, so that a process can go on with what an earlier one left. It is sealed,
-and has length and checksum of every bucket: what is read is what was written, or refused.
+A bucket's file is a sequence of blocks (`spill_blocks`).  The index ``spill.json`` is written when
+all rows are in buckets, so that another process can continue.  It is sealed, and has length and
+checksum of every bucket, so that changed buckets are refused.
 
-Bucket files are not brought to the disk before the index: that would cost every ingest 6 % of its
-time (measured) to save one after a power cut from partitioning again. What the power cut takes is
-found by its checksum.
+Bucket files are not flushed to disk before the index: that would cost every ingest 6 % of its time
+(measured), only to save repeating the partitioning after a power cut, whose damage the checksums
+detect.
 """
 
 from __future__ import annotations
@@ -29,30 +29,30 @@ INDEX = "spill.json"
 BUCKET = ".bucket"
 FORMAT = "fewpass-spill"
 VERSION = 2
-#: What helps against damage: an ingest that finds it begins anew.
+#: Advice on damage: the next ingest starts afresh.
 PARTITION_AGAIN = "Run the same command again: it reads all rows anew."
 _SETTINGS = ("n_buckets", "layout", "dtype", "n_features", "has_weight", "memory_bytes")
 
 
 class DamagedSpill(Damaged):
-    """Something of an unfinished ingest that is not as it was written; rows must be read again."""
+    """Damage to an unfinished ingest; rows must be read again."""
 
 
 class Spill:
-    """Bucket files in one local directory; rows come grouped, and by one thread.
+    """Bucket files in one local directory, written by one thread.
 
     Parameters
     ----------
     folder
-        The directory; it is made if needed.
+        The directory; created if missing.
     n_buckets
         Number of buckets.
     layout, dtype, n_features, has_weight
-        What the tables look like; `n_features` may be None for sparse rows.
+        Properties of the tables; `n_features` may be None for sparse rows.
     memory_bytes
-        Rows are kept in memory up to this size, then written; writing takes one bucket's more.
+        Rows are buffered up to this size; writing takes the memory of one more bucket.
     clean
-        Whether to remove what an earlier spill left in the directory (the default).
+        Whether to remove an earlier spill in the directory (the default).
     lasting
         Whether a later process may `open` it (the default); without, no index is written.
     """
@@ -92,14 +92,14 @@ class Spill:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Open a spill that was finished, by this process or an earlier one.
+        """Open a finished spill of this or an earlier process.
 
         Raises
         ------
         FileNotFoundError
             When there is none.
         DamagedSpill
-            When the index is not as `finish` wrote it, or of another version.
+            The index has been changed, or is of another version.
         """
         try:
             index = _index(Folder(str(folder)).read(INDEX))
@@ -115,19 +115,19 @@ class Spill:
         return spill
 
     def append(self, table: Table, ends: NDArray[np.integer]) -> None:
-        """Append rows that are grouped by bucket, after all rows partitioned before.
+        """Append rows that are grouped by bucket.
 
         Parameters
         ----------
         table
-            Those of bucket 0, then those of bucket 1, ...; kept as they are until they are written.
+            Those of bucket 0, then those of bucket 1, ...; must not be changed until written.
         ends
-            (n_buckets,) where each bucket's rows end.
+            (n_buckets,) end of each bucket's rows.
 
         Raises
         ------
         OSError
-            When rows cannot be written; the file is named.
+            Rows cannot be written; the message names the file.
         """
         self._require_fitting(table, ends)
         start = 0
@@ -141,7 +141,7 @@ class Spill:
             self._flush()
 
     def finish(self) -> None:
-        """Write what is still in memory and, for a later process, the index."""
+        """Write the buffered rows and, for a later process, the index."""
         self._flush()
         if not self.lasting:
             return
@@ -156,11 +156,11 @@ class Spill:
         self._files.write(INDEX, seal(index))
 
     def rows(self, b: int) -> int:
-        """Return the number of rows partitioned into bucket `b`."""
+        """Return the number of rows in bucket `b`."""
         return int(self._rows[b])
 
     def n_bytes(self, b: int) -> int:
-        """Return the bytes of memory that the rows of bucket `b` take."""
+        """Return the bytes of the rows of bucket `b` in memory."""
         rows, nnz = self.rows(b), int(self._nnz[b])
         matrix = nnz * np.dtype(self.dtype).itemsize
         if self.layout == "sparse":
@@ -168,7 +168,7 @@ class Spill:
         return matrix + 8 * rows * (1 + self.has_weight)
 
     def read(self, b: int, n_features: int | None = None) -> Table:
-        """Return the rows of bucket `b` in the order in which they came, every byte checked.
+        """Return the rows of bucket `b` in the order of appending, every byte verified.
 
         Several threads may read at once.
 
@@ -177,14 +177,14 @@ class Spill:
         b
             The bucket.
         n_features
-            Columns of sparse rows, where known: other column numbers are refused.
+            Columns of sparse rows, if known: larger column numbers are refused.
 
         Raises
         ------
         DamagedSpill
-            When the bucket's file is missing, or not as it was written.
+            The bucket's file is missing or has been changed.
         """
-        table, path = self._room(b), self._path(b)
+        table, path = self._empty(b), self._path(b)
         if not self.rows(b):
             return table
         try:
@@ -197,7 +197,7 @@ class Spill:
         return table
 
     def delete(self, b: int) -> None:
-        """Remove the file of bucket `b`; nothing happens when there is none."""
+        """Remove the file of bucket `b`, if there is one."""
         self._path(b).unlink(missing_ok=True)
 
     def _clean(self) -> None:
@@ -210,7 +210,7 @@ class Spill:
         return self.folder / f"{b:06d}{BUCKET}"
 
     def _require_index(self) -> None:
-        """Refuse settings and counts that are none, or counts that are not one per bucket."""
+        """Refuse invalid settings, and counts that are not one per bucket."""
         if self.layout not in ("dense", "sparse") or self.dtype not in ("float32", "float64"):
             raise ValueError("its rows are of no layout or type")
         if not isinstance(self.has_weight, bool) or not isinstance(self.n_features, int | None):
@@ -227,11 +227,11 @@ class Spill:
 
     def _require_fitting(self, table: Table, ends: NDArray[np.integer]) -> None:
         values = table.X if isinstance(table, DenseTable) else table.data
-        found = (type(table), values.dtype, table.weight is not None)
+        actual = (type(table), values.dtype, table.weight is not None)
         kind = DenseTable if self.layout == "dense" else SparseTable
         expected = (kind, np.dtype(self.dtype), self.has_weight)
-        if found != expected:
-            raise ValueError(f"A table came as {found}, where {expected} was expected.")
+        if actual != expected:
+            raise ValueError(f"A table came as {actual}, where {expected} was expected.")
         rising = ends.shape == (self.n_buckets,) and bool((np.diff(ends, prepend=0) >= 0).all())
         if not rising or ends[-1] != table.n_rows:
             raise ValueError(
@@ -268,7 +268,7 @@ class Spill:
                 str(path),
             ) from error
 
-    def _room(self, b: int) -> Table:
+    def _empty(self, b: int) -> Table:
         rows, nnz = self.rows(b), int(self._nnz[b])
         target = np.empty(rows)
         weight = np.empty(rows) if self.has_weight else None
@@ -287,27 +287,27 @@ def _index(raw: bytes) -> dict[str, Any]:
 
 
 def _opened(path: Path) -> FileIO:
-    """Open a bucket to read; a pipe in its place is not waited for."""
+    """Open a bucket for reading, without waiting for a pipe in its place."""
     return FileIO(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
 
 
 def _read_file(file: FileIO, table: Table, b: int, expected: Extent) -> None:
-    """Fill the table from the file of bucket `b`; ValueError when that reaches elsewhere."""
+    """Fill the table from the file of bucket `b`; ValueError for another extent."""
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is no file")
     length = status.st_size
     if length != expected.length:
         raise ValueError(f"it has {length} bytes, where {expected.length} were expected")
-    found = read_blocks(file, table, b)
-    if found != expected:
+    actual = read_blocks(file, table, b)
+    if actual != expected:
         raise ValueError(
-            f"its checksum is {found.crc32c:08x}, where {expected.crc32c:08x} was expected"
+            f"its checksum is {actual.crc32c:08x}, where {expected.crc32c:08x} was expected"
         )
 
 
 def _require_columns(table: SparseTable, n_features: int) -> None:
-    """Refuse column numbers that would let compiled code read outside its arrays."""
+    """Refuse column numbers with which compiled code would read outside its arrays."""
     unsigned = table.indices.view(f"u{table.indices.itemsize}")  # a negative one is too large
     if unsigned.size and int(unsigned.max()) >= n_features:
         raise ValueError(f"it names a column beyond the {n_features} that there are")

@@ -1,9 +1,9 @@
-"""The blocks of a bucket file: rows as their arrays lie in memory, each block with a checksum.
+"""The blocks of a bucket file: the arrays of rows as in memory, with a checksum per block.
 
 A block is an int64 triple (rows, values, bytes per column index); then, of a dense table, ``X,
 target[, weight]``, of a sparse one ``row lengths (int64), indices, data, target[, weight]``; then a
-uint32: the CRC-32C of all that stands in the file so far, checksums left out, begun with the
-bucket's number. So a block fits only behind those before it, in the file of its own bucket.
+uint32: the CRC-32C of the file so far, without checksums, starting with the bucket's number.  So a
+block is valid only after the same blocks, in the file of its own bucket.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ HEADER_ITEMS = 3
 
 
 class Extent(NamedTuple):
-    """How far a bucket file reaches."""
+    """Extent of a bucket file."""
 
     length: int  # bytes
-    crc32c: int  # of all of them but the blocks' checksums, begun with the bucket's number
+    crc32c: int  # of all of them except checksums, starting with the bucket's number
 
 
 def empty(bucket: int) -> Extent:
-    """Return the extent of a bucket without blocks."""
+    """Return the extent of an empty bucket."""
     return Extent(0, checksum(bucket.to_bytes(8, "little")))
 
 
 def write_block(file: BinaryIO, table: Table, before: Extent) -> Extent:
-    """Append the rows as one block to a file that reaches so far; return how far it reaches now."""
+    """Append the rows as one block to a file; return its new extent."""
     index_bytes = 0 if isinstance(table, DenseTable) else table.indices.itemsize
     parts: list[NDArray[Any]] = [np.array([table.n_rows, table.nnz, index_bytes], np.int64)]
     if isinstance(table, DenseTable):
@@ -52,13 +52,13 @@ def write_block(file: BinaryIO, table: Table, before: Extent) -> Extent:
 
 
 def read_blocks(file: FileIO, table: Table, bucket: int) -> Extent:
-    """Fill the table from the blocks of a bucket's file; return how far they reach.
+    """Fill the table from the blocks of a bucket's file; return their extent.
 
     Raises
     ------
     ValueError
-        When a block is not where it was written, or has other bytes, or the blocks have fewer or
-        more rows or values than the table. Then the table holds nothing of use.
+        A block has been moved or changed, or the blocks have fewer or more rows or values than the
+        table.  The content of the table is then undefined.
     """
     blocks = _Blocks(file, bucket)
     row = value = 0
@@ -72,22 +72,22 @@ def read_blocks(file: FileIO, table: Table, bucket: int) -> Extent:
 
 
 class _Blocks:
-    """The blocks of one file, in order, and how far they reach."""
+    """The blocks of one file, in order, and the extent read so far."""
 
     def __init__(self, file: FileIO, bucket: int) -> None:
         self.file, self.extent = file, empty(bucket)
 
     def read(self, table: Table, row: int, value: int) -> tuple[int, int]:
-        """Read one block into the table, from a row and a value on; return where the next goes."""
+        """Read one block into the table at a row and a value; return the positions after it."""
         header = np.empty(HEADER_ITEMS, np.int64)
         self._fill(header)
         rows, nnz, index_bytes = header.tolist()
         stop, end = row + rows, value + nnz
-        _require_room(table, row, header.tolist(), stop, end)
+        _require_space(table, row, header.tolist(), stop, end)
         if isinstance(table, DenseTable):
             self._fill(table.X[row:stop])
         else:
-            lengths = table.indptr[row + 1 : stop + 1]  # added up in the end
+            lengths = table.indptr[row + 1 : stop + 1]  # cumulative sums at the end
             self._fill(lengths)
             if lengths.min() < 0 or lengths.sum() != nnz:
                 raise ValueError(f"the rows from {row} on do not share out their {nnz} values")
@@ -100,7 +100,7 @@ class _Blocks:
         return stop, end
 
     def _check(self, row: int) -> None:
-        """Compare the checksum at a block's end, the block of a row, with the bytes read."""
+        """Verify the checksum at the end of the block that begins at a row."""
         length, crc = self.extent
         trailer = np.empty(1, np.uint32)
         self._fill(trailer)
@@ -112,7 +112,7 @@ class _Blocks:
         self.extent = Extent(length + trailer.nbytes, crc)
 
     def _fill_indices(self, indices: NDArray[Any], index_bytes: int) -> None:
-        """Read indices that may have been narrower than those of later blocks."""
+        """Read indices, which may be narrower than those of later blocks."""
         if index_bytes == indices.itemsize:
             self._fill(indices)
         else:
@@ -122,17 +122,17 @@ class _Blocks:
 
     def _fill(self, part: NDArray[Any]) -> None:
         content = part.reshape(-1).view(np.uint8)
-        room = content.data
-        while room:
-            got = self.file.readinto(room)
+        rest = content.data
+        while rest:
+            got = self.file.readinto(rest)
             if not got:
-                raise ValueError(f"it ends {len(room)} bytes early")
-            room = room[got:]
+                raise ValueError(f"it ends {len(rest)} bytes early")
+            rest = rest[got:]
         length, crc = self.extent
         self.extent = Extent(length + content.size, checksum(content, crc))
 
 
-def _require_room(table: Table, row: int, header: list[int], stop: int, end: int) -> None:
+def _require_space(table: Table, row: int, header: list[int], stop: int, end: int) -> None:
     """Refuse a block that is larger than the rest of the table, or of another kind."""
     rows, nnz, index_bytes = header
     if isinstance(table, SparseTable):

@@ -1,4 +1,4 @@
-"""Rows held in memory: a dense or a CSR matrix with its targets and, optionally, row weights.
+"""Rows in memory: a dense or a CSR matrix with targets and, optionally, row weights.
 
 Parsers produce tables, spill files and data sets store them, windows are views of them.
 """
@@ -20,36 +20,36 @@ class DenseTable(NamedTuple):
 
     X: Floats  # (n, d) float32 or float64
     target: NDArray[np.float64]  # (n,) float64
-    weight: NDArray[np.float64] | None  # (n,) float64, None: every row counts once
+    weight: NDArray[np.float64] | None  # (n,) float64; None: all weights are 1
 
     @property
     def n_rows(self) -> int:
-        """Rows held."""
+        """Number of rows."""
         return len(self.X)
 
     @property
     def nnz(self) -> int:
-        """Values held; zeros count, as they are stored."""
+        """Number of stored values, zeros included."""
         return self.X.size
 
 
 class SparseTable(NamedTuple):
-    """n rows of (index, value) pairs: row i holds positions indptr[i] to indptr[i + 1]."""
+    """n rows of (index, value) pairs: those of row i are at indptr[i] to indptr[i + 1]."""
 
     data: Floats  # (nnz,) float32 or float64
     indices: Integers  # (nnz,) int32 (int64 past 2^31 columns), ascending and distinct in a row
     indptr: NDArray[np.int64]  # (n + 1,) int64, indptr[0] == 0
     target: NDArray[np.float64]  # (n,) float64
-    weight: NDArray[np.float64] | None  # (n,) float64, None: every row counts once
+    weight: NDArray[np.float64] | None  # (n,) float64; None: all weights are 1
 
     @property
     def n_rows(self) -> int:
-        """Rows held."""
+        """Number of rows."""
         return len(self.indptr) - 1
 
     @property
     def nnz(self) -> int:
-        """Values held."""
+        """Number of stored values."""
         return int(self.indptr[-1])
 
 
@@ -57,23 +57,23 @@ Table = DenseTable | SparseTable
 
 
 def n_bytes(table: Table) -> int:
-    """Bytes that the table's arrays take in memory."""
+    """Return the bytes of the table's arrays."""
     return sum(part.nbytes for part in table if part is not None)
 
 
 class _Unmarked:
-    """An array's own memory, not marked read-only."""
+    """The memory of an array, not marked read-only."""
 
     def __init__(self, array: NDArray[Any]) -> None:
         place, _ = array.__array_interface__["data"]
-        self.array = array  # keeps the memory
+        self.array = array  # keeps the memory alive
         self.__array_interface__ = {**array.__array_interface__, "data": (place, False)}
 
 
 def unmarked(table: Table) -> Table:
-    """See arrays that are marked read-only, as those of frames are, without that mark; no copy.
+    """Return views of read-only arrays, such as those of frames, that are not marked read-only.
 
-    For kernels, which write to no rows: numba would compile each one anew for marked arrays.
+    For kernels, which never write to rows: numba would compile each one again for read-only arrays.
     """
     parts = {
         name: np.asarray(_Unmarked(part))
@@ -84,7 +84,7 @@ def unmarked(table: Table) -> Table:
 
 
 def take(table: Table, order: Integers) -> Table:
-    """Rows `order` of the table, in that order, copied."""
+    """Return copies of the rows `order`, in that order."""
     target = table.target[order]
     weight = None if table.weight is None else table.weight[order]
     if isinstance(table, DenseTable):
@@ -96,7 +96,7 @@ def take(table: Table, order: Integers) -> Table:
 
 
 def cut(table: Table, start: int, stop: int) -> Table:
-    """Rows start <= i < stop, as views where the layout allows."""
+    """Return the rows start <= i < stop, as views if possible."""
     target = table.target[start:stop]
     weight = None if table.weight is None else table.weight[start:stop]
     if isinstance(table, DenseTable):
@@ -107,7 +107,7 @@ def cut(table: Table, start: int, stop: int) -> Table:
 
 
 def concatenate(tables: Sequence[Table]) -> Table:
-    """All rows of the tables, one after the other; every table has the same layout and weights."""
+    """Return all rows of the tables, which have the same layout and weights, in order."""
     target = np.concatenate([t.target for t in tables])
     weights = [t.weight for t in tables if t.weight is not None]
     weight = np.concatenate(weights) if weights else None
@@ -128,5 +128,5 @@ def concatenate(tables: Sequence[Table]) -> Table:
 
 
 def index_dtype(n_features: int) -> np.dtype[Any]:
-    """Type of the column indices: int32 up to 2^31 columns."""
+    """Return the type of column indices: int32 up to 2^31 columns, else int64."""
     return np.dtype(np.int32 if n_features <= 1 << 31 else np.int64)

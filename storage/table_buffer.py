@@ -1,4 +1,4 @@
-"""Memory for rows that is taken once and filled again and again, window after window."""
+"""Memory for rows that is allocated once and filled again for every window."""
 
 from __future__ import annotations
 
@@ -15,95 +15,94 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class ChunkBuffer(Protocol):
-    """Where `Dataset.read_into` puts chunks."""
+    """A destination of chunks for `Dataset.read_into`."""
 
     scratch: NDArray[np.uint8]  # for the encoded bytes of one object
-    fetch_s: float  # seconds that the store took so far
+    fetch_s: float  # seconds spent in the store so far
 
-    def room(self, rows: int, nnz: int) -> Arrays:
-        """Return where the next chunk's arrays go; nothing counts until `keep`."""
+    def allocate(self, rows: int, nnz: int) -> Arrays:
+        """Return the arrays for the next chunk, which counts only after `commit`."""
 
-    def keep(self, rows: int, nnz: int) -> None:
-        """Count the chunk that was put there."""
+    def commit(self, rows: int, nnz: int) -> None:
+        """Count the chunk that was written to the arrays of `allocate`."""
 
 
 class TableBuffer:
-    """Room for the rows of several chunks, one after the other.
+    """A buffer for the rows of several chunks, one after the other.
 
     Parameters
     ----------
     manifest
-        Of the data set whose chunks it will hold.
+        Of the data set of the chunks.
     rows
         Most rows at a time.
     nnz
-        Most values at a time; of no meaning for dense sets.
+        Most values at a time; unused for dense sets.
 
     Attributes
     ----------
     n_rows, nnz : int
-        What is in it now.
+        Present content.
     scratch : NDArray[np.uint8]
         For the encoded bytes of one object.
     fetch_s : float
-        Seconds that the store took for all that was ever read into it, decoding left out.
+        Seconds spent in the store for all reads so far, without decoding.
     """
 
     def __init__(self, manifest: Manifest, rows: int, nnz: int) -> None:
         self.sparse = manifest.layout == "sparse"
-        self.rows_room, self.nnz_room = rows, nnz
+        self.most_rows, self.most_nnz = rows, nnz
         self._arrays = empty_arrays(manifest, rows, nnz)
         self.scratch = np.empty(largest_object(manifest), np.uint8)
         self.fetch_s = 0.0
         self.clear()
 
     def clear(self) -> None:
-        """Forget the rows; tables taken before will be overwritten."""
+        """Remove the rows; their memory will be overwritten."""
         self.n_rows = 0
         self.nnz = 0
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of memory held."""
+        """Allocated bytes."""
         return self.scratch.nbytes + sum(array.nbytes for array in self._arrays.values())
 
-    def room(self, rows: int, nnz: int) -> Arrays:
+    def allocate(self, rows: int, nnz: int) -> Arrays:
         """Return where the next chunk's arrays go; nothing counts until `keep`.
 
         Raises
         ------
         ValueError
-            When so many rows or values do not fit any more.
+            The rows or values do not fit.
         """
         start, stop = self.n_rows, self.n_rows + rows
-        if stop > self.rows_room or (self.sparse and self.nnz + nnz > self.nnz_room):
+        if stop > self.most_rows or (self.sparse and self.nnz + nnz > self.most_nnz):
             raise ValueError(
                 f"A chunk of {rows} rows and {nnz} values does not fit into a buffer of "
-                f"{self.rows_room} rows and {self.nnz_room} values that holds {self.n_rows} and "
+                f"{self.most_rows} rows and {self.most_nnz} values that holds {self.n_rows} and "
                 f"{self.nnz}. Make the buffer larger."
             )
         parts = {name: array[start:stop] for name, array in self._arrays.items()}
         if self.sparse:
             for name in ("data", "indices"):
                 parts[name] = self._arrays[name][self.nnz : self.nnz + nnz]
-            # begins at the place where the last chunk's end stands, which `keep` puts back
+            # overlaps the end of the chunk before, which `commit` restores
             parts["indptr"] = self._arrays["indptr"][start : stop + 1]
         return parts
 
-    def keep(self, rows: int, nnz: int) -> None:
-        """Count the chunk that was put where `room` said."""
+    def commit(self, rows: int, nnz: int) -> None:
         if self.sparse:
             self._arrays["indptr"][self.n_rows : self.n_rows + rows + 1] += self.nnz
         self.n_rows += rows
         self.nnz += nnz
 
     def table(self) -> Table:
-        """All rows in the buffer, as views of it."""
+        """Return all rows in the buffer, as views."""
         return as_table(self._arrays, self.n_rows, self.nnz)
 
 
 def empty_arrays(manifest: Manifest, rows: int, nnz: int) -> Arrays:
-    """Return the arrays of a table, by name, with room for so many rows and values."""
+    """Return uninitialised arrays of a table, by name, for the given rows and values."""
     dtype = np.dtype(manifest.dtype)
     arrays: Arrays = {"target": np.empty(rows, FLOAT64)}
     if manifest.layout == "sparse":
@@ -118,7 +117,7 @@ def empty_arrays(manifest: Manifest, rows: int, nnz: int) -> Arrays:
 
 
 def as_table(arrays: Arrays, n: int, nnz: int) -> Table:
-    """See the first n rows, with nnz values in all, as a table."""
+    """Return the first n rows, with nnz values, as a table."""
     target = arrays["target"][:n]
     weight = arrays["weight"][:n] if "weight" in arrays else None
     if "X" in arrays:
@@ -129,7 +128,7 @@ def as_table(arrays: Arrays, n: int, nnz: int) -> Table:
 
 
 def largest_object(manifest: Manifest) -> int:
-    """Bytes of the largest object that a chunk has on disk."""
+    """Return the bytes of the largest object of a chunk on disk."""
     objects = manifest.chunks.objects
     parts = chunk_parts(manifest.layout, manifest.has_weight).values()
     stored = (entry for key in parts for entry in objects[key])

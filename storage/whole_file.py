@@ -1,4 +1,4 @@
-"""A file at any address, written piece by piece: there whole and durable, or not at all."""
+"""A file at any address, written piece by piece, that appears atomically and durably."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def whole_file(
     replace: bool,
     before: Callable[[], None] = lambda: None,
 ) -> Iterator[IO[bytes]]:
-    """Yield a stream; what was written into it appears at `url` when the block ends without error.
+    """Yield a stream; its content appears at `url` if the block ends without an error.
 
     Parameters
     ----------
@@ -32,16 +32,16 @@ def whole_file(
     storage_options
         What fsspec hands to the address's file system; none by default.
     replace
-        Whether a file that is there gives way; FileExistsError where it does not.
+        Whether to replace an existing file; else FileExistsError.
     before
-        Called when all is written, before it appears; raises where it must not any more.
+        Called before the file appears; may raise to prevent it.
 
     Raises
     ------
     FileNotFoundError
-        When there is no such folder.
+        The folder does not exist.
     OSError
-        When something cannot be written; the message names `url`.
+        Writing fails; the message names `url`.
     """
     here = local_path(url)
     if here is not None:
@@ -54,7 +54,7 @@ def whole_file(
 
 @contextlib.contextmanager
 def _local(path: Path, replace: bool, before: Callable[[], None]) -> Iterator[IO[bytes]]:
-    """Write beside the file, on its disk and no other."""
+    """Write next to the final file, on the same disk."""
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(path.parent))
     with _described(path):
@@ -67,7 +67,7 @@ def _local(path: Path, replace: bool, before: Callable[[], None]) -> Iterator[IO
             mark(file.fileno(), path)
             before()
         except BaseException:
-            with contextlib.suppress(OSError):  # what is left in the buffer is not wanted
+            with contextlib.suppress(OSError):  # the rest of the buffer is discarded
                 target.close()
             raise
         with _described(path):
@@ -77,7 +77,7 @@ def _local(path: Path, replace: bool, before: Callable[[], None]) -> Iterator[IO
 
 
 class _Described(NewFile):
-    """Errors while writing are told of the file whose place it is to take."""
+    """A new file whose write errors name the final path."""
 
     def write(self, content: Any, /) -> int:
         with _described(self.path):
@@ -86,7 +86,7 @@ class _Described(NewFile):
 
 @contextlib.contextmanager
 def _described(path: Path) -> Iterator[None]:
-    """Say of errors which file they are about, and what to do."""
+    """Add the path and advice to errors."""
     try:
         yield
     except FileExistsError:
@@ -99,10 +99,10 @@ def _described(path: Path) -> Iterator[None]:
 def _stored(
     url: str, storage_options: dict[str, Any] | None, before: Callable[[], None]
 ) -> Iterator[IO[bytes]]:
-    """Write an object, which is put as a whole at the end."""
+    """Write an object, which is stored at the end."""
     system, path = open_store(url, storage_options, writing=True)
     require_no_secrets(url)
-    if system.protocol == "memory":  # shows a file from the first byte on
+    if system.protocol == "memory":  # shows unfinished files
         whole = io.BytesIO()
         yield whole
         before()

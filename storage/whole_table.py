@@ -1,4 +1,4 @@
-"""Room for all rows of a data set in memory, chunk after chunk as they lie on disk."""
+"""Memory for all rows of a data set, in stored order."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from fewpass.storage.table_buffer import Arrays, as_table, empty_arrays, largest
 
 
 class WholeTable:
-    """All rows of a data set; each chunk is read to its own place, in whatever order.
+    """All rows of a data set; chunks are read to their places in any order.
 
-    The system gives memory to what is written only.  Several threads may read chunks at once, each
-    into a `place` of its own.
+    The system allocates memory on first write only.  Several threads may read chunks at once, each
+    into its own `slot`.
 
     Attributes
     ----------
     starts : list of int
-        (n_chunks + 1,) where each chunk's rows begin, and where the last one's end.
+        (n_chunks + 1,) first row of each chunk, and the end of the last one.
     table : Table
-        All rows; as they are on disk where a chunk was read.
+        All rows, valid for the chunks that were read.
     """
 
     def __init__(self, manifest: Manifest) -> None:
@@ -33,8 +33,8 @@ class WholeTable:
         self._arrays = empty_arrays(manifest, self.starts[-1], self._values[-1])
         self.table: Table = as_table(self._arrays, self.starts[-1], self._values[-1])
 
-    def place(self, k: int) -> ChunkSlot:
-        """Return where chunk `k` is read to: give it to `Dataset.read_into`."""
+    def slot(self, k: int) -> ChunkSlot:
+        """Return the destination of chunk `k` for `Dataset.read_into`."""
         rows = slice(self.starts[k], self.starts[k + 1])
         values = slice(self._values[k], self._values[k + 1])
         parts = {name: array[rows] for name, array in self._arrays.items()}
@@ -47,7 +47,7 @@ class WholeTable:
 
 
 class ChunkSlot:
-    """One chunk's part of a whole table; a `fewpass.storage.table_buffer.Room`."""
+    """One chunk's part of a whole table; a `fewpass.storage.table_buffer.ChunkBuffer`."""
 
     def __init__(self, parts: Arrays, first_value: int, scratch: int) -> None:
         self._parts, self._first_value = parts, first_value
@@ -55,14 +55,14 @@ class ChunkSlot:
         self.scratch = np.empty(scratch, np.uint8)
         self.fetch_s = 0.0
 
-    def room(self, _rows: int, _nnz: int) -> Arrays:
-        """Return where the chunk's arrays go; its row ends count from its own first value."""
+    def allocate(self, _rows: int, _nnz: int) -> Arrays:
+        """Return the chunk's arrays; its row ends count from its own first value."""
         return self._parts | ({"indptr": self._ends} if "indptr" in self._parts else {})
 
-    def keep(self, _rows: int, _nnz: int) -> None:
-        """Count row ends from the whole table's first value.
+    def commit(self, _rows: int, _nnz: int) -> None:
+        """Convert row ends to count from the whole table's first value.
 
-        The first of them is the last of the chunk before, which writes the same number there.
+        The first one is also the last one of the chunk before, which writes the same number.
         """
         if "indptr" in self._parts:
             np.add(self._ends, self._first_value, out=self._parts["indptr"])

@@ -46,24 +46,24 @@ BLOCK_ITEMS = 1 << 16  # numbers squared at a time, so that they stay in the pro
 
 
 class DatasetWriter:
-    """Writes the chunks of one data set and commits it.
+    """Writes the chunks of a data set and commits it.
 
-    Chunks may be written by several threads or processes, each by one of them; writing one again
-    replaces it. Until `commit` returns, nothing is there that a reader would open.
+    Several threads or processes may write different chunks; writing a chunk again replaces it.
+    Readers see no data set until `commit` returns.
 
     Parameters
     ----------
     folder
-        Where to; it must not hold a data set yet.
+        The folder; it must not contain a data set.
     layout, n_features, n_rows, chunk_rows, dtype, has_weight
         As in the manifest; every chunk but the last has `chunk_rows` rows.
 
     Raises
     ------
     FileExistsError
-        When the folder holds a data set.
+        The folder contains a data set.
     ValueError
-        When there are no rows or no features.
+        There are no rows or no features.
     """
 
     def __init__(
@@ -95,26 +95,26 @@ class DatasetWriter:
 
     @property
     def n_chunks(self) -> int:
-        """Chunks that the rows take."""
+        """Number of chunks."""
         return -(-self.n_rows // self.chunk_rows)
 
     def rows_of(self, k: int) -> int:
-        """Return how many rows chunk `k` has."""
+        """Return the number of rows of chunk `k`."""
         return min(self.chunk_rows, self.n_rows - k * self.chunk_rows)
 
     def write_chunk(self, k: int, table: Table) -> ChunkRecord:
-        """Write rows ``k * chunk_rows`` and following.
+        """Write chunk `k`: rows ``k * chunk_rows`` and following.
 
         Returns
         -------
         ChunkRecord
-            What `commit` needs to know of the chunk.
+            The record for `commit`.
 
         Raises
         ------
         ValueError
-            When the table is not what the writer was told to expect, or has values that are not
-            finite or too large to square.
+            The table has other properties than the writer, or values that are not finite or too
+            large to square.
         """
         self._require_fitting(k, table)
         with np.errstate(over="ignore", invalid="ignore"):  # refused just below
@@ -137,7 +137,7 @@ class DatasetWriter:
         Raises
         ------
         ValueError
-            When one has another length.
+            An array has another length.
         """
         for name, values in columns.items():
             if values.shape != (self.n_features,):
@@ -148,12 +148,12 @@ class DatasetWriter:
             self._put_column(name, np.ascontiguousarray(values, np.float64))
 
     def write_column_order(self, order: ColumnOrder) -> None:
-        """Write the order that the columns of all chunks are stored in; none where it is theirs.
+        """Write the order of the stored columns, unless it is the source's order.
 
         Raises
         ------
         ValueError
-            When it is of other columns, or the set is dense: its columns stay where they are.
+            The order is of other columns, or the set is dense, which has no other order.
         """
         if order.source is None:
             return
@@ -182,7 +182,7 @@ class DatasetWriter:
         schema: Schema | None = None,
         hashed_names: HashedNames | None = None,
     ) -> Manifest:
-        """Make everything durable, then write the manifest: from now on this is a data set.
+        """Make everything durable, then write the manifest, which completes the data set.
 
         Parameters
         ----------
@@ -191,16 +191,16 @@ class DatasetWriter:
         targets, weights, scaling, shuffle, sources, bad_rows, versions
             As in the manifest.
         schema
-            The columns of the source, where they are known.
+            The columns of the source, if known.
         hashed_names
-            Names of columns that names were hashed to, where some are known.
+            Names of hashed columns, if known.
 
         Raises
         ------
         ValueError
-            When the records are not those of all chunks, or the schema has other features.
+            The records are not those of all chunks, or the schema has other features.
         Damaged
-            When an object on record is not there any more.
+            A recorded object is missing.
         """
         self._require_all(records)
         shape = (self.n_rows, self.n_features)
@@ -274,25 +274,29 @@ class DatasetWriter:
         return objects
 
     def _as_stored(self, name: str, part: NDArray[Any]) -> NDArray[Any]:
-        """Fill the last chunk of an array up with zeros: Zarr's chunks all have one shape."""
+        """Pad the last chunk of an array with zeros: Zarr's chunks all have one shape."""
         missing = self.chunk_rows - part.shape[0]
         if name in SPARSE_PARTS or not missing:
             return part
         return np.concatenate([part, np.zeros((missing, *part.shape[1:]), part.dtype)])
 
     def _require_fitting(self, k: int, table: Table) -> None:
-        found: dict[str, Any] = {"rows": table.n_rows, "weights": table.weight is not None}
+        actual: dict[str, Any] = {"rows": table.n_rows, "weights": table.weight is not None}
         expected: dict[str, Any] = {"rows": self.rows_of(k), "weights": self.has_weight}
         if isinstance(table, DenseTable):
-            found |= {"layout": "dense", "dtype": table.X.dtype, "features": table.X.shape[1]}
+            actual |= {"layout": "dense", "dtype": table.X.dtype, "features": table.X.shape[1]}
             expected |= {"features": self.n_features}
         else:
-            found |= {"layout": "sparse", "dtype": table.data.dtype, "indices": table.indices.dtype}
+            actual |= {
+                "layout": "sparse",
+                "dtype": table.data.dtype,
+                "indices": table.indices.dtype,
+            }
             expected |= {"indices": index_dtype(self.n_features)}
         expected |= {"layout": self.layout, "dtype": np.dtype(self.dtype)}
-        if found != expected:
+        if actual != expected:
             raise ValueError(
-                f"Chunk {k} has {found}, where {expected} was expected. Convert it first."
+                f"Chunk {k} has {actual}, where {expected} was expected. Convert it first."
             )
 
     def _require_all(self, records: Sequence[ChunkRecord]) -> None:
@@ -305,7 +309,7 @@ class DatasetWriter:
 
 
 def row_squares(table: Table) -> NDArray[np.float64]:
-    """||x||^2 of every row, (n,), summed in double precision."""
+    """Return ||x||^2 of every row, (n,), summed in double precision."""
     if isinstance(table, DenseTable):
         return _dense_squares(table.X)
     squares = np.zeros(table.n_rows)

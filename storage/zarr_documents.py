@@ -1,13 +1,13 @@
-"""What Zarr is told of our groups and arrays: their ``zarr.json``, made by zarr-python.
+"""Zarr metadata of groups and arrays, ``zarr.json``, made by zarr-python.
 
 Each group or array is created through zarr-python's public interface in a store in memory, and
-what it leaves there is written by `Folder`: so the documents are Zarr's own on every kind of
-address, and still each object is whole or absent and the manifest last, which zarr-python's stores
-do not promise.  The bytes of chunks are ours (`fewpass.storage.codec`).
+`Folder` writes the resulting documents: so they are Zarr's own at any address, while objects are
+atomic and the manifest is written last, which zarr-python's stores do not guarantee.  Chunks are
+encoded by `fewpass.storage.codec`.
 
-zarr-python is imported by the first document: whoever only reads pays nothing for it.  It takes
-0.2 s of a processor and leaves one daemon thread (``zarr_io``, its event loop, which a forked
-process starts anew); an array takes 1 ms and is kept, a group 0.3 ms.
+zarr-python is imported with the first document, never for reading.  That takes 0.2 s of CPU time
+and leaves one daemon thread (``zarr_io``, its event loop, which a forked process starts again); the
+document of an array takes 1 ms and is cached, that of a group 0.3 ms.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DOCUMENT = "zarr.json"
 
 
 def import_ahead() -> None:
-    """Import zarr-python on a thread, while kernels that leave the interpreter free are at work."""
+    """Import zarr-python on a thread while kernels run without the GIL."""
     Thread(target=import_module, args=("zarr",), name="fewpass-import", daemon=True).start()
 
 
@@ -40,7 +40,7 @@ def group_document(attributes: Mapping[str, Any] | None = None) -> bytes:
     Raises
     ------
     TypeError, ValueError
-        When the attributes are no JSON, or have a number that is not finite.
+        The attributes are not JSON, or contain a number that is not finite.
     """
     import zarr  # noqa: PLC0415 - see the module's docstring
     from zarr.storage import MemoryStore  # noqa: PLC0415
@@ -53,9 +53,9 @@ def group_document(attributes: Mapping[str, Any] | None = None) -> bytes:
 
 @lru_cache(maxsize=64)
 def array_document(shape: tuple[int, ...], chunks: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
-    """Return the ``zarr.json`` of an array whose chunks `codec.encode` makes.
+    """Return the ``zarr.json`` of an array with chunks of `codec.encode`.
 
-    What was never written reads as NaN, 0 or false.
+    Missing chunks read as NaN, 0 or false.
     """
     import zarr  # noqa: PLC0415 - see the module's docstring
     from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec  # noqa: PLC0415
@@ -77,7 +77,7 @@ def array_document(shape: tuple[int, ...], chunks: tuple[int, ...], dtype: np.dt
 
 
 def vector_document(length: int, dtype: np.dtype[Any]) -> bytes:
-    """Return the ``zarr.json`` of an array (length,) in one chunk, that of one item filled in.
+    """Return the ``zarr.json`` of an array (length,) in one chunk.
 
     Every chunk of a sparse set has three such arrays, of its own length.
     """

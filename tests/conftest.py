@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
+from threadpoolctl import threadpool_limits
 
 from fewpass.flows import cli
 from testing.prefect_server import migrated_database
@@ -67,7 +68,10 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
+    """Spare what takes time and proves nothing, now that all libraries are loaded."""
     gc.freeze()  # thousands of tests are no garbage, and need not be looked through for any
+    gc.set_threshold(50_000, 20, 50)
+    threadpool_limits(1)  # BLAS spins for milliseconds after each sum, in the way of other tests
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -31,12 +31,14 @@ from benchmarks.papers.batch_runs import (
     synthetic_case,
 )
 from benchmarks.papers.curves import FIGURES
+from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.rows.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes
+from fewpass.pipeline.rows.windows import chunk_bytes
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.training.planning.job import bytes_of_states, make_job
+from fewpass.pipeline.training.planning.job import bytes_of_states
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.pegasos import Pegasos
 from fewpass.solvers.dual.sdca import Sdca
@@ -260,14 +262,14 @@ def passes_through_pipeline(dataset: Dataset, chunks: int) -> list[float]:
         dataset=dataset.folder.url, solver=Sdca(), loss="hinge", intercept="none", passes=60,
         tol=LEVELS[-1], memory=1 << 30,
     )  # fmt: skip
-    job = make_job(plan, dataset)
-    windows = IN_FLIGHT * (chunks + 0.5) * chunk_bytes(dataset.manifest, job.row_state_size)
+    job = Planner(plan, dataset).job(plan.memory)
+    windows = Budget.windows * (chunks + 0.5) * chunk_bytes(dataset.manifest, job.row_state_size)
     states = bytes_of_states(plan.solver, job.problem, job.stats)
-    plan = plan.model_copy(update={"memory": int(OVERHEAD_BYTES + states + windows)})
-    assert make_job(plan, dataset).windows.chunks_per_window == chunks
+    plan = plan.model_copy(update={"memory": int(PROGRAM_BYTES + states + windows)})
+    assert Planner(plan, dataset).job(plan.memory).windows.chunks_per_window == chunks
     with tempfile.TemporaryDirectory() as place:
         run = TrainingRun.start(plan, f"{place}/run", InProcess())
-        gaps = [e.facts["gap"] for e in run if e.kind == "certificate"]
+        gaps = [e.facts.gap for e in run if e.kind == "certificate"]
     return first_below(gaps)
 
 

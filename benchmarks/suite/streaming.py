@@ -16,7 +16,8 @@ import psutil
 from benchmarks.suite.one_pass import LAM, LOSS_NAMES, problem_of
 from benchmarks.suite.workloads import load, training_orders
 from fewpass.pipeline.executors.executor import open_executor
-from fewpass.pipeline.reporting.time_table import BESIDE, PARTS, SweepTime, time_table
+from fewpass.pipeline.runs.sweep_times import PARTS, READING, SweepTime
+from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -101,7 +102,7 @@ class Streamed:
             found = {"passes": run.result.passes, "gap": run.result.certificate}
             if plan.passes == 1 or plan.tol is not None:
                 return found
-            log = time_table(run.run.events())
+            log = Timeline.of(run.run).sweep_times.each
             return found | {"pieces": run.result.passes} | later_passes(log, run.stats.n)
 
 
@@ -110,9 +111,9 @@ def later_passes(log: list[SweepTime], n: int) -> dict[str, Any]:
     first, *later = log
     passes = sum(sweep.rows for sweep in later) / n
     parts = {name: sum(sweep.parts[name] for sweep in later) / passes for name in PARTS}
-    beside = {name: sum(sweep.beside[name] for sweep in later) / passes for name in BESIDE}
+    meanwhile = {name: sum(sweep.meanwhile[name] for sweep in later) / passes for name in READING}
     return {"later_s": sum(parts.values()), "first_s": first.seconds, "parts": parts,
-            "beside": beside, "logged_s": sum(sweep.seconds for sweep in log)}  # fmt: skip
+            "beside": meanwhile, "logged_s": sum(sweep.seconds for sweep in log)}  # fmt: skip
 
 
 class InMemory:

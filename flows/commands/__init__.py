@@ -1,5 +1,5 @@
-"""The commands and their words, in the groups in which the help lists them.
+"""The commands, a file for each or for a few of a kind: options, words and work.
 
-Each command's work is in a module of its own, imported only when the command runs: help and
-refusals need not wait for numba and Dask.
+What a command's work needs is imported when it runs: help and refusals wait for neither numba nor
+Dask.
 """

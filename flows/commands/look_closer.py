@@ -5,21 +5,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from cyclopts import Parameter
-
 from fewpass.flows.options import (
     OUTPUT,
     PLAN_SOURCE,
-    READING,
-    STRAIGHT,
     TRAINING,
     WHERE,
-    Method,
     Output,
     PlanSource,
-    Reading,
-    Straight,
-    Training,
+    TrainingOptions,
     Where,
     whole,
 )
@@ -29,10 +22,7 @@ def plan(
     dataset: str,
     /,
     *,
-    training: Training = TRAINING,
-    reading: Reading = READING,
-    straight: Straight = STRAIGHT,
-    where: Where = WHERE,
+    training: TrainingOptions = TRAINING,
     plan_source: PlanSource = PLAN_SOURCE,
     output: Output = OUTPUT,
 ) -> int:
@@ -48,50 +38,34 @@ def plan(
     """
     from fewpass.flows.planning import run_plan
 
-    return run_plan(dataset, training, where, plan_source, output, reading, straight)
+    return run_plan(dataset, training, plan_source, output)
 
 
-def weights(
+def report(
     run: str,
     /,
     *,
-    top: Annotated[int, whole(1)] = 20,
-    label: Annotated[str | None, Parameter(name="--class")] = None,
-    csv: bool = False,
-    names: str | None = None,
+    html: bool = False,
+    held_out: str | None = None,
+    where: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
-    """List the largest weights of a run's model, with the names of the features.
+    """Report on a run: as text and curves in RUN/report, or as a page (--html).
 
     Parameters
     ----------
     run
-        Folder or address of the run, or of a store that has published one.
-    top
-        How many, of each class [default: 20].
-    label
-        One class of a model of several [default: each].
-    csv
-        Print them as CSV.
-    names
-        Vowpal Wabbit text whose first 4 MB name hashed columns that the model has no names of.
+        Folder or address of the run.
+    html
+        Make one page of it to send to others, RUN/report/report.html: figures and curves of
+        held-out rows, how it learnt, largest weights, data, times, and how to reproduce it.
+    held_out
+        Data set for that page to judge the model by [default: that of the training, or what
+        ingest put beside its data set with --test-fraction].
     """
-    from fewpass.flows.weights import run_weights
+    from fewpass.flows.reporting import run_report
 
-    return run_weights(run, top, label, csv, names, output)
-
-
-def methods(name: Method | None = None, /, *, output: Output = OUTPUT) -> int:
-    """List the training methods, or show what one of them needs and its settings.
-
-    Parameters
-    ----------
-    name
-        Word of a method, as --solver takes it.
-    """
-    from fewpass.flows.methods import run_methods
-
-    return run_methods(name, output)
+    return run_report(run, html, held_out, where, output)
 
 
 def inspect(path: str, /, *, output: Output = OUTPUT) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.live import Live
@@ -13,6 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fewpass.flows.display.console import Terminal, format_seconds
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.training.reduce import ReduceReport
 
 WIDTH = 40  # letters of a bar, where there is room for what stands beside it
 A_SECOND, A_BIT = 1.0, 0.01  # time and share that speed is not told before
@@ -66,3 +70,19 @@ def work_display(terminal: Terminal, doing: str) -> Iterator[ShowWork]:
             live.update(Group(line(f"{doing}: {amount}"), bar(share, countdown.left(share))))
 
         yield show
+
+
+@contextmanager
+def rows_display(
+    terminal: Terminal, doing: str, n_rows: int
+) -> Iterator[Callable[[ReduceReport], None]]:
+    """Show how many rows were read; yields what takes the reports of spans."""
+    rows = 0
+    with work_display(terminal, doing) as show:
+
+        def count(report: ReduceReport) -> None:
+            nonlocal rows
+            rows += report.rows
+            show(rows / n_rows, f"{rows:,} of {n_rows:,} rows")
+
+        yield count

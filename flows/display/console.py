@@ -111,14 +111,18 @@ def uncut(shown: RenderableType) -> RenderableType:
     return shown
 
 
+def titled_table(title: str | None = None) -> Table:
+    """Return a table without lines, its title at the left."""
+    return Table(title=title, title_justify="left", title_style="bold", box=None)
+
+
 def facts_table(title: str, facts: Mapping[str, Any], *, whole_names: bool = True) -> Table:
     """Lay facts out one below the other; what is None is left out.
 
     Names that may be long take no more room than what is said of them, unless they are whole.
     """
-    table = Table(
-        title=title, title_justify="left", title_style="bold", show_header=False, box=None
-    )
+    table = titled_table(title)
+    table.show_header = False
     table.add_column(style="cyan", no_wrap=whole_names, overflow="fold")
     table.add_column(overflow="fold")
     for name, value in facts.items():

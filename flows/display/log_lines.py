@@ -131,8 +131,3 @@ class Line(NamedTuple):
 
     text: str
     fields: dict[str, Any]
-
-
-def joined(parts: Iterator[str]) -> str:
-    """Put the parts of a line together that there are."""
-    return ", ".join(part for part in parts if part)

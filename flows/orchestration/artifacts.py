@@ -21,12 +21,12 @@ from prefect.logging import get_run_logger
 
 from fewpass.flows.display.console import format_seconds
 from fewpass.flows.display.log_lines import FIELDS, Line
-from fewpass.flows.display.meter import Meter
 from fewpass.flows.display.pass_lines import PassLines
+from fewpass.flows.display.training_display import memory_in_use
 from fewpass.flows.orchestration.telling import Teller
-from fewpass.pipeline.reporting.history import History
 from fewpass.pipeline.reporting.safe_text import as_markdown, without_control
-from fewpass.pipeline.runs.outcome import Event
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.sizes import format_bytes
 
 TOLD_EVERY_S = 2.0
@@ -89,25 +89,28 @@ class TrainingProgress:
 
     def __init__(self, url: str, passes: int, tol: float | None = None) -> None:
         self._bar = ProgressArtifact(url, "training into")
-        self._meter, self._lines = Meter(passes, tol), PassLines(passes, tol)
-        self._run = {"run": url}
+        self._lines, self._run = PassLines(passes, tol), {"run": url}
 
     def show(self, event: Event) -> None:
         """Take an event."""
         for level, line in self._lines.take(event):
             log_line(level, line, self._run)
-        self._meter.take(event)
         if event.kind in ("span", "finish"):
-            numbers = self._meter.read()
-            loss = "" if numbers.average is None else f", loss {numbers.average:.5f}"
-            done = event.kind == "finish"
-            known = numbers.left_s is not None and not done
-            left = f", {format_seconds(numbers.left_s or 0.0)} left" if known else ""
-            text = (
-                f"{numbers.passes:.2f} passes{loss}, {numbers.rows_per_s:,.0f} rows/s, "
-                f"{numbers.bytes_per_s / 1e6:.1f} MB/s, {format_bytes(numbers.memory)}{left}"
-            )
-            self._bar.show(1.0 if done else numbers.fraction, text)
+            timeline = self._lines.timeline
+            share = 1.0 if timeline.finished else timeline.fraction
+            self._bar.show(share, progress_text(timeline))
+
+
+def progress_text(timeline: Timeline) -> str:
+    """Write how far a training is, and how fast."""
+    lately, average, left_s = timeline.lately, timeline.loss_since({}), timeline.left_s
+    loss = "" if average is None else f", loss {average:.5f}"
+    left = f", {format_seconds(left_s)} left" if left_s else ""
+    return (
+        f"{timeline.passes:.2f} passes{loss}, {lately.per_second(lately.rows):,.0f} rows/s, "
+        f"{lately.per_second(lately.bytes_read) / 1e6:.1f} MB/s, "
+        f"{format_bytes(memory_in_use())}{left}"
+    )
 
 
 def log_line(level: str, line: Line, more: dict[str, str]) -> None:
@@ -116,10 +119,9 @@ def log_line(level: str, line: Line, more: dict[str, str]) -> None:
     get_run_logger().log(number, line.text, extra={FIELDS: line.fields | more})
 
 
-def show_convergence(url: str, history: History, n_rows: int) -> None:
+def show_convergence(url: str, timeline: Timeline) -> None:
     """Put the convergence table beside the run."""
-    rows = convergence_rows(history, n_rows)
-    show_table(url, "convergence", rows, f"convergence of {url}")
+    show_table(url, "convergence", convergence_rows(timeline), f"convergence of {url}")
 
 
 def show_table(url: str, what: str, rows: list[dict[str, Any]], text: str) -> None:
@@ -135,21 +137,22 @@ def _cells(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def convergence_rows(history: History, n_rows: int) -> list[dict[str, Any]]:
+def convergence_rows(timeline: Timeline) -> list[dict[str, Any]]:
     """Lay progressive losses and certified objectives out by passes, at most some forty lines."""
-    points = [p for p in history.points if p.average is not None]  # inner loops tell no loss
+    points, n_rows = timeline.losses, timeline.n_rows
     keep = max(1, -(-len(points) // TABLE_ROWS))
     shown = [p for k, p in enumerate(points) if k % keep == keep - 1 or k == len(points) - 1]
     rows: list[dict[str, Any]] = [
-        {"passes": round(p.rows / n_rows, 3), "rows": p.rows, "loss since start": _six(p.average),
-         "loss since last": _six(p.since_last), "objective": "", "at most above optimum": ""}
+        {"passes": round(p.passes, 3), "rows": round(p.passes * n_rows),
+         "loss since start": _six(p.average), "loss since last": _six(p.since_last),
+         "objective": "", "at most above optimum": ""}
         for p in shown
     ]  # fmt: skip
     rows += [
-        {"passes": round(c.passes, 3), "rows": c.rows, "loss since start": "",
+        {"passes": round(c.passes, 3), "rows": round(c.passes * n_rows), "loss since start": "",
          "loss since last": "", "objective": _six(c.objective),
          "at most above optimum": _six(c.gap)}
-        for c in history.certificates
+        for c in timeline.certificates
     ]  # fmt: skip
     return sorted(rows, key=lambda row: (row["passes"], bool(row["objective"])))
 

@@ -18,17 +18,8 @@ from fewpass.flows.errors import BAD_REQUEST, FAILED, exit_status, sentence
 if TYPE_CHECKING:
     from prefect.flows import Flow
 
-    from fewpass.flows.orchestration.named import Request
+    from fewpass.flows.orchestration.requests import Request
 
-FLOWS = {
-    "ingest": "make a shuffled, checksummed data set of text, columns or arrays",
-    "train": "train a model on a data set; a run that was cut short goes on",
-    "evaluate": "say how good a run's model is on a data set",
-    "predict": "score every row of an input",
-    "refresh": "ingest what is new, train on, publish the model unless it is worse",
-    "models": "list the models of a refresh's store",
-    "publish": "make a generation's model the one to use, newer or older",
-}
 USAGE = "prefect run NAME [-p KEY=VALUE]... [--log-format json]   (NAME --help: its parameters)"
 
 run_app = App(name="run", help="Run one of fewpass's flows now.", help_flags=[], version_flags=[])
@@ -64,7 +55,7 @@ def run_flow(name: str | None, words: tuple[str, ...], *, help_: bool = False) -
         sys.stdout.write(_list_of_flows())
         return 0 if help_ else BAD_REQUEST
     from fewpass.flows.orchestration.parameters import assigned
-    from fewpass.flows.orchestration.signatures import request_named
+    from fewpass.flows.orchestration.requests import request_named
 
     try:
         request = request_named(name)
@@ -111,26 +102,26 @@ def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
 
 
 def _list_of_flows() -> str:
-    flows = "".join(f"  {name:10}{about}\n" for name, about in FLOWS.items())
+    from fewpass.flows.orchestration.requests import REQUESTS
+
+    flows = "".join(f"  {name:10}{request.__doc__}\n" for name, request in REQUESTS.items())
     return f"Usage: {USAGE}\n\nFlows:\n{flows}"
 
 
 def _help(request: Request) -> str:
-    from fewpass.flows.orchestration.named import MISSING, choices, described, short_name
+    from fewpass.flows.orchestration.parameters import choices, described, short_name
+    from fewpass.flows.orchestration.requests import flow_name
+    from fewpass.pipeline.settings.flat_settings import MISSING
 
     known = described(request)
-    usage = f"Usage: prefect run {request.__name__} -p KEY=VALUE ..."
-    lines = [usage, "", _first_line(request), ""]
+    usage = f"Usage: prefect run {flow_name(request)} -p KEY=VALUE ..."
+    lines = [usage, "", str(request.__doc__), ""]
     for named in known:
         default = "required" if named.default is MISSING else f"default {_shown(named.default)}"
         lines.append(f"  {short_name(named.path, known)}  ({choices(named.hint)}; {default})")
         if named.about:
-            lines.append(f"      {' '.join(named.about.split())}")
+            lines.append(f"      {named.about}")
     return "\n".join(lines) + "\n"
-
-
-def _first_line(request: Request) -> str:
-    return (request.__doc__ or "").strip().splitlines()[0]
 
 
 def _shown(default: Any) -> str:

@@ -29,7 +29,7 @@ def rewritten(arguments: Sequence[str]) -> list[str]:
     Raises ValueError, with a sentence, where they are not the flow's, and ConnectionError where no
     server answers.
     """
-    from fewpass.flows.orchestration.signatures import REQUESTS
+    from fewpass.flows.orchestration.requests import REQUESTS
 
     words, rest = _unpacked(arguments)
     named = rest[rest.index("run") + 1 :]

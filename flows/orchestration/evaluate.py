@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from fewpass.flows.cluster import engine_for_pass
-from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_text
 from fewpass.flows.orchestration.scheduled import (
     dated,
     durable_task,
     made_flow,
 )
-from fewpass.flows.scoring import evaluation_facts
+from fewpass.flows.outcomes import evaluation_facts
 from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
@@ -26,7 +26,7 @@ from fewpass.pipeline.straight.telling import is_source
 from fewpass.storage.dataset import Dataset
 
 
-@made_flow(signatures.evaluate, "run")
+@made_flow(requests.EvaluateParameters, "run")
 def evaluate(run: str, dataset: str, matching: Matching, where: Execution) -> dict[str, Any]:
     """Judge a model, and show its card with what was found."""
     run = dated(run, "run")

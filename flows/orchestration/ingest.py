@@ -7,17 +7,17 @@ from typing import Any
 from prefect.logging import get_run_logger
 
 from fewpass.flows.display.ingest_progress import IngestLines, ingest_line
-from fewpass.flows.ingesting import ingest_facts
-from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, log_line
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.stalling import StallWatch, tell_prefect
+from fewpass.flows.outcomes import ingest_facts
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.phases import ingest as ingested
 from fewpass.pipeline.tables.ingest.progress import IngestProgress, IngestResult
 
 
-@made_flow(signatures.ingest, "plan.dataset")
+@made_flow(requests.IngestParameters, "plan.dataset")
 def ingest(plan: IngestPlan) -> dict[str, Any]:
     """Ingest, and return what was made."""
     result: IngestResult = make_dataset.with_options(task_run_name=f"ingest {plan.dataset}")(plan)

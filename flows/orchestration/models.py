@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table
 from fewpass.flows.orchestration.scheduled import made_flow
-from fewpass.flows.publishing import model_rows, models_facts, refused_rows
+from fewpass.flows.outcomes import model_rows, models_facts, refused_rows
 from fewpass.pipeline.models.refresh.generations import models as models_of
 from fewpass.pipeline.models.refresh.publications import history
 
 
-@made_flow(signatures.models, "store")
+@made_flow(requests.ModelsParameters, "store")
 def models(store: str) -> dict[str, Any]:
     """List the models, as a table beside the run, too."""
     found = models_of(store)

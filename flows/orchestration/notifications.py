@@ -23,9 +23,9 @@ from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 from prefect.types import SecretDict
 
+from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.flows.orchestration.scheduled import MISSED, REFUSED
 from fewpass.flows.orchestration.server import told
-from fewpass.flows.orchestration.signatures import REQUESTS
 from fewpass.flows.orchestration.stalling import STALLED
 from fewpass.pipeline.errors import BadInput
 

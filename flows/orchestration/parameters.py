@@ -1,44 +1,118 @@
-"""From `-p NAME=VALUE` to a flow's parameters.
+"""From `-p NAME=VALUE` to a flow's parameters, and what these are.
 
-A flow's parameters are pydantic plans.  NAME is a path such as `plan.solver.kind`; where no other
-parameter has that name, the plan's own name may be left out: `solver.kind`.  A plan, or a part of
-it, can be given whole: `plan={"dataset": "d", "passes": 3}`, `solver={"kind": "sgd"}`; the name of
-a choice alone is its kind: `solver=sgd`.
+A parameter is a setting of the flow's request.  NAME is its path, such as `plan.solver.kind`; where
+no other parameter has that name, the plan's own name may be left out: `solver.kind`.  A plan, or a
+part of it, can be given whole: `plan={"dataset": "d", "passes": 3}`, `solver={"kind": "sgd"}`; the
+name of a choice alone is its kind: `solver=sgd`.
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
 import json
-import tomllib
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
-from typing import Any, get_origin
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError, create_model
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
-from fewpass.flows.options import REPEATED
-from fewpass.flows.orchestration.method_settings import every_setting, methods_with
-from fewpass.flows.orchestration.named import (
-    METHOD_WORD,
-    MISSING,
-    Named,
-    Request,
-    described,
-    members_of,
-    outermost,
-    short_name,
-)
-from fewpass.flows.settings import column_position
+from fewpass.flows.options import REPEATED, members_of
+from fewpass.flows.orchestration.method_settings import every_setting as methods_settings
+from fewpass.flows.orchestration.method_settings import methods_with
+from fewpass.flows.orchestration.requests import Request, flow_name
+from fewpass.flows.settings import toml_value
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.flat_settings import (
+    COLUMNS,
+    MISSING,
+    PYTHON_ALONE,
+    Setting,
+    column_position,
+    default_of,
+    every_setting,
+    nearest,
+)
+from fewpass.pipeline.settings.methods import KINDS, OfRegistry, settings_class
+from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.solvers.bad_input import refusal
-from fewpass.solvers.described import Described
 from fewpass.solvers.registry import METHODS
 from fewpass.storage.addresses import require_no_secrets
 
 HELP = " Add --help to see the parameters."
-COLUMNS = ("label", "weight", "drop")  # a whole number is a position there
+METHOD_WORD: Any = Literal[*KINDS]
+_KINDS = {int: "number", float: "number", str: "text", bool: "true, false",
+          tuple: "text, again for more", Lam: "number, text"}  # fmt: skip
+
+
+# -- the parameters of a flow ---------------------------------------------------------------------
+
+
+class Named(NamedTuple):
+    """One parameter as it can be given."""
+
+    path: str
+    hint: Any
+    default: Any  # MISSING: it must be given
+    about: str
+
+
+def described(request: Request, methods: Iterable[str] = METHODS) -> list[Named]:
+    """Return every parameter of a flow, with the settings of some methods, which are imported."""
+    kinds = [settings_class(kind) for kind in methods]
+    return [named for setting in every_setting(request) for named in _named(setting, kinds)]
+
+
+def _named(setting: Setting, kinds: list[type[BaseModel]]) -> Iterator[Named]:
+    path = ".".join(setting.path)
+    if OfRegistry in setting.field.metadata:
+        yield Named(f"{path}.kind", METHOD_WORD, setting.default.kind, setting.help)
+        fields: dict[str, FieldInfo] = {}  # of each name the first method's
+        for kind in kinds:
+            fields |= {n: field for n, field in kind.model_fields.items() if n not in fields}
+        for name, field in fields.items():
+            if name != "kind":
+                about = " ".join((field.description or "").split())
+                yield Named(f"{path}.{name}", field.annotation, default_of(field), about)
+    elif setting.name not in PYTHON_ALONE:
+        yield Named(path, setting.field.annotation, setting.default, setting.help)
+
+
+def choices(hint: Any) -> str:
+    """Write down what a parameter takes."""
+    words: list[str] = []
+    for member in members_of(hint):
+        kind = get_origin(member) or member
+        if kind is Literal:
+            words += [str(word) for word in get_args(member)]
+        elif kind is not type(None):
+            words.append(_KINDS.get(kind, "value"))
+    return ", ".join(dict.fromkeys(words))
+
+
+def short_name(path: str, known: list[Named]) -> str:
+    """Return the shortest name that means this parameter."""
+    parts = path.split(".")
+    for k in range(len(parts) - 1, 0, -1):
+        name = ".".join(parts[k:])
+        # A method's settings keep their family's name.
+        if parts[k - 1] != "solver" and [n.path for n in _outermost(name, known)] == [path]:
+            return name
+    return path
+
+
+def _matches(name: str, known: list[Named]) -> list[Named]:
+    """Return the parameters of a name, else those of the end of a path."""
+    return [n for n in known if n.path == name] or [n for n in known if n.path.endswith(f".{name}")]
+
+
+def _outermost(name: str, known: list[Named]) -> list[Named]:
+    """Return those of a name that lie least deep."""
+    matches = _matches(name, known)
+    depth = min((n.path.count(".") for n in matches), default=0)
+    return [n for n in matches if n.path.count(".") == depth]
+
+
+# -- what is given --------------------------------------------------------------------------------
 
 
 def assigned(request: Request, words: Iterable[str]) -> dict[str, Any]:
@@ -52,8 +126,8 @@ def assigned(request: Request, words: Iterable[str]) -> dict[str, Any]:
         An address with a password, a token or a query: Prefect keeps parameters.
     """
     values = values_of(request, words, {})
-    found = validated(request, values, HELP)
-    return {name: found[name] for name in values}
+    valid = validated(request, values, HELP)
+    return {name: valid[name] for name in values}
 
 
 def values_of(request: Request, words: Iterable[str], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,16 +141,17 @@ def values_of(request: Request, words: Iterable[str], before: Mapping[str, Any])
     given: set[str] = set()  # lists begin anew with the first word of theirs
     for word in words:
         name, equals, text = word.partition("=")
+        name = name.strip()
         if not equals:
             raise BadInput(f'-p was given "{word}". Write -p NAME=VALUE.')
-        whole = _whole(name.strip(), known)
+        whole = _whole(name, known)
         if whole is not None and text.lstrip().startswith("{"):
-            _put_whole(values, whole, _object(name, text))
+            *folders, last = whole.split(".")
+            _folder(values, folders)[last] = _object(name, text)
             continue
-        of_kind = f"{name.strip()}.kind" if whole is not None else name.strip()
-        found = _resolved(request.__name__, of_kind, known)
-        _put(values, found, _value(found, text), anew=found.path not in given)
-        given.add(found.path)
+        meant = _resolved(flow_name(request), name if whole is None else f"{name}.kind", known)
+        _put(values, meant, _value(meant, text), anew=meant.path not in given)
+        given.add(meant.path)
     _complete(values, known)
     return values
 
@@ -88,75 +163,50 @@ def _known_for(request: Request, words: list[str]) -> list[Named]:
     refuse it, and to say what may have been meant.
     """
     plain = described(request, methods=())
-    by_name = plain + _settings_by_name(plain)
+    folders = [n.path.removesuffix("kind") for n in plain if n.hint == METHOD_WORD]
+    named = [Named(f"{f}{name}", Any, MISSING, "") for f in folders for name in methods_settings()]
     names = [word.partition("=")[0].strip() for word in words]
     strange = [n for n in names if not _matches(n, plain) and _whole(n, plain) is None]
-    if not strange or not all(_matches(name, by_name) for name in strange):
-        return by_name if strange else plain
+    if not strange or not all(_matches(name, plain + named) for name in strange):
+        return plain + named if strange else plain
     of_methods = {kind for name in strange for kind in methods_with(name.rpartition(".")[2])}
     return described(request, methods=[kind for kind in METHODS if kind in of_methods])
 
 
-def _settings_by_name(known: list[Named]) -> list[Named]:
-    folders = [n.path.removesuffix("kind") for n in known if n.hint == METHOD_WORD]
-    return [Named(f"{f}{name}", Any, MISSING, "") for f in folders for name in every_setting()]
-
-
-def validated(request: Request, values: dict[str, Any], more: str = "") -> dict[str, Any]:
+def validated(request: Request, values: Mapping[str, Any], more: str = "") -> dict[str, Any]:
     """Return all of a flow's parameters; BadInput or BadAddress for wrong ones."""
-    kind = _model_of(request)
     try:
-        found = kind.model_validate(values)
+        parameters = dict(request.model_validate(values))
     except ValidationError as error:
-        raise BadInput(refusal(error, kind, ".".join, more)) from error
-    parameters = dict(found)
+        raise BadInput(refusal(error, request, ".".join, more)) from error
     require_no_secrets_in(parameters)
     return parameters
 
 
-def _model_of(request: Request) -> type[BaseModel]:
-    """Make a pydantic model of a flow's parameters."""
-    fields: dict[str, Any] = {
-        name: (p.annotation, ... if p.default is MISSING else p.default)
-        for name, p in inspect.signature(request, eval_str=True).parameters.items()
-    }
-    return create_model(request.__name__, __base__=Described, **fields)
-
-
 def _whole(name: str, known: list[Named]) -> str | None:
     """Return the path of the settings that a name means as a whole; None where it means one."""
-    folders = {n.path[:k] for n in known for k, letter in enumerate(n.path) if letter == "."}
-    if any(n.path == name or n.path.endswith(f".{name}") for n in known):
+    if _matches(name, known):
         return None
-    found = [f for f in folders if f == name or f.endswith(f".{name}")]
-    return min(found, key=len) if found else None
+    folders = {n.path[:k] for n in known for k, letter in enumerate(n.path) if letter == "."}
+    return min((f for f in folders if f == name or f.endswith(f".{name}")), key=len, default=None)
 
 
 def _object(name: str, text: str) -> dict[str, Any]:
     try:
-        found: dict[str, Any] = json.loads(text)
+        values: dict[str, Any] = json.loads(text)
     except ValueError as error:
         raise BadInput(
             f"-p {name} is no JSON object ({error}). Write it like {name}='{{\"passes\": 3}}'."
         ) from error
-    return found
-
-
-def _put_whole(values: dict[str, Any], path: str, given: dict[str, Any]) -> None:
-    *folders, name = path.split(".")
-    for folder in folders:
-        values = values.setdefault(folder, {})
-    values[name] = given
+    return values
 
 
 def require_no_secrets_in(value: Any) -> None:
     """Refuse parameters among which an address carries a secret; BadAddress says how else."""
     if isinstance(value, str):
         require_no_secrets(value)
-    elif isinstance(value, BaseModel):
-        require_no_secrets_in(dict(value))
-    elif isinstance(value, Mapping):
-        for inner in value.values():
+    elif isinstance(value, BaseModel | Mapping):
+        for inner in dict(value).values():
             require_no_secrets_in(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
@@ -165,41 +215,32 @@ def require_no_secrets_in(value: Any) -> None:
 
 def _resolved(flow: str, name: str, known: list[Named]) -> Named:
     """Find the parameter of a name, or of the end of a path that begins with a plan."""
-    matches = _matches(name, known)
-    if not matches:
-        raise BadInput(f'The flow {flow} has no parameter "{name}". {_advice(flow, name, known)}')
-    shallow = [n for n in matches if n.path.count(".") == outermost(matches)]
+    shallow = _outermost(name, known)
+    if not shallow:
+        near = _near(name, known)
+        meant = f"Did you mean {near}? " if near else ""
+        raise BadInput(
+            f'The flow {flow} has no parameter "{name}". {meant}prefect run {flow} --help lists '
+            "all."
+        )
     if len(shallow) > 1:
         paths = " or ".join(n.path for n in shallow)
         raise BadInput(f'"{name}" may mean {paths} in the flow {flow}. Say which.')
     return shallow[0]
 
 
-def _matches(name: str, known: list[Named]) -> list[Named]:
-    """Return the parameters of a name, else those of the end of a path."""
-    return [n for n in known if n.path == name] or [n for n in known if n.path.endswith(f".{name}")]
-
-
-def _near(name: str, known: list[Named]) -> list[str]:
-    """Return the names that are nearest to a wrong one."""
+def _near(name: str, known: list[Named]) -> str | None:
+    """Return the name that is nearest to a wrong one, as short as it may be given."""
     names = {short_name(n.path, known) for n in known}
     ends = {n.rpartition(".")[2]: n for n in names}
     kinds = (n.removesuffix(".kind") for n in names if n.endswith(".kind"))
     ends |= {n.rpartition(".")[2]: n for n in kinds}  # solver=sgd
-    near = get_close_matches(name.rpartition(".")[2], ends, n=3, cutoff=0.6)
-    return list(dict.fromkeys(ends[n] for n in near))
-
-
-def _advice(flow: str, name: str, known: list[Named]) -> str:
-    meant = " or ".join(_near(name, known))
-    see = f"prefect run {flow} --help lists all."
-    return f"Did you mean {meant}? {see}" if meant else see
+    return nearest(name.rpartition(".")[2], ends)
 
 
 def _value(named: Named, text: str) -> Any:
     """Read a value: text stays text where text is meant, the rest is TOML or a word."""
-    name = named.path.rpartition(".")[2]
-    if name in COLUMNS:
+    if named.path.rpartition(".")[2] in COLUMNS:
         return column_position(text)
     if text == "null":
         return None
@@ -209,24 +250,27 @@ def _value(named: Named, text: str) -> Any:
     if tuple in members and not text.startswith("["):
         return (text,)
     if int in members and text.isdecimal():
-        text = str(int(text))  # 000007 is no TOML
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
+        return int(text)  # 000007 is no TOML
+    return toml_value(text)
 
 
 def _put(values: dict[str, Any], named: Named, value: Any, *, anew: bool) -> None:
     *folders, name = named.path.split(".")
-    for folder in folders:
-        if not isinstance(values.get(folder), dict):  # where a deployment has none: null
-            values[folder] = {}
-        values = values[folder]
+    values = _folder(values, folders)
     if not anew and isinstance(values.get(name), tuple):
         value = values[name] + (value if isinstance(value, tuple) else (value,))
     elif name in REPEATED and not isinstance(value, Mapping | tuple):
         value = (value,)
     values[name] = value
+
+
+def _folder(values: dict[str, Any], folders: list[str]) -> dict[str, Any]:
+    """Return the part of values at a path; a new one where a deployment has none: null."""
+    for folder in folders:
+        if not isinstance(values.get(folder), dict):
+            values[folder] = {}
+        values = values[folder]
+    return values
 
 
 def _complete(values: dict[str, Any], known: list[Named]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
 from fewpass.flows.orchestration.scheduled import dated, durable_task, made_flow
 from fewpass.pipeline.models.refresh.publications import run_at
@@ -15,7 +15,7 @@ from fewpass.pipeline.scoring.predict import predict as predicted
 from fewpass.pipeline.settings.source_options import SourceOptions
 
 
-@made_flow(signatures.predict, "out")
+@made_flow(requests.PredictParameters, "out")
 def predict(
     run: str, inputs: tuple[str, ...], out: str, options: SourceOptions,
     overwrite: bool, probability: bool, defuse: bool, memory: int | None, threads: int | None,

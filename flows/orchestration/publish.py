@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_text
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
-from fewpass.flows.publishing import publication_facts
+from fewpass.flows.outcomes import publication_facts
 from fewpass.pipeline.models.refresh.generations import publish_generation
 from fewpass.pipeline.models.refresh.publications import Publication
 from fewpass.pipeline.reporting.safe_text import as_markdown
 
 
-@made_flow(signatures.publish, "store")
+@made_flow(requests.PublishParameters, "store")
 def publish(store: str, generation: int, because: str, after: int | None) -> dict[str, Any]:
     """Publish it, and say so beside the run."""
     made = move.with_options(task_run_name=f"publish generation {generation}")(

@@ -7,14 +7,13 @@ from typing import Any
 
 from prefect.logging import get_run_logger
 
-from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table, show_text
 from fewpass.flows.orchestration.evaluate import judge
 from fewpass.flows.orchestration.ingest import watched
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.train import completed, train_in_stages
-from fewpass.flows.publishing import refused_facts, refused_rows
-from fewpass.flows.training import require_convergence
+from fewpass.flows.outcomes import refused_facts, refused_rows, require_convergence
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.abandoning import abandon as abandoned
 from fewpass.pipeline.models.refresh.generations import Decision, Generation, refused_now
@@ -37,7 +36,7 @@ from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.storage.folder import Folder
 
 
-@made_flow(signatures.refresh, "plan.store")
+@made_flow(requests.RefreshParameters, "plan.store")
 def refresh(plan: RefreshPlan, where: Execution, abandon: bool) -> Any:
     """Finish what waits, or take what is new; return what was decided."""
     if abandon:

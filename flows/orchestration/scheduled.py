@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import socket
@@ -34,6 +33,12 @@ from fewpass.flows.errors import BAD_REQUEST, FAILED, ToleranceMissed, exit_stat
 from fewpass.flows.orchestration.artifacts import last_word
 from fewpass.flows.orchestration.cancelling import CancelWatch, was_cancelled
 from fewpass.flows.orchestration.parameters import require_no_secrets_in, validated
+from fewpass.flows.orchestration.requests import (
+    Request,
+    docstring_of,
+    flow_name,
+    signature_of,
+)
 from fewpass.storage.folder import Damaged
 from fewpass.storage.redaction import without_secrets
 
@@ -75,24 +80,22 @@ def durable_task(name: str) -> Callable[[Callable[P, R]], Task[P, R]]:
     return lambda function: made(printable_errors(function))
 
 
-def made_flow(
-    request: Callable[..., Any], names_it: str
-) -> Callable[[Callable[..., Any]], Flow[..., Any]]:
+def made_flow(request: Request, names_it: str) -> Callable[[Callable[..., Any]], Flow[..., Any]]:
     """Make a Prefect flow of a function; parameters, defaults and words are the request's.
 
     Parameters
     ----------
     request
-        One of `fewpass.flows.orchestration.signatures`.
+        One of `fewpass.flows.orchestration.requests`.
     names_it
         Path of the parameter that its runs are named by, such as `plan.store`.
     """
-    what = request.__name__
+    what = flow_name(request)
     make = flow(name=what, flow_run_name=named(what, names_it), validate_parameters=False)
     return lambda function: make(told_by_state(function, request))
 
 
-def told_by_state(function: Callable[..., Any], request: Callable[..., Any]) -> Callable[..., Any]:
+def told_by_state(function: Callable[..., Any], request: Request) -> Callable[..., Any]:
     """Have a flow run that asks for what cannot be end as Refused, not with a traceback.
 
     That is also said of parameters: Prefect itself would let the run fail on them, with pydantic's
@@ -101,7 +104,7 @@ def told_by_state(function: Callable[..., Any], request: Callable[..., Any]) -> 
     One that is cancelled ends as Cancelled, also where a snapshot was taken first.  A missed
     tolerance that is required ends as ToleranceMissed; all else as Prefect has it.
     """
-    signature = inspect.signature(request, eval_str=True)
+    signature = signature_of(request)
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -128,7 +131,7 @@ def told_by_state(function: Callable[..., Any], request: Callable[..., Any]) -> 
 
     # Prefect reads the parameters' types where the function is, and would look for them here.
     run.__signature__ = signature  # type: ignore[attr-defined]
-    run.__doc__ = request.__doc__
+    run.__doc__ = docstring_of(request)
     return run
 
 

@@ -8,7 +8,8 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from fewpass.flows.cluster import engine_for_training
-from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Cursor, Saved
 from fewpass.pipeline.settings.execution import Execution

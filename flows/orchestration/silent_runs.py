@@ -19,8 +19,8 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.states import Crashed
 
 from fewpass.flows.dead_runs import WHEN_STALLED, Finding, examine_folder, stalled, what_resumes
+from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.flows.orchestration.server import answering
-from fewpass.flows.orchestration.signatures import REQUESTS
 from fewpass.pipeline.models.refresh.generations import newest_run
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder

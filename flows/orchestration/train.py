@@ -9,7 +9,7 @@ from typing import Any
 from prefect.states import Completed
 
 from fewpass.flows.interrupts import stopping_first
-from fewpass.flows.orchestration import signatures
+from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import (
     TrainingProgress,
     show_convergence,
@@ -25,17 +25,18 @@ from fewpass.flows.orchestration.scheduled import (
 from fewpass.flows.orchestration.session import Session, Stage, stages
 from fewpass.flows.orchestration.stalling import StallWatch, tell_prefect
 from fewpass.flows.orchestration.suspending import at_rest_if_suspended, is_suspended
-from fewpass.flows.training import require_convergence, require_tolerance
-from fewpass.pipeline.reporting.history import read_history
+from fewpass.flows.outcomes import require_convergence, require_tolerance
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.reporting.report import CONVERGENCE, IMAGE, draw_report
-from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 
 
-@made_flow(signatures.train, "run")
+@made_flow(requests.TrainParameters, "run")
 def train(plan: TrainingPlan, run: str, where: Execution, require_tol: bool) -> Any:
     """Train, and return what came out in the state that tells of it."""
     require_tolerance(plan, asked=require_tol)
@@ -82,9 +83,9 @@ def make_passes(session: Session, stage: Stage, show: Callable[[Event], None]) -
     """Make the passes of one stage, from where the run folder stands."""
     for event in session.advance(stage):
         show(event)
-    history = read_history(session.run.events())
-    if history.points or history.certificates:
-        show_convergence(session.run.url, history, session.training.stats.n)
+    timeline = Timeline.of(session.run)
+    if timeline.points or timeline.certificates:
+        show_convergence(session.run.url, timeline)
 
 
 @durable_task("report")

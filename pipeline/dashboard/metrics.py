@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
+from fewpass.pipeline.dashboard.shown_run import ShownRun, speeds
 from fewpass.pipeline.models.refresh.publications import published
 from fewpass.pipeline.reporting.safe_text import without_control
+from fewpass.pipeline.runs.timeline import Mark
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES = ("running", "stopped", "finished")
@@ -63,41 +65,46 @@ def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
-def samples_of(told: Mapping[str, Any], now: float | None = None) -> Iterator[Sample]:
-    """Yield what is known of a run, from what the page shows of it."""
-    labels = {"run": told["run"]}
-    yield Sample("fewpass_read_errors", float("error" in told), labels)
-    yield from _generation(told["run"])
-    if "error" in told:
-        return
+def samples_of(shown: ShownRun, now: float | None = None) -> Iterator[Sample]:
+    """Yield the numbers of a run."""
+    labels = {"run": shown.url}
+    yield Sample("fewpass_read_errors", 0.0, labels)
+    yield from _generation(shown.url)
     for state in STATES:
-        yield Sample("fewpass_state", float(told["state"] == state), labels | {"state": state})
-    for name, value in _numbers(told, time.time() if now is None else now).items():
+        yield Sample("fewpass_state", float(shown.state == state), labels | {"state": state})
+    for name, value in _numbers(shown, time.time() if now is None else now).items():
         if value is not None:
             yield Sample(f"fewpass_{name}", float(value), labels)
-    for name, worker in told["workers"].items():
-        yield Sample("fewpass_memory_bytes", worker["memory"], labels | {"worker": name})
+    for name, worker in shown.timeline.workers.items():
+        yield Sample("fewpass_memory_bytes", worker.memory, labels | {"worker": name})
 
 
-def _numbers(told: Mapping[str, Any], now: float) -> dict[str, float | None]:
-    running = told["state"] == "running"
-    speed = told["speeds"][-1] if told["speeds"] and running else {"rows": 0.0, "bytes": 0.0}
-    point = told["points"][-1] if told["points"] else {"loss": None, "recent": None}
-    proven = told["certificates"][-1] if told["certificates"] else {"objective": None, "gap": None}
+def samples_of_unread(url: str) -> Iterator[Sample]:
+    """Yield the numbers of a run that cannot be read."""
+    yield Sample("fewpass_read_errors", 1.0, {"run": url})
+    yield from _generation(url)
+
+
+def _numbers(shown: ShownRun, now: float) -> dict[str, float | None]:
+    timeline, plan = shown.timeline, shown.record.plan
+    running, losses, recent = shown.state == "running", timeline.losses, shown.recent
+    proven = timeline.certificates[-1] if timeline.certificates else None
+    work = timeline.marks[-1] if timeline.marks else Mark()
+    speed = (speeds(timeline.marks)[-1:] or [Mark()])[0] if running else Mark()
     return {
-        "rows_per_second": speed["rows"],
-        "bytes_per_second": speed["bytes"],
-        "rows_total": told["rows_worked"],
-        "bytes_read_total": told["bytes_read"],
-        "passes": told["done"],
-        "passes_planned": told["passes"],
-        "loss": point["loss"],
-        "loss_recent": point["recent"],
-        "objective": proven["objective"],
-        "certificate": proven["gap"],
-        "waiting_ratio": told["shares"]["recent"]["wait"],
-        "memory_budget_bytes": told["budget"],
-        "silence_seconds": max(0.0, now - told["last"]) if running else 0.0,
+        "rows_per_second": speed.rows,
+        "bytes_per_second": speed.bytes_read,
+        "rows_total": work.rows,
+        "bytes_read_total": work.bytes_read,
+        "passes": timeline.passes,
+        "passes_planned": plan.passes,
+        "loss": losses[-1].average if losses else None,
+        "loss_recent": losses[-1].since_last if losses else None,
+        "objective": proven and proven.objective,
+        "certificate": proven and proven.gap,
+        "waiting_ratio": recent.waiting / recent.working if recent.working else 0.0,
+        "memory_budget_bytes": plan.memory,
+        "silence_seconds": max(0.0, now - timeline.last) if running else 0.0,
     }
 
 

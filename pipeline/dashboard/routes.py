@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import re
 import socket
 import time
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -23,8 +24,15 @@ from distributed.http.routing import RoutingApplication
 from tornado import web
 
 from fewpass.pipeline.dashboard.hosts import NOTHING, OfThisMachine
-from fewpass.pipeline.dashboard.learning import learning
-from fewpass.pipeline.dashboard.metrics import CONTENT_TYPE, exposition, samples_of
+from fewpass.pipeline.dashboard.metrics import (
+    CONTENT_TYPE,
+    Sample,
+    exposition,
+    samples_of,
+    samples_of_unread,
+)
+from fewpass.pipeline.dashboard.shown_run import MOST_SHOWN, read_again
+from fewpass.pipeline.dashboard.view import LABELS, Against, view
 from fewpass.pipeline.executors.on_dask import TOPIC
 from fewpass.pipeline.models.refresh.generations import generations
 from fewpass.pipeline.reporting.safe_text import as_json
@@ -34,7 +42,6 @@ from fewpass.storage.folder import Folder
 T = TypeVar("T")
 
 PLACE = re.compile("[0-9]{1,6}")  # of a run among those known
-MOST_SCRAPED = 16  # runs, the newest, whose metrics are told
 
 
 def shown_runs(scheduler: Any) -> list[str]:
@@ -56,11 +63,16 @@ class Page(OfThisMachine):
 @cache
 def page_and_policy() -> tuple[str, str]:
     """Return the page, and a policy by which its own script runs and no other, wherever it is."""
-    text = files("fewpass.pipeline.dashboard").joinpath("page.html").read_text(encoding="utf-8")
+    text = _text_of("dashboard", "page.html")
+    text = text.replace("/* page.css */", _text_of("reporting.page", "page.css"))
     script = text.partition("<script>")[2].partition("</script>")[0]
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     own = f"script-src 'sha256-{digest}'; style-src 'unsafe-inline'; connect-src 'self'"
     return text, f"{NOTHING}; {own}"
+
+
+def _text_of(package: str, name: str) -> str:
+    return files(f"fewpass.pipeline.{package}").joinpath(name).read_text(encoding="utf-8")
 
 
 class OfRuns(OfThisMachine):
@@ -94,8 +106,8 @@ def runs_at(urls: Sequence[str]) -> list[str]:
     return found
 
 
-class Numbers(OfRuns):
-    """What the page draws."""
+class View(OfRuns):
+    """What the page shows."""
 
     def _gone(self, workers: Iterable[str]) -> list[str]:
         """Return the workers of a run, HOST:PID, that the scheduler has no more.
@@ -109,20 +121,38 @@ class Numbers(OfRuns):
         named = (worker for worker in workers if ":" in worker)
         return [worker for worker in named if worker.rpartition(":")[2] not in alive]
 
+    def _place(self, name: str, default: str) -> int:
+        """Return which of the known runs is asked for (0: the newest), -1 for none."""
+        place = self.get_query_argument(name, default)
+        if not PLACE.fullmatch(place) and place != default:
+            raise web.HTTPError(400, reason=f"{name} is the place of a run: 0 for the newest")
+        return int(place)
+
     async def get(self) -> None:
-        """Send a run's numbers, by its place among the known runs (0: the newest)."""
-        which = self.get_query_argument("which", "0")
-        if not PLACE.fullmatch(which):
-            raise web.HTTPError(400, reason="which is the place of a run: 0 for the newest")
-        runs, place = await self.known(), int(which)
-        told: dict[str, Any] = {"runs": runs, "now": time.time()}
-        if place < len(runs):
-            told |= await aside(_numbers, runs[place])
-            told["gone"] = self._gone(told.get("workers", ()))
-        elif place > 0:
+        """Send a run, drawn, by its place among the known runs, and maybe next to another."""
+        which, other = self._place("which", "0"), self._place("other", "-1")
+        against = self.get_query_argument("against", "passes")
+        if against not in LABELS:
+            raise web.HTTPError(400, reason="against is passes or seconds")
+        runs = await self.known()
+        if max(which, other) > 0 and max(which, other) >= len(runs):
             raise web.HTTPError(404, reason="There are not so many runs")
+        shown: dict[str, Any] = {"runs": runs, "now": time.time()}
+        if which < len(runs):
+            beside = runs[other] if 0 <= other < len(runs) else None
+            shown |= await aside(self._shown, runs[which], beside, against)
         self.set_header("Content-Type", "application/json; charset=utf-8")
-        self.write(as_json(told))
+        self.write(as_json(shown))
+
+    def _shown(self, url: str, other: str | None, against: Against) -> dict[str, Any]:
+        try:
+            shown = read_again(url)
+        except (OSError, ValueError) as error:
+            return {"run": url, "error": str(error)}
+        compared = None
+        with contextlib.suppress(OSError, ValueError):
+            compared = read_again(other) if other else None
+        return view(shown, compared, against, self._gone(shown.timeline.workers))
 
 
 class Metrics(OfRuns):
@@ -130,43 +160,29 @@ class Metrics(OfRuns):
 
     async def get(self) -> None:
         """Send the metrics of the newest runs."""
-        runs = (await self.known())[:MOST_SCRAPED]
+        runs = (await self.known())[:MOST_SHOWN]
         self.set_header("Content-Type", CONTENT_TYPE)
         self.write(await aside(_metrics, runs))
 
 
 def _metrics(runs: Sequence[str]) -> str:
-    return exposition(sample for url in runs for sample in samples_of(_numbers(url)))
+    return exposition(sample for url in runs for sample in _samples(url))
 
 
-def _numbers(url: str) -> dict[str, Any]:
-    run = RunFolder(url)
+def _samples(url: str) -> Iterator[Sample]:
     try:
-        size = run.folder.size("log.jsonl")
-        return _read(url, size, holder_token(run))
-    except (OSError, ValueError) as error:
-        return {"run": url, "error": str(error)}
-
-
-def holder_token(run: RunFolder) -> str:
-    """Return something that changes when a run is taken up or left."""
-    try:
-        return run.folder.read("lease.json").decode()
-    except FileNotFoundError:
-        return ""
-
-
-@lru_cache(maxsize=MOST_SCRAPED)
-def _read(url: str, _size: int, _holder: str) -> dict[str, Any]:
-    """Read a run again only when its log has grown."""
-    return learning(RunFolder(url))
+        shown = read_again(url)
+    except (OSError, ValueError):
+        yield from samples_of_unread(url)
+    else:
+        yield from samples_of(shown)
 
 
 def handlers(**known: Any) -> list[tuple[str, type[web.RequestHandler], dict[str, Any]]]:
     """Return the page's routes."""
     return [
         (r"/fewpass", Page, {}),
-        (r"/fewpass/numbers.json", Numbers, known),
+        (r"/fewpass/view.json", View, known),
         (r"/fewpass/metrics", Metrics, known),
     ]
 

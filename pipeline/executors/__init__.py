@@ -1,1 +1,1 @@
-"""Where spans run: threads of this process, or Dask."""
+"""Execution of tasks: on threads of this process, or on Dask."""

@@ -1,4 +1,4 @@
-"""BLAS on one thread, while kernels step."""
+"""BLAS on one thread, while kernels run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from threadpoolctl import ThreadpoolController
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """Give BLAS one thread for the while.
+    """Limit BLAS to one thread during a `with` block.
 
-    Several add up in another order, and spin for milliseconds after each sum, in the way of those
-    that step.
+    With several threads BLAS sums in another order, and they spin for milliseconds after each sum,
+    slowing the kernels.
     """
     limited: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
     return limited
@@ -21,5 +21,5 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 
 @cache
 def _controller() -> ThreadpoolController:
-    """Search the loaded libraries once: that takes milliseconds."""
+    """Return the controller of the loaded libraries, which takes milliseconds to create."""
     return ThreadpoolController()

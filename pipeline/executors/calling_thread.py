@@ -1,4 +1,4 @@
-"""Tasks done at once by whoever submits them: for fits of milliseconds in a thread of their own."""
+"""Tasks run at once by the submitting thread, for fits of milliseconds."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 
 class Done(NamedTuple):
-    """A handle on a result that is here."""
+    """A handle on an available result."""
 
     value: Any
 
 
 class CallingThread:
-    """Calls every task as it is submitted; an `Executor`."""
+    """An `Executor` that runs every task when it is submitted."""
 
     engine = "calling thread"
     why = "rows in memory"
@@ -24,28 +24,25 @@ class CallingThread:
         self.compiled: set[str] = set()
 
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Done:  # noqa: ARG002
-        """Call the function, and keep what it returns; what it raises is raised here."""
+        """Call the function, and store its result; exceptions are raised here."""
         return Done(function(*(a.value if isinstance(a, Done) else a for a in args)))
 
     submit_small = submit
 
     def item(self, name: str, handle: Done, k: int) -> Done:  # noqa: ARG002
-        """Take the item."""
         return Done(handle.value[k])
 
     def result(self, handle: Done) -> Any:
-        """Return the result."""
         return handle.value
 
     def everywhere(self, function: Callable[[], None]) -> None:
-        """Call it."""
         function()
 
     def show_run(self, run: str) -> None:
         """Do nothing: there is no dashboard."""
 
     def heed(self, stopping: Callable[[], bool]) -> None:
-        """Do nothing: who works is here."""
+        """Do nothing: there are no workers to wait for."""
 
     def check_memory(self, memory: int) -> None:
-        """Do nothing: this process takes what it was given."""
+        """Do nothing: tasks run in this process."""

@@ -1,8 +1,8 @@
-"""Where tasks run: on threads of this process without Dask, or on a Dask cluster.
+"""Execution of tasks: on threads of this process without Dask, or on a Dask cluster.
 
-The cluster may be one of threads of this process, too.  All take the same calls, and a task is a
-pure function of its arguments, so all give the same bits.  Results may be passed on to further
-tasks without being fetched.
+The cluster may consist of threads of this process, too.  All executors have the same interface, and
+a task is a pure function of its arguments, so all give the same bits.  Results can be passed to
+further tasks without being fetched.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Executor(Protocol):
     Attributes
     ----------
     compiled : set of str
-        Names of tasks that ran before: the first of a name runs alone, so that one worker compiles
-        and the others find what it left.
+        Names of tasks that ran before: the first task of a name runs alone, so that one worker
+        compiles its kernels and the others load them.
     engine : str
         "threads", or "dask".
     why : str
-        Why tasks run there, for people; may be empty.
+        Why tasks run there, for the log; may be empty.
     """
 
     compiled: set[str]
@@ -50,19 +50,19 @@ class Executor(Protocol):
 
     @property
     def dashboard(self) -> str | None:
-        """Return the address of the cluster's dashboard, if there is one."""
+        """Address of the cluster's dashboard, if there is one."""
 
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Start function(*args), args may be earlier submissions; return a handle on the result."""
+        """Start function(*args) and return a handle; arguments may be handles of earlier tasks."""
 
     def submit_small(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Do the same for what may take less time than a cluster does to hear of it."""
+        """Submit a task that may be shorter than the overhead of a cluster."""
 
     def item(self, name: str, handle: Any, k: int) -> Any:
-        """Return a handle on item `k` of the tuple that a submission returns."""
+        """Return a handle on item `k` of a tuple that a submission returns."""
 
     def result(self, handle: Any) -> Any:
-        """Wait for a submission and fetch what it returned, or raise what it raised."""
+        """Wait for a submission; return its result or raise its exception."""
 
     @property
     def near(self) -> bool:
@@ -70,30 +70,29 @@ class Executor(Protocol):
 
     @property
     def alone(self) -> bool:
-        """Whether one task runs at a time, with nothing beside it."""
+        """Whether one task runs at a time, with nothing in parallel."""
 
     def everywhere(self, function: Callable[[], None]) -> None:
-        """Call it in every process that tasks run in, when no task is under way."""
+        """Call a function in every process that runs tasks, while no task is running."""
 
     def show_run(self, run: str) -> None:
-        """Tell the cluster's dashboard which run is trained on it."""
+        """Show a run on the cluster's dashboard."""
 
     def heed(self, stopping: Callable[[], bool]) -> None:
-        """Wait for nobody who could work once `stopping` says that the end was asked for."""
+        """Do not wait for workers once `stopping()` is true."""
 
     def check_memory(self, memory: int) -> None:
-        """Warn where tasks run in processes that may not take so many bytes."""
+        """Warn of worker processes with a memory limit below `memory` bytes."""
 
 
 @contextmanager
 def open_executor(execution: Execution, why: str = "") -> Iterator[Executor]:
-    """Connect to the cluster that `execution` names, or start what it asks for for the while.
+    """Connect to the cluster that `execution` names, or start an executor for a `with` block.
 
-    Where nothing is asked for, that is threads of this process; for trainings `place_of`
-    (pipeline/training/planning/place.py) chooses before.  `why` is what the executor tells of that.
+    By default it runs on threads of this process; for training `place_of`
+    (pipeline/training/planning/place.py) decides before.  `why` is the reason, for the log.
 
-    BLAS gets one thread meanwhile, as it has in worker processes of Dask: several add up in another
-    order, and spin for milliseconds after each sum over the weights, in the way of those that step.
+    BLAS is limited to one thread meanwhile, as in Dask's worker processes: see blas.py.
     """
     with threadpool_limits(1, user_api="blas"), _opened(execution, why) as executor:
         yield executor
@@ -141,7 +140,7 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
 
 
 def threads_of(execution: Execution) -> int:
-    """Threads that tasks run on; those of a cluster elsewhere are taken to be this machine's."""
+    """Return the number of threads for tasks; for a remote cluster that of this machine."""
     workers = execution.workers or 1
     return workers * _threads_per_worker(execution)
 
@@ -151,7 +150,7 @@ def _threads_per_worker(execution: Execution) -> int:
 
 
 def _local_cluster(execution: Execution, security: Any, deaths: Deaths) -> Any:
-    """Start a cluster that nobody but this machine reaches, the workers' own pages included."""
+    """Start a cluster that is reachable from this machine only, workers' pages included."""
     import distributed  # noqa: PLC0415
 
     in_threads = execution.workers is None
@@ -166,9 +165,10 @@ def _local_cluster(execution: Execution, security: Any, deaths: Deaths) -> Any:
         "security": security,
         "host": None if in_threads else "127.0.0.1",
         "dashboard_address": "127.0.0.1:0",
-        # Threads have no address of their own: their worker's pages would be on all interfaces.
+        # Threads have no address of their own: their worker's pages would be open on all
+        # interfaces.
         "worker_dashboard_address": "127.0.0.1:0" if in_threads else None,
-        "memory_limit": 0,  # the plan's own budget holds; Dask would spill what it cannot weigh
+        "memory_limit": 0,  # the plan has its own budget; Dask would spill objects of unknown size
         "silence_logs": "ERROR",
         "scheduler_kwargs": {"preload": ["fewpass.pipeline.dashboard.routes"]},
     }

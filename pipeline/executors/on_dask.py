@@ -17,12 +17,12 @@ from uuid import uuid4
 import cloudpickle  # type: ignore[import-untyped]
 
 from fewpass.pipeline.errors import NoWorkers
-from fewpass.pipeline.executors.threads import InProcess, Item, Work, value_of
+from fewpass.pipeline.executors.threads import InProcess, Item, PoolTask, value_of
 from fewpass.pipeline.executors.versions import Versions, parted, versions_here
 from fewpass.pipeline.executors.workers import ANSWER_SECONDS, LOOK_SECONDS, Workers
 
-TOPIC = "fewpass-runs"  # of a scheduler's events: which runs were trained on it
-PATIENCE_S = 4.0  # with a result, before it is asked whether anybody works
+TOPIC = "fewpass-runs"  # of a scheduler's events: the runs trained on it
+PATIENCE_S = 4.0  # wait for a result before asking whether there are workers
 SAME_VERSIONS = (
     "Have it use the same environment as this process, then give the same command again, or "
     "`fewpass resume`."
@@ -32,19 +32,19 @@ SAME_VERSIONS = (
 class OnDask:
     """Runs tasks on the cluster of a `distributed.Client`.
 
-    A task that loses its worker runs again elsewhere: nothing is pinned to a worker.  One that
-    raises is not tried again: it is a pure function, and would raise again.
+    A task that loses its worker runs again on another one: nothing is pinned.  A task that raises
+    is not repeated: it is a pure function, and would raise again.
 
     Parameters
     ----------
     client
         A `distributed.Client`.
     dashboard
-        Address of the page about learning.
+        Address of the page on the training.
     why
         Why tasks run there.
     workers
-        Those that tasks run on, asked about while a result is long in coming.
+        The workers; checked when a result takes long.
     """
 
     engine = "dask"
@@ -67,7 +67,7 @@ class OnDask:
         self.dashboard, self.why = dashboard, why
 
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Submit under a key that the dashboard shows as `name`."""
+        """Submit a task under a key that the dashboard shows as `name`."""
         key = f"{name}-{next(self._numbers):06d}-{self._token}"
         given = [packed(value, self._handle) for value in (function, *args)]
         return self._client.submit(call, self._versions, *given, key=key, pure=False)
@@ -75,13 +75,12 @@ class OnDask:
     submit_small = submit
 
     def item(self, name: str, handle: Any, k: int) -> Any:
-        """Take the item where the tuple is."""
         return self.submit(name, itemgetter(k), handle)
 
     def result(self, handle: Any) -> Any:
-        """Wait and fetch; ConnectionError when the cluster is gone, or all its workers are.
+        """Return a result; ConnectionError if the cluster or all its workers are gone.
 
-        A worker of other versions is named, whatever came of its task.
+        Workers with other versions are reported, also if their task failed.
         """
         try:
             return self._result(handle)
@@ -101,12 +100,14 @@ class OnDask:
                 if handle.status != "pending":
                     break
             if self._workers is not None:
-                with suppress(CommClosedError):  # a scheduler's end is told by the task
+                with suppress(
+                    CommClosedError
+                ):  # the task raises the error of a scheduler that ended
                     self._workers.wait(self._stopping)
         return result_of(handle)
 
     def _require_equals(self, error: Exception) -> None:
-        """Raise OtherVersions where workers that came since differ: that is why a task failed."""
+        """Raise OtherVersions if new workers have other versions: that is why a task failed."""
         if self._workers is None or self._client.status != "running":
             return
         try:
@@ -119,32 +120,30 @@ class OnDask:
             raise OtherVersions(f"{' '.join(others)} {SAME_VERSIONS}") from error
 
     def everywhere(self, function: Callable[[], None]) -> None:
-        """Call it on the workers that are there; a cluster that goes meanwhile is no error."""
+        """Call a function on all present workers; ignore a cluster that ends meanwhile."""
         if self._client.status == "running":
             with suppress(OSError, TimeoutError):
                 self._client.run(function, on_error="ignore", callback_timeout=ANSWER_SECONDS)
 
     def heed(self, stopping: Callable[[], bool]) -> None:
-        """Wait for no worker once `stopping` says that the end was asked for."""
         self._stopping = stopping
 
     def check_memory(self, memory: int) -> None:
-        """Warn of workers whose own limit is below so many bytes."""
         if self._workers is not None:
             with suppress(OSError, TimeoutError):
                 self._workers.warn_of_limits(memory)
 
     def show_run(self, run: str) -> None:
-        """Leave the run's address among the scheduler's events, for the page /fewpass."""
+        """Log the run's address as an event of the scheduler, for the page /fewpass."""
         self._client.log_event(TOPIC, {"run": run})
 
 
 class OnDaskThreads(InProcess):
     """Runs spans as tasks of a cluster whose workers are threads of this process.
 
-    Dask says when, and shows it; a task is the number of a work, so what a span is given and what
-    it returns stays in this process as it is.  Small tasks do not pass Dask, which takes some
-    milliseconds of the interpreter for each.
+    Dask schedules and displays the tasks; a task is the number of a `PoolTask`, so that arguments
+    and results stay in this process.  Small tasks bypass Dask, which takes some milliseconds for
+    each.
     """
 
     engine = "dask"
@@ -154,33 +153,33 @@ class OnDaskThreads(InProcess):
         self.dashboard, self.alone = dashboard, False
         self._client, self._token = client, uuid4().hex
         self._lock = Lock()
-        self._tasks: list[Any] = []  # Dask's, of works under way
+        self._tasks: list[Any] = []  # Dask's futures of running works
 
     def _started(self, threads: int) -> ThreadPoolExecutor | None:  # noqa: ARG002
-        """Return nothing: Dask lends the threads."""
+        """Return None: Dask has the threads."""
         return None
 
-    def result(self, handle: Work | Item) -> Any:
-        """Wait and return, or raise; ConnectionError when Dask has lost a task."""
+    def result(self, handle: PoolTask | Item) -> Any:
+        """Return a result; ConnectionError if Dask has lost a task."""
         work = handle.work if isinstance(handle, Item) else handle
         while not wait([work.result], LOOK_SECONDS).done:
             self._require_tasks()
         return value_of(handle)
 
     def show_run(self, run: str) -> None:
-        """Leave the run's address among the scheduler's events, for the page /fewpass."""
+        """Log the run's address as an event of the scheduler, for the page /fewpass."""
         self._client.log_event(TOPIC, {"run": run})
 
-    def _start(self, name: str, work: Work) -> None:
+    def _start(self, name: str, work: PoolTask) -> None:
         number = next(_numbers)
         _lent[number] = work
         key = f"{name}-{number:06d}-{self._token}"
-        with self._lock:  # a task that is let go before its end is not shown
+        with self._lock:  # a task without references is not displayed
             task = self._client.submit(_do, number, key=key, pure=False)
             self._tasks = [task, *(t for t in self._tasks if t.status != "finished")]
 
     def _require_tasks(self) -> None:
-        """Raise what became of a task that Dask did not bring to its end."""
+        """Raise the error of a task that Dask did not finish."""
         for task in self._tasks:
             if task.status not in ("pending", "finished"):
                 result_of(task)
@@ -188,7 +187,7 @@ class OnDaskThreads(InProcess):
 
 
 _numbers = itertools.count()
-_lent: dict[int, Work] = {}  # what tasks of this process's clusters are to do, by number
+_lent: dict[int, PoolTask] = {}  # works of this process's clusters, by number
 
 
 def _do(number: int) -> None:
@@ -196,14 +195,14 @@ def _do(number: int) -> None:
 
 
 def type_of_handles() -> type:
-    """Return the class of what `distributed.Client.submit` returns."""
+    """Return the class of the futures of `distributed.Client.submit`."""
     from distributed import Future  # noqa: PLC0415
 
     return Future
 
 
 def result_of(future: Any, timeout_s: float | None = None) -> Any:
-    """Wait for a future of Dask's and fetch; ConnectionError when the cluster is gone."""
+    """Return the result of a future; ConnectionError if the cluster is gone."""
     from distributed import KilledWorker  # noqa: PLC0415
     from distributed.comm.core import CommClosedError  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""What several processes of one machine need of it: semaphores, which lie in /dev/shm."""
+"""Semaphores, which lie in /dev/shm, for several processes of one machine."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from fewpass.pipeline.errors import BadInput
 
 
 def require_semaphores(otherwise: str) -> None:
-    """Refuse to start processes where these could not speak with each other.
+    """Refuse to start processes that could not communicate.
 
     Parameters
     ----------
     otherwise
-        How the same is done without, as the end of a sentence.
+        Advice for doing the same without processes, as the end of a sentence.
 
     Raises
     ------

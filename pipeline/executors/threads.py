@@ -1,7 +1,7 @@
 """Tasks on threads of this process, so that nothing is pickled and results stay where they are.
 
-Python handles signals in the main thread, where numba's results are lost on a Ctrl-C: a kernel that
-is about to hand over a NamedTuple dies of it.  Here the main thread only waits.
+Python handles signals in the main thread, where a Ctrl-C interrupts numba while it converts
+results: a kernel that returns a NamedTuple would crash.  Here the main thread only waits.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any, NamedTuple
 from weakref import WeakSet
 
 
-class Work:
-    """A function and its arguments, and in the end what it returned: a handle on that."""
+class PoolTask:
+    """A function with its arguments, and later its result; also the handle on that result."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self.result: Future[Any] = Future()
-        self._todo = [(function, args)]  # until somebody takes it
+        self._todo = [(function, args)]  # until it is started
 
     @property
-    def awaited(self) -> list[Work]:
-        """The works whose results it is given and that are not done."""
+    def awaited(self) -> list[PoolTask]:
+        """The unfinished works whose results are among its arguments."""
         given = (a.work if isinstance(a, Item) else a for _, args in self._todo[:] for a in args)
-        return [a for a in given if isinstance(a, Work) and not a.result.done()]
+        return [a for a in given if isinstance(a, PoolTask) and not a.result.done()]
 
     def do(self) -> None:
-        """Call the function, unless that was given up, and keep what it returns or raises."""
+        """Call the function, unless cancelled, and store its result or exception."""
         try:
             function, args = self._todo.pop()
         except IndexError:
@@ -39,44 +39,44 @@ class Work:
             tell: Callable[[], None] = partial(self.result.set_exception, error)
         else:
             tell = partial(self.result.set_result, found)
-        del function, args  # who hears of the result may want them gone
+        del function, args  # so that callbacks on the result may free their memory
         tell()
 
     def give_up(self, error: BaseException | None = None) -> None:
-        """Tell who waits for it that it will not be done, unless it has begun."""
+        """Cancel the work, unless it has begun, and raise in those who wait for it."""
         if self._todo:
             try:
                 self._todo.pop()
-            except IndexError:  # it began just now
+            except IndexError:  # it has just begun
                 return
             self.result.set_exception(error or CancelledError())
 
 
 class Item(NamedTuple):
-    """A handle on item `k` of the tuple that a work returns."""
+    """A handle on item `k` of a tuple that a work returns."""
 
-    work: Work
+    work: PoolTask
     k: int
 
 
 def value_of(argument: Any) -> Any:
-    """Return what a handle stands for, once it is there, and anything else as it is."""
+    """Return the result of a handle once available, and any other value unchanged."""
     if isinstance(argument, Item):
         return argument.work.result.result()[argument.k]
-    return argument.result.result() if isinstance(argument, Work) else argument
+    return argument.result.result() if isinstance(argument, PoolTask) else argument
 
 
 class InProcess:
     """Runs tasks on a pool of threads.
 
-    Small tasks have threads of their own, so that sums do not queue behind spans.
+    Small tasks have their own threads, so that sums do not queue behind spans.
 
     Parameters
     ----------
     threads
-        How many tasks run at a time.
+        Number of tasks at a time.
     why
-        Why tasks run here, for people.
+        Why tasks run here, for the log.
     """
 
     engine = "threads"
@@ -87,31 +87,28 @@ class InProcess:
         self.compiled: set[str] = set()
         self.why, self.alone = why, threads == 1
         self._small, self._spans = started_pool(threads), self._started(threads)
-        self._works: WeakSet[Work] = WeakSet()  # all that somebody may still wait for
+        self._works: WeakSet[PoolTask] = WeakSet()  # all works that may still be waited for
         self._closed = False
 
     def _started(self, threads: int) -> ThreadPoolExecutor | None:
-        """Return threads for spans."""
+        """Return a pool of threads for spans."""
         return started_pool(threads)
 
-    def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Work:
-        """Have it done as soon as there is all that it is given."""
-        return self._submitted(Work(function, args), partial(self._start, name))
+    def submit(self, name: str, function: Callable[..., Any], *args: Any) -> PoolTask:
+        """Start a task once its arguments are available."""
+        return self._submitted(PoolTask(function, args), partial(self._start, name))
 
-    def submit_small(self, name: str, function: Callable[..., Any], *args: Any) -> Work:  # noqa: ARG002
-        """Have it done by a thread for small tasks."""
-        return self._submitted(Work(function, args), self._start_small)
+    def submit_small(self, name: str, function: Callable[..., Any], *args: Any) -> PoolTask:  # noqa: ARG002
+        return self._submitted(PoolTask(function, args), self._start_small)
 
-    def item(self, name: str, handle: Work, k: int) -> Item:  # noqa: ARG002
-        """Take the item, when it is there."""
+    def item(self, name: str, handle: PoolTask, k: int) -> Item:  # noqa: ARG002
         return Item(handle, k)
 
-    def result(self, handle: Work | Item) -> Any:
-        """Wait and return, or raise."""
+    def result(self, handle: PoolTask | Item) -> Any:
         return value_of(handle)
 
     def everywhere(self, function: Callable[[], None]) -> None:
-        """Call it here, when nothing runs any more: what has not begun is given up."""
+        """Cancel tasks that have not begun, wait for the others, and call the function."""
         self._rest()
         function()
 
@@ -119,13 +116,13 @@ class InProcess:
         """Do nothing: there is no dashboard."""
 
     def heed(self, stopping: Callable[[], bool]) -> None:
-        """Do nothing: who works is here."""
+        """Do nothing: there are no workers to wait for."""
 
     def check_memory(self, memory: int) -> None:
-        """Do nothing: this process takes what it was given."""
+        """Do nothing: tasks run in this process."""
 
     def close(self) -> None:
-        """Begin no further work, and wait for what runs; who waits for it hears CancelledError."""
+        """Wait for running tasks; cancel others, whose results then raise CancelledError."""
         self._closed = True
         self._rest()
         for pool in (self._small, self._spans):
@@ -138,13 +135,13 @@ class InProcess:
             work.give_up()
         wait([work.result for work in works])
 
-    def _submitted(self, work: Work, start: Callable[[Work], None]) -> Work:
+    def _submitted(self, work: PoolTask, start: Callable[[PoolTask], None]) -> PoolTask:
         self._works.add(work)
         self._begin(work, start)
         return work
 
-    def _begin(self, work: Work, start: Callable[[Work], None]) -> None:
-        """Start a work if there is all that it is given, else when there is."""
+    def _begin(self, work: PoolTask, start: Callable[[PoolTask], None]) -> None:
+        """Start a work once its arguments are available."""
         if missing := next(iter(work.awaited), None):
             missing.result.add_done_callback(lambda _: self._begin(work, start))
             return
@@ -156,16 +153,16 @@ class InProcess:
         except Exception as error:  # noqa: BLE001 - raised where it is waited for
             work.give_up(error)
 
-    def _start(self, name: str, work: Work) -> None:  # noqa: ARG002
+    def _start(self, name: str, work: PoolTask) -> None:  # noqa: ARG002
         assert self._spans is not None
         self._spans.submit(work.do)
 
-    def _start_small(self, work: Work) -> None:
+    def _start_small(self, work: PoolTask) -> None:
         self._small.submit(work.do)
 
 
 def started_pool(threads: int) -> ThreadPoolExecutor:
-    """Return a pool whose threads all run: one whose start is interrupted is waited for by none."""
+    """Return a pool with all threads started, as an interrupted start is never joined."""
     pool, together = ThreadPoolExecutor(threads, thread_name_prefix="fewpass"), Barrier(threads)
     wait([pool.submit(together.wait) for _ in range(threads)])
     return pool

@@ -1,7 +1,7 @@
-"""What a process computes with: two that differ come to other bits, or to none.
+"""Versions that results depend on: processes with different ones give other bits, or fail.
 
-A worker's versions are asked for when it is first seen, and a task that was given by a process of
-another kind is not begun.  Dask would run it, and fail in the middle or not at all.
+A worker's versions are checked when it is first seen, and a task submitted by a process with other
+versions is not started.  Dask would run it, and fail in the middle or not at all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-#: How many parts of a version must agree for the same bits; what comes after them is only told.
+#: Number of version components that must agree for the same bits; others are only reported.
 PARTS = {"fewpass": 9, "python": 2, "numba": 2, "numpy": 2, "llvmlite": 2}
 PACKAGES = [package for package in PARTS if package != "python"]
 SOURCES = "sources of fewpass"
@@ -25,7 +25,7 @@ Versions = Mapping[str, str | None]
 
 @cache
 def versions_here() -> dict[str, str | None]:
-    """Return the versions that this process computes with, by package, and a digest of its own."""
+    """Return the versions of this process by package, and a digest of fewpass."""
     found = {package: _version(package) for package in PACKAGES}
     return found | {"python": platform.python_version(), SOURCES: _sources()}
 
@@ -33,14 +33,14 @@ def versions_here() -> dict[str, str | None]:
 def _version(package: str) -> str | None:
     try:
         return version(package)
-    except PackageNotFoundError:  # its folder is on the path
+    except PackageNotFoundError:  # not installed, but on the path
         return None
 
 
 def _sources() -> str:
-    """Return a digest of fewpass itself: checkouts of one version differ."""
+    """Return a digest of fewpass: checkouts of one version differ."""
     folder, digest = Path(__file__).parents[2], hashlib.sha256()
-    found = os.walk(folder, followlinks=True)  # in a checkout there are links to its folders
+    found = os.walk(folder, followlinks=True)  # a checkout has links to its folders
     paths = (Path(where, name) for where, _, names in found for name in names)
     for path in sorted(path for path in paths if path.suffix == ".py"):
         digest.update(f"{path.relative_to(folder)}\0".encode())
@@ -49,11 +49,11 @@ def _sources() -> str:
 
 
 def parted(found: Versions, here: Versions) -> Iterator[tuple[bool, str]]:
-    """Yield how versions found elsewhere differ from those here: whether bits may, and in words."""
+    """Yield differences of versions from those here: whether bits may differ, and a description."""
     for package, parts in PARTS.items():
         there, ours = found.get(package), here.get(package)
         if package == "fewpass" and None in (there, ours):
-            continue  # its sources are looked at
+            continue  # its sources are compared instead
         if there != ours:
             weighs = _first(there, parts) != _first(ours, parts)
             yield weighs, f"{package} {there or 'is missing'} there, {ours or 'none'} here"
@@ -67,7 +67,7 @@ def _first(text: str | None, parts: int) -> list[str] | None:
 
 
 def told_by_dask(answer: Mapping[str, Any]) -> dict[str, str | None]:
-    """Return a process's versions from what Dask says of it: any Dask, with or without fewpass."""
+    """Return a process's versions from Dask's information, with or without fewpass."""
     packages = answer["packages"]
     found = {package: packages.get(package) for package in PACKAGES}
     python = str(packages.get("python") or "")

@@ -1,6 +1,6 @@
-"""Loaded by worker processes started here: Ctrl-C is for the process that trains, which ends them.
+"""Preload of worker processes started here: they ignore Ctrl-C, as the training process ends them.
 
-A terminal sends it to every process of the command; the states would be lost with the workers.
+A terminal sends it to every process of the command; states would be lost with the workers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether anybody works for a cluster: waited for, named when they are gone, given up in time."""
+"""Presence of a cluster's workers: waiting for them, and errors if they are gone."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from fewpass.pipeline.sizes import format_bytes
 
 _log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0  # how often a wait looks
-ANSWER_SECONDS = 10.0  # that a scheduler has for the question who works for it
-START_SECONDS = 60.0  # that worker processes have at least to begin: they import
-LIBRARIES_BYTES = 250_000_000  # of a worker that trains, beyond the plan's memory
-PAUSED_AT = 0.8  # of a worker's limit: Dask gives it no tasks from there on
-NANNIES = "distributed.nanny"  # who logs what became of a worker process
+LOOK_SECONDS = 1.0  # between two checks
+ANSWER_SECONDS = 10.0  # for a scheduler to report its workers
+START_SECONDS = 60.0  # minimum for worker processes to start, including imports
+LIBRARIES_BYTES = 250_000_000  # of a training worker, beyond the plan's memory
+PAUSED_AT = 0.8  # of a worker's limit: Dask pauses it from there on
+NANNIES = "distributed.nanny"  # which logs the end of worker processes
 
 
 def require_answer(scheduler: str, security: Any) -> None:
-    """Raise OSError where no scheduler answers: Dask waits for ever for one that says nothing."""
+    """Raise OSError if the scheduler does not answer: Dask would wait forever."""
     import asyncio  # noqa: PLC0415
 
     import dask.config  # noqa: PLC0415
@@ -48,7 +48,7 @@ def require_answer(scheduler: str, security: Any) -> None:
             comm = await connect(scheduler, timeout=most_s, **given)
         await comm.close()
 
-    loop = asyncio.new_event_loop()  # a notebook's own runs in this thread
+    loop = asyncio.new_event_loop()  # a notebook has its own in this thread
     Thread(target=loop.run_forever, daemon=True).start()
     asking = asyncio.run_coroutine_threadsafe(ask(), loop)
     try:
@@ -61,22 +61,22 @@ def require_answer(scheduler: str, security: Any) -> None:
 
 
 class Workers:
-    """The workers of a scheduler: that there are some, and that they are of our kind.
+    """The workers of a scheduler: checks that there are some, with the same versions.
 
     Parameters
     ----------
     client
         A `distributed.Client`.
     whose
-        The scheduler, for people: "The Dask scheduler at tcp://...".
+        Name of the scheduler in messages: "The Dask scheduler at tcp://...".
     none
-        What there is none of, after `whose`.
+        What is missing, following `whose`.
     advice
-        What to do then.
+        Advice in that case.
     most_s
         Seconds to wait for the first.
     why
-        Says why they may have gone, as far as that is known; "" where it is not.
+        Returns the reason why they are gone; "" if unknown.
     """
 
     def __init__(
@@ -88,17 +88,17 @@ class Workers:
         self._known: set[str] = set()
 
     def wait(self, stopping: Callable[[], bool] = lambda: False) -> None:
-        """Wait while there is none; a warning says what is waited for.
+        """Wait for the first worker; warn of the wait.
 
         Parameters
         ----------
         stopping
-            Whether somebody asked for the end meanwhile: then nothing is waited for.
+            Returns whether to stop waiting.
 
         Raises
         ------
         NoWorkers
-            When there is none after `most_s` seconds, or the scheduler does not answer.
+            There is none after `most_s` seconds, or the scheduler does not answer.
         """
         end, told = time.monotonic() + self._most_s, False
         while (lack := self._lack()) is not None:
@@ -110,7 +110,7 @@ class Workers:
             time.sleep(min(LOOK_SECONDS, max(0.0, end - time.monotonic())))
 
     def _lack(self) -> str | None:
-        """Say what is missing; None where somebody works."""
+        """Return a message on missing workers; None if there are some."""
         try:
             if threads_by_worker(self._client):
                 return None
@@ -120,9 +120,9 @@ class Workers:
         return f"{self._whose} {self._none}" + (f" ({why})" if why else "")
 
     def others(self) -> list[str]:
-        """Name the workers that came since this was last asked for and compute with other versions.
+        """Return sentences on workers, new since the last call, whose versions change bits.
 
-        Versions that matter to the bits are returned, in a sentence per worker; others are logged.
+        Other differences are logged.
         """
         answers = self._client.sync(
             self._client.scheduler.broadcast, msg={"op": "versions", "packages": PACKAGES},
@@ -142,7 +142,7 @@ class Workers:
         return sentences
 
     def _sources_at(self, worker: str) -> dict[str, str | None]:
-        """Return the digest of a worker's own fewpass, or that it cannot be had."""
+        """Return the digest of a worker's fewpass, or that it has none."""
         answers = self._client.run(
             versions_here, workers=[worker], on_error="return", callback_timeout=ANSWER_SECONDS
         )
@@ -152,7 +152,7 @@ class Workers:
         return {SOURCES: found[SOURCES]} if isinstance(found, dict) else {}
 
     def warn_of_limits(self, memory: int) -> None:
-        """Say which workers would be stopped by Dask before they take the memory of a plan."""
+        """Warn of workers that Dask would pause before they use the plan's memory."""
         known = self._client.sync(
             self._client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS
         )
@@ -174,13 +174,13 @@ def _as_option(size: float) -> str:
 
 
 def threads_by_worker(client: Any) -> dict[str, int]:
-    """Return how many threads each worker has; TimeoutError where the scheduler does not answer."""
+    """Return the number of threads of each worker; TimeoutError without an answer."""
     found = client.sync(client.scheduler.ncores, callback_timeout=ANSWER_SECONDS)
     return dict(found)
 
 
 def of_scheduler(client: Any, execution: Execution) -> Workers:
-    """Return the workers of a scheduler that somebody else started."""
+    """Return the workers of a scheduler that was started elsewhere."""
     at = execution.scheduler
     advice = (
         f"Start one with `dask worker {at}`, in an environment that has fewpass; "
@@ -204,16 +204,16 @@ def of_this_machine(client: Any, execution: Execution, deaths: Deaths) -> Worker
 
 
 def seconds_to_start(execution: Execution) -> float:
-    """Return how long worker processes may take to begin."""
+    """Return the seconds that worker processes may take to start."""
     return max(execution.wait_workers, START_SECONDS)
 
 
 @contextmanager
 def starting(execution: Execution, deaths: Deaths) -> Iterator[None]:
-    """Have worker processes that do not begin named, with what is known of why."""
+    """Convert failures to start worker processes to NoWorkers, with the known reasons."""
     try:
         yield
-    except Exception as error:  # Dask's own clearing up may fail in any way
+    except Exception as error:  # Dask's cleanup may fail in any way
         why = deaths.told() or _first_cause(error)
         raise NoWorkers(
             f"Dask could not start {execution.workers} worker processes here ({why}). "
@@ -222,7 +222,7 @@ def starting(execution: Execution, deaths: Deaths) -> Iterator[None]:
 
 
 def _first_cause(error: BaseException) -> str:
-    """Return what an error of Dask's began with."""
+    """Return the first cause of an error of Dask."""
     causes = [error]
     while (before := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(before)
@@ -234,9 +234,9 @@ def _first_cause(error: BaseException) -> str:
 
 
 class Deaths(logging.Handler):
-    """Hears what became of worker processes of this machine, while it is open.
+    """A log handler that records the ends of worker processes of this machine.
 
-    Dask says so in its log alone.  What it would have logged for people, it still does.
+    Dask reports them in its log only, which is unchanged.
     """
 
     def __init__(self) -> None:
@@ -245,18 +245,18 @@ class Deaths(logging.Handler):
         self._logger = logging.getLogger(NANNIES)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep what tells of an end."""
+        """Store messages on the end of a process."""
         said = record.getMessage()
         error = record.exc_info[1] if record.exc_info else None
         if error is not None and str(error):
             self._last = _first_cause(error)
-        elif said.startswith("Worker process"):  # and how it ended
+        elif said.startswith("Worker process"):  # with its exit status
             self._last = said
         if record.levelno >= self._shown and self._logger.parent is not None:
             self._logger.parent.handle(record)
 
     def told(self) -> str:
-        """Return the last that was heard; "" where that is nothing."""
+        """Return the last message; "" without any."""
         return self._last
 
     def __enter__(self) -> Self:

@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fewpass.pipeline.reporting.history import History
-from fewpass.pipeline.reporting.time_table import PARTS, SweepTime
+from fewpass.pipeline.runs.sweep_times import PARTS, SweepTime
+from fewpass.pipeline.runs.timeline import Timeline, useful
 from fewpass.pipeline.runs.validation import Point
 from fewpass.pipeline.scoring.reliability import Reliability
 
@@ -24,53 +24,46 @@ COLOURS = (
 )  # fmt: skip
 
 
-def loss_curve(history: History, name: str, n_rows: int) -> bytes:
+def loss_curve(timeline: Timeline, name: str) -> bytes:
     """Draw progressive loss and certified objectives against passes."""
     figure = Figure(figsize=(8.0, 4.5), layout="constrained")
     axes = figure.add_subplot()
-    style = "o-" if len(history.points) < MARKED else "-"
+    style = "o-" if len(timeline.points) < MARKED else "-"
     for field, label in (("since_last", "between two reports"), ("average", "since the start")):
-        known = [(p.rows / n_rows, getattr(p, field)) for p in history.points]
+        known = [(p.passes, getattr(p, field)) for p in timeline.points]
         known = [(x, loss) for x, loss in known if loss is not None]
         if known:
             axes.plot(*zip(*known, strict=True), style, label=label)
-    if history.certificates:
-        at = [c.passes for c in history.certificates]
-        objectives = [c.objective for c in history.certificates]
-        down = [min(c.objective, c.gap) for c in history.certificates]  # no loss is below 0
-        axes.errorbar(at, objectives, yerr=(down, [0.0] * len(down)), fmt="k.", capsize=3,
-                      label="objective, and how far down the optimum can be")  # fmt: skip
-    axes.set(
-        xlabel="passes over the data",
-        ylabel="loss",
-        title=f"{name}: loss of rows before they were learnt from",
-    )
+    if proven := useful(timeline.certificates):
+        objectives = [c.objective for c in proven]
+        down = [min(c.objective, c.gap) for c in proven]  # no loss is below 0
+        axes.errorbar([c.passes for c in proven], objectives, yerr=(down, [0.0] * len(down)),
+                      fmt="k.", capsize=3,
+                      label="objective; the optimum is on the line below it")  # fmt: skip
+    axes.set(xlabel="pass", ylabel="loss", title=f"{name}: progressive loss")
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[0]:
         axes.legend()
     return _png(figure)
 
 
-def convergence(history: History, name: str) -> bytes:
-    """Draw against passes how far above the optimum a run was: proven, and as found at its end.
+def convergence(timeline: Timeline, name: str, tol: float | None = None) -> bytes:
+    """Draw against passes how far above the optimum a run was at most, and the tolerance.
 
-    The end's objective stands for the optimum, so its own distance is not drawn.
+    The lowest objective stands for the optimum in a second curve.
     """
     figure = Figure(figsize=(8.0, 4.5), layout="constrained")
     axes = figure.add_subplot()
-    style = ".-" if len(history.certificates) < MARKED else "-"
-    at = [c.passes for c in history.certificates]
-    axes.semilogy(at, [c.gap for c in history.certificates], style, label="at most (certified)")
-    least = min(c.objective for c in history.certificates)
-    above = [(c.passes, c.objective - least) for c in history.certificates if c.objective > least]
-    if above:
-        label = "above the lowest objective found"
-        axes.semilogy(*zip(*above, strict=True), style, label=label)
-    axes.set(
-        xlabel="passes over the data",
-        ylabel="above the optimum",
-        title=f"{name}: objective above the optimum",
-    )
+    found = list(timeline.certificates)
+    style = ".-" if len(found) < MARKED else "-"
+    at = [c.passes for c in found]
+    axes.semilogy(at, [c.gap for c in found], style, label="at most (certified)")
+    least = min(c.objective for c in found)
+    if above := [(c.passes, c.objective - least) for c in found if c.objective > least]:
+        axes.semilogy(*zip(*above, strict=True), style, label="above the lowest objective")
+    if tol is not None:
+        axes.axhline(tol * max(1.0, abs(least)), color="k", linestyle=":", label="tolerance")
+    axes.set(xlabel="pass", ylabel="above the optimum", title=f"{name}: distance to the optimum")
     axes.grid(alpha=0.3)
     axes.legend()
     return _png(figure)
@@ -83,15 +76,15 @@ def validation_curve(curve: Sequence[Point], name: str) -> bytes:
     style = ".-" if len(curve) < MARKED else "-"
     axes.plot([p.passes for p in curve], [p.loss for p in curve], style, label="held-out rows")
     best = min(curve, key=lambda point: point.loss)
-    axes.plot([best.passes], [best.loss], "ko", label="lowest: the model that is kept")
-    axes.set(xlabel="passes over the data", ylabel="mean loss", title=f"{name}: held-out rows")
+    axes.plot([best.passes], [best.loss], "ko", label="lowest: the model that is used")
+    axes.set(xlabel="pass", ylabel="mean loss", title=f"{name}: held-out rows")
     axes.grid(alpha=0.3)
     axes.legend()
     return _png(figure)
 
 
 def time_bars(sweeps: Sequence[SweepTime], name: str) -> bytes:
-    """Draw where every sweep's time went, one bar upon the other; reading beside is not time."""
+    """Draw where every sweep's time went, one bar upon the other; without reading meanwhile."""
     shown = sweeps[-MOST_BARS:]
     figure = Figure(figsize=(8.0, 4.5), layout="constrained")
     axes = figure.add_subplot()
@@ -102,7 +95,7 @@ def time_bars(sweeps: Sequence[SweepTime], name: str) -> bytes:
         label = part if heights.sum() >= least else None  # what cannot be seen is not named
         axes.bar(at, heights, bottom=foot, width=0.9, color=colour, label=label)
         foot += heights
-    axes.set(xlabel="sweep", ylabel="seconds", title=f"{name}: where the time went")
+    axes.set(xlabel="pass", ylabel="seconds", title=f"{name}: where the time went")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(alpha=0.3, axis="y")
     handles, labels = axes.get_legend_handles_labels()
@@ -111,17 +104,19 @@ def time_bars(sweeps: Sequence[SweepTime], name: str) -> bytes:
 
 
 def reliability_diagram(found: Reliability, name: str, *, several: bool) -> bytes:
-    """Draw how often probabilities came true, with 95 % intervals, and how many rows had them."""
+    """Draw how often probabilities came true, with 95 % intervals, and the rows of each."""
     figure = Figure(figsize=(5.5, 6.5), layout="constrained")
     axes, below = figure.subplots(2, sharex=True, height_ratios=(3, 1))
     at = [one.predicted for one in found.bins]
     share = np.array([one.observed for one in found.bins])
     down = share - [one.low for one in found.bins]
     up = np.array([one.high for one in found.bins]) - share
-    axes.plot([0.0, 1.0], [0.0, 1.0], "k:", label="honest")
-    axes.errorbar(at, share, yerr=np.maximum(0.0, (down, up)), fmt="o-", capsize=3, label="found")
+    axes.plot([0.0, 1.0], [0.0, 1.0], "k:", label="predicted = observed")
+    axes.errorbar(
+        at, share, yerr=np.maximum(0.0, (down, up)), fmt="o-", capsize=3, label="observed"
+    )
     axes.set(
-        ylabel="share of rows that it came true of",
+        ylabel="observed frequency",
         title=f"{name}\ncalibration error {found.calibration_error:.4f}, "
         f"Brier score {found.brier:.4f}\nlog loss {found.log_loss:.4f}",
     )
@@ -130,7 +125,7 @@ def reliability_diagram(found: Reliability, name: str, *, several: bool) -> byte
     below.bar([one.lower for one in found.bins], [one.rows for one in found.bins], width,
               align="edge", edgecolor="white")  # fmt: skip
     whose = "most probable class" if several else "second class"
-    below.set(xlabel=f"probability of the {whose}", ylabel="rows", xlim=(0.0, 1.0))
+    below.set(xlabel=f"predicted probability of the {whose}", ylabel="rows", xlim=(0.0, 1.0))
     for each in (axes, below):
         each.grid(alpha=0.3)
     return _png(figure)

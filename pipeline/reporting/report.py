@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.reporting.drawing import can_draw
-from fewpass.pipeline.reporting.history import History, read_history
-from fewpass.pipeline.reporting.time_table import SweepTime, time_table, totals
 from fewpass.pipeline.runs.model import Model, load_model
-from fewpass.pipeline.runs.outcome import Convergence
+from fewpass.pipeline.runs.outcome import Convergence, bound
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.runs.sweep_times import totals
+from fewpass.pipeline.runs.timeline import Mark, Timeline
+from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.problem import problem_of
 
 TIME = "report/time.png"
@@ -37,6 +39,7 @@ class RunReport(NamedTuple):
     last_loss: float | None  # of rows before they were learnt from, at the end
     objective: float | None
     certificate: float | None
+    bound: str | None  # the same in words
     tol: float | None  # these three as in fewpass.pipeline.runs.outcome.Convergence
     relative_gap: float | None
     converged: bool | None
@@ -51,20 +54,33 @@ class RunReport(NamedTuple):
     validation: str | None  # the picture of the held-out loss; None without two points
     sweeps: list[
         dict[str, Any]
-    ]  # where the time went, by kind of sweep: fewpass.pipeline.reporting.time_table
+    ]  # where the time went, by kind of sweep: fewpass.pipeline.runs.sweep_times
     time: str | None  # the picture of it, sweep by sweep; None where the log does not tell
     warnings: list[str]  # why it was not expected to come to its end
     forecast: (
         dict[str, Any] | None
     )  # what was foreseen; the fields of fewpass.pipeline.training.planning.forecast
 
+    def compared(self) -> list[tuple[str, str, str]]:
+        """Return the forecast next to what happened: name, predicted, actual."""
+        if (foreseen := self.forecast) is None:
+            return []
+        usual = "" if foreseen["usual_passes"] is None else "about "
+        rows = [("passes", f"{usual}{foreseen['passes']:.0f}", f"{self.passes:.4g}")]
+        if foreseen["theory_passes"] is not None:
+            most = f"at most {foreseen['theory_passes']:,.0f}"
+            rows.append(("passes, by theory", most, f"{self.passes:.4g}"))
+        rows.append(("read", format_bytes(foreseen["bytes_read"]), format_bytes(self.bytes_read)))
+        if foreseen["tol"] is not None and self.relative_gap is not None:
+            rows.append(("relative gap", f"{foreseen['tol']:.2g}", f"{self.relative_gap:.2g}"))
+        return rows
+
 
 class Told(NamedTuple):
     """A run's report, and what it was made of."""
 
     report: RunReport
-    history: History
-    sweeps: list[SweepTime]
+    timeline: Timeline
     model: Model
     saved: Saved
 
@@ -77,44 +93,53 @@ def read_report(run: RunFolder) -> Told:
     BadInput
         When there is no run, or none of its snapshots is whole yet.
     """
-    events = list(run.events())
-    history, sweeps = read_history(events), time_table(events)
+    timeline = Timeline.of(run)
     model = load_model(run)
     saved = Saved.of(run.snapshots.load(model.snapshot))
     record, cursor = model.record, saved.cursor
-    if not (history.points or history.certificates):
+    if not (timeline.points or timeline.certificates):
         raise BadInput(f"The log of {run.url} holds no step yet. Go on with fewpass resume.")
     problem = problem_of(record.plan, record, model.lam)
+    losses, work = timeline.losses, timeline.marks[-1] if timeline.marks else Mark()
     report = RunReport(
         run=run.url,
         dataset=record.plan.dataset,
         solver=record.method(cursor.method),
         chosen=record.methods.reason if record.methods else None,
-        learners=list(history.learners),
+        learners=list(timeline.learners),
         loss=problem.loss.name,
         lam=problem.lam,
         finished=saved.finished,
         passes=cursor.passes,
         rows_seen=cursor.rows_seen,
-        last_loss=history.points[-1].since_last if history.points else None,
+        last_loss=losses[-1].since_last if losses else None,
         objective=saved.certified.objective if saved.certified else None,
         certificate=saved.certified.gap if saved.certified else None,
+        bound=bound(saved.certified),
         **Convergence.of(record.plan.tol, saved.certified, finished=saved.finished)._asdict(),
-        restarts=history.restarts,
-        resumed=history.resumed,
+        restarts=timeline.restarts,
+        resumed=timeline.resumed,
         seconds=cursor.seconds,
-        compiling_s=sum(event["seconds"] for event in events if event["event"] == "compile"),
+        compiling_s=timeline.compiling_s,
         bytes_read=cursor.bytes_read,
-        waiting_share=history.waiting_s / history.stepping_s if history.stepping_s else 0.0,
+        waiting_share=work.waiting / work.working if work.working else 0.0,
         image=None,
         convergence=None,
         validation=None,
-        sweeps=[one._asdict() | {"passes": one.rows / record.n_rows} for one in totals(sweeps)],
+        sweeps=[
+            one._asdict() | {"title": one.title, "passes": one.rows / record.n_rows}
+            for one in totals(timeline.sweep_times.each)
+        ],
         time=None,
         warnings=list(record.warnings),
         forecast=record.forecast.model_dump() if record.forecast else None,
     )
-    return Told(report, history, sweeps, model, saved)
+    return Told(report, timeline, model, saved)
+
+
+def can_draw() -> bool:
+    """Say whether matplotlib is installed (`fewpass[plots]`)."""
+    return find_spec("matplotlib") is not None
 
 
 def draw_report(run: RunFolder) -> RunReport:
@@ -127,49 +152,31 @@ def draw_report(run: RunFolder) -> RunReport:
     BadInput
         When there is no run, or none of its snapshots is whole yet.
     """
-    report, history, sweeps, model, saved = read_report(run)
+    report, timeline, _, saved = read_report(run)
     if not can_draw():
         return report
+    from fewpass.pipeline.reporting import pictures  # noqa: PLC0415 - matplotlib
+
+    losses, certificates, name = timeline.losses, timeline.certificates, run.folder.name
+    curve = saved.validation.curve if saved.validation else ()
+    sweeps = timeline.sweep_times.each
+
+    def drawn(key: str, png: Callable[[], bytes], *, worth: bool) -> str | None:
+        if not worth:
+            return None
+        run.folder.write(key, png())
+        return run.folder.address(key)
+
+    has_curve = bool(losses) and max(len(losses), len(certificates)) > 1  # a dot is no curve
     return report._replace(
-        image=_draw_losses(run, history, model.record.n_rows),
-        convergence=_draw_convergence(run, history),
-        validation=_draw_validation(run, saved),
-        time=_draw_time(run, sweeps),
+        image=drawn(IMAGE, lambda: pictures.loss_curve(timeline, name), worth=has_curve),
+        convergence=drawn(
+            CONVERGENCE,
+            lambda: pictures.convergence(timeline, name, report.tol),
+            worth=len(certificates) > 1,
+        ),
+        validation=drawn(
+            VALIDATION, lambda: pictures.validation_curve(curve, name), worth=len(curve) > 1
+        ),
+        time=drawn(TIME, lambda: pictures.time_bars(sweeps, name), worth=bool(sweeps)),
     )
-
-
-def _draw_losses(run: RunFolder, history: History, n_rows: int) -> str | None:
-    losses = [point for point in history.points if point.average is not None]
-    if max(len(losses), len(history.certificates)) < 2 or not losses:  # a dot is no curve
-        return None
-    from fewpass.pipeline.reporting.pictures import loss_curve  # noqa: PLC0415 - matplotlib
-
-    run.folder.write(IMAGE, loss_curve(history, run.folder.name, n_rows))
-    return run.folder.address(IMAGE)
-
-
-def _draw_convergence(run: RunFolder, history: History) -> str | None:
-    if len(history.certificates) < 2:
-        return None
-    from fewpass.pipeline.reporting.pictures import convergence  # noqa: PLC0415
-
-    run.folder.write(CONVERGENCE, convergence(history, run.folder.name))
-    return run.folder.address(CONVERGENCE)
-
-
-def _draw_validation(run: RunFolder, saved: Saved) -> str | None:
-    if saved.validation is None or len(saved.validation.curve) < 2:
-        return None
-    from fewpass.pipeline.reporting.pictures import validation_curve  # noqa: PLC0415
-
-    run.folder.write(VALIDATION, validation_curve(saved.validation.curve, run.folder.name))
-    return run.folder.address(VALIDATION)
-
-
-def _draw_time(run: RunFolder, sweeps: list[SweepTime]) -> str | None:
-    if not sweeps:
-        return None
-    from fewpass.pipeline.reporting.pictures import time_bars  # noqa: PLC0415
-
-    run.folder.write(TIME, time_bars(sweeps, run.folder.name))
-    return run.folder.address(TIME)

@@ -89,7 +89,7 @@ class ResidentRows:
         with self._locks[chunk]:
             if self._here[chunk]:
                 return 0, 0.0
-            place = self._whole.place(chunk)
+            place = self._whole.slot(chunk)
             size = self._dataset.read_into(chunk, place)
             a, b = self._whole.starts[chunk : chunk + 2]
             table = cut(self._whole.table, a, b)

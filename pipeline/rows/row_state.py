@@ -15,7 +15,7 @@ Values = NDArray[np.float64]
 
 
 class RowStates(Protocol):
-    """Versions of numbers per row, chunk by chunk; see `storage.row_state.RowStateStore`."""
+    """Versions of numbers per row, chunk by chunk; see `storage.row_state_store.RowStateStore`."""
 
     def write(self, version: int, chunk: int, values: Values) -> StoredObject | None:
         """Keep the numbers of a chunk's rows, which do not change any more.

@@ -8,18 +8,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.block_shuffle import shuffled_blocks
-from fewpass.pipeline.sizes import format_bytes
 from fewpass.storage.manifest import Manifest
 
 #: "stored": as they lie; "random": chunks drawn, and rows in blocks (block_shuffle.py); "permuted":
 #: chunks drawn, and rows one by one: for sets in which neighbours have something in common.
 Order = Literal["stored", "random", "permuted"]
 
-IN_FLIGHT = 3  # windows of one stream in memory: one stepped, two being read
-VERSIONS_HELD = 2  # of what a method keeps per row: one read, one written
-OVERHEAD_BYTES = 96_000_000  # loaded kernels, compressed chunks, the cluster in this process
 CHUNKS_OF_A_WINDOW, ROWS_OF_A_WINDOW = 11, 12  # what a random generator is for
 
 
@@ -43,12 +40,11 @@ def chunk_bytes(manifest: Manifest, row_state_size: int = 1) -> int:
 def resident_bytes(manifest: Manifest, plan: WindowPlan, row_state_size: int = 1) -> int:
     """Bytes that all rows take in memory, decoded, with what windows in flight need beside."""
     per_row, per_value = _row_and_value_bytes(manifest)
-    per_row += (2 + VERSIONS_HELD * row_state_size) * 8  # weights, as stored and as they count
+    per_row += (2 + Budget.row_numbers * row_state_size) * 8  # weights, as stored and as they count
     rows = manifest.n_rows * per_row
     window_rows, _ = largest_window(manifest, plan)
-    in_flight = (
-        IN_FLIGHT * plan.streams * window_rows * (2 + row_state_size) * 8
-    )  # order, draft of it
+    windows = Budget.windows * plan.streams * window_rows
+    in_flight = windows * (2 + row_state_size) * 8  # order, draft of it
     return rows + sum(manifest.chunks.nnz) * per_value + in_flight
 
 
@@ -70,7 +66,7 @@ def _row_and_value_bytes(manifest: Manifest) -> tuple[int, int]:
 def plan_windows(
     manifest: Manifest,
     *,
-    memory: int,
+    budget: Budget,
     state_bytes: int,
     streams: int,
     seed: int,
@@ -84,25 +80,11 @@ def plan_windows(
             f"{streams} streams need as many chunks, but the data set has {n_chunks}. "
             f"Use `streams={n_chunks}` or fewer."
         )
-    one = chunk_bytes(manifest, row_state_size)
-    spare = memory - OVERHEAD_BYTES - state_bytes
-    fitting = spare // (IN_FLIGHT * streams * one)
+    smallest = Budget.windows * streams * chunk_bytes(manifest, row_state_size)
+    fitting = (budget.rows - state_bytes) // smallest
     state = "the model" if models == 1 else f"{models} models"
-    rows = IN_FLIGHT * streams * one
-    require_memory(memory, state_bytes, rows, f"{state} with what the method keeps")
+    budget.require(state_bytes, smallest, f"{state} with what the method keeps")
     return WindowPlan(n_chunks, int(min(fitting, n_chunks)), streams, seed)
-
-
-def require_memory(memory: int, state_bytes: int, rows_bytes: int, state: str) -> None:
-    """Raise BadInput, which adds up what is needed, where a budget has no room for it."""
-    least = state_bytes + rows_bytes + OVERHEAD_BYTES
-    if least > memory:
-        raise BadInput(
-            f"A memory budget of {format_bytes(memory)} is too small: {state} takes "
-            f"{format_bytes(state_bytes)}, rows in memory at a time at least "
-            f"{format_bytes(rows_bytes)}, and the program itself {format_bytes(OVERHEAD_BYTES)}. "
-            f"Use `memory={-(-least // 10**6)}MB` or more."
-        )
 
 
 class Window(NamedTuple):

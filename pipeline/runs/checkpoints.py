@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.lease import Lease
-from fewpass.pipeline.runs.outcome import Event
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_snapshots import save

@@ -13,13 +13,15 @@ from typing import Any, Protocol
 
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.runs.checkpoints import Checkpoints, Keeper
-from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.forecast import Forecast
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Weights
 from fewpass.storage.dataset import Dataset
@@ -37,6 +39,7 @@ class Training:
     run: RunFolder
     plan: TrainingPlan
     dataset: Dataset
+    planner: Planner
     executor: Executor
     methods: MethodChoice | None  # in place of `auto`
     storage_options: StorageOptions

@@ -1,4 +1,4 @@
-"""What a training tells while it runs, and what it hands on at its end."""
+"""The result of a training."""
 
 from __future__ import annotations
 
@@ -11,15 +11,6 @@ from fewpass.pipeline.runs.validation import Validation
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, Weights
-
-
-@dataclass(frozen=True)
-class Event:
-    """What just happened; `kind` and `facts` are event and fields in docs/format.md, section 5."""
-
-    kind: str
-    cursor: Cursor
-    facts: dict[str, Any]
 
 
 class Convergence(NamedTuple):
@@ -127,6 +118,16 @@ class AtWork(Protocol):
     @property
     def problem(self) -> Problem:
         """Loss, lam and intercept."""
+
+
+def bound(certified: Certificate | None) -> str | None:
+    """Write how far the optimum is at most; gaps as large as the objectives are of no use."""
+    if certified is None:
+        return None
+    each = certified.models or ((certified.objective, certified.gap),)
+    if all(gap >= objective for objective, gap in each):
+        return "no useful bound yet"
+    return f"at most {certified.gap:.3g}"
 
 
 def hinge_gap(problem: Problem, certified: Certificate | None) -> float | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.runs.outcome import Event
+from fewpass.pipeline.runs.events import ON_EVERY_LINE, Event
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Cursor
 
@@ -57,7 +57,8 @@ class Progress:
         return max(self._peak_memory, peak_memory_bytes())
 
     def event(self, kind: str, **facts: Any) -> Event:
-        """Write what just happened into the log, and return it."""
-        cursor = self.cursor
-        self._run.log(kind, passes=cursor.passes, rows_seen=cursor.rows_seen, **facts)
-        return Event(kind, cursor, facts)
+        """Log an event of a kind, whose facts are the fields of its class, and return it."""
+        event, cursor = Event.of(kind, self.cursor, **facts), self.cursor
+        where = {name: getattr(cursor, name) for name in ON_EVERY_LINE}
+        self._run.log(kind, **where, **event.facts.logged())
+        return event

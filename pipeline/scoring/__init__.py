@@ -1,1 +1,1 @@
-"""What a model is worth, and what it says of new rows."""
+"""Evaluation of models, and prediction."""

@@ -1,4 +1,4 @@
-"""What the scores of a run's model mean, learnt where the rows are that it has not learnt from."""
+"""Calibration of a run's model on held-out rows."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from fewpass.storage.manifest import Labels
 
 Vector = NDArray[np.float64]
 
-SCORES_TOGETHER = 1 << 20  # of all classes: what several arrays of are made at once
+SCORES_TOGETHER = 1 << 20  # of all classes, for which several arrays are made at once
 
 
 def require_calibratable(record: RunRecord, dataset: Dataset) -> None:
-    """Refuse a plan whose scores are no labels', or a data set that nothing can be learnt from."""
+    """Refuse plans without labels, and data sets that are unsuitable for calibration."""
     plan, loss = record.plan, loss_of(record.plan, record)
     if loss.takes_numbers and plan.positive is None:
         raise BadInput(
@@ -62,7 +62,7 @@ def require_calibratable(record: RunRecord, dataset: Dataset) -> None:
 
 
 def _codes_of(dataset: Dataset) -> Vector:
-    """Return the stored targets that there are rows of."""
+    """Return the stored targets of labels that occur."""
     targets = dataset.manifest.targets
     assert isinstance(targets, Labels), "evaluation_job refuses numbers where there are labels"
     return np.flatnonzero(targets.counts).astype(float)
@@ -71,18 +71,18 @@ def _codes_of(dataset: Dataset) -> Vector:
 def calibrate(
     record: RunRecord, dataset: Dataset, weights: Weights, method: Method, executor: Executor
 ) -> Calibration:
-    """Learn from held-out rows what probabilities the scores of a model mean.
+    """Fit the calibration of a model's scores on held-out rows.
 
-    Two classes take one pass over them, more a pass or more for each step of Newton's method.
+    With two classes it takes one pass, with more one or more passes per Newton step.
 
     Parameters
     ----------
     record
-        Of the run that the model is of.
+        Of the model's run.
     dataset
         The held-out rows.
     weights
-        The model; features in the order of the source.
+        The model; features in the source's order.
     """
     job = evaluation_job(record, dataset)
     at = stored_weights(weights, dataset, require_same_columns(record, dataset))
@@ -105,12 +105,12 @@ def calibrate(
 
 
 def no_counts(_at: Weights) -> ScoreCounts:
-    """Return the counts of no rows."""
+    """Return the zero of the counts."""
     return ScoreCounts(*np.zeros((3, BINS)))
 
 
 def add_counts(problem: Problem, at: Weights, block: Block, part: ScoreCounts) -> ScoreCounts:
-    """Count the rows of a block."""
+    """Add the rows of a block to the counts."""
     for scores, classes, weight in scored_parts(problem, at, block):
         part = part + ScoreCounts.of(scores, classes == 1, weight)
     return part
@@ -120,12 +120,12 @@ COUNTS = Sum("reduce-counts", no_counts, add_counts)
 
 
 def softmax_sum(point: Vector) -> Sum:
-    """Return what is added up for the log loss of several classes, with its derivatives."""
+    """Return the sum for the log loss of several classes with its derivatives."""
     return Sum("reduce-softmax", no_log_loss, partial(add_log_loss, point))
 
 
 def no_log_loss(at: Weights) -> LogLoss:
-    """Return the log loss of no rows."""
+    """Return the zero of the log loss."""
     return LogLoss.none(len(at.coef))
 
 
@@ -139,7 +139,7 @@ def add_log_loss(
 
 
 def scored_parts(problem: Problem, at: Weights, block: Block) -> Iterator[Part]:
-    """Yield a block's scores (n,) or (n, K), classes (n,) and weights, some rows at a time."""
+    """Yield scores (n,) or (n, K), classes (n,) and weights (n,) of a block, in parts."""
     several = at.coef.ndim == 2
     n, step = len(block.y), max(1, SCORES_TOGETHER // (len(at.coef) if several else 1))
     at = at._replace(intercept=at.intercept * problem.intercept)

@@ -1,4 +1,4 @@
-"""How good a model is on a data set: one reduce of sums and of two histograms of scores."""
+"""Evaluation of a model on a data set: one reduction with sums and two histograms of scores."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.rows.buffers import let_go_of_buffers
 from fewpass.pipeline.rows.resident import rows_in_memory
 from fewpass.pipeline.rows.targets import TargetRule, alike, label_text, shown, target_rule
-from fewpass.pipeline.rows.windows import IN_FLIGHT, OVERHEAD_BYTES, chunk_bytes, plan_windows
+from fewpass.pipeline.rows.windows import chunk_bytes, plan_windows
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluate_classes import (
@@ -27,7 +28,7 @@ from fewpass.pipeline.scoring.evaluate_classes import (
 )
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.job import COPIES_OF_WEIGHTS, stats_of
+from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import loss_word, problem_of
 from fewpass.pipeline.training.reduce import ReduceReport, reduce
 from fewpass.pipeline.training.span import Job
@@ -43,22 +44,22 @@ HISTOGRAM_BITS = 18  # of a score's 32: sign, exponent and 9 bits of the number,
 
 
 class Evaluation(NamedTuple):
-    """What `fewpass evaluate --json` prints; None where it has no meaning for the targets."""
+    """Result of an evaluation, as in `fewpass evaluate --json`; None: undefined for the targets."""
 
     rows: int
-    objective: float  # mean loss + (lam/2) ||w||^2 (+ what the intercept is charged)
+    objective: float  # mean loss + (lam/2) ||w||^2 + (lam_b/2) b^2
     loss: float  # mean, weighted by row weights
-    error: float | None  # weighted share of rows that are given another label than theirs
+    error: float | None  # weighted fraction of misclassified rows
     auc: float | None  # area under the ROC curve
-    auc_within: float | None  # the true area differs by this at most (scores are binned)
+    auc_within: float | None  # error bound of auc (scores are binned)
     mse: float | None
     r2: float | None
-    classes: tuple[ClassFigures, ...] | None = None  # where there are more than two
-    left_out: tuple[str, ...] = ()  # columns that the model does not know
+    classes: tuple[ClassFigures, ...] | None = None  # of more than two classes
+    left_out: tuple[str, ...] = ()  # columns that the model does not have
 
 
 class ScorePart(NamedTuple):
-    """Sums over some rows; parts add."""
+    """Sums over some rows; parts can be added."""
 
     rows: int
     weight: float
@@ -78,7 +79,7 @@ def evaluate(
     on_report: Callable[[ReduceReport], None] = lambda _: None,
     rules: Matching = BY_NAME,
 ) -> Evaluation:
-    """Read a data set once and say how the model does on it; columns are matched by `rules`.
+    """Evaluate a model in one pass over a data set; columns are matched by `rules`.
 
     Raises BadInput when the data set's columns, scaling or labels are not the model's.
     """
@@ -96,7 +97,7 @@ def judged(
     on_report: Callable[[ReduceReport], None] = lambda _: None,
     rules: Matching = BY_NAME,
 ) -> tuple[Job, Any, Matched]:
-    """Add up over a data set what its rows say of a model: `what`, or that of an evaluation.
+    """Evaluate the sum `what`, by default that of an evaluation, over a data set.
 
     Returns the job, the sum, and how columns were matched.
     """
@@ -108,14 +109,14 @@ def judged(
 
 
 def sum_of(rule: TargetRule) -> Sum:
-    """Return what is added up to evaluate one model."""
+    """Return the sum of an evaluation."""
     return CLASS_SCORES if rule.n_classes else SCORES
 
 
 def figures_of(
     problem: Problem, trained: RunRecord, at: Weights, total: ScorePart | ClassPart
 ) -> Evaluation:
-    """Turn the sums over all rows into the figures of one model."""
+    """Return the figures of one model from the sums over all rows."""
     if isinstance(total, ClassPart):
         return class_summary(problem, trained, at, total)
     return summary(problem, at, total)
@@ -124,7 +125,7 @@ def figures_of(
 def evaluation_job(
     trained: RunRecord, dataset: Dataset, lam: float | None = None, rules: Matching = BY_NAME
 ) -> Job:
-    """Read a data set's targets by the labels of the set that was trained on.
+    """Return a job that reads a data set with the labels of the training set.
 
     Raises BadInput when columns, scaling or labels are not those that were trained on.
     """
@@ -137,16 +138,16 @@ def evaluation_job(
         rule = _same_classes(manifest.targets, trained.targets)
     else:
         rule = target_rule(manifest, problem.loss, positive_label(plan, trained))
-    weights = COPIES_OF_WEIGHTS * 8 * manifest.n_features * max(1, rule.n_classes)
-    most = plan.memory - OVERHEAD_BYTES - IN_FLIGHT * chunk_bytes(manifest)
-    beside = max(0, min(weights, most))  # what was trained is judged, if by windows of one chunk
-    windows = plan_windows(manifest, memory=plan.memory, state_bytes=beside, streams=1, seed=0)
+    weights = Budget.weights * 8 * manifest.n_features * max(1, rule.n_classes)
+    most = plan.budget.rows - Budget.windows * chunk_bytes(manifest)
+    beside = max(0, min(weights, most))  # the training budget suffices, with windows of one chunk
+    windows = plan_windows(manifest, budget=plan.budget, state_bytes=beside, streams=1, seed=0)
     here = rows_in_memory(dataset, rule)
     return Job(dataset, problem, stats_of(manifest, rule), rule, windows, rows=here)
 
 
 def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetRule:
-    """Number a set's labels as the model's classes are numbered."""
+    """Return the rule that numbers a set's labels as the model does."""
     assert isinstance(trained, Labels), "classes were trained on"
     if not isinstance(targets, Labels):
         raise BadInput(
@@ -166,7 +167,7 @@ def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetR
 
 
 def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
-    """Return the label that counts as +1; None where there are several classes, or numbers."""
+    """Return the label that counts as +1; None for several classes, and for numbers."""
     targets = trained.targets
     if plan.positive is None and isinstance(targets, Labels) and len(targets.labels) == 2:
         as_numbers = loss_class(loss_word(plan, targets)).takes_numbers
@@ -175,7 +176,7 @@ def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
 
 
 def score_part(problem: Problem, at: Weights, block: Block) -> ScorePart:
-    """Sums and histograms of one block."""
+    """Return the sums and histograms of a block."""
     p = scores(at.coef, at.intercept * problem.intercept, block.rows)
     y, weight = block.y, block.weight
     positive = y > 0
@@ -194,14 +195,14 @@ def score_part(problem: Problem, at: Weights, block: Block) -> ScorePart:
 
 
 def no_scores(_at: Weights) -> ScorePart:
-    """Return the sums over no rows."""
+    """Return the zero of the sums."""
     sums = dict.fromkeys(("weight", "loss", "wrong", "square", "y", "y_square"), 0.0)
     empty = np.zeros(1 << HISTOGRAM_BITS)
     return ScorePart(rows=0, **sums, positive=empty, negative=empty)
 
 
 def add_scores(problem: Problem, at: Weights, block: Block, part: ScorePart) -> ScorePart:
-    """Add one block's sums and histograms."""
+    """Add a block."""
     total: ScorePart = add_parts(part, score_part(problem, at, block))
     return total
 
@@ -214,14 +215,14 @@ def _histogram(bins: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[
 
 
 def score_bins(p: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Number the scores' bins so that a larger score never has a smaller number."""
+    """Return the bins of scores, in ascending order of scores."""
     bits = p.astype(np.float32).view(np.int32).astype(np.int64)
     ordered = np.where(bits >= 0, bits, -(bits & 0x7FFFFFFF)) + (1 << 31)
     return ordered >> (32 - HISTOGRAM_BITS)
 
 
 def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:
-    """Turn sums over all rows into the figures."""
+    """Return the figures from the sums over all rows."""
     loss = total.loss / total.weight
     figures: dict[str, Any] = dict.fromkeys(("error", "auc", "auc_within", "mse", "r2"))
     if problem.loss.takes_numbers:
@@ -238,7 +239,7 @@ def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:
 def class_summary(
     problem: Problem, trained: RunRecord, at: Weights, total: ClassPart
 ) -> Evaluation:
-    """Turn sums over all rows into the figures of several classes; losses are their mean."""
+    """Return the figures of several classes from the sums over all rows; the loss is their mean."""
     loss = float(total.losses.mean()) / total.weight
     targets = trained.targets
     assert isinstance(targets, Labels), "classes were trained on"
@@ -256,7 +257,7 @@ def class_summary(
 def area(
     positive: NDArray[np.float64], negative: NDArray[np.float64]
 ) -> tuple[float | None, float | None]:
-    """Area under the ROC curve of two histograms, ties counted half, and the error of binning."""
+    """Return the area under the ROC curve of two histograms (ties count half), and its error."""
     pairs = float(positive.sum() * negative.sum())
     if pairs == 0.0:
         return None, None

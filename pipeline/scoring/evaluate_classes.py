@@ -1,4 +1,4 @@
-"""How good a model of several classes is: top-1 error, and what becomes of each class."""
+"""Evaluation of several classes: top-1 error, and figures per class."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from fewpass.solvers.protocol import Block, Sum, Weights
 
 
 class ClassFigures(NamedTuple):
-    """What becomes of the rows of one class; None where there are no rows to tell it from."""
+    """Figures of one class; None where undefined."""
 
     label: str
-    rows: float  # weight of its rows
-    recall: float | None  # share of its rows that are called so
-    precision: float | None  # share of the rows called so that are its
-    mistaken_for: str | None  # the label that its other rows are most often given
+    rows: float  # total weight of its rows
+    recall: float | None  # fraction of its rows that are predicted as this class
+    precision: float | None  # fraction of the rows predicted as this class that are of it
+    mistaken_for: str | None  # the most frequent prediction of its other rows
 
 
 class ClassPart(NamedTuple):
-    """Sums over some rows; parts add."""
+    """Sums over some rows; parts can be added."""
 
     rows: int
     weight: float
     losses: NDArray[np.float64]  # (K,) of every class against the rest
-    confusion: NDArray[np.float64]  # (K, K) weight of rows by class, then by the label given
+    confusion: NDArray[np.float64]  # (K, K) weight of rows by class, then by predicted class
 
 
 def no_ranks(at: Weights) -> ClassPart:
-    """Return the sums over no rows."""
+    """Return the zero of the sums."""
     K = len(at.coef)
     return ClassPart(0, 0.0, np.zeros(K), np.zeros((K, K)))
 
 
 def add_ranks(problem: Problem, at: Weights, block: Block, part: ClassPart) -> ClassPart:
-    """Add one block; its targets are class numbers."""
+    """Add a block; its targets are class numbers."""
     K, weight, code = len(at.coef), block.weight, block.y.astype(np.int64)
 
     def hear(k: int, p: NDArray[np.float64]) -> None:
@@ -55,18 +55,18 @@ CLASS_SCORES = Sum("reduce-scores", no_ranks, add_ranks)
 
 
 def penalty(problem: Problem, at: Weights) -> float:
-    """Return what the weights are charged, the mean over the classes."""
+    """Return the mean regularisation term over the classes."""
     square = problem.lam * np.sum(at.coef**2, axis=-1) + problem.lam_b * at.intercept**2
     return float(np.mean(0.5 * square))
 
 
 def top_error(total: ClassPart) -> float:
-    """Return the weighted share of rows that are given another label than theirs."""
+    """Return the weighted fraction of misclassified rows."""
     return 1.0 - float(np.trace(total.confusion)) / total.weight
 
 
 def class_figures(total: ClassPart, labels: list[str]) -> tuple[ClassFigures, ...]:
-    """Turn the sums over all rows into what becomes of each class."""
+    """Return the figures of each class from the sums over all rows."""
     figures = []
     for k, label in enumerate(labels):
         given, called = total.confusion[k], total.confusion[:, k]

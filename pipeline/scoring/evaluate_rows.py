@@ -1,4 +1,4 @@
-"""How good a model is on rows of files, read once as they come; no data set is made of them."""
+"""Evaluation of a model on rows of files, read once, without making a data set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fewpass.pipeline.scoring.predict import as_stepped
 from fewpass.pipeline.scoring.probabilities import probabilities_of
 from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
 from fewpass.pipeline.scoring.reliability import summary as reliability_figures
-from fewpass.pipeline.scoring.room import budget, piece_bytes, room_of
+from fewpass.pipeline.scoring.scoring_budget import piece_bytes, scoring_budget
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
@@ -38,17 +38,17 @@ Vector = NDArray[np.float64]
 
 
 class Judged(NamedTuple):
-    """What rows of files say of a model."""
+    """The result of an evaluation on rows of files."""
 
     evaluation: Evaluation
-    reliability: Reliability | None  # where it was asked for
-    skipped: int  # rows that could not be read and were left out, as was asked for
+    reliability: Reliability | None  # if requested
+    skipped: int  # unreadable rows that were skipped
 
 
 class _Part(NamedTuple):
-    """What one piece says."""
+    """The sums of a piece."""
 
-    parts: tuple[Any, ...]  # of every sum; () where no row is left
+    parts: tuple[Any, ...]  # of every sum; () without rows
     skipped: int
     rows: int
     done: int  # bytes of its rows in memory
@@ -65,43 +65,42 @@ def evaluate_rows(
     storage_options: dict[str, Any] | None = None,
     on_progress: Callable[[int, float], None] = lambda _rows, _fraction: None,
 ) -> Judged:
-    """Read files once and say how the model does on their rows.
+    """Evaluate a model on rows of files, read once.
 
     Parameters
     ----------
     model
-        Its run knows how columns become features, and what the label column is called.
+        With the encoding of columns and the name of the label column in its run.
     inputs
-        What `fewpass ingest` reads, with labels.
+        Inputs as for `fewpass ingest`, with labels.
     options
-        How to read them, and how their columns are matched with the model's.
+        Options for reading, and for matching their columns with the model's.
     with_reliability
-        Say whether its probabilities come true, too.
+        Whether to evaluate its probabilities, too.
     memory
-        Budget in bytes beyond what importing the libraries takes; default: 1 GiB, and what the
-        weights take.
+        Memory budget in bytes beyond that of imported libraries; default: 1 GiB plus the weights.
     threads
-        That parse and score; default: the machine's cores.
+        Number of threads for parsing and scoring; default: the number of cores.
     on_progress
-        Called with the rows read so far, and the share of all of them.
+        Called with the rows read so far, and the fraction of all rows.
 
     Raises
     ------
     BadInput
-        Rows that cannot be read, are not of the model's columns, or have labels unknown to it.
+        Rows are unreadable, or do not have the model's columns or labels.
     """
     problem = problem_of(model.record.plan, model.record, model.lam)
     rule = target_rule(model.record, problem.loss, model.record.plan.positive)
     sums = [sum_of(rule)]
     if with_reliability:
         sums.append(sum_of_reliability(probabilities_of(model)))
-    memory = budget(model, memory)
-    expected = Expected(model.record.columns, room=room_of(model, memory))
+    budget = scoring_budget(model, memory)
+    expected = Expected(model.record.columns, room=budget)
     known = {"n_features": model.record.n_features, "dtype": model.record.dtype}
     options = options.model_copy(update=known)
     source = open_source(inputs, options, storage_options, expected)
     threads = threads or os.cpu_count() or 1
-    size = piece_bytes(model, memory, threads)
+    size = piece_bytes(budget, model, threads)
     judge = partial(_judged, model, problem, source.parse, sums)
     total: list[Any] | None = None
     rows = skipped = done = 0
@@ -124,7 +123,7 @@ def _judged(
     model: Model, problem: Problem, parse: Callable[[Piece], Parsed], sums: Sequence[Sum],
     piece: Piece,
 ) -> _Part:  # fmt: skip
-    """Add up what the rows of a piece say."""
+    """Return the sums of a piece."""
     parsed = parse(piece)
     table = parsed.table
     if not table.n_rows:
@@ -139,9 +138,9 @@ def _judged(
 
 
 def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Vector:
-    """Return y (n,) of a piece's rows: as the model's labels are numbered, -1 and +1, or numbers.
+    """Return y (n,) of a piece's rows: numbered as the model's labels, -1 and +1, or numbers.
 
-    Raises BadInput for labels that the model does not know.
+    Raises BadInput for labels that the model does not have.
     """
     record, target = model.record, parsed.table.target
     positive = positive_label(record.plan, record)
@@ -168,9 +167,9 @@ def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Ve
 
 
 def _labels_of(parsed: Parsed, *, padded: bool) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the labels of a piece, and which of them each row (n,) has.
+    """Return the labels of a piece, and the index of each row's label (n,).
 
-    Where the model's labels are words, 01 is another than 1; where they are numbers it is the same.
+    If the model's labels are words, 01 and 1 differ; if they are numbers, they are equal.
     """
     target = parsed.table.target
     if parsed.labels is None:
@@ -181,7 +180,7 @@ def _labels_of(parsed: Parsed, *, padded: bool) -> tuple[list[str], NDArray[np.i
 
 
 def require_here(where: Execution) -> None:
-    """Refuse a cluster, which reads data sets; BadInput."""
+    """Raise BadInput for a cluster, which can read data sets only."""
     if where.scheduler not in (None, "none"):
         raise BadInput(
             "Rows of files are read by this process, not by a cluster. Leave `scheduler` out, or "

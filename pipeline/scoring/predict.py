@@ -1,4 +1,4 @@
-"""Scores of any input, in its own order, streamed to a file in bounded memory."""
+"""Prediction for any input, in its order, streamed to a file in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.outputs import Output
@@ -26,9 +27,10 @@ from fewpass.pipeline.scoring.predictions import (
     require_ending,
 )
 from fewpass.pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
-from fewpass.pipeline.scoring.room import PIECE_SHARE, budget, piece_bytes, require_chunks, room_of
+from fewpass.pipeline.scoring.scoring_budget import piece_bytes, require_chunks, scoring_budget
 from fewpass.pipeline.settings.matching import Matching
-from fewpass.pipeline.settings.source_options import SourceOptions, refuse_reading
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.tables.readers import Expected, Source, open_source
 from fewpass.pipeline.tables.readers.finding import is_data_set
 from fewpass.pipeline.training.planning.problem import loss_of
@@ -42,40 +44,40 @@ Columns = dict[str, NDArray[Any]]
 
 
 class PredictionResult(NamedTuple):
-    """What `fewpass predict --json` prints."""
+    """The result of a prediction, as in `fewpass predict --json`."""
 
     output: str
     rows: int
     columns: tuple[str, ...]
     seconds: float
     peak_memory_bytes: int
-    left_out: tuple[str, ...] = ()  # columns of the input that the model does not know
-    beyond: int = 0  # values left out, whose index is beyond the model's features
+    left_out: tuple[str, ...] = ()  # columns of the input that the model does not have
+    beyond: int = 0  # values ignored, as their index is beyond the model's features
 
 
 class PredictionProgress(NamedTuple):
-    """How far a prediction is."""
+    """Progress of a prediction."""
 
     rows: int
-    fraction: float  # of files an estimate
+    fraction: float  # for files an estimate
 
 
 class Batch(NamedTuple):
-    """Predicted rows, on their way into the file."""
+    """Predicted rows for the output file."""
 
     columns: Columns
-    n_beyond: int  # values left out
-    done: int  # rows, or of files the bytes of their values in memory
+    n_beyond: int  # values ignored
+    done: int  # rows, or for files the bytes of their values in memory
 
 
 class Predictor(NamedTuple):
-    """Turns rows into the columns of the output."""
+    """Computes the columns of the output from rows."""
 
     model: Model
     labels: tuple[Any, ...] | None  # of negative and positive scores, or of the classes; None:
-    # numbers are predicted
-    probabilities: Probabilities | None  # where these are asked for
-    scaler: Scaler | None  # None: rows come scaled as the model wants them
+    # regression
+    probabilities: Probabilities | None  # if requested
+    scaler: Scaler | None  # None: rows are scaled already
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -91,7 +93,7 @@ class Predictor(NamedTuple):
         return [f"probability_{label_text(label)}" for label in self.labels or ()]
 
     def defused(self) -> Predictor:
-        """Return the same with labels that no spreadsheet runs; no other column holds text."""
+        """Return a copy whose labels no spreadsheet takes for formulas."""
         labels = self.labels and tuple(
             defused(label) if isinstance(label, str) else label for label in self.labels
         )
@@ -115,7 +117,7 @@ class Predictor(NamedTuple):
         return found if self.probabilities is None else found | self._shares(every, best)
 
     def _shares(self, every: NDArray[np.float64], best: NDArray[np.int64]) -> Columns:
-        """Return a column per class, and last that of the positive label, or of the label given."""
+        """Return a column per class, and last that of the positive or of the predicted label."""
         assert self.probabilities is not None, "they are asked for"
         p = self.probabilities.of(every)
         if p.ndim == 1:
@@ -126,9 +128,9 @@ class Predictor(NamedTuple):
 
 
 def as_stepped(weights: Weights, scaler: Scaler, table: Table) -> tuple[Weights, Table]:
-    """Return weights and rows that fit each other, of raw rows: mostly these are scaled."""
+    """Return matching weights and rows, from raw rows: usually scaled rows."""
     if scaler.shift is not None and isinstance(table, SparseTable):
-        return unscaled(weights, scaler), table  # a shift fills every zero
+        return unscaled(weights, scaler), table  # with a shift, scaled rows have no zeros
     return weights, scaler.apply(table)
 
 
@@ -146,41 +148,39 @@ def predict(
     storage_options: dict[str, Any] | None = None,
     on_progress: Callable[[PredictionProgress], None] = lambda _: None,
 ) -> PredictionResult:
-    """Score every row of `inputs` (files, or one data set) into `output`.
+    """Predict every row of `inputs` (files, or one data set) into `output`.
 
     Parameters
     ----------
     model
-        Weights and what they were trained on; raw rows are scaled as the training rows were.
+        The model; raw rows are scaled as the training rows were.
     inputs
-        What `fewpass ingest` reads, labels optional; or the address of one data set.
+        Inputs as for `fewpass ingest`, labels optional; or the address of one data set.
     output
-        A .parquet, .csv or .npy file, which appears whole or not at all; "-" for CSV on standard
+        A .parquet, .csv or .npy file, which appears only if complete; "-" for CSV on standard
         output.
     options
-        How to read the inputs, and how their columns are matched with the model's.
+        Options for reading, and for matching the columns with the model's.
     overwrite
-        Replace `output` if it is there; never an input, a source of the model's rows, or what lies
-        in a data set or a run.
+        Replace an existing `output`; never an input, a source of the model's rows, or a file in a
+        data set or a run.
     probability
-        Add a column per class, `probability_LABEL`, and `probability`: of the positive label, of
-        several classes of the label predicted.  They are those of the run's calibration; without
-        one the logistic loss's own, of several classes each model's over the sum of all models',
-        which are not honest.
+        Add a column per class, `probability_LABEL`, and `probability`: of the positive label, or
+        with several classes of the predicted label.  They are those of the run's calibration;
+        without one those of the logistic loss, which with several classes are each model's divided
+        by the sum of all models', and not calibrated.
     defuse
-        Write labels that a spreadsheet would run as a formula (``=1+2``) with a ' before them;
-        .csv only.
+        Write a ' before labels that a spreadsheet would run as a formula (``=1+2``); .csv only.
     memory
-        Budget in bytes beyond what importing the libraries takes; default: 1 GiB, and what the
-        weights take.
+        Memory budget in bytes beyond that of imported libraries; default: 1 GiB plus the weights.
     threads
-        That parse and score; default: the machine's cores.
+        Number of threads for parsing and scoring; default: the number of cores.
 
     Raises
     ------
     BadInput
-        Rows that cannot be read or do not have the model's columns; probabilities that would not
-        be honest; an output of another kind, or where it must not be.
+        Rows are unreadable or do not have the model's columns; there are no probabilities; the
+        output is of another kind or must not be written.
     """
     began = time.perf_counter()
     require_ending(output)
@@ -191,15 +191,15 @@ def predict(
     predictor = make_predictor(model, probability=probability, raw=dataset is None)
     if defuse and output.endswith((".csv", STANDARD_OUTPUT)):
         predictor = predictor.defused()
-    memory, threads = budget(model, memory), threads or os.cpu_count() or 1
+    budget, threads = scoring_budget(model, memory), threads or os.cpu_count() or 1
     rows = beyond = done = size = 0
     if dataset is None:
-        shares = max(1, len(predictor.columns) // 4)  # a row's columns may be wider than its text
-        size = piece_bytes(model, memory, threads, shares)
+        wider = max(1, len(predictor.columns) // 4)  # a row may have more output columns than text
+        size = piece_bytes(budget, model, threads, wider)
     else:
         told = options.model_dump(exclude_defaults=True, exclude={*Matching.model_fields})
         refuse_reading(told, inputs[0])
-        require_chunks(model, memory, dataset)
+        require_chunks(budget, model, dataset)
     with (
         open_predictions(
             output,
@@ -211,13 +211,13 @@ def predict(
         ThreadPoolExecutor(threads) as pool,
     ):
         if dataset is None:
-            source = _source(model, inputs, options, memory, storage_options)
+            source = _source(model, inputs, options, budget, storage_options)
             left_out, whole = source.left_out, source.estimated_bytes()
             batches = _of_files(predictor, source, size, pool)
         else:
             matched = require_same_columns(model.record, dataset, options)
             left_out, whole = matched.left_out, dataset.manifest.n_rows
-            batches = _of_dataset(predictor, dataset, matched, memory, pool)
+            batches = _of_dataset(predictor, dataset, matched, budget, pool)
         for batch in batches:
             rows += _keep(out, batch.columns)
             beyond, done = beyond + batch.n_beyond, done + batch.done
@@ -228,7 +228,7 @@ def predict(
 
 
 def make_predictor(model: Model, *, probability: bool, raw: bool) -> Predictor:
-    """Work out what is predicted: labels, numbers, probabilities."""
+    """Return the predictor for the model: of labels, numbers, probabilities."""
     loss = loss_of(model.record.plan, model.record)
     made = probabilities_of(model) if probability else None
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift) if raw else None
@@ -237,7 +237,7 @@ def make_predictor(model: Model, *, probability: bool, raw: bool) -> Predictor:
 
 
 def label_names(model: Model) -> tuple[Any, ...]:
-    """Return what negative and positive scores, or the classes, are called."""
+    """Return the labels of negative and positive scores, or of the classes."""
     targets = model.record.targets
     assert targets.kind == "labels", "losses other than the squared one are refused on numbers"
     names: list[Any] = list(targets.labels)
@@ -259,14 +259,14 @@ def _source(
     model: Model,
     inputs: Sequence[str],
     options: SourceOptions,
-    memory: int,
+    budget: Budget,
     storage: dict[str, Any] | None,
 ) -> Source:
     """Open files whose columns are those of a model, labels optional."""
     width = model.record.n_features
     known = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
     options = options.model_copy(update=known)
-    expected = Expected(model.record.columns, room=room_of(model, memory))
+    expected = Expected(model.record.columns, room=budget)
     return open_source(inputs, options, storage, expected)
 
 
@@ -286,7 +286,7 @@ def _of_dataset(
     predictor: Predictor,
     dataset: Dataset,
     matched: Matched,
-    memory: int,
+    budget: Budget,
     pool: ThreadPoolExecutor,
 ) -> Iterator[Batch]:
     weights = stored_weights(predictor.model.weights, dataset, matched)
@@ -299,7 +299,7 @@ def _of_dataset(
         read = lambda k: job(dataset.read_stored(k))  # noqa: E731 - a line
         yield from ordered_map(pool, read, range(dataset.n_chunks), 2)
         return
-    step = max(1, memory // (PIECE_SHARE * 8 * len(weights.coef)))  # a column per class
+    step = max(1, budget.scored_piece // (8 * len(weights.coef)))  # a column per class
     for table in ordered_map(pool, dataset.read_stored, range(dataset.n_chunks), 2):
         for first in range(0, table.n_rows, step):
             yield job(cut(table, first, min(first + step, table.n_rows)))

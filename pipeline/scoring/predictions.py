@@ -1,4 +1,4 @@
-"""Files of predictions: Parquet, CSV or NPY, written batch by batch, there whole or not at all."""
+"""Files of predictions, Parquet, CSV or NPY, written batch by batch, visible only if complete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COPY_BYTES = 1 << 20
 STANDARD_OUTPUT = "-"
 
 
-#: What a spreadsheet takes for the beginning of a formula, also as wide characters.
+#: Characters that start a formula in a spreadsheet, also as wide characters.
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
@@ -39,17 +39,17 @@ def defused(text: str) -> str:
 
 
 class PredictionFile(Protocol):
-    """Takes batches of equally long columns."""
+    """A file that takes batches of equally long columns."""
 
     def write(self, batch: Batch) -> None:
         """Append a batch."""
 
     def close(self) -> None:
-        """Finish the file's own format."""
+        """Complete the file."""
 
 
 def require_ending(url: str) -> None:
-    """Refuse a name that says no kind of file; BadInput."""
+    """Raise BadInput for an unknown suffix."""
     if url != STANDARD_OUTPUT and PurePosixPath(url).suffix not in WRITERS:
         raise BadInput(
             f'Predictions cannot be written to "{url}". End it in .parquet, .csv or .npy.'
@@ -113,7 +113,7 @@ class _Csv:
         if are_numbers and "label" in columns:
             columns["label"] = _as_text(columns["label"])
         text = io.BytesIO()
-        # Text is quoted where there is any; but numbers need no quotes, however they are written.
+        # Text is quoted, numbers are not.
         quotes = "none" if are_numbers else "needed"
         options = pa.csv.WriteOptions(include_header=False, quoting_style=quotes)
         pa.csv.write_csv(pa.table(columns), text, options)
@@ -124,14 +124,14 @@ class _Csv:
 
 
 def _as_text(labels: Any) -> Any:
-    """Write labels that are numbers as people do: Arrow's 1.0000000007e+10 is 10000000007."""
+    """Format numeric labels in the usual notation: Arrow's 1.0000000007e+10 is 10000000007."""
     coded = labels.dictionary_encode()
     names = pa.array([label_text(label) for label in coded.dictionary.to_pylist()], pa.string())
     return names.take(coded.indices)
 
 
 class _Npy:
-    """The header tells the number of rows, so the numbers wait in a scratch file for it."""
+    """Collects the numbers in a scratch file, as the header needs the number of rows."""
 
     def __init__(self, target: IO[bytes], columns: Sequence[str], scratch: IO[bytes]) -> None:
         self._target, self._column, self._numbers = target, columns[-1], scratch
@@ -150,7 +150,7 @@ class _Npy:
             self._target.write(part)
 
 
-#: What writes a file of predictions, by its ending.
+#: Writers of files of predictions, by suffix.
 WRITERS: dict[str, Callable[[IO[bytes], Sequence[str], IO[bytes]], PredictionFile]] = {
     ".parquet": _Parquet,
     ".csv": _Csv,

@@ -1,4 +1,4 @@
-"""What makes probabilities of a model's scores: its calibration, else the link of its loss."""
+"""Probabilities from a model's scores: by its calibration, else by the link of its loss."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Vector = NDArray[np.float64]
 
 
 class Probabilities(NamedTuple):
-    """From scores to probabilities; a function of nothing else."""
+    """A function from scores to probabilities."""
 
     calibration: Calibration | None
-    link: Link | None  # what counts without a calibration
+    link: Link | None  # used without a calibration
 
     def of(self, scores: Vector) -> Vector:
-        """Return those of the second of two classes (n,) for scores (n,), or (n, K) for (n, K)."""
+        """Return p of the second of two classes (n,) for scores (n,), or (n, K) for (n, K)."""
         if self.calibration is not None:
             return self.calibration.probabilities(scores)
         assert self.link is not None, "one of the two is there"
@@ -35,9 +35,9 @@ class Probabilities(NamedTuple):
 
 
 def probabilities_of(model: Model) -> Probabilities:
-    """Return what makes probabilities of a model's scores.
+    """Return the function from a model's scores to probabilities.
 
-    Raises BadInput when there is nothing that does.
+    Raises BadInput if there is none.
     """
     loss = loss_of(model.record.plan, model.record)
     if model.calibration is None and loss.link is None:
@@ -49,7 +49,7 @@ def probabilities_of(model: Model) -> Probabilities:
 
 
 def caution(model: Model) -> str | None:
-    """Say why a model's probabilities are not to be taken at their word; None where they are."""
+    """Return why a model's probabilities are not calibrated; None if they are."""
     if model.calibration is not None:
         return None
     if model.weights.coef.ndim == 2:
@@ -62,9 +62,9 @@ def caution(model: Model) -> str | None:
 
 
 def shares(p: Vector) -> Vector:
-    """Divide each class's probability against the rest by their sum, (n, K).
+    """Return each class's probability against the rest divided by their sum, (n, K).
 
-    They keep the order of the scores, but are not calibrated.
+    The order is that of the scores, but they are not calibrated.
     """
     total = p.sum(axis=1, keepdims=True)
     return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])

@@ -1,8 +1,8 @@
-"""Whether probabilities come true: Brier score, log loss, and the reliability diagram.
+"""Reliability of probabilities: Brier score, log loss, and the reliability diagram.
 
-Of two classes it is told of the second one's probability, of more of the class that is the most
-probable.  Sources: Brier (1950); Wilson (1927) for the intervals; Naeini et al. (2015) for the
-expected calibration error.
+With two classes it is about the probability of the second one, with more about that of the most
+probable class.  Sources: Brier (1950); Wilson (1927) for the intervals; Naeini et al. (2015) for
+the expected calibration error.
 """
 
 from __future__ import annotations
@@ -27,46 +27,48 @@ from fewpass.storage.dataset import Dataset
 Vector = NDArray[np.float64]
 
 BINS = 15  # equally wide
-NORMAL_975 = 1.959963984540054  # 95 % of a normal distribution lie within so many deviations
-LEAST_P = float(np.finfo(np.float64).eps)  # what a probability of 0 counts as in the log loss
+NORMAL_975 = (
+    1.959963984540054  # 95 % of a normal distribution are within this many standard deviations
+)
+LEAST_P = float(np.finfo(np.float64).eps)  # in place of a probability of 0 in the log loss
 
 
 class ReliabilityBin(NamedTuple):
-    """Rows whose probability lies in an interval, and how many of them it came true of."""
+    """Rows with a predicted probability in an interval, and the observed frequency."""
 
     lower: float  # of the interval
     upper: float
     rows: int
     predicted: float  # mean probability, weighted by row weights
-    observed: float  # weighted share of rows that it came true of
-    low: float  # the share is between these two with a probability of 95 %
+    observed: float  # observed frequency, weighted
+    low: float  # 95 % confidence interval of the observed frequency
     high: float
 
 
 class Reliability(NamedTuple):
-    """How honest probabilities are on some rows; every row counts by its weight."""
+    """Reliability of probabilities on some rows, weighted by row weights."""
 
     rows: int
-    brier: float  # mean squared error: of two classes of one probability, of more of all
+    brier: float  # mean squared error: of one probability for two classes, of all for more
     log_loss: float
     calibration_error: float  # mean of |predicted - observed| over the bins
-    bins: tuple[ReliabilityBin, ...]  # those that are not empty
+    bins: tuple[ReliabilityBin, ...]  # non-empty ones
 
 
 class ReliabilityPart(NamedTuple):
-    """Sums over some rows; parts add."""
+    """Sums over some rows; parts can be added."""
 
     brier: float
     log_loss: float
-    counts: Vector  # (BINS, 4) rows, weight, weighted probability, weight it came true of
+    counts: Vector  # (BINS, 4) rows, weight, weighted probability, weight of positive rows
 
 
 def reliability(
     model: Model, dataset: Dataset, executor: Executor, rules: Matching = BY_NAME
 ) -> Reliability:
-    """Read a data set once and say whether the model's probabilities come true on it.
+    """Evaluate the reliability of a model's probabilities in one pass over a data set.
 
-    Raises BadInput when the model has none, or the data set's columns, scaling or labels are not
+    Raises BadInput if the model has none, or if the data set's columns, scaling or labels are not
     the model's.
     """
     made = probabilities_of(model)
@@ -78,19 +80,19 @@ def reliability(
 
 
 def sum_of_reliability(made: Probabilities) -> Sum:
-    """Return what is added up to tell whether probabilities come true."""
+    """Return the sum for the reliability of probabilities."""
     return Sum("reduce-reliability", nothing, partial(add_reliability, made))
 
 
 def nothing(_at: Weights) -> ReliabilityPart:
-    """Return the sums over no rows."""
+    """Return the zero of the sums."""
     return ReliabilityPart(0.0, 0.0, np.zeros((BINS, 4)))
 
 
 def add_reliability(
     made: Probabilities, problem: Problem, at: Weights, block: Block, part: ReliabilityPart
 ) -> ReliabilityPart:
-    """Add a block's sums."""
+    """Add a block."""
     for scores, classes, weight in scored_parts(problem, at, block):
         of_two = scores.ndim == 1
         brier, log_loss, told, came_true = (two_classes if of_two else several_classes)(
@@ -108,14 +110,14 @@ Errors = tuple[Vector, Vector, Vector, NDArray[np.bool_]]  # all (n,)
 
 
 def two_classes(p: Vector, classes: NDArray[np.intp]) -> Errors:
-    """Return squared errors, log losses, p and whether it came true, of the second class's p."""
+    """Return squared errors, log losses, p of the second class, and whether it is the true one."""
     true = classes == 1
     own = np.where(true, p, 1.0 - p)
     return (p - true) ** 2, -np.log(np.maximum(own, LEAST_P)), p, true
 
 
 def several_classes(p: Vector, classes: NDArray[np.intp]) -> Errors:
-    """Return the same of p (n, K): errors of all classes, p of the most probable one."""
+    """Return the same for p (n, K): errors of all classes, p of the most probable one."""
     rows = np.arange(len(p))
     own, best = p[rows, classes], p.argmax(axis=1)
     brier = (p * p).sum(axis=1) - 2.0 * own + 1.0
@@ -123,14 +125,14 @@ def several_classes(p: Vector, classes: NDArray[np.intp]) -> Errors:
 
 
 def counted(p: Vector, came_true: NDArray[np.bool_], weight: Vector) -> Vector:
-    """Return (BINS, 4): what rows with probabilities p (n,) add to every bin."""
+    """Return (BINS, 4): the sums by bin of rows with probabilities p (n,)."""
     bins = np.minimum((p * BINS).astype(np.intp), BINS - 1)
     columns = (np.ones(len(p)), weight, weight * p, weight * came_true)
     return np.column_stack([np.bincount(bins, column, BINS) for column in columns])
 
 
 def summary(total: ReliabilityPart) -> Reliability:
-    """Turn the sums over all rows into figures."""
+    """Return the figures from the sums over all rows."""
     weight = float(total.counts[:, 1].sum())
     error = float(np.abs(total.counts[:, 2] - total.counts[:, 3]).sum()) / weight
     bins = tuple(_bin(k, *row) for k, row in enumerate(total.counts.tolist()) if row[0] and row[1])
@@ -146,7 +148,7 @@ def _bin(k: int, rows: float, weight: float, predicted: float, true: float) -> R
 
 
 def wilson(share: float, rows: float) -> tuple[float, float]:
-    """Return Wilson's interval, of 95 %, for a share that was found on so many rows."""
+    """Return Wilson's 95 % interval for a frequency observed on a number of rows."""
     z = NORMAL_975
     middle = (share + z * z / (2.0 * rows)) / (1.0 + z * z / rows)
     variance = share * (1.0 - share) / rows + z * z / (4.0 * rows * rows)

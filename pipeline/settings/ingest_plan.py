@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainSerializer, model_validator
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.settings.encoding import Encoding
 from fewpass.pipeline.settings.matching import Matching
 from fewpass.pipeline.settings.model import ADDRESSED, Workers
@@ -24,8 +25,6 @@ CHUNK_BYTES = 8 << 20
 FEWEST_CHUNKS = 64
 #: Chunks are not made smaller than this for the sake of FEWEST_CHUNKS: files have a price, too.
 SMALLEST_CHUNK_BYTES = 16 << 10
-#: What compiled kernels and lazily imported libraries take of the memory, measured.
-CODE_BYTES = 96_000_000
 LEAST_MEMORY = 128_000_000
 
 #: Settings that say how to run, not what comes out.
@@ -132,14 +131,14 @@ class IngestPlan(Described):
         return self.test_dataset or f"{self.dataset.rstrip('/')}-test"
 
     @property
-    def memory_for_rows(self) -> int:
-        """Bytes of the memory that rows and statistics may take."""
-        return self.memory - CODE_BYTES
+    def budget(self) -> Budget:
+        """Who may take what of the memory."""
+        return Budget.of(self.memory)
 
     @property
     def chunk_limit(self) -> int:
         """Decoded bytes that no chunk shall exceed (if it has more than one row)."""
-        return min(self.chunk_bytes or CHUNK_BYTES, self.memory // 16)
+        return min(self.chunk_bytes or CHUNK_BYTES, self.budget.chunk)
 
     def digest(self, stamps: list[Any], like_fingerprint: str) -> str:
         """Return the digest of all that decides on the bytes of the data set.

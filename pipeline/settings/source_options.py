@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import Encoding, several
 from fewpass.pipeline.settings.formats import Format
 from fewpass.pipeline.settings.matching import Matching
@@ -97,11 +96,3 @@ def as_remembered(options: SourceOptions, reading: Mapping[str, Any]) -> SourceO
     usual = {name for name in REMEMBERED if getattr(options, name) == fields[name].default}
     kept = {name: value for name, value in reading.items() if name in usual}
     return SourceOptions.model_validate(options.model_dump() | kept) if kept else options
-
-
-def refuse_reading(names: Iterable[str], place: str) -> None:
-    """Refuse settings that say how files are read, where rows come from a data set; BadInput."""
-    for name in sorted(SourceOptions.model_fields.keys() & set(names)):
-        raise BadInput(
-            f"`{name}` says how files are read, but {place} is a data set. Leave it out."
-        )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field, model_validator
 
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import ScalingKind, SourceAddress
 from fewpass.pipeline.settings.model import ADDRESSED
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -38,3 +41,11 @@ class SourceReading(Described):
         if not self.options.label_required:
             raise ValueError("Training needs targets. Leave label_required as it is.")
         return self
+
+
+def refuse_reading(names: Iterable[str], place: str) -> None:
+    """Refuse settings that say how files are read, where rows come from a data set; BadInput."""
+    for name in sorted({"keep", *settings(SourceReading)} & set(names)):  # `keep` of the command
+        raise BadInput(
+            f"`{name}` says how files are read, but {place} is a data set. Leave it out."
+        )

@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.methods import AnyMethod, Auto, kind_of, with_better
 from fewpass.pipeline.settings.model import Workers
@@ -98,6 +99,11 @@ class TrainingPlan(Described):
     combined."""
     snapshot_every: PositiveFloat = 30.0
     """Seconds between snapshots; does not change the model."""
+
+    @property
+    def budget(self) -> Budget:
+        """Who may take what of the memory."""
+        return Budget.of(self.memory)
 
     @model_validator(mode="before")
     @classmethod

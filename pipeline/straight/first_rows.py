@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.scaling import Scaler, measured, resolved
-from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.straight.aside import Judges
@@ -45,7 +45,6 @@ from fewpass.pipeline.tables.ingest.reading import (
 )
 from fewpass.pipeline.tables.ingest.target_map import LabelEncoder, TargetMap
 from fewpass.pipeline.tables.readers import Expected, open_source
-from fewpass.pipeline.tables.readers.room import Room
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, WORDS, is_standard_input
 from fewpass.pipeline.training.planning.mixing import Mixing, advice
@@ -58,9 +57,6 @@ from fewpass.storage.objects import ArrayLayout
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 
 FIRST_BYTES = 12 << 20  # of rows that are looked at before any is learnt from
-BUFFERS_AT_ONCE = 3  # one stepped, one being made of pieces: these and the whole
-FIRST_SHARE = 6  # of the memory, for the first rows: as they came, as they are learnt from, whole
-JUDGES_SHARE = 8  # of the memory, for rows that nothing is learnt from
 
 
 class RowsOfSource(MemoryDataset):
@@ -127,7 +123,7 @@ class FirstRows:
         self.threads = threads or len(os.sched_getaffinity(0))
         self.source = self._opened()
         self.names = hashed_names_of(self.source)
-        self.raw = Raw(self.source, self.threads, plan.memory - OVERHEAD_BYTES)
+        self.raw = Raw(self.source, self.threads, plan.budget)
         self._rest = self.raw.pieces()
         self._pieces: list[RawPiece] = []
         self.whole = False
@@ -136,13 +132,13 @@ class FirstRows:
         self.dataset = self._decide()
 
     def _opened(self) -> Source:
-        room = Room(self.plan.memory, self.plan.memory - OVERHEAD_BYTES)
-        if room.row <= 0:
+        budget = self.plan.budget
+        if budget.longest_row <= 0:
             raise BadInput(
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small to read text "
-                f"by. Use more than {format_bytes(OVERHEAD_BYTES)} (`memory`)."
+                f"by. Use more than {format_bytes(PROGRAM_BYTES)} (`memory`)."
             )
-        expected = Expected(room=room)
+        expected = Expected(room=budget)
         return laid_out(
             lambda how: open_source(self.asked.sources, how, None, expected),
             self.asked.options, "auto", self.asked.scale,
@@ -203,7 +199,7 @@ class FirstRows:
 
     def _take_first(self) -> None:
         """Read enough rows; while they lie sorted, as many as there is room for."""
-        most = (self.plan.memory - OVERHEAD_BYTES) // FIRST_SHARE
+        most = self.plan.budget.first_rows
         size, mixing, last = 0, Mixing(), None
         for piece in self._rest:
             assert isinstance(piece, RawPiece), "nothing is passed over"
@@ -325,8 +321,7 @@ class FirstRows:
 def room_for_judges(plan: TrainingPlan) -> int:
     """Return the bytes of rows that may be kept to judge by."""
     assert plan.source is not None, "the plan names a source"
-    aside = plan.source.test_fraction > 0.0
-    return (plan.memory - OVERHEAD_BYTES) // JUDGES_SHARE if aside else 0
+    return plan.budget.set_aside if plan.source.test_fraction > 0.0 else 0
 
 
 def found_from_anywhere(plan: TrainingPlan) -> TrainingPlan:

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
 from fewpass.pipeline.rows.buffers import row_view, unit_weights
-from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.straight.first_rows import BUFFERS_AT_ONCE, FirstRows, found_from_anywhere
+from fewpass.pipeline.straight.first_rows import FirstRows, found_from_anywhere
 from fewpass.pipeline.straight.known import Known, choose_straight, require_room
 from fewpass.pipeline.straight.reading import STEADY_BYTES
 from fewpass.pipeline.tables.ingest.reading import raw_bytes
 from fewpass.pipeline.tables.readers.standard_input import is_standard_input
 from fewpass.pipeline.training.planning.auto import MethodChoice
-from fewpass.pipeline.training.planning.job import tasks_of
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
+from fewpass.pipeline.training.planning.planned_problem import tasks_of
 from fewpass.pipeline.training.planning.trial import WARM_UP_ROWS, step_over
 from fewpass.solvers.protocol import Block, Solver, Walk
 
@@ -88,9 +88,9 @@ def foresee(plan: TrainingPlan) -> Foreseen:
     step_s = _seconds_per_row(known, solver, first)
     forecast = StraightForecast(
         **_numbers(plan, known, first),
-        state_bytes=known.taken(solver) - OVERHEAD_BYTES,
+        state_bytes=known.taken(solver) - PROGRAM_BYTES,
         buffer_bytes=_buffer_bytes(first, room),
-        overhead_bytes=OVERHEAD_BYTES,
+        overhead_bytes=PROGRAM_BYTES,
         tried_rows=rows,
         seconds=None if _is_endless(first) else known.n * max(step_s, read_s / rows),
     )
@@ -117,7 +117,7 @@ def _is_endless(first: FirstRows) -> bool:
 def _buffer_bytes(first: FirstRows, room: int) -> int:
     """Say what buffers take: as long as pieces are alike, no more than what mixes them."""
     sorted_ones = first.intake.mixing.sorted
-    return BUFFERS_AT_ONCE * (room if sorted_ones else min(room, STEADY_BYTES))
+    return Budget.buffers * (room if sorted_ones else min(room, STEADY_BYTES))
 
 
 def _seconds_per_row(known: Known, solver: Solver, first: FirstRows) -> float:

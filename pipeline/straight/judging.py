@@ -6,7 +6,7 @@ from typing import Any
 
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.grid import Choice
-from fewpass.pipeline.scoring.held_out import AsRead, choose_lam
+from fewpass.pipeline.scoring.choosing_lam import AsRead, choose_lam
 from fewpass.pipeline.straight.first_rows import FirstRows, RowsOfSource
 from fewpass.solvers.protocol import Certificate, Solver, State
 from fewpass.storage.dataset import Dataset

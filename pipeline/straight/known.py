@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.targets import TargetRule, target_rule
-from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.methods import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.straight.first_rows import BUFFERS_AT_ONCE, FirstRows, room_for_judges
+from fewpass.pipeline.straight.first_rows import FirstRows, room_for_judges
 from fewpass.pipeline.straight.moments import moments_of
 from fewpass.pipeline.training.planning.auto import MethodChoice, for_one_pass
-from fewpass.pipeline.training.planning.job import (
-    IN_PLACE,
+from fewpass.pipeline.training.planning.job import solver_of
+from fewpass.pipeline.training.planning.planned_problem import (
     sampled_sigma_square,
-    solver_of,
     stats_of,
     tasks_of,
 )
@@ -24,9 +23,7 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ColumnMoments, ProblemStats, Solver
 from fewpass.solvers.registry import method_class
 
-STATES_AT_ONCE = 5  # stepped, its copy inside a walk, and what a snapshot makes of it
-LEAST_BYTES_PER_COLUMN = 16 * IN_PLACE  # of averaged SGD, where there is no room for copies
-SUMS_AT_ONCE = 6  # of a column's two numbers: counted, with three buffers, as moments
+LEAST_BYTES_PER_COLUMN = 16 * Budget.in_place  # of averaged SGD, where copies do not fit
 
 
 def choose_straight(plan: TrainingPlan, first: FirstRows) -> MethodChoice | None:
@@ -74,7 +71,7 @@ class Known:
 
     def _require_room(self, d: int) -> None:
         """Refuse columns that no method has room for, before the first array of them is made."""
-        least = LEAST_BYTES_PER_COLUMN * d + OVERHEAD_BYTES
+        least = LEAST_BYTES_PER_COLUMN * d + PROGRAM_BYTES
         if least >= self.plan.memory:
             raise BadInput(
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small for {d:,} "
@@ -93,7 +90,7 @@ class Known:
 
     def room(self, solver: Solver) -> int:
         """Return the bytes of rows that a buffer may have; below 1 where there is no room."""
-        return (self.plan.memory - self.taken(solver)) // BUFFERS_AT_ONCE
+        return (self.plan.memory - self.taken(solver)) // Budget.buffers
 
     def taken(self, solver: Solver) -> int:
         """Return the bytes that a method's states and all but the buffers take.
@@ -101,27 +98,28 @@ class Known:
         Where there is no room for copies of a state from which weights are read by column, and
         nobody asks for it at the end, it is reckoned without.
         """
-        return self._taken_with(IN_PLACE if self.in_place(solver) else STATES_AT_ONCE, solver)
+        states = Budget.in_place if self.in_place(solver) else Budget.source_states
+        return self._taken_with(states, solver)
 
     def in_place(self, solver: Solver) -> bool:
         """Say whether a method's one state is stepped as it is, and never copied."""
         if not solver.by_column or self.plan.calibrate:
             return False
-        return self._taken_with(STATES_AT_ONCE, solver) >= self.plan.memory
+        return self._taken_with(Budget.source_states, solver) >= self.plan.memory
 
     def _taken_with(self, states: int, solver: Solver) -> int:
         """Return the same for so many states at once."""
         taken = states * solver.state_bytes(self.problem, self.stats)
         if method_class(solver.kind).uses_moments:
-            taken += SUMS_AT_ONCE * self.stats.d * 16
-        return taken + room_for_judges(self.plan) + self._first.raw.n_bytes + OVERHEAD_BYTES
+            taken += Budget.sums * self.stats.d * 16
+        return taken + room_for_judges(self.plan) + self._first.raw.n_bytes + PROGRAM_BYTES
 
 
 def require_room(known: Known, solver: Solver) -> int:
     """Return the bytes of rows that a buffer may have; BadInput where there is no room for any."""
     room, plan = known.room(solver), known.plan
     if room < 1:
-        needed = plan.memory - BUFFERS_AT_ONCE * (room - (1 << 20))
+        needed = plan.memory - Budget.buffers * (room - (1 << 20))
         raise BadInput(
             f"A memory budget of {format_bytes(plan.memory)} is too small for {plan.solver.kind} "
             f"on {known.stats.d:,} columns. Use `memory={-(-needed // 10**6)}MB` or more, or "

@@ -19,13 +19,14 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import label_text, shown
 from fewpass.pipeline.runs.saved import LeftOut
 from fewpass.pipeline.straight.aside import Judges, noted
 from fewpass.pipeline.straight.moments import RunningMoments, Sums
-from fewpass.pipeline.tables.ingest.partition import PARTITION, PIECE_BYTES, PIECE_COPIES
+from fewpass.pipeline.tables.ingest.partition import PARTITION, PIECE_BYTES
 from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
 from fewpass.pipeline.training.planning.mixing import Mixing
@@ -36,7 +37,6 @@ from fewpass.storage.table import Table, concatenate, n_bytes, take
 STEADY_BYTES = 64 << 20  # of rows in a buffer where pieces are alike
 SECOND_BYTES = 20 << 20  # of rows in the second buffer; each one after it is twice as large, ...
 ALL = 1 << 60  # pieces: beyond the last
-TEXT_AND_ROWS = 3  # in units of a piece's bytes: read, parsed, cut to size
 POLL_S = 0.2  # how often a thread looks whether it is to end
 
 
@@ -85,16 +85,18 @@ class Raw:
     ----------
     source
         What is read.
-    threads, memory
-        How many pieces are parsed at a time, in about so many bytes.
+    threads, budget
+        How many pieces are parsed at a time, in how much memory.
     """
 
-    def __init__(self, source: Source, threads: int, memory: int) -> None:
+    def __init__(self, source: Source, threads: int, budget: Budget) -> None:
         self.source, self._threads = source, threads
         self.passed_over = range(0)  # numbers of pieces that an earlier session learnt from
-        fits = memory // 4 // (PIECE_COPIES * PIECE_BYTES)
+        fits = budget.pieces // (Budget.piece * PIECE_BYTES)
         self.in_flight = max(1, min(fits, threads + 2))
-        self.n_bytes = self.in_flight * TEXT_AND_ROWS * PIECE_BYTES  # of memory that pieces take
+        self.n_bytes = (
+            self.in_flight * Budget.kept_piece * PIECE_BYTES
+        )  # of memory that pieces take
 
     def pieces(self) -> Generator[RawPiece | int]:
         """Yield all pieces in turn; of those that are to be passed over, the number of bytes."""

@@ -23,9 +23,10 @@ from fewpass.pipeline.rows.buffers import row_view, unit_weights
 from fewpass.pipeline.rows.units import remedy, unlike_rows
 from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.grid import Choice, weights_of
 from fewpass.pipeline.runs.model import read_out
-from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.packing import unpack_state
 from fewpass.pipeline.runs.saved import Content, Saved, SourcePosition, require_array, unfit
 from fewpass.pipeline.runs.state_shapes import examples_of, misfit
@@ -222,7 +223,7 @@ class Straight:
             windows=(buffer.position.windows,), restarts=cursor.restarts + len(restarts),
         )  # fmt: skip
         for told_of in restarts:
-            yield self._progress.event("restart", **told_of)
+            yield self._progress.event("restart", metrics=told_of)
         yield self._progress.event("span", **told(report))
         yield from self._watch(metrics)
         if self._checkpoints.is_due(self):

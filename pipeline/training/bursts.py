@@ -17,7 +17,8 @@ import numpy as np
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.runs.engine import Training
-from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.packing import unpack_state
 from fewpass.pipeline.runs.saved import Content, Saved, require_array, unfit
 from fewpass.pipeline.runs.state_shapes import misfit

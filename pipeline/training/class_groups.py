@@ -4,7 +4,7 @@
         train it as if there were no others, in passes of its own
     stack the weights, and what is proven of each
 
-How many classes go together is the plan's (plan/job.py: `numbers_at_once`), and so are the bits.
+How many classes go together is the plan's (`planning/job.py`), and so are the bits.
 A snapshot holds the weights of all classes that are trained, and the states of the group at work.
 """
 
@@ -19,15 +19,16 @@ import numpy as np
 from fewpass.pipeline.rows.resident import let_go
 from fewpass.pipeline.runs.checkpoints import Checkpoints, Keeper
 from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.model import stored_weights
-from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.saved import Content, GroupDone, Saved, unfit
 from fewpass.pipeline.scoring.calibrating import calibrate
-from fewpass.pipeline.scoring.held_out import AsRead, choose_lam
+from fewpass.pipeline.scoring.choosing_lam import AsRead, choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.passes import Passes
 from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.pipeline.training.planning.job import groups_of, make_job
+from fewpass.pipeline.training.planning.job import groups_of
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import jointly
 from fewpass.solvers.protocol import Certificate, ProblemStats, Weights, same
@@ -43,9 +44,10 @@ class ClassGroups:
     def __init__(self, training: Training) -> None:
         self._training = training
         plan, methods = training.plan, training.methods
-        job = make_job(methods.plan(plan) if methods else plan, training.dataset)
+        method = methods.methods[0] if methods else plan.solver
+        job = training.planner.job(plan.memory, method)
         classes = job.rule.n_classes
-        self._groups = groups_of(job, classes)
+        self._groups = groups_of(job)
         self._done: list[GroupDone] = []
         self._coef, self._intercept = np.zeros((classes, job.stats.d)), np.zeros(classes)
         self._take_group(0)

@@ -6,25 +6,23 @@ Prechelt, "Early stopping - but when?" (1998), with patience for a criterion as 
 from __future__ import annotations
 
 from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import sourced_weights, stored_weights
-from fewpass.pipeline.runs.outcome import Event
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.validation import Point, Validation, extended
-from fewpass.pipeline.scoring.held_out import held_out_figures
+from fewpass.pipeline.scoring.choosing_lam import held_out_figures
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.storage.dataset import Dataset
 
-JUDGING_SHARE = 8  # of the budget: held-out rows are read chunk by chunk beside what is resident
 
-
-def within(plan: TrainingPlan) -> TrainingPlan:
-    """Return the plan with the budget that is left for training."""
+def training_memory(plan: TrainingPlan) -> int:
+    """Return the bytes of the budget that are left for training."""
     if not plan.early_stopping:
-        return plan
-    return plan.model_copy(update={"memory": plan.memory - plan.memory // JUDGING_SHARE})
+        return plan.memory
+    return plan.memory - plan.budget.held_out
 
 
 class EarlyStopping:

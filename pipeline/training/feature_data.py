@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.planning.job import stats_of
+from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.drive import NO_ROW_STATE, sweeps
 from fewpass.solvers.dual.sdca import Sdca
@@ -27,7 +28,6 @@ from fewpass.storage.column_copy import Arrays, copy_bytes, has_columns, load_co
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.kinds import command
 
-BYTES_PER_ROW, BYTES_PER_COLUMN = 400, 100  # of the state, its trees and its copy in a snapshot
 PILOT = 31  # what a random generator is for
 
 
@@ -105,8 +105,8 @@ def _in_memory(plan: TrainingPlan, dataset: Dataset) -> Arrays:
 
 def memory_for(dataset: Dataset) -> int:
     """Bytes that it takes to hold a data set by row and by column, with a method's state."""
-    state = BYTES_PER_ROW * dataset.n_rows + BYTES_PER_COLUMN * dataset.n_features
-    return 2 * copy_bytes(dataset) + state
+    state = Budget.single_row * dataset.n_rows + Budget.single_column * dataset.n_features
+    return Budget.single_copies * copy_bytes(dataset) + state
 
 
 def _as_kernels_see(arrays: Arrays) -> tuple[DenseCopies | SparseCopies, Rows]:

@@ -14,11 +14,12 @@ import numpy as np
 
 from fewpass.pipeline.rows.buffers import row_view, unit_weights
 from fewpass.pipeline.rows.targets import target_rule
-from fewpass.pipeline.runs.outcome import Convergence, Event, Trained
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.outcome import Convergence, Trained
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import FEW_COLUMNS
-from fewpass.pipeline.training.planning.job import stats_of
+from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.estimates.expected_passes import conditioning
@@ -58,7 +59,7 @@ def train_few_columns(
     def told(kind: str, passes: float, **facts: object) -> None:
         seconds, seen = time.perf_counter() - began, round(passes * table.n_rows)
         cursor = Cursor(passes=passes, rows_seen=seen, seconds=seconds, rows_before=before)
-        on_event(Event(kind, cursor, facts))
+        on_event(Event.of(kind, cursor, **facts))
 
     def after_reading(passes: float, certified: Certificate | None) -> None:
         if is_stopping():

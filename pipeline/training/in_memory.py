@@ -11,14 +11,15 @@ from numpy.typing import NDArray
 from fewpass.pipeline.executors.calling_thread import CallingThread
 from fewpass.pipeline.runs.checkpoints import Checkpoints, Keeper
 from fewpass.pipeline.runs.engine import Training
-from fewpass.pipeline.runs.outcome import Event, Trained
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.outcome import Trained
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.saved import Content
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.few_columns import train_few_columns
 from fewpass.pipeline.training.passes import Passes
-from fewpass.pipeline.training.planning.job import choice_of
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.objects import StoredObject
@@ -66,10 +67,11 @@ def train_in_memory(
     run = _NoFolder(plan, dataset)
     progress = Progress(run)
     checkpoints = _LastOne(run, dataset, progress, plan.snapshot_every)
+    planner = Planner(plan, dataset)
     engine = Passes(
         Training(
-            run, plan, dataset, CallingThread(), choice_of(plan, dataset), None, progress,
-            checkpoints, is_stopping, start_at, judges,
+            run, plan, dataset, planner, CallingThread(), planner.choice(plan.memory), None,
+            progress, checkpoints, is_stopping, start_at, judges,
         )
     )  # fmt: skip
     engine.begin()
@@ -134,4 +136,4 @@ class _LastOne(Checkpoints):
         if finished:
             content = keeper.content(certified, finished=True)
         self.newest = content.saved("", cursor, finished=finished)
-        return Event("snapshot", cursor, {})
+        return Event.of("snapshot", cursor, name="")

@@ -10,7 +10,7 @@ from fewpass.pipeline.settings.methods import Auto
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
 from fewpass.pipeline.training.planning.auto import passes_of
-from fewpass.pipeline.training.planning.job import choice_of, make_job
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.solvers.registry import method_class
 from fewpass.storage.dataset import Dataset
 
@@ -52,13 +52,11 @@ def other_prover(plan: TrainingPlan, solver: str) -> Prover | None:
         return None
     tol = plan.tol or SOME_PROOF
     asked = plan.model_copy(update={"solver": Auto(), "tol": tol, "passes": ENOUGH})
-    dataset = Dataset.open(plan.dataset)
-    choice = choice_of(asked, dataset)
-    assert choice is not None, "it was left to auto"
-    best = choice.methods[0]
+    planner = Planner(asked, Dataset.open(plan.dataset))
+    best = planner.method(plan.memory)
     if best.kind == solver:
         return None
-    job = make_job(choice.plan(asked), dataset)
+    job = planner.job(plan.memory)
     passes = passes_of(best, job.problem, job.stats, tol)
     return Prover(best.kind, tol, None if math.isinf(passes) else passes)
 

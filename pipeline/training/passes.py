@@ -15,6 +15,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.resident import let_go, rows_in_memory
 from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.grid import Choice, certificate_of, weights_of
 from fewpass.pipeline.runs.model import (
     read_out,
@@ -22,18 +23,18 @@ from fewpass.pipeline.runs.model import (
     weights_shape,
     weights_to_start_at,
 )
-from fewpass.pipeline.runs.outcome import Event, TrainingResult
+from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_snapshots import read_records
 from fewpass.pipeline.runs.saved import Content, Cursor, Saved, require_array
 from fewpass.pipeline.scoring.calibrating import calibrate
-from fewpass.pipeline.scoring.held_out import choose_lam
+from fewpass.pipeline.scoring.choosing_lam import choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.early_stopping import EarlyStopping, within
+from fewpass.pipeline.training.early_stopping import EarlyStopping, training_memory
 from fewpass.pipeline.training.planning.advice import warnings
 from fewpass.pipeline.training.planning.auto import far_behind
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast
-from fewpass.pipeline.training.planning.job import make_job, solver_of_job
+from fewpass.pipeline.training.planning.job import solver_of_job
 from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted
 from fewpass.pipeline.training.position import require_method, require_position
 from fewpass.pipeline.training.sweeps import Sweeps
@@ -91,7 +92,8 @@ class Passes:
         """Work with one of the methods that were chosen, or with the plan's own."""
         training, methods = self._training, self._training.methods
         self.plan: TrainingPlan = methods.plan(training.plan, number) if methods else training.plan
-        job, numbers = make_job(within(self.plan), training.dataset), training.run.row_state
+        job = training.planner.job(training_memory(self.plan), self.plan.solver)
+        numbers = training.run.row_state
         if job.in_place and not training.executor.near:
             raise BadInput(
                 f"A memory budget of {format_bytes(self.plan.memory)} has no room for copies of "
@@ -132,7 +134,7 @@ class Passes:
     @property
     def warnings(self) -> list[str]:
         """Why the training may not come to its end, in sentences."""
-        return warnings(self.plan, self._job, self.forecast)
+        return warnings(self._training.planner, self.plan, self._job, self.forecast)
 
     @property
     def _cursor(self) -> Cursor:
@@ -423,7 +425,7 @@ class Passes:
             rows_in_sweep=0, passes=self._passes_before, marks=(),
         )  # fmt: skip
         self._save()
-        return self._progress.event("restart", **metrics)
+        return self._progress.event("restart", metrics=metrics)
 
     def _save(self, certified: Certificate | None = None, *, finished: bool = False) -> Event:
         return self._checkpoints.save(self, certified, finished=finished)

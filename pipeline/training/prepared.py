@@ -14,9 +14,9 @@ from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluate import evaluation_job
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
-from fewpass.pipeline.training.planning.job import choice_of, make_job
+from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
-from fewpass.pipeline.training.planning.memory import with_memory
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.kinds import ELSEWHERE, inside_of_ours, owner_of
 from fewpass.storage.locations import Location
@@ -32,6 +32,7 @@ class Prepared(NamedTuple):
     run: RunFolder
     plan: TrainingPlan
     dataset: Dataset
+    planner: Planner
     methods: MethodChoice | None  # those in place of `auto`
     first: FirstRows | None = None  # of a source that is read once
     judges: Dataset | None = None  # held out, where a data set is trained on
@@ -40,7 +41,8 @@ class Prepared(NamedTuple):
         """Refuse weights to start from, and held-out rows, that are not of this training."""
         if self.plan.start_from is not None and not self.run.exists():
             chosen = self.methods.plan(self.plan) if self.methods else self.plan
-            weights_to_start_at(self.plan.start_from, make_job(chosen, self.dataset))
+            job = self.planner.job(chosen.memory, chosen.solver)
+            weights_to_start_at(self.plan.start_from, job)
         if self.judges is not None:
             evaluation_job(record, self.judges)
             if self.plan.calibrate:
@@ -64,10 +66,11 @@ def prepare(
     plan = plan.model_copy(update=found)  # found from anywhere
     if run.exists():
         plan = _as_begun(plan, run)
+        planner = Planner(plan, dataset)
     else:
-        plan = with_lam_path(plan, dataset.manifest)
-        plan = with_memory(plan, dataset) if near else plan
-    return Prepared(run, plan, dataset, choice_of(plan, dataset), judges=judges)
+        planner = Planner(with_lam_path(plan, dataset.manifest), dataset)
+        plan = with_memory(planner) if near else planner.plan
+    return Prepared(run, plan, dataset, planner, planner.choice(plan.memory), judges=judges)
 
 
 def _judges(
@@ -110,7 +113,8 @@ def _straight(plan: TrainingPlan, run: RunFolder) -> Prepared:
         plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
     dataset = first.dataset
     plan = _as_begun(plan, run) if run.exists() else with_lam_path(plan, dataset.manifest)
-    return Prepared(run, plan, dataset, choose_straight(plan, first), first)
+    planner = Planner(plan, dataset)
+    return Prepared(run, plan, dataset, planner, choose_straight(plan, first), first)
 
 
 def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
@@ -131,7 +135,8 @@ def prepared_again(url: str, storage_options: StorageOptions) -> Prepared:
         return _straight_again(run, record)
     dataset = Dataset.open(record.plan.dataset, storage_options)
     run.require_data(record, dataset.manifest.fingerprint)
-    return Prepared(run, record.plan, dataset, record.methods)
+    planner = Planner(record.plan, dataset)
+    return Prepared(run, record.plan, dataset, planner, record.methods)
 
 
 def _straight_again(run: RunFolder, record: RunRecord) -> Prepared:
@@ -141,4 +146,5 @@ def _straight_again(run: RunFolder, record: RunRecord) -> Prepared:
     require_seekable(record.plan)
     first = FirstRows(record.plan)
     run.require_data(record, first.dataset.manifest.fingerprint)
-    return Prepared(run, record.plan, first.dataset, record.methods, first)
+    planner = Planner(record.plan, first.dataset)
+    return Prepared(run, record.plan, first.dataset, planner, record.methods, first)

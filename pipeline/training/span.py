@@ -35,6 +35,7 @@ class Job(NamedTuple):
     memory: int = 0  # the plan's budget in bytes
     rows: RowSource | None = None  # all rows, where the data set is in this process's memory
     models: int = 1  # trained at once: all, or a group of classes where memory is short
+    all_models: int = 1  # of the plan
     sum_bytes: int = 0  # kept for parts of sums over the rows that are not added yet
     in_place: bool = False  # whether a walk steps the one state there is, where memory is short
 

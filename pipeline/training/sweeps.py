@@ -6,7 +6,6 @@ States stay on the workers; here are handles: a state per stream inside a walk, 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -15,7 +14,7 @@ import numpy as np
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.engine import Stopped
-from fewpass.pipeline.runs.outcome import Event
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_snapshots import read_state
@@ -292,9 +291,7 @@ class Sweeps:
 
         def count(report: ReduceReport) -> None:
             self._progress.count(report)
-            event = self._progress.event("reduce", **told(report))
-            facts = {"rows": report.rows, "counts": counts}
-            self._progress.on_reduce(replace(event, facts=facts))
+            self._progress.on_reduce(self._progress.event("reduce", counts=counts, **told(report)))
             self.records.note(number, report.row_state)
 
         def check() -> None:
@@ -308,7 +305,7 @@ class Sweeps:
             )
 
     def _tell(self, name: str, asking: Stopwatch) -> None:
-        """Log where the driver's time went since the sweep before; see time_table.py."""
+        """Log where the driver's time went since the sweep before; see sweep_times.py."""
         self._progress.event(
             "sweep",
             name=name,

@@ -19,18 +19,19 @@ from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.resident import let_go
 from fewpass.pipeline.runs.checkpoints import Checkpoints
 from fewpass.pipeline.runs.engine import Engine, Stopped, Training
+from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.lease import Lease
-from fewpass.pipeline.runs.outcome import Convergence, Event, TrainingResult, hinge_gap
+from fewpass.pipeline.runs.outcome import Convergence, TrainingResult, hinge_gap
 from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.tables.encoding.schema import told_columns
 from fewpass.pipeline.training.class_groups import ClassGroups
-from fewpass.pipeline.training.early_stopping import within
+from fewpass.pipeline.training.early_stopping import training_memory
 from fewpass.pipeline.training.passes import Passes
 from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.pipeline.training.planning.job import is_grouped, make_job
+from fewpass.pipeline.training.planning.job import is_grouped
 from fewpass.pipeline.training.planning.rate import left_passes
 from fewpass.pipeline.training.prepared import Prepared, prepare, prepared_again
 from fewpass.solvers.kernels.compiling import Compiling
@@ -49,7 +50,7 @@ def engine_of(training: Training, first: FirstRows | None) -> Engine:
     """Return what goes over the data by the plan's method, all classes at once where they fit."""
     if first is None and training.plan.solver.goal != "steps":
         plan = training.methods.plan(training.plan) if training.methods else training.plan
-        if is_grouped(plan, make_job(within(plan), training.dataset)):
+        if is_grouped(training.planner.job(training_memory(plan), plan.solver)):
             return ClassGroups(training)
     return engine_class(training.plan, first)(training)
 
@@ -98,13 +99,13 @@ class TrainingRun:
         storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
     ) -> None:
-        run, plan, dataset, methods, first, _ = begins
+        run, plan, dataset, planner, methods, first, _ = begins
         self.run, self.methods, self._first = run, methods, first
         self._executor, self._stop_request = executor, StopRequest()
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
         training = Training(
-            run, plan, dataset, executor, methods, storage_options, self._progress,
+            run, plan, dataset, planner, executor, methods, storage_options, self._progress,
             self._checkpoints, self._stop_request, start_at,
         )  # fmt: skip
         self._engine = engine_of(training, first)
@@ -170,7 +171,7 @@ class TrainingRun:
     def hear(self, on_reduce: Callable[[Event], None]) -> None:
         """Have a display told of every span of a reduction, which iteration does not yield.
 
-        Its kind is `reduce`, its facts are `rows`, and `counts`: whether as a pass.
+        Its kind is `reduce`; `counts` says whether the sum counts as a pass.
         """
         self._progress.on_reduce = on_reduce
 

@@ -1,1 +1,1 @@
-"""Methods of whole gradients: GD, AGD, L-BFGS, Newton."""
+"""Full-gradient methods: GD, AGD, L-BFGS, Newton."""

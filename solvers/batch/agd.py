@@ -2,11 +2,10 @@
 
     x' = v - grad f(v) / L,      v' = x' + beta (x' - x),      beta = (1 - r) / (1 + r)
 
-with r = sqrt(mu / L), L = q (sigma^2 + column^2) + lam as in gd.py, and mu what f curves at least:
-lam, or what the intercept is charged if that is less.  Only the v's gradients are known, and they
-certify v.  Momentum that suits mu overshoots where the data add curvature: a v where the objective
-has risen is given up, and the next one is x', without momentum.  If it rises there, too, L was too
-small, and is doubled.
+with r = sqrt(mu / L), L = q (sigma^2 + column^2) + lam as in gd.py, and mu the strong convexity of
+f: min(lam, lam_b).  Gradients are computed at v only, and certify v.  Momentum that suits mu
+overshoots where the data add curvature: if the objective has risen at v, that point is rejected and
+the next one is x', without momentum.  If the objective rises there, too, L is doubled.
 
 Source: Nesterov 2004, section 2.2.1, constant step scheme III; restarts after O'Donoghue and Candes
 2015, "Adaptive restart for accelerated gradient schemes".
@@ -42,25 +41,25 @@ from fewpass.solvers.protocol import (
 )
 
 MOST_DOUBLINGS = 40
-PER_DIGIT = 1.1  # of an expected certificate, times the root of kappa_f
+PER_DIGIT = 1.1  # passes per digit, times the square root of kappa_f
 
 
 class AgdState(NamedTuple):
-    """Everything that changes.  `v` is the newest point whose gradient is known."""
+    """The state; `v` is the newest point with a known gradient."""
 
-    x: Weights  # where the step that led to v ended, momentum left out
+    x: Weights  # end of the step that led to v, without momentum
     v: Weights
-    g: Weights  # gradient at v; the intercept's times the square of its column's length
+    g: Weights  # gradient at v; the intercept's multiplied by the squared length of its column
     bounds: Bounds  # at v
     L: float
     momentum: float = 0.0  # beta of the next step; 0 for one
-    evaluations: int = 0  # gradients taken
-    restarts: int = 0  # points given up for their momentum
-    doubled: int = 0  # how often L was
+    evaluations: int = 0  # gradients computed
+    restarts: int = 0  # points rejected and tried again without momentum
+    doubled: int = 0  # how often L was doubled
 
 
 class Agd(BatchMethod):
-    """Accelerated gradient descent; L is found, not given."""
+    """Accelerated gradient descent; L is estimated by default."""
 
     states: ClassVar[tuple[type, ...]] = (AgdState,)
     kind: Literal["agd"] = "agd"
@@ -86,13 +85,12 @@ class Agd(BatchMethod):
         weights: Weights,
         rows_before: int,  # noqa: ARG002
     ) -> AgdState:
-        """Return the state whose first gradient is taken at given weights."""
         x, v = copy_state(weights), copy_state(weights)
         begun: AgdState = self.init(problem, stats)
         return begun._replace(x=x, v=v)
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """One gradient a pass: f - f* is at most 2 (1 - sqrt(mu / L_f))^t of what it was."""
+        """One gradient per pass: f - f* is at most 2 (1 - sqrt(mu / L_f))^t times the first."""
         share = tol / max(tol, zero_loss(problem, stats))
         if conditioning(problem, stats) is None or not share < 1.0:
             return ExpectedPasses(None, None, 1.0)
@@ -104,7 +102,6 @@ class Agd(BatchMethod):
         )
 
     def newest(self, state: AgdState) -> Weights:
-        """Return the point that the next gradient is taken at."""
         step, beta = step_from(state), state.momentum
         return Weights(
             step.coef + beta * (step.coef - state.x.coef),
@@ -112,31 +109,31 @@ class Agd(BatchMethod):
         )
 
     def weights(self, state: AgdState) -> Weights:
-        """Return the newest point whose objective is known, and which was kept."""
+        """Return the newest accepted point with a known objective."""
         return state.v
 
     def go_on(
         self, problem: Problem, stats: ProblemStats, state: AgdState, trial: Trial, _total: Part
     ) -> AgdState:
-        """Go on from the new point, with momentum."""
+        """Continue from the new point, with momentum."""
         square, step = column_length(problem, stats) ** 2, step_from(state)
         root = math.sqrt(least_curvature(problem, square) / state.L)
         return state._replace(
             x=step,
             v=trial.at,
             g=scaled(trial.g, square),
-            bounds=state.bounds.moved(trial.found),
+            bounds=state.bounds.moved(trial.certificate),
             momentum=(1.0 - root) / (1.0 + root),
         )
 
     def go_back(self, state: AgdState, trial: Trial) -> AgdState:
-        """Go on from the old one without momentum, and if it had none with L doubled."""
+        """Continue from the old point without momentum; if it had none, double L."""
         if state.momentum > 0.0:
             return state._replace(momentum=0.0, restarts=state.restarts + 1)
         if self.smoothness is not None or state.doubled >= MOST_DOUBLINGS:
             raise Diverged(
                 f"The objective rose from {state.bounds.objective:g} to "
-                f"{trial.found.objective:g} with the smoothness {state.L:g}. Leave "
+                f"{trial.certificate.objective:g} with the smoothness {state.L:g}. Leave "
                 "solver.smoothness out to have it found, or give a larger one; the weights of the "
                 "newest snapshot are those from before."
             )
@@ -144,11 +141,11 @@ class Agd(BatchMethod):
 
 
 def least_curvature(problem: Problem, square: float) -> float:
-    """mu, for an intercept whose steps are `square` times as long as a weight's."""
+    """Return mu for an intercept whose steps are multiplied by `square`."""
     return min(problem.lam, square * problem.lam_b) if problem.intercept else problem.lam
 
 
 def step_from(state: AgdState) -> Weights:
-    """Return where a step down the gradient ends."""
+    """Return the end of a gradient step."""
     v, g = state.v, state.g
     return Weights(v.coef - g.coef / state.L, v.intercept - g.intercept / state.L)

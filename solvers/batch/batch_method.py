@@ -1,9 +1,9 @@
-"""What methods of whole gradients share: a point is tried, and gone on from or given up.
+"""The common part of full-gradient methods: a point is tried, and accepted or rejected.
 
-    x  <- newest(state);   f, g <- a pass over all rows;   is f good?  go on from x : go back
+    x  <- newest(state);   f, g <- a pass over all rows;   is f good?  go_on : go_back
 
-States have `evaluations`, how many gradients were taken, and `bounds`, what they have proven of the
-newest point that was kept.
+States have `evaluations`, the number of gradients computed, and `bounds`, the bounds at the newest
+accepted point.
 """
 
 from __future__ import annotations
@@ -27,34 +27,32 @@ from fewpass.solvers.protocol import (
 
 
 class Trial(NamedTuple):
-    """A point, and what a pass has found there."""
+    """A point with its gradient and certificate."""
 
     at: Weights
     g: Weights  # gradient of the objective
-    found: Certificate
+    certificate: Certificate
 
 
 class BatchMethod(Method):
-    """A method that takes one gradient over all rows per pass."""
+    """A method that computes one full gradient per pass."""
 
     needs: ClassVar[Needs] = Needs(loss="smooth")
     sum: ClassVar[Sum] = GRADIENT
-    """What a pass adds up: a part whose first fields are a GradientPart's."""
+    """The sum of a pass; the first fields of its parts are those of GradientPart."""
 
     def program(self, epoch: int) -> tuple[Reduce, ...]:  # noqa: ARG002
-        """One trial."""
         return (Reduce(self.sum, self.point, self.absorb),)
 
     @abstractmethod
     def newest(self, state: State) -> Weights:
-        """Return the weights that are tried next."""
+        """Return the weights to try next."""
 
     def point(self, state: State) -> Any:
-        """Return what the next sums are taken at."""
+        """Return the point at which the next sums are evaluated."""
         return self.newest(state)
 
     def certificate(self, state: State) -> Certificate | None:
-        """Return what the gradients proved."""
         proven: Certificate = state.bounds.certificate
         return proven if state.evaluations > 0 else None
 
@@ -66,7 +64,7 @@ class BatchMethod(Method):
         total: Part,
         sweep: int,  # noqa: ARG002
     ) -> State:
-        """Go on from the new point, or again from the old one more carefully."""
+        """Accept the new point, or return to the old one with a more careful step."""
         at, part = self.newest(state), GradientPart(*total[:4])
         trial = Trial(at, whole_gradient(problem, at, part), certificate(problem, at, part))
         state = state._replace(evaluations=state.evaluations + 1)
@@ -75,15 +73,15 @@ class BatchMethod(Method):
         return self.go_back(state, trial)
 
     def is_good(self, state: State, trial: Trial) -> bool:
-        """Say whether to go on from a trial: where the objective has not risen."""
-        return not state.bounds.has_risen(trial.found.objective)
+        """Whether to accept a trial: if the objective has not risen."""
+        return not state.bounds.has_risen(trial.certificate.objective)
 
     @abstractmethod
     def go_on(
         self, problem: Problem, stats: ProblemStats, state: State, trial: Trial, total: Part
     ) -> State:
-        """Return the state that keeps a trial."""
+        """Return the state after accepting a trial."""
 
     @abstractmethod
     def go_back(self, state: State, trial: Trial) -> State:
-        """Return the state that gives it up; Diverged where no other is going to be tried."""
+        """Return the state after rejecting a trial; Diverged if no other is tried."""

@@ -1,14 +1,14 @@
-"""Newton's method over reductions: for few columns, in as few passes as there are digits.
+"""Newton's method by reductions, for few columns: about as many passes as digits.
 
     x <- x - t H^-1 grad f(x),      H = mean c_i phi''(p_i) x_i x_i^T + lam I
 
-A pass adds up objective, gradient and H together; t is 1, and is halved while f has not fallen as
-it should (Armijo), a pass each time.  How the columns are scaled and how they go together makes no
-difference, which is what other methods pay their passes for.  H is d x d, so this is for up to a
-few hundred columns; where rows are many times more, every k-th of a block, in order, stands for all
-in H (`thinning`): the gradient stays exact, and an error of H costs a fraction of a pass.
+A pass sums objective, gradient and H; t is 1, and is halved until f decreases enough (Armijo), one
+pass each time.  Scaling and correlation of columns, which cost other methods many passes, make no
+difference.  H is d x d, so this is for up to a few hundred columns; with many times more rows, H is
+summed over every k-th row of a block only (`thinning`): the gradient stays exact, and an error of H
+costs a fraction of a pass.
 
-Under the squared loss H knows everything, and the second pass certifies the optimum.
+For the squared loss H is exact, and the second pass certifies the optimum.
 docs/methods.md, section 8.
 """
 
@@ -27,7 +27,7 @@ from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_row
 from fewpass.solvers.kernels.shapes import LowerTriangle, Order, PerColumn, PerRow
 from fewpass.solvers.kernels.simd.row_blocks import add_four_squares
-from fewpass.solvers.loss_monitor import Tell, untold
+from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem, curvature_at
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
@@ -39,28 +39,28 @@ from fewpass.solvers.protocol import (
 )
 from fewpass.solvers.registry import WHOLE_GRADIENTS
 
-EPSILON = 1e-15  # of a pivot, least: what rounding may take of it
-DECREASE = 1e-4  # of what the slope promises, at least
-ENOUGH = 400  # rows per column that H needs
-AS_DEAR = 4  # columns whose share of H costs about what a row of a gradient does
-START, PER_DIGIT = 4.0, 0.7  # passes to expect
+EPSILON = 1e-15  # least pivot, relative: rounding may make it smaller
+DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
+ENOUGH = 400  # rows per column for H
+AS_DEAR = 4  # columns whose part of H costs about as much as a row of a gradient
+START, PER_DIGIT = 4.0, 0.7  # expected passes
 
 
 class NewtonState(NamedTuple):
-    """Everything that changes; the next point is x + t p.  The intercept is the last number."""
+    """The state; the next point is x + t p.  The last number is the intercept."""
 
     x: NDArray[np.float64]  # (d + 1,)
     p: NDArray[np.float64]  # (d + 1,)
     bounds: Bounds  # at x
-    thinned: int  # every how manieth row counts in H
+    thinned: int  # H is summed over every thinned-th row
     t: float = 0.0
     slope: float = 0.0  # of f at x along p
     evaluations: int = 0
-    shortened: int = 0  # steps that were
+    shortened: int = 0  # steps that were halved
 
 
 class CurvedPoint(NamedTuple):
-    """Where a reduction is taken, and every how manieth row counts in H."""
+    """The point of a reduction, and the thinning of H."""
 
     coef: NDArray[np.float64]  # (d,)
     intercept: float
@@ -68,7 +68,7 @@ class CurvedPoint(NamedTuple):
 
 
 class CurvedPart(NamedTuple):
-    """Sums over some rows; parts add."""
+    """Sums over some rows; parts can be added."""
 
     loss: float
     G: NDArray[np.float64]  # (d,) of weighted slopes times rows
@@ -79,7 +79,7 @@ class CurvedPart(NamedTuple):
 
 
 def whole_curvature(problem: Problem, total: CurvedPart) -> NDArray[np.float64]:
-    """Return the lower triangle of H."""
+    """Return the lower triangle of H, normalised and with lam."""
     H = total.H / total.H_rows
     H[np.diag_indices_from(H)] += problem.lam
     if problem.intercept:
@@ -88,35 +88,37 @@ def whole_curvature(problem: Problem, total: CurvedPart) -> NDArray[np.float64]:
 
 
 def thinning(problem: Problem, stats: ProblemStats) -> int:
-    """Every how manieth row counts in H: so few that it costs about what the gradient does."""
+    """Return k if H is summed over every k-th row: it then costs about as much as the gradient."""
     if problem.loss.is_quadratic:
         return 1
     return max(1, min(stats.d // AS_DEAR, stats.n // (ENOUGH * (stats.d + 1))))
 
 
 def no_curvature(at: CurvedPoint) -> CurvedPart:
-    """Return the sums over no rows."""
+    """Return the zero of the sums."""
     d = at.coef.shape[0]
     return CurvedPart(0.0, np.zeros(d), 0.0, 0, np.zeros((d + 1, d + 1)), 0)
 
 
 def add_curvature(
-    problem: Problem, at: CurvedPoint, block: Block, part: CurvedPart, tell: Tell = untold,
-    every: int = 0,
+    problem: Problem, at: CurvedPoint, block: Block, part: CurvedPart,
+    report: ReportLosses = ignore_losses, every: int = 0,
 ) -> CurvedPart:  # fmt: skip
     """Add one block's loss, gradient and curvature at the given weights, in place."""
-    whole = added(part, at.coef, at.intercept, problem, block, tell, every)
-    few = np.ascontiguousarray(block.order[:: at.thinned])  # one kernel, whatever is left out
+    whole = added(part, at.coef, at.intercept, problem, block, report, every)
+    few = np.ascontiguousarray(
+        block.order[:: at.thinned]
+    )  # contiguous: one kernel for any thinning
     add_squares(part.H, at.coef, at.intercept, problem, *block[:3], few)
     return CurvedPart(*whole, part.H, part.H_rows + few.shape[0])
 
 
-#: Objective, gradient and H at some weights.
+#: Objective, gradient and H at a point.
 CURVED = Sum("reduce-curvature", no_curvature, add_curvature, telling=add_curvature)
 
 
 class Newton(BatchMethod):
-    """Newton's method: for few columns, whatever their scales."""
+    """Newton's method, for few columns of any scale."""
 
     needs: ClassVar[Needs] = Needs(loss="smooth", most_columns=5000, instead=WHOLE_GRADIENTS)
     sum: ClassVar[Sum] = CURVED
@@ -125,7 +127,6 @@ class Newton(BatchMethod):
     kind: Literal["newton"] = "newton"
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> NewtonState:
-        """Start at zero weights."""
         x, p = np.zeros(stats.d + 1), np.zeros(stats.d + 1)
         return NewtonState(x, p, Bounds(), thinning(problem, stats))
 
@@ -136,16 +137,15 @@ class Newton(BatchMethod):
         weights: Weights,
         rows_before: int,  # noqa: ARG002
     ) -> NewtonState:
-        """Return the state whose first gradient is taken at given weights."""
         begun: NewtonState = self.init(problem, stats)
         return begun._replace(x=np.append(*weights))
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
-        """Return what two vectors take, and the matrix that a reduction's spans are given."""
+        """Return the bytes of two vectors, and of the matrix of a reduction."""
         return super().state_bytes(problem, stats) + 8 * (stats.d + 1) ** 2
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """One pass a trial, digits doubling at the end; one more than two certifies a square."""
+        """One pass per trial, digits doubling at the end; two passes for a quadratic."""
         if conditioning(problem, stats) is None or not tol < 1.0:
             return ExpectedPasses(None, None, 1.0)
         exact = problem.loss.is_quadratic
@@ -153,22 +153,20 @@ class Newton(BatchMethod):
         return ExpectedPasses(theory=None, usual=usual, reductions=1.0)
 
     def newest(self, state: NewtonState) -> Weights:
-        """Return the point that the next sums are taken at."""
         there = state.x + state.t * state.p
         return Weights(there[:-1], float(there[-1]))
 
     def point(self, state: NewtonState) -> CurvedPoint:
-        """Return the same, and how many rows count in H there."""
         return CurvedPoint(*self.newest(state), state.thinned)
 
     def weights(self, state: NewtonState) -> Weights:
-        """Return the newest point that a step ended at."""
+        """Return the newest accepted point."""
         return Weights(state.x[:-1].copy(), float(state.x[-1]))
 
     def is_good(self, state: NewtonState, trial: Trial) -> bool:
-        """Say whether f is as low as the slope lets one expect, up to rounding."""
+        """Whether f decreased enough relative to the slope, up to rounding."""
         promised = DECREASE * state.t * state.slope
-        return trial.found.objective <= state.bounds.objective * (1.0 + RISE) + promised
+        return trial.certificate.objective <= state.bounds.objective * (1.0 + RISE) + promised
 
     def go_on(
         self,
@@ -178,20 +176,20 @@ class Newton(BatchMethod):
         trial: Trial,
         total: CurvedPart,
     ) -> NewtonState:
-        """Take the new point, and the step from there."""
+        """Accept the new point, and compute the next step."""
         g = np.append(*trial.g)
         p = -solved(whole_curvature(problem, total), g)
         return state._replace(
             x=np.append(*trial.at), p=p, t=1.0, slope=float(g @ p),
-            bounds=state.bounds.moved(trial.found),
+            bounds=state.bounds.moved(trial.certificate),
         )  # fmt: skip
 
     def go_back(self, state: NewtonState, trial: Trial) -> NewtonState:
-        """Go half as far; first of all, look at all rows for H once more."""
+        """Halve the step; the first time, recompute H from all rows instead."""
         return state._replace(
             thinned=1,
             t=0.0 if state.thinned > 1 else 0.5 * state.t,
-            bounds=state.bounds.stayed(trial.found),
+            bounds=state.bounds.stayed(trial.certificate),
             shortened=state.shortened + 1,
         )
 
@@ -219,7 +217,7 @@ def add_squares(
 
 @kernel
 def solved(H: LowerTriangle, g: PerColumn) -> PerColumn:
-    """Return H^-1 g by Cholesky, in the lower triangle of H, in place; sums in a fixed order."""
+    """Return H^-1 g by Cholesky factorisation in place, the sums in a fixed order."""
     x = g.copy()
     for i in range(H.shape[0]):
         for j in range(i + 1):

@@ -1,13 +1,13 @@
-"""Newton's method for rows in memory, where a reading costs no more than its arithmetic.
+"""Newton's method for rows in memory, where a pass costs no more than its arithmetic.
 
-Most of that is H.  So it begins on every 32nd row and then on every 4th, until what a step promises
-is less than what the chance of the sample leaves open, (d + 1)/m of the objective.  (Not under the
-squared loss: there H of all rows is right everywhere, and one step is enough.)  On all rows the
-last H serves on, corrected by how the gradient changed along each step,
+Most of that is H.  So the method begins with every 32nd row, then every 4th, until the predicted
+decrease of a step is below the sampling error, (d + 1)/m of the objective.  (Not for the squared
+loss: there H is constant, and one step is enough.)  On all rows the last H is kept, with updates by
+the change of the gradient along each step,
 
     H <- H - (H s)(H s)^T / (s . H s) + y y^T / (s . y)        (BFGS; Nocedal and Wright, (6.19))
 
-and is added up anew over all rows only where the certificate falls slowly.  docs/methods.md,
+and is recomputed from all rows only if the certificate decreases slowly.  docs/methods.md,
 section 8.
 """
 
@@ -31,36 +31,36 @@ from fewpass.solvers.gradient import (
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Certificate, ProblemStats, Weights
 
-SAMPLES = (32, 4)  # every how manieth row
+SAMPLES = (32, 4)  # every 32nd row, every 4th row
 ENOUGH = 15  # rows of a sample per column, at least
 MOST_STEPS = 12  # on a sample
 MOST_HALVINGS = 30
-SLOW = 0.25  # of the gap left after a step: then H is added up anew
+SLOW = 0.25  # fraction of the gap left after a step, above which H is recomputed
 FINE, EXACT, MOST_BEYOND = 1e-6, 1e-12, 3  # see `_is_done`
-LEAST_CURVATURE = 1e-12  # s . y over s . H s that a correction must have
+LEAST_CURVATURE = 1e-12  # least s . y / (s . H s) of an update
 
 Vector = NDArray[np.float64]  # (d + 1,), the intercept last
 AfterReading = Callable[[float, Certificate | None], None]
 
 
 class Minimum(NamedTuple):
-    """The weights where it ended."""
+    """The result of a minimisation."""
 
     weights: Weights
     certificate: Certificate
-    passes: float  # rows read over rows
+    passes: float  # rows read / number of rows
 
 
 class EvaluatedPoint(NamedTuple):
-    """Weights, and what some rows have there."""
+    """Weights with gradient and certificate over some rows."""
 
     x: Vector
     g: Vector
-    found: Certificate
+    certificate: Certificate
 
     @property
     def weights(self) -> Weights:
-        """The same in two."""
+        """Coefficients and intercept."""
         return Weights(self.x[:-1].copy(), float(self.x[-1]))
 
 
@@ -73,32 +73,32 @@ def minimise(
     start: Weights | None = None,
     after_reading: AfterReading = lambda _passes, _certified: None,
 ) -> Minimum:
-    """Minimise until the certified relative gap is at most `tol`, in `most` passes or so.
+    """Minimise until the certified relative gap is at most `tol`, in about `most` passes at most.
 
     Parameters
     ----------
     problem
-        With a smooth loss.
+        The loss must be smooth.
     stats
-        Rows and columns count.
+        Number of rows and columns.
     block
-        All rows, their weights' mean 1, in the order in which they lie.
+        All rows, with weights of mean 1, in stored order.
     start
-        A model to begin at; there are no samples then.
+        A model to start from; samples are skipped then.
     after_reading
-        Called after every reading with the passes so far and, of all rows, what is certified; what
-        it raises ends the search.
+        Called after every pass with the passes so far and, after a pass over all rows, the
+        certificate; an exception that it raises ends the search.
     """
     rows = _Readings(problem, stats, block, after_reading)
     x, H = rows.sampled() if start is None else (np.append(*start), None)
     here = rows.point(x)
-    bounds, beyond = Bounds().moved(here.found), 0 if start is None else MOST_BEYOND
+    bounds, beyond = Bounds().moved(here.certificate), 0 if start is None else MOST_BEYOND
     while not _is_done(bounds, tol, beyond) and rows.passes < most:
         H = rows.curvature(here.x) if H is None else H
         there = _searched(rows, here, -solved(H.copy(), here.g), most)
         if there is None:
             break
-        before, bounds = bounds, bounds.moved(there.found)
+        before, bounds = bounds, bounds.moved(there.certificate)
         slow = bounds.gap > SLOW * before.gap
         H = None if slow or rows.few else corrected(H, there.x - here.x, there.g - here.g)
         here, beyond = there, beyond + 1 if before.certificate.relative <= tol else 0
@@ -106,9 +106,10 @@ def minimise(
 
 
 def _is_done(bounds: Bounds, tol: float, beyond: int) -> bool:
-    """Whether the tolerance is reached and, where it is a fine one, up to three steps beyond.
+    """Whether the tolerance is reached, for fine tolerances with up to three more steps.
 
-    Who asks for 1e-6 compares coefficients, which have half the digits of the objective.
+    With a tolerance of 1e-6 users compare coefficients, which have half the digits of the
+    objective.
     """
     left = bounds.certificate.relative
     return left <= tol and (tol > FINE or left <= EXACT or beyond >= MOST_BEYOND)
@@ -117,11 +118,11 @@ def _is_done(bounds: Bounds, tol: float, beyond: int) -> bool:
 def _searched(
     rows: _Readings, here: EvaluatedPoint, p: Vector, most: float
 ) -> EvaluatedPoint | None:
-    """Return the first of x + p, x + p/2, ... that is low enough; None where none is."""
+    """Return the first of x + p, x + p/2, ... with a sufficient decrease; None without one."""
     slope, t = float(here.g @ p), 1.0
     for _ in range(MOST_HALVINGS):
         there, promised = rows.point(here.x + t * p), DECREASE * t * slope
-        if there.found.objective <= here.found.objective * (1.0 + RISE) + promised:
+        if there.certificate.objective <= here.certificate.objective * (1.0 + RISE) + promised:
             return there
         if rows.passes >= most:
             return None
@@ -130,7 +131,7 @@ def _searched(
 
 
 def corrected(H: NDArray[np.float64], s: Vector, y: Vector) -> NDArray[np.float64] | None:
-    """Return H (d + 1, d + 1) as it has to be for H s = y; None where there is no curvature."""
+    """Return H (d + 1, d + 1) updated so that H s = y; None without curvature along s."""
     Hs, sy = H @ s, float(s @ y)
     sHs = float(s @ Hs)
     if not sy > LEAST_CURVATURE * sHs:
@@ -139,7 +140,7 @@ def corrected(H: NDArray[np.float64], s: Vector, y: Vector) -> NDArray[np.float6
 
 
 class _Readings:
-    """Rows in memory, and how often they were read."""
+    """Rows in memory, and a count of the passes over them."""
 
     def __init__(
         self, problem: Problem, stats: ProblemStats, block: Block, tell: AfterReading
@@ -150,11 +151,11 @@ class _Readings:
 
     @property
     def few(self) -> bool:
-        """Whether rows are too few for a sample, and H costs nothing."""
+        """Whether there are too few rows for a sample, so that H is cheap."""
         return not self._is_enough(SAMPLES[-1])
 
     def point(self, x: Vector, every: int = 1) -> EvaluatedPoint:
-        """Return objective and gradient at x, of all rows or of every so manieth."""
+        """Return objective and gradient at x, over every `every`-th row."""
         block, at = self._read(every), Weights(x[:-1], float(x[-1]))
         part = add_gradient(self._problem, at, block, no_gradient(at))
         found = certificate(self._problem, at, part)
@@ -162,7 +163,7 @@ class _Readings:
         return EvaluatedPoint(x, np.append(*whole_gradient(self._problem, at, part)), found)
 
     def curvature(self, x: Vector, every: int = 1) -> NDArray[np.float64]:
-        """Return H (d + 1, d + 1) at x, of all rows or of every so manieth."""
+        """Return H (d + 1, d + 1) at x, over every `every`-th row."""
         block, d = self._read(every), self._stats.d
         H = np.zeros((d + 1, d + 1))
         add_squares(H, x[:-1], float(x[-1]), self._problem, *block[:4])
@@ -172,7 +173,7 @@ class _Readings:
         return lower + np.tril(lower, -1).T
 
     def sampled(self) -> tuple[Vector, NDArray[np.float64] | None]:
-        """Return where samples end, and their H; zero and None where rows are too few for any."""
+        """Return weights and H after the samples; zero and None with too few rows for any."""
         x, H = np.zeros(self._stats.d + 1), None
         for every in () if self._problem.loss.is_quadratic else SAMPLES:
             if self._is_enough(every):
@@ -180,16 +181,16 @@ class _Readings:
         return x, H
 
     def _on_sample(self, x: Vector, every: int) -> tuple[Vector, NDArray[np.float64]]:
-        """Take steps on a sample while they promise more than its chance; undo one that rises."""
+        """Step on a sample while the predicted decrease exceeds the sampling error."""
         left_open = (self._stats.d + 1) * every / self._stats.n
         here, H = self.point(x, every), self.curvature(x, every)
         for _ in range(MOST_STEPS):
             p = -solved(H.copy(), here.g)
             promised = -float(here.g @ p)
-            if promised <= left_open * here.found.objective:
+            if promised <= left_open * here.certificate.objective:
                 return here.x + p, H
             there = self.point(here.x + p, every)
-            if not there.found.objective < here.found.objective:
+            if not there.certificate.objective < here.certificate.objective:
                 break
             here, H = there, self.curvature(there.x, every)
         return here.x, H
@@ -198,9 +199,9 @@ class _Readings:
         return self._stats.n >= every * ENOUGH * (self._stats.d + 1)
 
     def _read(self, every: int) -> Block:
-        """Count a reading; return the rows."""
+        """Count a pass; return the rows."""
         self.passes += 1.0 / every
         if every == 1:
             return self._block
-        few = np.ascontiguousarray(self._block.order[::every])  # or kernels are compiled for both
+        few = np.ascontiguousarray(self._block.order[::every])  # contiguous: one kernel
         return self._block._replace(order=few)

@@ -29,7 +29,6 @@ docs/methods.md, section 7.7.
 from __future__ import annotations
 
 import math
-import sys
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -66,6 +65,7 @@ from fewpass.solvers.dual.duality import (
     gap_certificate,
     require_pair,
 )
+from fewpass.solvers.dual.sdca_state import UNBOUNDED
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, best_share, proven_of_given
 from fewpass.solvers.estimates.expected_passes import conditioning, digits, zero_loss
 from fewpass.solvers.kernels.rows import side_by_side
@@ -85,7 +85,6 @@ from fewpass.solvers.protocol import (
 )
 
 X_START, W_START, RUNNING, LAG, NEXT = 0, 1, 2, 3, 4  # columns of W; LAG: h, x = w + s h
-ANY = sys.float_info.max  # a potential that none exceeds, for infinity is not stored
 RISE = 1e-12  # of the potential, relative; less is rounding
 
 
@@ -157,7 +156,7 @@ class Asdca(DualMethod):
         weights: Weights,
         rows_before: int,  # noqa: ARG002
     ) -> AsdcaState:
-        """Return given weights; the opening finds dual variables for them."""
+        """Return given weights; the warm start's pass finds dual variables for them."""
         state: AsdcaState = self.init(problem, stats)
         state.W[:-1, X_START] = weights.coef
         centre = state.centre._replace(offset=weights.intercept)
@@ -314,7 +313,7 @@ def begin_at_duals(
     W[:, LAG] = W[:, X_START] - W[:, RUNNING]
     return state._replace(
         centre=Centre(column.unit, centre), offset_before=centre, share=share, best=best, passes=1,
-        momentum=state.momentum._replace(potential=ANY), row_version=sweep,
+        momentum=state.momentum._replace(potential=UNBOUNDED), row_version=sweep,
     )  # fmt: skip
 
 

@@ -29,104 +29,28 @@ beta.  That one pass is made per centre, and how r grows, is ours.  docs/methods
 from __future__ import annotations
 
 import math
-import sys
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.dual.best_weights import BestWeights
-from fewpass.solvers.dual.duality import Centre, GapPart, constant_column, gap_certificate
+from fewpass.solvers.dual.duality import GapPart, constant_column, gap_certificate
 from fewpass.solvers.dual.sdca_state import (
+    EMPTY,
     RUNNING,
     START,
-    PassSums,
+    UNBOUNDED,
+    Pull,
+    SdcaState,
     newest_point,
     read_column,
-    refresh_is_due,
 )
-from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats
 
-ANY = sys.float_info.max  # what no objective exceeds, for infinity is not stored
 LONG = 50.0  # square of the longest row over the mean, from which on columns are pulled apart
 MANY = 1000  # columns, likewise; up to there `newton` is at hand
-ALIKE: NDArray[np.float64] = np.zeros(0)  # h where the centre pulls all columns alike
 POWER = 2.0 / 3.0  # of a column's mean square, in h
-
-PerColumnOrAll = NDArray[np.float64] | float  # (d + 1,), or a number that stands for all columns
-
-
-class Pull(NamedTuple):
-    """How much the centre weighs, and what that goes by."""
-
-    r: int = 1  # reg / lam
-    alpha: float = 1.0
-    objective: float = ANY  # P(x) as the pass before found it
-    lowest: float = ANY  # P of all passes
-    highest: float = -ANY  # D of all passes
-    away: float = 0.0  # ||x - v||^2 where the pass began, the constant column left out
-    dual_v: float = 0.0  # v's entry of the constant column there
-
-    def charged(self, h: NDArray[np.float64]) -> PerColumnOrAll:
-        """Return reg / lam, of every column where h is not ALIKE."""
-        return 1.0 + (self.r - 1) * h if len(h) else float(self.r)
-
-
-class PsdcaState(NamedTuple):
-    """What SDCA carries (sdca_state.py: SdcaState), x being column START, and the centre.
-
-    z and begin end in the constant column's weight, too.
-    """
-
-    W: NDArray[np.float64]  # (d + 1, 2) columns x, w
-    fresh: NDArray[np.float64]  # (d + 1,) s / reg added up anew in this pass; 0 unless adding
-    best: BestWeights
-    centre: Centre
-    shares: NDArray[np.float64]  # (k,) of the numbers kept per row
-    stretch: float
-    beta: float
-    sums: PassSums
-    monitor: LossSum
-    passes: int
-    visits: int
-    unproven: int
-    row_version: int
-    z: NDArray[np.float64]  # (d + 1,) the centre
-    begin: NDArray[np.float64]  # (d + 1,) w where the pass began; (0,) for one stream
-    h: NDArray[np.float64]  # (d + 1,) how hard the centre pulls each column; none if ALIKE
-    pull: Pull
-
-    @property
-    def refreshing(self) -> bool:
-        """See SdcaState."""
-        return refresh_is_due(self.passes)
-
-    @property
-    def adding(self) -> bool:
-        """See SdcaState."""
-        return self.refreshing or self.unproven & 1 == 1
-
-    @property
-    def by_column(self) -> bool:
-        """Whether the centre pulls columns apart in this pass."""
-        return len(self.h) > 0 and self.pull.r > 1
-
-    @property
-    def goes_interleaved(self) -> bool:
-        """See SdcaState; columns that are charged each in its own way are a vector more."""
-        return not self.adding and not self.by_column
-
-    @property
-    def charged(self) -> PerColumnOrAll:
-        """reg / lam in this pass."""
-        return self.pull.charged(self.h)
-
-    @property
-    def pulled(self) -> NDArray[np.float64]:
-        """(kap / reg) z: what the weights have of the centre."""
-        return (self.charged - 1.0) / self.charged * self.z
 
 
 class Growth(NamedTuple):
@@ -137,7 +61,7 @@ class Growth(NamedTuple):
 
 
 def proven_at_x(
-    problem: Problem, stats: ProblemStats, state: PsdcaState, total: GapPart
+    problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart
 ) -> Certificate:
     """Return what sums over all rows prove of x, the weights that the pass before ended at."""
     b_dual = state.centre.unit * state.pull.dual_v / constant_column(problem, stats).left
@@ -155,7 +79,7 @@ def watched(pull: Pull, found: Certificate, growth: Growth, *, first: bool) -> P
     slow = lowest - highest > growth.above * (pull.lowest - pull.highest)
     return pull._replace(
         r=min(pull.r + 1, growth.most) if slow else pull.r, alpha=1.0 if rose else pull.alpha,
-        objective=ANY if first else min(ANY, P), lowest=lowest, highest=highest,
+        objective=UNBOUNDED if first else min(UNBOUNDED, P), lowest=lowest, highest=highest,
     )  # fmt: skip
 
 
@@ -163,16 +87,16 @@ def pulls(problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
     """Return h: m_j^(2/3) for the mean square m_j of column j, constant column included.
 
     It is scaled so that sum m_j / h_j = sum m_j: a typical row's ||x||^2 / reg falls with r as it
-    does where h_j = 1 everywhere, which is ALIKE and returned where nothing is known of columns.
+    does where h_j = 1 everywhere.  Where nothing is known of columns h is empty: all are alike.
     """
     if stats.columns is None:
-        return ALIKE
+        return EMPTY
     moments = stats.columns()
     m = np.append(moments.share * moments.square, constant_column(problem, stats).value ** 2)
     with np.errstate(over="ignore", invalid="ignore"):
         h = np.where(m > 0.0, m, 1.0) ** POWER
         h *= float((m / h).sum()) / float(m.sum() or 1.0)
-    return h if np.isfinite(h).all() and h.all() else ALIKE
+    return h if np.isfinite(h).all() and h.all() else EMPTY
 
 
 def momentum(alpha: float, q: float) -> tuple[float, float]:
@@ -182,16 +106,16 @@ def momentum(alpha: float, q: float) -> tuple[float, float]:
     return after, alpha * (1.0 - alpha) / (alpha * alpha + after)
 
 
-def move_centre(problem: Problem, stats: ProblemStats, state: PsdcaState, pull: Pull) -> PsdcaState:
+def move_centre(problem: Problem, stats: ProblemStats, state: SdcaState, pull: Pull) -> SdcaState:
     """Make the weights that a pass ended at x, and move the centre ahead of them."""
-    W, z, h = state.W, state.z, state.h
+    W, z = state.W, pull.z
     w, x = W[:, RUNNING], W[:, START]
     alpha, beta = momentum(pull.alpha, 1.0 / pull.r)
     b, b_before = read_column(state, RUNNING).intercept, read_column(state, START).intercept
     ahead = w + beta * (w - x)
     ahead[-1] = 0.0
     x[:] = w
-    before, reg = state.charged, pull.charged(h)
+    before, reg = state.pull.charged, pull.charged
     if pull.r > state.pull.r:  # s = reg w - kap z stays
         w[:] = (before * w + (reg - before) * z) / reg
     if pull.r > 1:
@@ -205,11 +129,11 @@ def move_centre(problem: Problem, stats: ProblemStats, state: PsdcaState, pull: 
     return at_rest(state._replace(centre=centre, pull=pull._replace(alpha=alpha)))
 
 
-def at_rest(state: PsdcaState) -> PsdcaState:
+def at_rest(state: SdcaState) -> SdcaState:
     """Note where a pass begins."""
-    w, reg = state.W[:, RUNNING], state.charged
-    if len(state.begin):
-        state.begin[:] = w
-    v = reg * w - (reg - 1.0) * state.z
+    w, pull, reg = state.W[:, RUNNING], state.pull, state.pull.charged
+    if len(pull.begin):
+        pull.begin[:] = w
+    v = reg * w - (reg - 1.0) * pull.z
     away = state.W[:-1, START] - v[:-1]
-    return state._replace(pull=state.pull._replace(away=float(away @ away), dual_v=float(v[-1])))
+    return state._replace(pull=pull._replace(away=float(away @ away), dual_v=float(v[-1])))

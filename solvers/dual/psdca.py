@@ -20,20 +20,17 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from fewpass.solvers.dual.duality import GAP, Gains, GapPart
+from fewpass.solvers.dual.duality import GAP, GapPart
 from fewpass.solvers.dual.proximal import (
-    ALIKE,
     LONG,
     MANY,
     Growth,
-    PsdcaState,
-    Pull,
     at_rest,
     move_centre,
     proven_at_x,
@@ -42,7 +39,10 @@ from fewpass.solvers.dual.proximal import (
 )
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import (
+    EMPTY,
     START,
+    Pull,
+    SdcaState,
     begin_pass,
     end_adding,
     keep_better,
@@ -53,7 +53,7 @@ from fewpass.solvers.dual.sdca_streams import add_moves
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import ExpectedPasses, ProblemStats, Reduce, State
+from fewpass.solvers.protocol import ExpectedPasses, ProblemStats, Reduce
 
 PER_ROOT = 0.7  # passes to expect, times the root of K and the digits
 MOST_K = 16.0  # from here to about a thousand K tells nothing
@@ -63,7 +63,6 @@ FAR_K = 4096.0  # from here on r lam, at its largest, is too small a lam again
 class Psdca(Sdca):
     """Dual coordinate ascent with a proximal centre: any loss, rows of any length, certified."""
 
-    states: ClassVar[tuple[type, ...]] = (PsdcaState,)
     kind: Literal["psdca"] = "psdca"  # type: ignore[assignment]
     grow_above: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
     """The weight of the centre grows after a pass that left more than this share of the certified
@@ -85,7 +84,7 @@ class Psdca(Sdca):
         """The dual variables that given weights stand for."""
         return Reduce(SLOPES_AS_DUALS, partial(read_column, column=START), begin_centred)
 
-    def first_state(self, problem: Problem, stats: ProblemStats) -> PsdcaState:
+    def first_state(self, problem: Problem, stats: ProblemStats) -> SdcaState:
         """Return zero weights, from zero dual variables; ValueError for settings that do not go."""
         if self.columns == "apart" and self.batch != "serial":
             raise ValueError(
@@ -98,17 +97,15 @@ class Psdca(Sdca):
                 "of these. Leave solver.columns out, or ingest the rows."
             )
         begin = np.zeros(stats.d + 1 if stats.streams > 1 else 0)
-        plain = super().first_state(problem, stats)
-        z = np.zeros(stats.d + 1)
-        return PsdcaState(**plain._asdict(), z=z, begin=begin, h=self.first_pulls(problem, stats),
-                           pull=Pull())  # fmt: skip
+        pull = Pull(np.zeros(stats.d + 1), begin, self.first_pulls(problem, stats))
+        return super().first_state(problem, stats)._replace(pull=pull)
 
     def first_pulls(self, problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
-        """Return how hard the centre pulls each column; ALIKE for all alike."""
+        """Return how hard the centre pulls each column; no entries for all alike."""
         heavy = stats.d > MANY and stats.max_square > LONG * stats.mean_square
         one_by_one = self.batch == "serial"
         apart = heavy and one_by_one if self.columns == "auto" else self.columns == "apart"
-        return pulls(problem, stats) if apart else ALIKE
+        return pulls(problem, stats) if apart else EMPTY
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """Dual ascent whose conditioning is made better where it is bad; no theory covers it."""
@@ -119,55 +116,43 @@ class Psdca(Sdca):
         per_digit = 1.0 + PER_ROOT * (math.sqrt(min(K, MOST_K)) + K / FAR_K)
         return ExpectedPasses(usual=1.0 + digits(tol) * per_digit * stats.streams ** (1.0 / 3.0))
 
-    def metrics(self, state: PsdcaState) -> dict[str, float]:
+    def metrics(self, state: SdcaState) -> dict[str, float]:
         """Return the losses of rows before their steps, and how much the centre weighs."""
         sums = state.sums
         visits = state.visits + sums.rows + sums.extra_visits
         return {**state.monitor.metrics(), "r": state.pull.r, "visits": visits}
 
-    def regularisation(self, problem: Problem, state: PsdcaState) -> float:
-        """Return reg; lam where every column has its own."""
-        return problem.lam if state.by_column else state.pull.r * problem.lam
-
-    def column_gains(self, state: PsdcaState) -> Gains:
-        """Return lam / reg of every column; None where it is the same for all."""
-        return 1.0 / np.asarray(state.charged) if state.by_column else None
-
-    def end_pass(  # type: ignore[override]
-        self, problem: Problem, stats: ProblemStats, states: list[PsdcaState]
-    ) -> PsdcaState:
+    def end_pass(self, problem: Problem, stats: ProblemStats, states: list[SdcaState]) -> SdcaState:
         """Add up what the streams found, certify x, and move the centre.
 
         In the middle of a pass the result has the weights so far, to be looked at only.
         """
-        state = states[0]
-        reg, pulled = state.charged, state.pulled
-        charge = reg if state.by_column else 1.0  # columns' own, beside the scale of the steps
+        state, pull = states[0], states[0].pull
+        charge = pull.charged if pull.apart else 1.0  # columns' own, beside the scale of the steps
         if len(states) > 1:
-            duals = charge * (state.begin - pulled)
-            state = add_moves(states, self.combine, state.begin, duals, charge)
+            duals = charge * (pull.begin - pull.shift)
+            state = add_moves(states, self.combine, pull.begin, duals, charge)
         sums = state.sums
         if sums.rows < stats.n:
             return state
         state.fresh[:] /= charge
-        state = end_adding(problem, state, reg, pulled)
+        state = end_adding(problem, state)
         total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
         found, first = proven_at_x(problem, stats, state, total), state.passes == 0
         state = state if first else keep_better(state, found)
-        pull = watched(state.pull, found, Growth(self.grow_above, self.grow_to), first=first)
+        pull = watched(pull, found, Growth(self.grow_above, self.grow_to), first=first)
         return begin_pass(move_centre(problem, stats, state, pull), len(states))
 
 
 def prove_newest_x(
-    problem: Problem, stats: ProblemStats, state: PsdcaState, total: GapPart, _sweep: int
-) -> PsdcaState:
+    problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart, _sweep: int
+) -> SdcaState:
     """Take note of what a reduction proved of x between two passes."""
     return keep_better(state, proven_at_x(problem, stats, state, total))
 
 
 def begin_centred(
-    problem: Problem, stats: ProblemStats, state: State, total: DualsPart, sweep: int
-) -> PsdcaState:
+    problem: Problem, stats: ProblemStats, state: SdcaState, total: DualsPart, sweep: int
+) -> SdcaState:
     """Begin the first pass of a state at its weights' dual variables (warm_start.py)."""
-    begun: PsdcaState = begin_at_duals(problem, stats, state, total, sweep)  # type: ignore[assignment]
-    return at_rest(begun)
+    return at_rest(begin_at_duals(problem, stats, state, total, sweep))

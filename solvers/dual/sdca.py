@@ -32,13 +32,12 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
 from fewpass.solvers.dual.best_weights import DualMethod, no_weights
-from fewpass.solvers.dual.duality import GAP, Centre, Gains, GapPart, constant_column, per_row
+from fewpass.solvers.dual.duality import GAP, Centre, GapPart, constant_column, per_row
 from fewpass.solvers.dual.sdca_batches import Batch, curvatures, visit_batches
 from fewpass.solvers.dual.sdca_interleaved import walk_interleaved
 from fewpass.solvers.dual.sdca_state import (
     RUNNING,
     START,
-    AnyState,
     PassSums,
     SdcaState,
     begin_pass,
@@ -58,7 +57,7 @@ from fewpass.solvers.dual.shrinking import Stepping, revisit
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.kernels.rows import side_by_side
-from fewpass.solvers.loss_monitor import LossSum, Tell, ends_of, untold
+from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Hinge, Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
@@ -68,7 +67,6 @@ from fewpass.solvers.protocol import (
     Interleaved,
     ProblemStats,
     Reduce,
-    State,
     Walk,
     Weights,
 )
@@ -111,7 +109,7 @@ class Sdca(DualMethod):
         """The dual variable; of several streams, what it was and how it moved."""
         return 1 if stats.streams == 1 else 2
 
-    def first_state(self, problem: Problem, stats: ProblemStats) -> State:
+    def first_state(self, problem: Problem, stats: ProblemStats) -> SdcaState:
         """Return zero weights, from zero dual variables; ValueError for batches visited again."""
         if self.shrink_rounds and self.batch != "serial":
             raise ValueError(
@@ -132,14 +130,14 @@ class Sdca(DualMethod):
         stats: ProblemStats,
         weights: Weights,
         rows_before: int,  # noqa: ARG002
-    ) -> State:
-        """Return given weights; the opening finds dual variables for them."""
-        state = self.init(problem, stats)
+    ) -> SdcaState:
+        """Return given weights; the warm start's pass finds dual variables for them."""
+        state: SdcaState = self.init(problem, stats)
         state.W[:-1, START] = weights.coef
         centre = state.centre._replace(offset=weights.intercept)
         return state._replace(centre=centre)
 
-    def taken_up(self, state: AnyState, *, midway: bool) -> AnyState:
+    def taken_up(self, state: SdcaState, *, midway: bool) -> SdcaState:
         """Have the first whole pass prove that the dual variables read go with the weights."""
         return state._replace(unproven=state.unproven | (2 if midway else 1))
 
@@ -172,26 +170,18 @@ class Sdca(DualMethod):
             ),
         )
 
-    def metrics(self, state: State) -> dict[str, float]:
+    def metrics(self, state: SdcaState) -> dict[str, float]:
         """Return what the log is told of a pass that is being made."""
         return running_gap(state)
 
-    def uncertified(self, state: State) -> Weights:
+    def uncertified(self, state: SdcaState) -> Weights:
         """Return the running weights."""
         return read_column(state, RUNNING)
 
-    def regularisation(self, problem: Problem, state: State) -> float:  # noqa: ARG002
-        """Return what stands in lam's place in the steps of a pass."""
-        return problem.lam
-
-    def column_gains(self, state: State) -> Gains:  # noqa: ARG002
-        """Return how much weights move column by column, beside the scale (sdca_steps.py: g)."""
-        return None
-
     def step_rows(
-        self, problem: Problem, stats: ProblemStats, state: AnyState, block: Block,
-        tell: Tell = untold,
-    ) -> AnyState:  # fmt: skip
+        self, problem: Problem, stats: ProblemStats, state: SdcaState, block: Block,
+        tell: ReportLosses = ignore_losses,
+    ) -> SdcaState:  # fmt: skip
         """Visit the rows of one block."""
         column = constant_column(problem, stats).value
         inputs = (
@@ -200,7 +190,7 @@ class Sdca(DualMethod):
             *block[:4], per_row(block),
         )  # fmt: skip
         if self.batch == "serial":
-            g = self.column_gains(state)
+            g = state.pull.gains
             row_state = per_row(block)
             before = state.shares[0] * row_state[:, 0]
             rows = block.order.shape[0]
@@ -220,11 +210,11 @@ class Sdca(DualMethod):
             return state._replace(sums=state.sums._replace(extra_visits=more))
         known = curvatures(block, stats.d, column, self.batch, self.batch_size)
         scratch = np.zeros(stats.d + 1)
-        beta, *sums = visit_batches(*inputs, self.batch_size, known, state.beta, scratch)
-        return count_rows(state._replace(beta=beta), block.order.shape[0], *sums)
+        beta, *own = visit_batches(*inputs, self.batch_size, known, state.beta, scratch)
+        return count_rows(state._replace(beta=beta), block.order.shape[0], *own)
 
-    def _scale(self, problem: Problem, stats: ProblemStats, state: State) -> float:
-        return 1.0 / (self.regularisation(problem, state) * stats.n)
+    def _scale(self, problem: Problem, stats: ProblemStats, state: SdcaState) -> float:
+        return 1.0 / (state.pull.scale * problem.lam * stats.n)
 
     def _is_plain(self) -> bool:
         """Say whether every row is visited once and by itself."""
@@ -234,13 +224,13 @@ class Sdca(DualMethod):
         self,
         problems: list[Problem],
         stats: ProblemStats,
-        models: list[AnyState],
+        models: list[SdcaState],
         W: NDArray[np.float64],
         block: Block,
         labels: list[int],
         places: tuple[int, ...],
-        tell: Tell = untold,
-    ) -> list[AnyState]:
+        tell: ReportLosses = ignore_losses,
+    ) -> list[SdcaState]:
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
         numbers = [
             (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+import sys
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from fewpass.solvers.dual.best_weights import BestWeights
 from fewpass.solvers.dual.duality import (
     Centre,
     DualPoint,
+    Gains,
     GapPart,
     constant_column,
     gap_certificate,
@@ -20,13 +22,12 @@ from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats, Weights
 
-if TYPE_CHECKING:
-    from fewpass.solvers.dual.proximal import PsdcaState
-
 START, RUNNING = 0, 1  # columns of W
-REFRESHED = (
-    16  # passes between two that add up w(a) afresh: by then rounding is about 4 times one's
-)
+#: Passes between two that add up w(a) afresh: by then rounding is about 4 times that of one.
+REFRESHED = 16
+UNBOUNDED = sys.float_info.max  # in place of infinity, which is not stored
+EMPTY: NDArray[np.float64] = np.zeros(0)
+PerColumnOrAll = NDArray[np.float64] | float  # (d + 1,), or a number that stands for all columns
 
 
 class PassSums(NamedTuple):
@@ -37,6 +38,49 @@ class PassSums(NamedTuple):
     gap_start: float = 0.0
     gap_running: float = 0.0  # at RUNNING, before each row's step: no proof, but about right
     extra_visits: int = 0  # beyond one a row
+
+
+class Pull(NamedTuple):
+    """The proximal centre and its weight (proximal.py); without a centre, r is 1 and nothing moves.
+
+    z and begin end in the constant column's weight.
+    """
+
+    z: NDArray[np.float64] = EMPTY  # (d + 1,) the centre; (0,) without one
+    begin: NDArray[np.float64] = EMPTY  # (d + 1,) w where the pass began; (0,) for one stream
+    h: NDArray[np.float64] = EMPTY  # (d + 1,) pull of each column; (0,) if all are pulled alike
+    r: int = 1  # reg / lam
+    alpha: float = 1.0
+    objective: float = UNBOUNDED  # P(x) as the pass before found it
+    lowest: float = UNBOUNDED  # P of all passes
+    highest: float = -UNBOUNDED  # D of all passes
+    away: float = 0.0  # ||x - v||^2 where the pass began, the constant column left out
+    dual_v: float = 0.0  # v's entry of the constant column there
+
+    @property
+    def apart(self) -> bool:
+        """Whether columns are pulled with different strength in this pass."""
+        return len(self.h) > 0 and self.r > 1
+
+    @property
+    def charged(self) -> PerColumnOrAll:
+        """reg / lam, of every column where h has entries."""
+        return 1.0 + (self.r - 1) * self.h if len(self.h) else float(self.r)
+
+    @property
+    def shift(self) -> PerColumnOrAll:
+        """(kap / reg) z: the centre's part of the weights."""
+        return (self.charged - 1.0) / self.charged * self.z if len(self.z) else 0.0
+
+    @property
+    def scale(self) -> int:
+        """What multiplies lam in the steps of all columns."""
+        return 1 if self.apart else self.r
+
+    @property
+    def gains(self) -> Gains:
+        """lam / reg of every column; None where it is the same for all."""
+        return 1.0 / np.asarray(self.charged) if self.apart else None
 
 
 class SdcaState(NamedTuple):
@@ -56,11 +100,12 @@ class SdcaState(NamedTuple):
     unproven: int  # bit 0: this pass adds up w(a) to prove that the numbers read go with W; bit 1:
     # the next one does, as this one began elsewhere
     row_version: int
+    pull: Pull = Pull()
 
     @property
     def refreshing(self) -> bool:
         """Whether this pass adds up w(a) afresh, for the next one to begin with."""
-        return refresh_is_due(self.passes)
+        return self.passes % REFRESHED == REFRESHED - 1
 
     @property
     def adding(self) -> bool:
@@ -69,46 +114,33 @@ class SdcaState(NamedTuple):
 
     @property
     def goes_interleaved(self) -> bool:
-        """Whether its steps can be taken beside those of other models: with no vector more."""
-        return not self.adding
+        """Whether its steps need no vector but W, and can be taken together with other models'."""
+        return not self.adding and not self.pull.apart
 
 
-def refresh_is_due(passes: int) -> bool:
-    """Say whether the pass after so many adds up w(a) afresh."""
-    return passes % REFRESHED == REFRESHED - 1
-
-
-AnyState = TypeVar("AnyState", SdcaState, "PsdcaState")
-
-
-def go_interleaved(states: list[AnyState]) -> bool:
+def go_interleaved(states: list[SdcaState]) -> bool:
     """Say whether models can go interleaved."""
     return all(state.goes_interleaved for state in states)
 
 
-def end_adding(
-    problem: Problem,
-    state: AnyState,
-    r: NDArray[np.float64] | float = 1.0,
-    pull: NDArray[np.float64] | float = 0.0,
-) -> AnyState:
+def end_adding(problem: Problem, state: SdcaState) -> SdcaState:
     """Prove at the end of a pass that its dual variables go with its weights, if it added w(a) up.
 
-    It did so with r lam in place of lam, and `pull` is what the weights have beside.  Raises
-    Mispaired.  Where w(a) was due it replaces the running weights.
+    Raises Mispaired.  Where w(a) was due it replaces the running weights.
     """
     if state.adding:
-        w, loss = r * (state.W[:, RUNNING] - pull), state.sums.loss_start / state.sums.rows
+        r, shift = state.pull.charged, state.pull.shift
+        w, loss = r * (state.W[:, RUNNING] - shift), state.sums.loss_start / state.sums.rows
         require_pair(problem, w, r * state.fresh, loss)
         if state.refreshing:
-            state.W[:, RUNNING] = state.fresh + pull
+            state.W[:, RUNNING] = state.fresh + shift
         state.fresh[:] = 0.0
     return state._replace(unproven=state.unproven >> 1)
 
 
 def count_rows(
-    state: AnyState, rows: int, loss_start: float, gap_start: float, loss: float, gap: float
-) -> AnyState:
+    state: SdcaState, rows: int, loss_start: float, gap_start: float, loss: float, gap: float
+) -> SdcaState:
     """Count the rows of a block, and what was summed over them."""
     sums = state.sums
     sums = sums._replace(
@@ -120,12 +152,12 @@ def count_rows(
     return state._replace(sums=sums, monitor=state.monitor.add(rows, loss))
 
 
-def read_column(state: AnyState, column: int) -> Weights:
+def read_column(state: SdcaState, column: int) -> Weights:
     """Read weights out of a column of W."""
     return state.centre.weights(state.W[:, column].copy())
 
 
-def newest_point(state: AnyState) -> DualPoint:
+def newest_point(state: SdcaState) -> DualPoint:
     """Read out the weights that a pass begins with, and how their dual variables are kept."""
     return DualPoint(*read_column(state, START), state.shares)
 
@@ -145,12 +177,12 @@ def proven_at_start(
     return gap_certificate(problem, newest_point(state), b_dual, total)
 
 
-def keep_better(state: AnyState, found: Certificate) -> AnyState:
+def keep_better(state: SdcaState, found: Certificate) -> SdcaState:
     """Keep START as the best certified weights, unless those there are have the smaller gap."""
     return state._replace(best=state.best.smaller_gap(read_column(state, START), found))
 
 
-def begin_pass(state: AnyState, streams: int) -> AnyState:
+def begin_pass(state: SdcaState, streams: int) -> SdcaState:
     """Count a pass as done; of several streams' numbers per row the shares go on."""
     sums = state.sums
     return state._replace(

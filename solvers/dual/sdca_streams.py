@@ -17,7 +17,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.dual.sdca_state import RUNNING, AnyState
+from fewpass.solvers.dual.sdca_state import RUNNING, SdcaState
 from fewpass.solvers.protocol import add_parts
 
 Combine = Literal["damped", "average", "add"]
@@ -25,12 +25,12 @@ MARGIN = 1.1  # how much more alike than in the last pass streams may be
 
 
 def add_moves(
-    states: list[AnyState],
+    states: list[SdcaState],
     combine: Combine,
     begin: NDArray[np.float64],
     duals: NDArray[np.float64],
     charge: NDArray[np.float64] | float = 1.0,
-) -> AnyState:
+) -> SdcaState:
     """Add the streams' moves; where D might fall, only a share of what they add up to.
 
     Dual variables move by the same share: the next pass reads them so (`shares`).  The streams

@@ -1,1 +1,1 @@
-"""What is known before training: smoothness, spectrum, expected passes."""
+"""Estimates before training: smoothness, spectrum, expected passes."""

@@ -1,11 +1,12 @@
-"""How many passes a method is going to take: by theory, and as measured.
+"""Expected passes of a method: by theory, and as measured.
 
-A step h at each of n rows follows the slow directions of the objective for a time h n, so what
-decides for S2GD is
+In n steps of size h, the slow directions of the objective move by h n.  For S2GD the relevant
+number is
 
     K = 1 / (4 h mu n)        for h = 1 / (4 L):  K = L / (mu n)
 
-To a relative certificate of 10^-D, epochs of one gradient and one pass of inner steps usually took
+With epochs of one gradient and one pass of inner steps, a relative certificate of 10^-D usually
+took
 
     passes = 2 + D + 2.4 sqrt(K) D          (3 + 2 D + 0.3 K D^2 without subspace)
 
@@ -13,8 +14,8 @@ Dual coordinate ascent, with the same K for the mean L, took 1 + D + 1.5 K D, wi
 1 + D + 0.7 (sqrt(min(K, 16)) + K / 4096) D, in accelerated mini-batches 1 + D / theta,
 L-BFGS 4 + 0.5 kappa_f^(1/3) D and accelerated gradient descent 1 + 1.1 kappa_f^(1/2) D, with
 kappa_f = L_f / mu, L_f the smoothness of the objective as a whole.
-Each method says its own (`expected_passes`), from what stands here.  docs/evidence.md tells on what
-that was measured, and how far single problems are off.
+Each method computes its own (`expected_passes`) from the functions here.  docs/evidence.md has the
+measurements, and the errors on single problems.
 """
 
 from __future__ import annotations
@@ -31,59 +32,61 @@ PLAIN_PER_DIGIT, PLAIN_CURVED = 2.0, 0.3  # subspace = 0
 
 
 class Conditioning(NamedTuple):
-    """What decides how hard a problem is."""
+    """The conditioning of a problem."""
 
-    largest: float  # every row's loss is that smooth, constant column and regularisation included
-    mean: float  # the rows' smoothness on average
+    largest: (
+        float  # largest smoothness of a row's loss, constant column and regularisation included
+    )
+    mean: float  # mean smoothness of the rows
     mu: float  # strong convexity: lam
 
     @property
     def kappa(self) -> float:
-        """The theory's condition number: the largest smoothness over mu."""
+        """Condition number of the theory: largest smoothness / mu."""
         return self.largest / self.mu
 
     def slowness(self, n: int) -> float:
-        """K of n rows."""
+        """Return K for n rows."""
         return self.mean / (self.mu * n)
 
 
 def conditioning(problem: Problem, stats: ProblemStats) -> Conditioning | None:
-    """Work out L and mu from what ingest measured; None where L / mu is infinite, as at a kink.
+    """Return L and mu from the statistics of ingest; None if L / mu is infinite, as for a kink.
 
-    The intercept's own lam_b is left out of mu: the data decide it, not its regularisation.
+    lam_b is left out of mu: the data determine the intercept, not its regularisation.
     """
     if math.isinf(problem.loss.curvature):
         return None
     largest = smoothness(problem, stats, stats.max_square * stats.max_weight)
-    if math.isinf(largest / problem.lam):  # on rows that are too long, or for too small a lam
+    if math.isinf(largest / problem.lam):  # rows too long, or lam too small
         return None
     mean = smoothness(problem, stats, stats.mean_square)
     return Conditioning(largest, mean, mu=problem.lam)
 
 
 def condition_of_all(problem: Problem, stats: ProblemStats) -> float:
-    """kappa_f: smoothness of the objective as a whole over mu, a little above 1 at least."""
+    """Return kappa_f, smoothness of the objective / mu, at least slightly above 1."""
     return max(1.0 + 1e-6, smoothness(problem, stats, stats.sigma_square) / problem.lam)
 
 
 def zero_loss(problem: Problem, stats: ProblemStats) -> float:
-    """Objective of zero weights."""
+    """Return the objective at zero weights."""
     square = stats.target_square if problem.loss.takes_numbers else 1.0
     return float(value(problem.loss, 0.0, math.sqrt(square)))
 
 
 def digits(tol: float) -> float:
-    """D of a tolerance."""
+    """Return D of a tolerance, its number of digits."""
     return max(0.0, -math.log10(tol))
 
 
 def slowness(h: float, mu: float, n: int) -> float:
-    """K of a step h per row visited."""
+    """Return K for a step size h per row visited."""
     return 1.0 / (4.0 * h * mu * n)
 
 
 def usual_passes(K: float, tol: float, inner_passes: float = 1.0, subspace: bool = True) -> float:
-    """Passes until the certificate, over max(1, |objective|), is at most `tol`.
+    """Return the passes until certificate / max(1, |objective|) is at most `tol`.
 
     An epoch is a gradient and `inner_passes` passes of inner steps.
     """
@@ -96,7 +99,7 @@ def usual_passes(K: float, tol: float, inner_passes: float = 1.0, subspace: bool
 
 
 def slowness_for(passes: float, tol: float) -> float | None:
-    """K at which `usual_passes` says that many with subspace; None where none is small enough."""
+    """Return the K for which `usual_passes` is `passes`, with subspace; None without any."""
     D = digits(tol)
     left = passes - 2.0 - PER_DIGIT * D
     return (left / (PER_ROOT * D)) ** 2 if left > 0.0 and D > 0.0 else None

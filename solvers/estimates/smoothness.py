@@ -1,4 +1,4 @@
-"""How much the objective can curve: what the steps of methods for smooth losses go by."""
+"""Smoothness of the objective, from which methods for smooth losses derive step sizes."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from fewpass.solvers.protocol import ProblemStats
 
 
 def smoothness(problem: Problem, stats: ProblemStats, square: float) -> float:
-    """L of the loss of a row with that ||x||^2, the constant column and lam counted in.
+    """Return L of the loss of a row with ||x||^2 = `square`, including constant column and lam.
 
-    With the largest eigenvalue of mean x x^T for `square`: L of the mean of the losses.
+    With the largest eigenvalue of mean x x^T as `square`: L of the mean loss.
     """
     column = column_length(problem, stats) * problem.intercept
     return problem.loss.curvature * (square + column**2) + problem.lam
 
 
 def refuse_long_step(h: float, lam: float) -> None:
-    """Raise ValueError for a step that decay alone would take beyond 0."""
+    """Raise ValueError if lam h >= 1: the decay alone would flip the sign of the weights."""
     if h * lam >= 1.0:
         raise ValueError(
             f"step = {h:g} times lam = {lam:g} is not below 1, so a step would flip the sign of "

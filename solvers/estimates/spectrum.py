@@ -1,6 +1,6 @@
-"""The largest eigenvalue of mean x x^T: how much rows point the same way.
+"""The largest eigenvalue of mean x x^T: a measure of how parallel the rows are.
 
-It decides how many rows may share one step: with batches of b the step may grow b / beta_b times,
+It determines the step size of mini-batches: with b rows it may be b / beta_b times as long,
 beta_b = 1 + (b - 1) sigma^2 / R^2 between 1 (orthogonal rows) and b (equal rows).
 """
 
@@ -13,10 +13,10 @@ from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow
 
-MOST_ROWS = 1000  # of a sample: its value is too high by some percent, hardly ever too low
+MOST_ROWS = 1000  # of a sample: its eigenvalue is some percent too high, hardly ever too low
 ITERATIONS = 30
-CONVERGED = 1e-3  # relative change that ends the iteration
-SAMPLED_TOO_LOW = 1.05  # the power iteration ends a little below
+CONVERGED = 1e-3  # relative change at which the iteration ends
+SAMPLED_TOO_LOW = 1.05  # the power iteration ends slightly below the eigenvalue
 
 
 def sigma_square(
@@ -24,8 +24,8 @@ def sigma_square(
 ) -> float:
     """Return the largest eigenvalue of (1/m) sum weight_i x_i x_i^T over order's first 1000 rows.
 
-    Power iteration, from below, to about a tenth of a percent; it starts at a positive vector,
-    which suits rows without negative numbers.
+    Power iteration to about 0.1 %, from below.  It starts at a positive vector, which suits rows
+    without negative numbers.
     """
     sample = order[:MOST_ROWS]
     u = np.random.default_rng(0).uniform(0.5, 1.5, d)
@@ -54,7 +54,7 @@ def multiply(u: PerColumn, v: PerColumn, rows: Rows, weight: PerRow, sample: Ord
 
 
 def batch_factor(b: int, sigma_square: float, max_square: float) -> float:
-    """beta_b: how many rows of a batch of b count as one, at worst."""
+    """Return beta_b: a batch of b rows counts as b / beta_b rows, at worst."""
     if max_square == 0.0:
         return 1.0
     return 1.0 + (b - 1) * min(1.0, sigma_square / max_square)

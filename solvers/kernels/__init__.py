@@ -1,1 +1,1 @@
-"""What every step is made of: rows by layout, compilation, prefetching, scores."""
+"""The kernels of all methods: rows by layout, compilation, prefetching, scores."""

@@ -1,4 +1,4 @@
-"""What numba compiles while somebody listens: kernels that the cache on disk does not hold yet."""
+"""A listener for compilations: kernels that the cache on disk does not have yet."""
 
 from __future__ import annotations
 
@@ -18,24 +18,23 @@ class Compiling(compiler_events.Listener):  # type: ignore[misc]
     Parameters
     ----------
     tell
-        Called once, by whichever thread compiles or by one of its own, when compiling has begun and
-        `after` seconds have gone.
+        Called once, by any thread, when compilation has gone on for `after` seconds.
     after
         Seconds.
 
     Attributes
     ----------
     kernels : int
-        Compiled so far.
+        Number compiled so far.
     seconds : float
-        Spent on that, of all threads together.
+        Time spent on them, summed over threads.
     """
 
     def __init__(self, tell: Callable[[], None] = lambda: None, after: float = 0.0) -> None:
         self.kernels, self.seconds = 0, 0.0
         self._tell, self._after = tell, after
         self._timer: Timer | None = None
-        self._lock = Lock()  # kernels are compiled one at a time, but told of by any thread
+        self._lock = Lock()  # kernels are compiled one at a time, but any thread may report it
         self._depth, self._began = 0, 0.0
 
     def __enter__(self) -> Self:
@@ -54,12 +53,12 @@ class Compiling(compiler_events.Listener):  # type: ignore[misc]
 
     @property
     def so_far(self) -> float:
-        """Seconds spent until now, on the kernel under way as well."""
+        """Seconds spent so far, including the kernel being compiled."""
         with self._lock:
             return self.seconds + (time.perf_counter() - self._began if self._depth else 0.0)
 
     def on_start(self, event: compiler_events.Event) -> None:  # noqa: ARG002
-        """Take the time, and tell of the first one."""
+        """Note the time, and report the first compilation."""
         with self._lock:
             if self._depth == 0:
                 self._began = time.perf_counter()
@@ -73,7 +72,7 @@ class Compiling(compiler_events.Listener):  # type: ignore[misc]
             self._tell()
 
     def on_end(self, event: compiler_events.Event) -> None:  # noqa: ARG002
-        """Count a kernel; kernels that it calls were compiled within."""
+        """Count a kernel; those that it calls were compiled within it."""
         with self._lock:
             self._depth -= 1
             self.kernels += 1
@@ -82,7 +81,7 @@ class Compiling(compiler_events.Listener):  # type: ignore[misc]
 
 
 def working_seconds() -> float:
-    """Return seconds of a clock that stands still, once looked at, while this process compiles."""
+    """Return the time of a clock that stops while this process compiles (after a first call)."""
     compiled = _whole_process().so_far
     return time.perf_counter() - compiled
 

@@ -1,14 +1,14 @@
-"""How numba is used here: `kernel` compiles, `by_type` chooses one body per type at compile time.
+"""Use of numba: `kernel` compiles, `by_type` chooses one body per type at compile time.
 
 Losses and rows are NamedTuple types.  A verb such as `dot` has one body per type, chosen by the
-type of its first argument: compiled code holds only the chosen body, and the same verb called
-from plain Python (`kernel.py_func`) picks it at run time, which makes plain Python the oracle of
-every kernel.
+type of its first argument: compiled code has only the chosen body, and the same verb called from
+plain Python (`kernel.py_func`) chooses it at run time, so that plain Python is the oracle of every
+kernel.
 
-Two traps of kernels on disk are handled here and nowhere else.  Were only the file watched that a
-kernel stands in, an edit of `rows.py` would leave the old `dot` inside every kernel: the folder is
-named by a digest of all sources beside the kernel and all solver sources.  And processes that miss
-a kernel at the same time would all compile it: one does, the others wait.
+Two problems of cached kernels are solved here.  With a cache that watches only the kernel's own
+file, an edit of `rows.py` would leave the old `dot` inside every kernel: so the folder is named by
+a digest of all solver sources and of all sources next to the kernel.  And of several processes that
+need the same missing kernel, one compiles it and the others wait.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 KERNELS = Path(__file__).parent
 SOLVERS = KERNELS.parent
 
-#: How functions are compiled that only kernels call.
+#: Options of functions that only kernels call.
 PART: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "pipeline_class": PartCompiler}
 
-#: What LLVM may do to sums so that it can use SIMD; NaN and infinity keep their meaning.
+#: LLVM may reorder sums, for SIMD; NaN and infinity keep their meaning.
 VECTORISED = {"reassoc", "contract"}
 
-#: What LLVM may do where the order of a sum stays: a * b + c is rounded once.
+#: LLVM keeps the order of sums, but may round a * b + c only once.
 FUSED = {"contract"}
 
 
 def sources_digest(folder: Path) -> str:
-    """Hex digest of what decides how the kernels of a folder are compiled: sources and versions.
+    """Return the hex digest of all that the kernels of a folder depend on: sources and versions.
 
-    Methods call each other, so all of solvers/ counts for each; kernels of other packages count on
-    their own folder and on this one.
+    Kernels call each other, so all of solvers/ counts for each; kernels of other packages depend
+    on their own folder and on this one.
     """
     digest = hashlib.sha256(f"{numba.__version__} {np.__version__} {platform.machine()}".encode())
     for source in sorted({folder} if folder == SOLVERS else {folder, KERNELS}):
@@ -63,10 +63,10 @@ def sources_digest(folder: Path) -> str:
 
 
 def cache_folder(package: Path = SOLVERS) -> Path:
-    """Where compiled kernels lie: beside the user's other caches, or in a private temporary folder.
+    """Return the folder of compiled kernels: in the user's cache, or a private temporary folder.
 
-    They are code that will be run, so a folder that somebody else can write to is refused.  One
-    that cannot be written, as in an image, is good for the kernels that it has.
+    They are code to be run, so a folder that somebody else can write to is refused.  A folder that
+    cannot be written, as in an image, is used for the kernels that it has.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def cache_folder(package: Path = SOLVERS) -> Path:
     for base in (caches / "fewpass", temporary):
         if not base.is_absolute():  # no home folder
             continue
-        if base == temporary and base.is_symlink():  # anybody may have put it there
+        if base == temporary and base.is_symlink():  # anybody may have created it
             continue
         folder = base / sources_digest(package)
         try:
@@ -96,7 +96,7 @@ def cache_folder(package: Path = SOLVERS) -> Path:
 
 
 def _is_private(folder: Path) -> bool:
-    """Whether a folder is this user's, and nobody else can write to it."""
+    """Whether a folder belongs to this user, and nobody else can write to it."""
     found = folder.stat()
     return found.st_uid == os.getuid() and not found.st_mode & 0o022
 
@@ -105,9 +105,9 @@ _folder_of = cache(cache_folder)
 
 
 def kernel(function: Function) -> Function:
-    """Compile `function`: releases the GIL, divides like C, is cached on disk across processes.
+    """Compile `function`, without the GIL, with C's division, cached on disk across processes.
 
-    The plain Python body stays reachable as `function.py_func`.
+    The plain Python body is available as `function.py_func`.
     """
     folder = Path(function.__code__.co_filename).parent
     kept = _folder_of(SOLVERS if folder.is_relative_to(SOLVERS) else folder)
@@ -128,14 +128,16 @@ def kernel(function: Function) -> Function:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Let no other process work under a lock; it ends with the process at the latest.
+    """Hold a lock against other processes, at most until this one ends.
 
-    No two processes wait for each other, as kernels call each other in no circle.  Where a file
-    system knows no locks, several compile the same.
+    There are no deadlocks, as kernels do not call each other in cycles.  On file systems without
+    locks, several processes compile the same kernel.
     """
     with compiler_lock, ExitStack() as opened:
         with suppress(OSError):
-            how = os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe would wait
+            how = (
+                os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+            )  # opening a pipe would block
             descriptor = os.open(lock, how, 0o600)
             opened.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -144,7 +146,7 @@ def _alone(lock: Path) -> Iterator[None]:
 
 @contextmanager
 def _nothing_collected() -> Iterator[None]:
-    """Let Python look for no circular garbage meanwhile: a sixth of the time of compiling."""
+    """Switch Python's garbage collection off, which takes a sixth of the time of compiling."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -155,19 +157,19 @@ def _nothing_collected() -> Iterator[None]:
 
 
 def part_of_kernels(function: Function) -> Function:
-    """Let kernels call `function`, compiled into them; called from plain Python it is itself."""
+    """Make `function` callable by kernels, compiled into them; in plain Python it is unchanged."""
     made = register_jitable(**PART)(function)
     return cast("Function", made)
 
 
 def reading_part(function: Function) -> Function:
-    """As `part_of_kernels`, for what makes and returns no array: no references are counted."""
+    """As `part_of_kernels`, for functions that make and return no array: no reference counts."""
     made = register_jitable(**PART, _nrt=False)(function)
     return cast("Function", made)
 
 
 def called_by_kernels(function: Function) -> Function:
-    """Let kernels call `function`, which divides as Python does and is inlined where LLVM likes."""
+    """Make `function` callable by kernels; it divides as Python does, and LLVM may inline it."""
     made = register_jitable(pipeline_class=PartCompiler)(function)
     return cast("Function", made)
 
@@ -178,12 +180,12 @@ class Verb(Protocol):
     __name__: str
 
     def __call__(self, *args: Any) -> Any:
-        """Run the body that stands for the first argument's type."""
+        """Run the body for the first argument's type."""
 
     def register(
         self, kind: type, *, fastmath: set[str] | None = None, arrays: bool = False
     ) -> Callable[[Function], Function]:
-        """Make the decorated function the body for `kind`; `arrays`: it makes or returns some."""
+        """Register the decorated function as the body for `kind`; `arrays`: it makes arrays."""
 
     def bodies(self) -> frozenset[type]:
         """Return the types that have a body."""
@@ -210,8 +212,8 @@ def by_type(generic: Callable[..., Any]) -> Verb:
                 fits = isinstance(first, types.BaseNamedTuple) and first.instance_class is kind
                 return body if fits else None
 
-            # Left to itself, LLVM calls `dot` with its arrays on the stack: +15 % for short rows.
-            # Counting references to the arrays that a body only looks at: a third, for short rows.
+            # Otherwise LLVM calls `dot` with its arrays on the stack: +15 % for short rows.
+            # Reference counts of arrays that a body only reads: +33 % for short rows.
             options = PART | {"fastmath": fastmath or False, "_nrt": arrays}
             overload(verb, strict=False, jit_options=options)(choose)
             return body

@@ -1,8 +1,8 @@
-"""Files of compiled kernels: whole, or not at all.
+"""Files of compiled kernels, written as a whole or not at all.
 
-A file has its length and its checksum, which its name counts in, before the bytes that will run.
-It is written beside its place and moved there, so that of two processes that compile the same
-kernel each leaves a whole file; what a full disk, a power cut or a copy cut short leaves is found.
+A file has a header with its length and a checksum of its name and content.  It is written under
+another name and then renamed, so that each of two processes that compile the same kernel leaves a
+whole file; damage by a full disk, a power cut or an incomplete copy is detected.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _MAGIC = b"fewpass1"
 
 
 class DamagedKernel(OSError):  # noqa: N818 - as the storage's Damaged
-    """A file that is not what was written; the message says what is wrong with it."""
+    """A file that differs from what was written; the message says how."""
 
 
 def read_kernel(path: Path) -> bytes:
-    """Return the bytes that a file was written with.
+    """Return the content of a file.
 
     Raises
     ------
     DamagedKernel
-        If it has other bytes than were written, or somebody else may have written them.
+        If it differs from what was written, or somebody else may have written it.
     OSError
-        If it is not there, or cannot be read.
+        If it does not exist or cannot be read.
     """
-    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait
+    if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would block
         raise DamagedKernel("it is no file")
     with path.open("rb") as file:
         found = os.fstat(file.fileno())
@@ -55,7 +55,7 @@ def read_kernel(path: Path) -> bytes:
 
 
 def write_kernel(path: Path, content: bytes) -> None:
-    """Write a file, or replace one; OSError where that cannot be."""
+    """Write or replace a file; OSError if that fails."""
     head = _HEADER.pack(_MAGIC, len(content), _checksum(path.name, content))
     with NamedTemporaryFile(dir=path.parent, prefix=".partial-", delete=False) as file:
         try:
@@ -69,7 +69,7 @@ def write_kernel(path: Path, content: bytes) -> None:
 
 
 def damaged_kernels(folder: Path) -> dict[str, str]:
-    """Return what is wrong with files of a folder, by their names."""
+    """Return the faults of the damaged files of a folder, by name."""
     found = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
@@ -82,7 +82,7 @@ def damaged_kernels(folder: Path) -> dict[str, str]:
 
 
 def why(error: Exception) -> str:
-    """Say in a few words what is wrong with a file."""
+    """Describe the fault of a file in a few words."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
     return f"{type(error).__name__}: {error}"

@@ -1,12 +1,12 @@
-"""What numba has no words for: LLVM's vectors of float64, its prefetch, and parts of kernels.
+"""Extensions of numba: LLVM's vectors of float64, its prefetch, and parts of kernels.
 
-numba knows no vectors, and what LLVM makes of a loop over the models by itself is eight times the
-work.  lanes.py gives these operations names that plain Python understands, too, and so does
-prefetch.py.  Functions that only kernels call are compiled by `PartCompiler`: numba would make each
+numba has no vectors, and a loop over models that LLVM vectorises by itself takes eight times as
+long.  lanes.py and prefetch.py give these operations names that also work in plain Python.
+Functions that only kernels call are compiled by `PartCompiler`: numba would make each
 one ready to be called from elsewhere, too, which is a quarter of the time of compiling.
 
-This file and kernels/loading.py alone lean on numba.core, which changes without notice:
-pyproject.toml admits the versions that they were tried with.
+Only this file and kernels/loading.py use numba.core, which changes without notice: pyproject.toml
+admits the versions that were tested.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from numba.extending import intrinsic, models, register_model
 
 ir = cgutils.ir
 
-#: What numba compiles under: one thread of a process at a time.
+#: numba's lock: one thread of a process compiles at a time.
 compiler_lock = global_compiler_lock
 
-#: What numba tells of its compiling.
+#: numba's events.
 compiler_events = event
 
 
 class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """LLVM's words of a function, for others to link; it becomes machine code within them."""
+    """LLVM's code of a function, to be linked into others, where it becomes machine code."""
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
@@ -43,7 +43,7 @@ class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _PartLowering(NativeLowering):  # type: ignore[misc]
-    """To LLVM's words, without ways in from Python and from C."""
+    """Lowering to LLVM's code without entry points from Python and from C."""
 
     _name = "part_lowering"
 
@@ -64,10 +64,10 @@ class _PartLowering(NativeLowering):  # type: ignore[misc]
 
 
 class PartCompiler(Compiler):  # type: ignore[misc]
-    """numba's compiler, for functions that are called by compiled ones alone."""
+    """numba's compiler for functions that only compiled functions call."""
 
     def define_pipelines(self) -> Any:
-        """Replace the last step."""
+        """Replace the last pass."""
         pipelines = super().define_pipelines()
         for pipeline in pipelines:
             pipeline.passes = [
@@ -80,7 +80,7 @@ class PartCompiler(Compiler):  # type: ignore[misc]
 
 
 def give_environments(kernel: Any) -> None:
-    """Tell a compiled kernel where its parts' globals are, as numba does for a cached one."""
+    """Point a compiled kernel to the globals of its parts, as numba does for a cached one."""
     for compiled in kernel.overloads.values():
         for environment in compiled._find_referenced_environments():
             compiled.library.codegen.set_env(environment.env_name, environment)
@@ -105,7 +105,7 @@ class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
 
 
 class Mask(types.Type):  # type: ignore[misc]
-    """What a comparison of such vectors gives: true or false in every lane."""
+    """The result of a comparison of such vectors: true or false in every lane."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -123,7 +123,7 @@ def _is_real(kind: Any) -> bool:
 
 
 def common(*kinds: Any) -> Any:
-    """Return the lanes among some types, float64 where all are numbers, None where one is odd."""
+    """Return the lane type among some types; float64 if all are numbers, None if one is neither."""
     if not all(_is_real(kind) for kind in kinds):
         return None
     found = {kind for kind in kinds if isinstance(kind, Lanes)}
@@ -131,7 +131,7 @@ def common(*kinds: Any) -> Any:
 
 
 def _broadcast(context: Any, builder: Any, value: Any, kind: Any, to: Any) -> Any:
-    """Put a number into every lane."""
+    """Broadcast a number to all lanes."""
     if kind == to:
         return value
     vector = context.get_value_type(to)
@@ -142,7 +142,7 @@ def _broadcast(context: Any, builder: Any, value: Any, kind: Any, to: Any) -> An
 
 
 def _elementwise(make: Callable[..., Any]) -> Any:
-    """Return an intrinsic of four arguments, all made lanes if one of them is."""
+    """Return an intrinsic of four arguments, all broadcast to lanes if one of them is."""
 
     @intrinsic  # type: ignore[untyped-decorator]
     def operation(_typing: Any, a: Any, b: Any, c: Any, e: Any) -> Any:
@@ -159,7 +159,7 @@ def _elementwise(make: Callable[..., Any]) -> Any:
 
 
 def _llvm(name: str, count: int) -> Callable[..., Any]:
-    """Call an operation that LLVM knows for numbers and for vectors."""
+    """Call an operation that LLVM has for numbers and for vectors."""
 
     def make(builder: Any, kind: Any, *args: Any) -> Any:
         suffix = f"v{kind.count}f64" if isinstance(kind, ir.VectorType) else "f64"
@@ -171,12 +171,12 @@ def _llvm(name: str, count: int) -> Callable[..., Any]:
 
 
 def _own(kind: Any) -> Any:
-    """Return lanes as they are, and float64 for any number."""
+    """Return lane types unchanged, and float64 for any number."""
     return kind if isinstance(kind, Lanes) else types.float64
 
 
 def _comparison(relation: str) -> Any:
-    """Return an intrinsic that compares lanes: false where a number is none."""
+    """Return an intrinsic that compares lanes: false for NaN."""
 
     @intrinsic  # type: ignore[untyped-decorator]
     def operation(_typing: Any, a: Any, b: Any) -> Any:
@@ -194,7 +194,7 @@ def _comparison(relation: str) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def select(_typing: Any, mask: Any, a: Any, b: Any) -> Any:
-    """Choose between two numbers, or lane by lane, without a branch."""
+    """Choose between two numbers, or lane by lane, without branching."""
     to = common(a, b)
     if isinstance(mask, Mask):
         to = Lanes(mask.width)
@@ -209,7 +209,7 @@ def select(_typing: Any, mask: Any, a: Any, b: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def both(_typing: Any, a: Any, b: Any) -> Any:
-    """Say of every lane whether two masks are true."""
+    """Return the logical and of two masks."""
 
     def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.and_(*args)
@@ -218,21 +218,21 @@ def both(_typing: Any, a: Any, b: Any) -> Any:
 
 
 def _whole(kind: Any) -> tuple[Any, Callable[[int], Any]]:
-    """Return the whole numbers that a type's bits are, and what makes constants of them."""
+    """Return the integer type of a type's bits, and a function that makes constants of it."""
     lanes = getattr(kind, "count", 0)
     whole = ir.VectorType(ir.IntType(64), lanes) if lanes else ir.IntType(64)
     return whole, lambda value: ir.Constant(whole, [value] * lanes if lanes else value)
 
 
 def _two_to(builder: Any, kind: Any, x: Any, *_: Any) -> Any:
-    """Shift the whole number in x's lowest bits to where the exponent stands."""
+    """Shift the integer in x's lowest bits to the exponent."""
     whole, constant = _whole(kind)
     bits = builder.shl(builder.bitcast(x, whole), constant(52))
     return builder.bitcast(builder.add(bits, constant(ONE_BITS)), kind)
 
 
 def _exponent(builder: Any, kind: Any, x: Any) -> Any:
-    """Return k, in whole numbers, for x = 2^k m."""
+    """Return the integer k of x = 2^k m."""
     whole, constant = _whole(kind)
     above = builder.sub(builder.bitcast(x, whole), constant(LEAST_BITS))
     return builder.ashr(above, constant(52))
@@ -267,7 +267,7 @@ at_most = _comparison("<=")
 
 @intrinsic  # type: ignore[untyped-decorator]
 def any_true(_typing: Any, mask: Any) -> Any:
-    """Say whether a mask is true in any lane."""
+    """Whether a mask is true in any lane."""
 
     def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         bits = ir.IntType(mask.width)
@@ -288,7 +288,7 @@ def lane(_typing: Any, v: Any, k: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def with_lane(_typing: Any, v: Any, k: Any, x: Any) -> Any:
-    """Return the lanes with another number in lane k."""
+    """Return the lanes with lane k replaced."""
 
     def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         return builder.insert_element(args[0], args[2], args[1])
@@ -302,7 +302,7 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: A
 
 
 def _as_kept(context: Any, V: Any, kind: Lanes) -> Any:
-    """Return the vector type of an array's own numbers."""
+    """Return the vector type with the element type of an array."""
     return ir.VectorType(context.get_value_type(V.dtype), kind.width)
 
 
@@ -312,7 +312,7 @@ def _as_float64(builder: Any, vector: Any, to: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def load(_typing: Any, V: Any, place: Any, how: Any) -> Any:
-    """Return V[place:] as so many lanes; V may be of float32."""
+    """Return V[place:] as lanes; V may be of float32."""
     kind = Lanes(how.instance_class._field_defaults["width"])
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
@@ -336,7 +336,7 @@ def _first_lanes(builder: Any, count: Any, width: int) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def load_first(_typing: Any, V: Any, place: Any, count: Any, how: Any) -> Any:
-    """Return the first `count` of them, and 0 in the other lanes; reads no further."""
+    """Return the first `count` of them, and 0 in the other lanes, without reading further."""
     kind = Lanes(how.instance_class._field_defaults["width"])
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
@@ -355,7 +355,7 @@ def load_first(_typing: Any, V: Any, place: Any, count: Any, how: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def sum_lanes(_typing: Any, v: Any) -> Any:
-    """Add up all lanes: halves, and halves of these."""
+    """Return the sum of all lanes: by halves, and halves of these."""
 
     def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         vector, width = args[0], v.width
@@ -376,7 +376,7 @@ def sum_lanes(_typing: Any, v: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def store(_typing: Any, V: Any, at: Any, v: Any) -> Any:
-    """Write them there."""
+    """Write lanes to V[at:]."""
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         vector = context.get_value_type(v)
@@ -390,7 +390,7 @@ def store(_typing: Any, V: Any, at: Any, v: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def store_first(_typing: Any, V: Any, at: Any, count: Any, v: Any) -> Any:
-    """Write the first `count` of them there, and nothing after them."""
+    """Write the first `count` lanes to V[at:], and nothing after them."""
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
         vector, number = context.get_value_type(v), ir.IntType(32)
@@ -407,7 +407,7 @@ def store_first(_typing: Any, V: Any, at: Any, count: Any, v: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def broadcast_number(_typing: Any, x: Any, how: Any) -> Any:
-    """Put a number into every lane."""
+    """Broadcast a number to all lanes."""
     kind = Lanes(how.instance_class._field_defaults["width"])
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
@@ -418,7 +418,7 @@ def broadcast_number(_typing: Any, x: Any, how: Any) -> Any:
 
 @intrinsic  # type: ignore[untyped-decorator]
 def prefetch(_typing: Any, array: Any, index: Any, beyond: Any) -> Any:
-    """Ask the memory for the cache line that lies `beyond` bytes after array's index-th number."""
+    """Prefetch the cache line `beyond` bytes after the array's index-th number."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = signature.args[0]

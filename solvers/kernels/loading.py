@@ -1,10 +1,10 @@
-"""Kernels that lie compiled on disk, checked before they run, loaded without the compiler.
+"""Compiled kernels on disk, checked before they run, and loaded without the compiler.
 
-numba first imports all that it can compile, with SciPy's linear algebra, and every installed
-package that extends it: half a second of a processor and more.  Machine code that is there needs
-none of it, only numba's runtime.  numba's own cache takes what it finds for what it wrote, and has
-an index that processes overwrite for each other; here every kernel and its types are one file,
-whose bytes are checked (kernel_files.py), and what cannot be used is compiled anew and replaced.
+The compiler of numba first imports its whole library, SciPy's linear algebra, and every installed
+package that extends numba: half a second of CPU time and more.  Compiled machine code only needs
+numba's runtime.  numba's own cache trusts its files, and has an index that processes overwrite for
+each other; here every kernel and its types are one file with a checksum (kernel_files.py), and an
+unusable file is compiled again and replaced.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from fewpass.solvers.kernels.kernel_files import (
 _log = logging.getLogger(__name__)
 
 _REBUILD = (environment._rebuild_env.__module__, environment._rebuild_env.__name__)
-MOST_NAMED = 3  # files, in one sentence
+MOST_NAMED = 3  # files, in one message
 
-_told: set[Path] = set()  # files that a warning has named, folders that it said cannot be written
+_warned: set[Path] = set()  # files and folders with a warning already
 
 
 class _MachineCode(pickle.Unpickler):
-    """Reads what numba kept of a compiled kernel."""
+    """Reads numba's pickle of a compiled kernel."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Import what is named, but for the environments of compiled functions."""
+        """Import the named object, except environments of compiled functions."""
         if (module, name) == _REBUILD:
             return _environment
         return super().find_class(module, name)
 
 
 def _environment(module: str, constants: Sequence[Any], name: str) -> Any:
-    """Return a function's environment, without importing numba's own module that it stands in.
+    """Return a function's environment without importing the module of the function.
 
-    Its globals are for what the interpreter is asked for, its constants for errors that are raised.
+    Its globals are used by calls of the interpreter, its constants by raised errors.
     """
     known = environment.lookup_environment(name)
     if known is not None or module in sys.modules or not module.startswith("numba."):
@@ -65,14 +65,14 @@ def _environment(module: str, constants: Sequence[Any], name: str) -> Any:
 
 
 class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
-    """Where numba looks for a kernel before it compiles it, and leaves it afterwards.
+    """numba's cache of a kernel: read before it compiles, written afterwards.
 
     Parameters
     ----------
     function
         The kernel's body.
     folder
-        Named by what its sources are: nothing in it is stale.
+        Named by a digest of the sources, so that nothing in it is stale.
     """
 
     def __init__(self, function: Any, folder: Path) -> None:
@@ -80,11 +80,10 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
 
     @property
     def cache_path(self) -> str:
-        """The folder, as numba asks for it."""
         return str(self._folder)
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        """Return the kernel for these types as it lies on disk; None where it must be compiled."""
+        """Return the kernel for these types from disk; None if it must be compiled."""
         rtsys.initialize(context)
         path = self._path(signature, context.codegen())
         try:
@@ -98,7 +97,7 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
         return found if found.signature.args == _arguments(signature) else None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Keep a kernel; one that cannot be kept is compiled by every process."""
+        """Store a kernel; one that cannot be stored is compiled by every process."""
         if compiled.lifted or compiled.library.has_dynamic_globals:
             warnings.warn(
                 f"{self._function.__qualname__} is compiled by every process: it leans on an "
@@ -110,16 +109,16 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
             content = serialize.dumps(compiled._reduce())
             write_kernel(self._path(signature, compiled.library.codegen), content)
         except OSError as error:
-            if self._folder not in _told:
+            if self._folder not in _warned:
                 _log.warning(
                     "Compiled kernels cannot be kept in %s (%s), so every command compiles them. "
                     "Make room there, or set XDG_CACHE_HOME to a folder that can be written.",
                     self._folder, why(error),
                 )  # fmt: skip
-            _told.add(self._folder)
+            _warned.add(self._folder)
 
     def _path(self, signature: Any, codegen: Any) -> Path:
-        """Return the file of the kernel for these types, on this processor."""
+        """Return the path of the kernel for these types on this processor."""
         function, arguments = self._function, _arguments(signature)
         closed = tuple(cell.cell_contents for cell in function.__closure__ or ())
         told = (
@@ -139,7 +138,7 @@ def _arguments(signature: Any) -> tuple[Any, ...]:
 
 
 def _classes(kinds: Sequence[Any]) -> Iterator[str]:
-    """Yield where the classes of named tuples stand: two may have one name."""
+    """Yield the full names of the classes of named tuples: two may have one name."""
     for kind in kinds:
         if isinstance(kind, types.BaseNamedTuple):
             yield f"{kind.instance_class.__module__}.{kind.instance_class.__qualname__}"
@@ -148,11 +147,11 @@ def _classes(kinds: Sequence[Any]) -> Iterator[str]:
 
 
 def _tell_damaged(path: Path, error: Exception) -> None:
-    """Say which kernels of a folder will be compiled anew, once for all that are damaged now."""
-    if path in _told:
+    """Warn of all damaged kernels of a folder, which will be compiled again."""
+    if path in _warned:
         return
     found = {path.name: why(error)} | damaged_kernels(path.parent)
-    _told.update(path.parent / name for name in found)
+    _warned.update(path.parent / name for name in found)
     named = "; ".join(f"{name}: {what}" for name, what in list(found.items())[:MOST_NAMED])
     more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
     _log.warning(
@@ -163,10 +162,10 @@ def _tell_damaged(path: Path, error: Exception) -> None:
 
 
 def load_without_compiler(kernel: Any, folder: Path) -> None:
-    """Have a kernel looked for in a folder, without what numba imports to compile one.
+    """Make a kernel load from a folder without importing numba's compiler.
 
-    One that is not there is compiled as ever, but for the packages that extend numba: nothing in
-    ours is theirs.
+    A missing one is compiled as usual, but without the packages that extend numba, which our
+    kernels do not use.
     """
     kernel._cache = KernelsOnDisk(kernel.py_func, folder)
     kernel._compilation_chain_init_hook = lambda: None

@@ -1,4 +1,4 @@
-"""Asking the memory for a cache line before it is needed, by an instruction of the compiler."""
+"""Prefetching of cache lines, by an instruction of the compiler."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from fewpass.solvers.kernels.dispatch import PART
 from fewpass.solvers.kernels.llvm import prefetch
 from fewpass.solvers.kernels.shapes import Array, Index
 
-LINE = 64  # bytes that one request brings
+LINE = 64  # bytes per request
 
 
 def prefetch_line(array: Array, index: Index) -> None:
-    """Ask the memory for the cache line of array's index-th number; plain Python does not ask."""
+    """Prefetch the cache line of the array's index-th number; no effect in plain Python."""
 
 
 def prefetch_span(array: Array, start: int, stop: int, beyond: int) -> None:
-    """Ask for the lines of the start-th to the (stop - 1)-th number, all `beyond` bytes later.
+    """Prefetch the lines of numbers start to stop - 1, all `beyond` bytes later.
 
-    A place after the array's end may be asked for: it does not come, and nothing else happens.
+    Places after the array's end are ignored.
     """
 
 
-# No references to the array are counted: that would be an atomic addition per call.
+# Without reference counts of the array, which would be an atomic addition per call.
 _OPTIONS = PART | {"_nrt": False}
 
 
@@ -39,7 +39,7 @@ def _(array: Any, index: Any) -> Any:
 @overload(prefetch_span, jit_options=_OPTIONS)  # type: ignore[untyped-decorator]
 def _(array: Any, start: Any, stop: Any, beyond: Any) -> Any:
     def fetch(array: Any, start: Any, stop: Any, beyond: Any) -> None:
-        # In bytes: to divide LINE by the size of a number would take a division per row.
+        # In bytes, to save a division per row.
         for byte in range(beyond, beyond + (stop - start) * array.itemsize, LINE):
             prefetch(array, start, byte)
         prefetch(array, stop - 1, beyond)

@@ -1,9 +1,9 @@
-"""Rows as kernels see them, and the verbs that are all an algorithm may do to a row.
+"""Rows as kernels see them, and all operations on a row that an algorithm may use.
 
-Weights come in pairs: `W` has shape (d, 2), a vector in column 0 and its running average in
-column 1.  Dense rows want each of them contiguous (`order="F"`), sparse rows want the two side by
-side so that one cache line serves both (`order="C"`): `paired_zeros` knows, and the kernels'
-text is the same.
+Weights come in pairs: `W` has shape (d, 2), a vector in column 0 and its running average in column
+1.  For dense rows each is contiguous (`order="F"`); for sparse rows the two are side by side, in
+the same cache line (`order="C"`).  `paired_zeros` makes the right layout; kernels are written for
+both.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Rows = DenseRows | SparseRows
 
 
 def paired_zeros(rows_kind: type, d: int) -> NDArray[np.float64]:
-    """Two zero vectors of length d as one (d, 2) array, laid out for rows of that kind."""
+    """Return two zero vectors of length d as one (d, 2) array, laid out for rows of that kind."""
     return side_by_side(rows_kind, d, 2)
 
 
@@ -47,17 +47,17 @@ def side_by_side(rows_kind: type, d: int, k: int) -> NDArray[np.float64]:
 
 @by_type
 def count(rows: Rows) -> int:
-    """Count the rows held."""
+    """Return the number of rows."""
 
 
 @by_type
 def dot(rows: Rows, i: int, W: SideBySide) -> float:
-    """x_i . W[:, 0]."""
+    """Return x_i . W[:, 0]."""
 
 
 @by_type
 def dot_both(rows: Rows, i: int, W: SideBySide) -> tuple[float, float]:
-    """x_i . W[:, 0] and x_i . W[:, 1]."""
+    """Return x_i . W[:, 0] and x_i . W[:, 1]."""
 
 
 @by_type
@@ -72,7 +72,7 @@ def add_both(rows: Rows, i: int, a: float, b: float, W: SideBySide) -> None:
 
 @by_type
 def dot_vector(rows: Rows, i: int, v: PerColumn) -> float:
-    """x_i . v for a plain vector v (d,)."""
+    """Return x_i . v for a plain vector v (d,)."""
 
 
 @by_type
@@ -92,12 +92,12 @@ def clear(rows: Rows, i: int, v: PerColumn) -> None:
 
 @by_type
 def norm2(rows: Rows, i: int) -> float:
-    """||x_i||^2."""
+    """Return ||x_i||^2."""
 
 
 @by_type
 def norm2_scaled(rows: Rows, i: int, v: PerColumn) -> float:
-    """Sum over j of v_j x_ij^2 for a plain vector v (d,)."""
+    """Return the sum over j of v_j x_ij^2 for a plain vector v (d,)."""
 
 
 @by_type
@@ -113,12 +113,12 @@ def prefetch_row(
     order: Order,
     r: int,
 ) -> None:
-    """Ask the memory for what the visits after order[r] will need; changes nothing."""
+    """Prefetch the data of the rows to be visited after order[r]."""
 
 
 @by_type
 def prefetch_columns(rows: Rows, i: int, A: Array, step: int) -> None:
-    """Ask the memory for what A holds of row i's columns, `step` numbers each; changes nothing."""
+    """Prefetch the entries of A for row i's columns, `step` numbers each."""
 
 
 @count.register(DenseRows)
@@ -133,11 +133,11 @@ def _(rows: SparseRows) -> int:
 
 @called_by_kernels
 def positions(rows: SparseRows, i: int) -> range:
-    """Where row i's pairs lie; unsigned like the indices, and for the same reason."""
+    """Return the positions of row i's pairs; unsigned like the indices, for the same reason."""
     return range(np.uint64(rows.indptr[i]), np.uint64(rows.indptr[i + 1]))
 
 
-# Dense bodies let LLVM reorder their sums: SIMD makes them 6 times faster.  Sparse bodies do not:
+# LLVM may reorder sums of dense rows: SIMD makes them 6 times faster.  Not those of sparse rows:
 # reordered, they become AVX reductions, which take twice as long.
 
 
@@ -301,10 +301,10 @@ def _(rows: SparseRows, i: int, v: PerColumn) -> None:
         v[rows.indices[k]] += rows.data[k] != 0.0
 
 
-PREFETCH_ROWS = 4  # rows between asking for a sparse row, or numbers kept per row, and using it
-SHORT_ROW = 16  # values of a sparse row, two lines of memory
-MOST_AHEAD = 16  # the same for dense rows in random order, where they are short
-_PAGE = 4096  # bytes: in stored order the memory sees rows coming, but not the next page
+PREFETCH_ROWS = 4  # rows between prefetching a sparse row, or numbers per row, and using it
+SHORT_ROW = 16  # values of a sparse row: two cache lines
+MOST_AHEAD = 16  # the same for short dense rows in random order
+_PAGE = 4096  # bytes: in stored order the processor prefetches rows itself, but not the next page
 
 
 @prefetch_row.register(DenseRows)
@@ -321,8 +321,9 @@ def _(rows: DenseRows, y: PerRow, weight: PerRow, order: Order, r: int) -> None:
 
 @prefetch_row.register(SparseRows)
 def _(rows: SparseRows, y: PerRow, weight: PerRow, order: Order, r: int) -> None:
-    # In stored order too: among the weights' traffic the memory foresees less; a tenth is gained.
-    # Not of short rows, of which it foresees more than asking for them costs: half of a gradient.
+    # In stored order, too, as access to weights disturbs the processor's own prefetching: 10 %
+    # gained. Not for short rows, where requests cost more than they gain: half the time of a
+    # gradient.
     last = order.shape[0] - 1
     ahead = order[min(r + PREFETCH_ROWS, last)]
     start, stop = rows.indptr[ahead], rows.indptr[ahead + 1]

@@ -14,17 +14,17 @@ from fewpass.solvers.kernels.shapes import PerColumn, PerRow
 
 
 def scores(coef: NDArray[np.float64], intercept: float, rows: Rows) -> NDArray[np.float64]:
-    """Return x_i . coef + intercept for every row, (n,)."""
+    """Return x_i . coef + intercept of every row, (n,)."""
     p: NDArray[np.float64] = all_dots(rows, coef)
     p += intercept
     return p
 
 
 class Ranking(NamedTuple):
-    """What several functions say of rows, all arrays (n,)."""
+    """The best of several linear functions for each row, all arrays (n,)."""
 
     best: NDArray[np.int64]  # the function with the highest score
-    score: NDArray[np.float64]  # that score
+    score: NDArray[np.float64]  # its score
 
 
 def rank(
@@ -33,9 +33,9 @@ def rank(
     rows: Rows,
     tell: Callable[[int, NDArray[np.float64]], None] = lambda _k, _p: None,
 ) -> Ranking:
-    """Find every row's best of K functions, coef (K, d) and intercept (K,), one after the other.
+    """Return every row's best of K functions, coef (K, d) and intercept (K,).
 
-    `tell` gets each function's number and its scores of all rows (n,).
+    `tell` is called with each function's number and its scores of all rows (n,).
     """
     n = count(rows)
     best, score = np.zeros(n, np.int64), np.full(n, -np.inf)
@@ -49,7 +49,7 @@ def rank(
 
 @kernel
 def all_dots(rows: Rows, w: PerColumn) -> PerRow:
-    """Dot products of all rows with w."""
+    """Return the dot products of all rows with w, (n,)."""
     p = np.empty(count(rows))
     for i in range(count(rows)):
         p[i] = dot_vector(rows, i, w)

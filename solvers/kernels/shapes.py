@@ -1,12 +1,12 @@
-"""What kernels take and give: names that say what an array is, its shape and its kind of number.
+"""Types of kernel arguments: names for arrays by shape and kind of number.
 
 n is the number of rows in memory, m that of rows to visit, d that of columns.  With the constant
-column there are d + 1, and its number is the last one.  A name that one module alone has a use for
-stands there: rows in rows.py, how many lanes in simd/lanes.py, models side by side in
+column there are d + 1, and its number is the last one.  Names used in one module
+only are defined there: rows in rows.py, how many lanes in simd/lanes.py, models side by side in
 simd/interleaved.py, losses and problems in losses/loss.py.
 
-A checker sees how many axes there are.  Elements, and shapes of arrays without a name, it takes
-for Any: where a kernel returns one, `no-any-return` is ignored.
+Type checkers see the number of axes.  Elements, and arrays without a name, are Any for them: where
+a kernel returns one, `no-any-return` is ignored.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# One number, or one per model.  The same text is compiled for a float and for lanes, and plain
-# Python runs it with a float or with an array (width,): no type but Any stands for all of them.
-# Fields of NamedTuples that are declared as floats hold lanes there, too.
+# One number, or one per model.  The same code is compiled for a float and for lanes, and runs in
+# plain Python with a float or an array (width,): only Any covers all of them.  Fields of
+# NamedTuples declared as floats may be lanes, too.
 Number = Any  # a float, or a LaneVector
 LaneVector = Any  # one float64 per lane of a register; in plain Python an array (width,)
-Truth = Any  # what comparing Numbers gives: a bool, or one per lane
+Truth = Any  # result of comparing Numbers: a bool, or one per lane
 
 # By axes alone: for the names below, and for those in other modules.
 Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -29,19 +29,19 @@ Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 WholeNumbers = np.ndarray[tuple[int], np.dtype[np.int64]]
 Floats = NDArray[np.floating]  # of any shape, read end to end; float32 or float64
 Array = NDArray[np.generic]  # of any shape and any kind of number
-Index = int | np.integer  # where a number stands in them: kernels work it out as np.int64, too
+Index = int | np.integer  # index of a number; kernels compute it as np.int64, too
 
 # Of columns.
 PerColumn = Vector  # (d,) or (d + 1,): weights, a gradient
-SideBySide = Matrix  # (d, C) or (d + 1, C): C of them, laid out as rows.py wants it
-LowerTriangle = Matrix  # (d, d) or (d + 1, d + 1): what is above the diagonal is not read
+SideBySide = Matrix  # (d, C) or (d + 1, C): C vectors, laid out as in rows.py
+LowerTriangle = Matrix  # (d, d) or (d + 1, d + 1): numbers above the diagonal are not read
 
 # Of rows.
-PerRow = Vector  # (n,): targets, weights of rows, slopes; (0,) of slopes that are not kept
+PerRow = Vector  # (n,): targets, weights of rows, slopes; (0,) for slopes that are not stored
 Order = WholeNumbers  # (m,): the rows to visit
-RowState = Matrix  # (n, k): the k numbers kept of every row
-Shares = Vector  # (k,): how much each of them counts in the row's dual variable
+RowState = Matrix  # (n, k): k numbers per row
+Shares = Vector  # (k,): weight of each of them in the row's dual variable
 
 # Of text.
 Bytes = NDArray[np.uint8]  # (size,)
-Byte = Any  # one of them, np.uint8: a checker takes what stands at a place for an array
+Byte = Any  # one of them, np.uint8: for type checkers an element is an array

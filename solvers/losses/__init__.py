@@ -1,4 +1,4 @@
-"""The losses: one file each, and a line of the registry."""
+"""The losses: one file each, and one line of the registry."""
 
 from fewpass.solvers.losses.hinge import Hinge
 from fewpass.solvers.losses.logistic import Logistic
@@ -20,7 +20,7 @@ from fewpass.solvers.losses.squared_hinge import SquaredHinge
 from fewpass.solvers.registry import LOSSES as _WORDS
 from fewpass.solvers.registry import loss_class
 
-#: Every loss by its word.
+#: Every loss by name.
 LOSSES: dict[str, type[Loss]] = {word: loss_class(word) for word in _WORDS}
 
 __all__ = [

@@ -33,7 +33,7 @@ class Hinge(Loss, NoParameters):
         return inside(a, 1.0, -a)
 
     def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
-        """To (1 - z)/q beyond a, within [0, 1]; a row of zeros has q = 0."""
+        """Move a by (1 - z)/q, within [0, 1]; a row of zeros has q = 0."""
         m = 1.0 - y * p
         flat = where(m > 0.0, 1.0, where(m < 0.0, 0.0, a))
         wish = a + m / where(q > 0.0, q, 1.0)

@@ -8,7 +8,7 @@ from fewpass.solvers.losses.loss import ROUNDED, Loss, Smoothing
 
 
 class Huber(Loss, Smoothing):
-    """The squared loss near the target, a straight line beyond `smoothing`: outliers pull less.
+    """The squared loss near the target, linear beyond `smoothing`: robust against outliers.
 
     Source: Huber 1964, "Robust Estimation of a Location Parameter".
     """
@@ -21,7 +21,7 @@ class Huber(Loss, Smoothing):
     takes_numbers = True
 
     def value(self, p: Number, y: Number) -> Number:
-        """r^2 / 2 for |r| = |p - y| <= smoothing, a straight line beyond."""
+        """r^2 / 2 for |r| = |p - y| <= smoothing, linear beyond."""
         r = p - y
         near = clip(r, -self.smoothing, self.smoothing)
         return near * (r - 0.5 * near)
@@ -31,7 +31,7 @@ class Huber(Loss, Smoothing):
         return clip(p - y, -self.smoothing, self.smoothing)
 
     def curvature_at(self, p: Number, y: Number) -> Number:
-        """1, and where the loss is straight that of the parabola above it."""
+        """1, and in the linear part the curvature of the touching parabola."""
         return self.smoothing / maximum(abs(p - y), self.smoothing)
 
     def conjugate(self, a: Number, y: Number) -> Number:
@@ -41,9 +41,8 @@ class Huber(Loss, Smoothing):
         return where(inside, 0.5 * a * a - a * y, float("inf"))
 
     def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
-        """To (y - p - a)/(1 + q) beyond a, within [-smoothing, smoothing]."""
+        """Move a by (y - p - a)/(1 + q), within [-smoothing, smoothing]."""
         return clip(a + (y - p - a) / (1.0 + q), -self.smoothing, self.smoothing) - a
 
     def direction(self, y: Number) -> Number:
-        """1: numbers have no side."""
         return 1.0

@@ -14,33 +14,33 @@ from fewpass.solvers.losses.loss import Link, Loss, NoParameters, inside, onto
 
 @part_of_kernels
 def sigmoid(s: Number) -> Number:
-    """1 / (1 + exp(-s)) without overflow."""
+    """Return 1 / (1 + exp(-s)) without overflow."""
     e = exp_below(-abs(s))
     return where(s > 0.0, 1.0, e) / (1.0 + e)
 
 
 def probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 / (1 + exp(-score)), (n,), kept above 0."""
+    """Return 1 / (1 + exp(-score)), (n,), always positive."""
     found: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-np.clip(scores, -700.0, 700.0)))
     return found
 
 
 @part_of_kernels
 def logs(a: Number) -> tuple[Number, Number, Number]:
-    """Return the smaller one of a and 1 - a, and the logarithms of the smaller and the larger."""
+    """Return min(a, 1 - a), its logarithm, and that of max(a, 1 - a)."""
     a = onto(a, 1.0)
     small = where(a > 0.5, 1.0 - a, a)
     return small, log_below(small), log_one_plus(-small)
 
 
-#: A step of Halley's this short leaves an error of its cube, and D lacks the square of that.
+#: A Halley step this short leaves an error of its cube, and D an error of the square of that.
 LAST_STEP = 4e-3
-FAR, LEAST_BEND = 8.0, 0.02  # for a first guess that is good wherever a is, and whatever q
+FAR, LEAST_BEND = 8.0, 0.02  # for a first guess that is good for any a and q
 MOST_STEPS = 60
 
 
 class Logistic(Loss, NoParameters):
-    """log(1 + exp(-z)); it models probabilities."""
+    """log(1 + exp(-z)): logistic regression, with probabilities."""
 
     __slots__ = ()
 
@@ -75,10 +75,10 @@ class Logistic(Loss, NoParameters):
         return inside(onto(a, 1.0), 1.0, small * log_small + (1.0 - small) * log_large)
 
     def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
-        """To sigmoid(s), s the root of F(s) = s + z + q (sigmoid(s) - a), which increases.
+        """Move a to sigmoid(s), s the root of the increasing F(s) = s + z + q (sigmoid(s) - a).
 
-        A step of Newton's from where sigmoid(s) is a, then Halley's, or halves where these are
-        slow.  What waits for p is short: a model's next row waits for this step.
+        One Newton step from sigmoid(s) = a, then Halley steps, or bisection where these are slow.
+        Few operations depend on p, as a model's next row waits for this step.
         """
         z = y * p
         low, high = -z - q * (1.0 - a), -z + q * a

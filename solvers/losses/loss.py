@@ -1,15 +1,15 @@
-"""What a loss is: functions of a prediction p and a target y, and the problem they make.
+"""The interface of losses: functions of a prediction p and a target y, and the problem to solve.
 
     f(w) = (1/n) sum_i weight_i phi(x_i . w + b, y_i) + (lam/2) ||w||^2 + (lam_b/2) b^2
 
 Margin losses take y in {-1, +1} and depend on z = y p; others take any number y.  `slope` is the
-derivative with respect to p.  `conjugate` and `dual_step` speak of the dual variable a of the
+derivative with respect to p.  `conjugate` and `dual_step` use the dual variable a of the
 margin convention, w = (1/(lam n)) sum_i a_i y_i x_i (for numbers as targets: without y_i).
 
-A loss is one file beside this one, a class whose methods are the formulas (docs/methods.md,
-section 2, has their table), in forms that neither overflow nor cancel.  They are written with
-NumPy's words from `lanes.py`, so that the same text is compiled for one number, for several models
-side by side, and runs in plain Python.  Kernels call them as `value(loss, p, y)`.
+A loss is one file next to this one, a class whose methods are the formulas (docs/methods.md,
+section 2, has their table), in forms that neither overflow nor cancel.  They use the functions of
+`lanes.py`, named as in NumPy, so that the same code is compiled for one number and for several
+models side by side, and also runs in plain Python.  Kernels call them as `value(loss, p, y)`.
 """
 
 from __future__ import annotations
@@ -27,42 +27,42 @@ from fewpass.solvers.kernels.simd.lanes import maximum, minimum, where
 
 @by_type
 def value(loss: Loss, p: Number, y: Number) -> Number:
-    """phi(p, y)."""
+    """Return phi(p, y)."""
 
 
 @by_type
 def slope(loss: Loss, p: Number, y: Number) -> Number:
-    """d phi / d p; 0 at a kink."""
+    """Return d phi / d p; 0 at a kink."""
 
 
 @by_type
 def curvature_at(loss: Loss, p: Number, y: Number) -> Number:
-    """Curvature of a parabola that touches phi at p: its second derivative, where that will do."""
+    """Return the curvature of a parabola above phi that touches it at p, or phi''(p)."""
 
 
 @by_type
 def conjugate(loss: Loss, a: Number, y: Number) -> Number:
-    """phi*(-a), infinite outside the dual variable's domain."""
+    """Return phi*(-a), infinite outside the dual variable's domain."""
 
 
 @by_type
 def dual_step(loss: Loss, a: Number, p: Number, y: Number, q: Number) -> Number:
-    """argmax over delta of -phi*(-(a + delta)) - delta z - (q/2) delta^2, curvature q >= 0."""
+    """Return argmax over delta of -phi*(-(a + delta)) - delta z - (q/2) delta^2, q >= 0."""
 
 
 @by_type
 def direction(loss: Loss, y: Number) -> Number:
-    """What multiplies a x in w(a): y for margin losses, 1 for others."""
+    """Return the factor of a x in w(a): y for margin losses, 1 for others."""
 
 
 @by_type
 def steps_exactly(loss: Loss) -> bool:
-    """Whether SGD takes the row's own exact step: where slopes grow faster than a line."""
+    """Whether SGD takes exact steps, each row with its own size: if slopes are unbounded."""
 
 
 @by_type
 def sgd_slope(loss: Loss, p: Number, y: Number, q: Number) -> Number:
-    """What a row's step of SGD goes by; q = gamma c (||x||^2 + column^2) where it is exact."""
+    """Return the slope of a row's SGD step; q = gamma c (||x||^2 + column^2) if steps are exact."""
 
 
 Link = Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -72,7 +72,7 @@ FORMULAS = (
 
 
 class Loss:
-    """A loss; what it declares here is all that methods, plans and predictions ask of it.
+    """Base class of losses; methods, plans and predictions use these members only.
 
     Instances are NamedTuples of the loss's parameters, so that kernels can take them.
     """
@@ -80,21 +80,21 @@ class Loss:
     __slots__ = ()
 
     name: ClassVar[str]
-    """The word that commands, plans and flows use for it."""
+    """Name in commands, plans and flows."""
     curvature: float
     """Bound on the second derivative; infinite where there is a kink."""
     liblinear: ClassVar[str | None] = None
-    """LIBLINEAR's solver for it or for the loss nearest to it, the word in its model files; None:
-    no model of this loss can be written as one of LIBLINEAR's."""
+    """LIBLINEAR's solver for it or for a similar loss, as in its model files; None: models of this
+    loss cannot be written in LIBLINEAR's format."""
     takes_numbers: ClassVar[bool] = False
-    """Whether targets are any numbers, instead of -1 and +1."""
+    """Whether targets are numbers instead of labels -1 and +1."""
     is_smooth: ClassVar[bool] = True
     """Whether the slope is continuous; a smooth loss has `curvature_at`."""
     is_quadratic: ClassVar[bool] = False
-    """Whether the second derivative is the same everywhere."""
+    """Whether the second derivative is constant."""
 
     def __init_subclass__(cls) -> None:
-        """Make the class's methods the bodies of the functions above."""
+        """Register the class's methods as bodies of the functions above."""
         for formula in FORMULAS:
             body = getattr(cls, formula.__name__, None)
             if body is not None:
@@ -102,15 +102,15 @@ class Loss:
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:
-        """Return the names of its parameters: settings of a plan."""
+        """Return the names of its parameters, which are settings of a plan."""
         return cls._fields  # type: ignore[attr-defined, no-any-return]
 
     def __eq__(self, other: object) -> bool:
-        """Losses without parameters are empty tuples: their types tell them apart."""
+        """Compare types, too: losses without parameters are empty tuples."""
         return type(self) is type(other) and tuple.__eq__(self, other)  # type: ignore[operator]
 
     def __ne__(self, other: object) -> bool:
-        """Not `==`: the tuple's own would be found first."""
+        """Negate `==`: otherwise the tuple's own method would be used."""
         return not self == other
 
     def __hash__(self) -> int:
@@ -130,12 +130,12 @@ class Loss:
 
     @property
     def link(self) -> Link | None:
-        """From scores (n,) to the probability of +1 (n,); None where the loss models none."""
+        """Function from scores (n,) to probabilities of +1 (n,); None if the loss models none."""
         return None
 
     @property
     def below_hinge(self) -> float | None:
-        """How far it lies below the hinge at most, and never above; None where that is not so."""
+        """Most that it is below the hinge, if never above it; None otherwise."""
         return None
 
 
@@ -144,32 +144,32 @@ class NoParameters(NamedTuple):
 
 
 class Smoothing(NamedTuple):
-    """The parameter of a loss whose kink is rounded."""
+    """The parameter of a loss with a smoothed kink."""
 
-    smoothing: float = 1.0  # width over which it is
+    smoothing: float = 1.0  # width of the smoothed part
 
 
 class Problem(NamedTuple):
-    """What is minimised; see the module's docstring."""
+    """The objective to minimise; see the module's docstring."""
 
     loss: Loss
     lam: float
     intercept: float  # value of the constant column: 1.0, or 0.0 for no intercept
-    lam_b: float  # what the intercept's square costs, in place of lam
+    lam_b: float  # in place of lam for the intercept
 
 
-#: A dual variable that is kept as a sum may leave its interval by rounding, at most so far.
+#: Most that a dual variable stored as a sum leaves its interval by rounding.
 ROUNDED = 1e-12
 
 
 @part_of_kernels
 def onto(a: Number, most: float) -> Number:
-    """Return a dual variable, on the edge of [0, most] where rounding took it across."""
+    """Return a dual variable, moved to the edge of [0, most] if it is outside by rounding."""
     a = where(abs(a) <= ROUNDED, maximum(a, 0.0), a)
     return where(a <= most + ROUNDED, minimum(a, most), a)
 
 
 @part_of_kernels
-def inside(a: Number, most: float, found: Number) -> Number:
-    """Return `found` where 0 <= a <= most, else infinity."""
-    return where((a >= 0.0) & (a <= most), found, float("inf"))
+def inside(a: Number, most: float, number: Number) -> Number:
+    """Return `number` if 0 <= a <= most, else infinity."""
+    return where((a >= 0.0) & (a <= most), number, float("inf"))

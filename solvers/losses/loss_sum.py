@@ -1,4 +1,4 @@
-"""The loss of given predictions."""
+"""Sums of losses of given predictions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def loss_sum(
 
 @kernel
 def weighted_losses(loss: Loss, p: PerRow, y: PerRow, weight: PerRow) -> float:
-    """Weighted sum of the losses of given predictions."""
+    """Return the weighted sum of the losses of predictions p."""
     total = 0.0
     for i in range(p.shape[0]):
         total += weight[i] * value(loss, p[i], y[i])

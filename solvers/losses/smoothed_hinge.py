@@ -8,7 +8,7 @@ from fewpass.solvers.losses.loss import Loss, Smoothing, inside, onto
 
 
 class SmoothedHinge(Loss, Smoothing):
-    """The hinge with its kink rounded over `smoothing`: below the hinge by at most half of that."""
+    """The hinge with its kink smoothed over `smoothing`: at most smoothing / 2 below the hinge."""
 
     __slots__ = ()
 
@@ -26,17 +26,17 @@ class SmoothedHinge(Loss, Smoothing):
         return 0.5 * self.smoothing
 
     def value(self, p: Number, y: Number) -> Number:
-        """m^2 / (2 smoothing) for 0 <= m = 1 - z <= smoothing, a straight line beyond."""
+        """m^2 / (2 smoothing) for 0 <= m = 1 - z <= smoothing, linear beyond."""
         m = maximum(1.0 - y * p, 0.0)
         curved = minimum(m, self.smoothing)
         return curved * curved / (2.0 * self.smoothing) + (m - curved)
 
     def slope(self, p: Number, y: Number) -> Number:
-        """-y times the share of the curved part, within [0, 1]."""
+        """-y m / smoothing for 0 <= m = 1 - z <= smoothing, -y beyond."""
         return -y * clip((1.0 - y * p) / self.smoothing, 0.0, 1.0)
 
     def curvature_at(self, p: Number, y: Number) -> Number:
-        """1 / smoothing, and where the loss is straight that of the parabola above it."""
+        """1 / smoothing, and in the linear part the curvature of the touching parabola."""
         m = 1.0 - y * p
         return where(m > 0.0, 1.0 / maximum(m, self.smoothing), 0.0)
 
@@ -46,6 +46,6 @@ class SmoothedHinge(Loss, Smoothing):
         return inside(a, 1.0, 0.5 * self.smoothing * a * a - a)
 
     def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
-        """To (1 - z - smoothing a)/(smoothing + q) beyond a, within [0, 1]."""
+        """Move a by (1 - z - smoothing a)/(smoothing + q), within [0, 1]."""
         wish = a + (1.0 - y * p - self.smoothing * a) / (q + self.smoothing)
         return clip(wish, 0.0, 1.0) - a

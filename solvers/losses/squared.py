@@ -38,5 +38,4 @@ class Squared(Loss, NoParameters):
         return (y - p - a) / (1.0 + q)
 
     def direction(self, y: Number) -> Number:
-        """1: numbers have no side."""
         return 1.0

@@ -28,11 +28,11 @@ class SquaredHinge(Loss, NoParameters):
         return -y * maximum(1.0 - y * p, 0.0)
 
     def steps_exactly(self) -> bool:
-        """One long row with a step beyond 2 / ||x||^2 would throw the weights away."""
+        """Return True: a step beyond 2 / ||x||^2 on a long row would diverge."""
         return True
 
     def sgd_slope(self, p: Number, y: Number, q: Number) -> Number:
-        """-y max(0, 1 - z) / (1 + q): the slope where loss and step balance."""
+        """-y max(0, 1 - z) / (1 + q): the slope after the exact step."""
         return -y * maximum(1.0 - y * p, 0.0) / (q + 1.0)
 
     def curvature_at(self, p: Number, y: Number) -> Number:
@@ -45,5 +45,5 @@ class SquaredHinge(Loss, NoParameters):
         return inside(a, math.inf, 0.5 * a * a - a)
 
     def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
-        """To (1 - z - a)/(1 + q) beyond a, not below 0."""
+        """Move a by (1 - z - a)/(1 + q), not below 0."""
         return maximum(a + (1.0 - y * p - a) / (q + 1.0), 0.0) - a

@@ -26,7 +26,7 @@ from pydantic import NonNegativeInt
 
 from fewpass.solvers.kernels.simd.interleaved import from_line, lanes_for, unpack
 from fewpass.solvers.kernels.simd.lanes import Two
-from fewpass.solvers.loss_monitor import Tell, sections, untold
+from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses, sections
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.onepass.adagrad import ETAS, G_START, INVERSE_SHARE, RECORD, G, W
 from fewpass.solvers.onepass.column_scales import begun, write_moments
@@ -193,7 +193,7 @@ class Onepass(Method):
 
     def step(
         self, problem: Problem, stats: ProblemStats, state: OnepassState, block: Block,
-        tell: Tell = untold,
+        report: ReportLosses = ignore_losses,
     ) -> OnepassState:  # fmt: skip
         """Visit the rows of one block, and say which output is ahead."""
         if state.values_per_row == 0.0:
@@ -205,7 +205,7 @@ class Onepass(Method):
                 state = visited(problem, own, stats, state, rows)
                 if piece.stop % PIECE == 0:
                     state = state._replace(chosen=ahead(state))
-            tell(part.stop, state.progressive.told)
+            report(part.stop, state.progressive.told)
         return judged(problem, state._replace(sgd=scale_intercept(state.sgd, length)))
 
     def step_interleaved(
@@ -217,7 +217,7 @@ class Onepass(Method):
         block: Block,
         labels: list[int],
         _places: tuple[int, ...],
-        tell: Tell = untold,
+        report: ReportLosses = ignore_losses,
     ) -> list[OnepassState]:
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
         L = lanes_for(len(models)).width
@@ -241,7 +241,7 @@ class Onepass(Method):
                 if piece.stop % PIECE == 0:
                     states = [state._replace(chosen=ahead(state)) for state in states]
             known = [state.progressive.told for state in states]
-            tell(
+            report(
                 part.stop,
                 (sum(one.n_monitored for one in known), sum(one.loss_sum for one in known)),
             )

@@ -45,15 +45,18 @@ from fewpass.solvers.onepass.visit import (
 from fewpass.solvers.protocol import Block
 from fewpass.solvers.sgd.averaged_state import SOUGHT, Average, Iterate, SgdState
 from fewpass.solvers.sgd.interleaved_steps import (
+    DIVERGED,
+    NUMBERS,
     SCALARS,
-    as_numbers,
+    as_scalars,
     flush_lanes,
-    load_five,
     load_scalars,
+    problem_and_step,
+    sgd_numbers,
     store_scalars,
-    with_numbers,
+    with_scalars,
 )
-from fewpass.solvers.sgd.schedule import Schedule, step_size
+from fewpass.solvers.sgd.schedule import Schedule
 from fewpass.solvers.sgd.steps import (
     FLUSH_ABOVE,
     FLUSH_BETA_ABOVE,
@@ -64,6 +67,9 @@ from fewpass.solvers.sgd.steps import (
 )
 
 COLUMNS = RECORD + 2  # numbers of a column: AdaGrad's record, and averaged SGD's two
+#: Numbers of each model in `about`, two for its two AdaGrad learners; see interleaved_steps.py.
+ABOUT = 8
+LAM, LAM_B, STEP, LABEL = range(0, ABOUT, 2)
 
 
 def fit_together(states: list[OnepassState]) -> bool:
@@ -125,12 +131,9 @@ def walk_interleaved(
         (p.lam, p.lam, p.lam_b, p.lam_b, *(s.unit * eta for eta in ETAS), label, label)
         for p, s, label in zip(problems, states, labels, strict=True)
     ]
-    of_sgd = [
-        (own.lam, own.intercept, own.lam_b, schedule.a, state.sgd.gamma0)
-        for own, schedule, state in zip(owns, schedules, states, strict=True)
-    ]
+    of_sgd = sgd_numbers(owns, schedules, [s.sgd for s in states])
     losses = in_lanes([s.progressive.sums.reshape(-1).tolist() for s in states], how)
-    scalars = in_lanes([as_numbers(s.sgd) for s in states], how)
+    scalars = in_lanes([as_scalars(s.sgd) for s in states], how)
     t, mass = visit_interleaved(
         W, losses, scalars, Clock(first.t, first.mass), pace, problems[0].loss,
         problems[0].intercept, in_lanes(about, how), in_lanes(of_sgd, how), first.sgd.t0,
@@ -138,7 +141,7 @@ def walk_interleaved(
     )  # fmt: skip
     sums = [np.reshape(each, (2, OUTPUTS)) for each in out_of_lanes(losses, len(states), how)]
     moved = out_of_lanes(scalars, len(states), how)
-    sgd = [with_numbers(state.sgd, t, q) for state, q in zip(states, moved, strict=True)]
+    sgd = [with_scalars(state.sgd, t, q) for state, q in zip(states, moved, strict=True)]
     return Clock(t, mass), sums, sgd
 
 
@@ -167,17 +170,17 @@ def visit_interleaved(
         share, square = late(t, horizon), square_of(loss, rows, i)
         for g in range(groups):
             start = g * columns * width
-            lam, lam_b = load(about, 8 * L * g, twice), load(about, 8 * L * g + 2 * L, twice)
+            mine = ABOUT * L * g
+            lam, lam_b = load(about, mine + LAM * L, twice), load(about, mine + LAM_B * L, twice)
             learn(
-                rows, i, targets_of(load(about, 8 * L * g + 6 * L, twice), y[i]), weight[i], share,
-                Problem(loss, lam, intercept, lam_b), load(about, 8 * L * g + 4 * L, twice),
+                rows, i, targets_of(load(about, mine + LABEL * L, twice), y[i]), weight[i], share,
+                Problem(loss, lam, intercept, lam_b), load(about, mine + STEP * L, twice),
                 root_n, mass, V, RecordLayout(start, width, start + width * (columns - 1)), losses,
                 2 * OUTPUTS * L * g, found, most, twice,
             )  # fmt: skip
 
-            sgd_lam, sgd_intercept, sgd_lam_b, a, gamma0 = load_five(of_sgd, 5 * L * g, how)
-            problem = Problem(loss, sgd_lam, sgd_intercept, sgd_lam_b)
-            target, first = targets_of(load(about, 8 * L * g + 6 * L, how), y[i]), SCALARS * L * g
+            problem, gamma = problem_and_step(of_sgd, NUMBERS * L * g, loss, c, t, how)
+            target, first = targets_of(load(about, mine + LABEL * L, how), y[i]), SCALARS * L * g
             place = start + RECORD * L
             at = load_scalars(scalars, first, how)
             alive = at.monitor.diverged <= 0.0
@@ -187,7 +190,6 @@ def visit_interleaved(
                 losses, (2 * OUTPUTS * g + ASGD) * L, alive, weight[i], share,
                 value(loss, p, target), how,
             )  # fmt: skip
-            gamma = step_size(Schedule(a, c), gamma0, t)
             moved, k = row_step(at, problem, least, gamma, t, target, weight[i], s, square)
             at = of_those(alive, moved, at)
             alive = at.monitor.diverged <= 0.0
@@ -201,7 +203,7 @@ def visit_interleaved(
             store_scalars(scalars, first, L, at)
             if t == t0 + 1:  # bar <- theta
                 for lane in range(L):
-                    if scalars[first + 10 * L + lane] == 0.0:
+                    if scalars[first + DIVERGED * L + lane] == 0.0:
                         W[g, :, (COLUMNS - 1) * L + lane] = 0.0
             if any_lane(at.theta.alpha > FLUSH_ABOVE) or any_lane(at.bar.beta > FLUSH_BETA_ABOVE):
                 flush_lanes(W[g, :, RECORD * L :], L, scalars, first)

@@ -90,7 +90,7 @@ def bounded(c: float, loss: Number) -> Number:
 
 
 @part_of_kernels
-def hear(losses: Vector, output: int, c: float, share: float, loss: float) -> None:
+def count_loss(losses: Vector, output: int, c: float, share: float, loss: float) -> None:
     """Count an output's loss before the row's step, late-weighted and as it is."""
     loss = bounded(c, loss)
     losses[output] += share * loss
@@ -185,7 +185,7 @@ def visit_rows(
         if at.monitor.diverged == 0.0:
             s, s_bar = dot_both(rows, i, sgd_W)
             p_sgd = sgd_prediction(at, sgd_problem, t, t0, s, s_bar)
-            hear(losses, ASGD, c, share, value(loss, p_sgd, target))
+            count_loss(losses, ASGD, c, share, value(loss, p_sgd, target))
             gamma = step_size(schedule, gamma0, t)
             square = square_of(loss, rows, i)
             at, k = row_step(at, sgd_problem, least, gamma, t, target, c, s, square)

@@ -6,20 +6,20 @@
                  with the squared hinge phi' / (1 + gamma weight_i ||x_i||^2) for phi'
         bar   <- (1 - eta) bar + eta theta,   eta = 1 / (t - t0)  for t > t0         (6)
 
-Both theta and bar are dense after one step.  They are kept as
+Both theta and bar are dense after one step.  They are stored as
 
     theta = u / alpha,    bar = (tau u + uh) / beta,    W = [u, uh]
 
-so that a row costs its non-zeros only.  alpha grows without bound and the read-out of bar cancels
-as it grows: once alpha passes 1e6 both vectors are written back ("flush"), at a t that depends on
-the schedule alone.
+so that a row costs only its non-zeros.  alpha grows without bound, and reading bar out loses
+precision as it grows: once alpha passes 1e6 both vectors are written back ("flush"), at a t that
+depends on the schedule only.
 
 Differs from the paper: u starts at theta_0 (not bar_0); tau uses its value before the step;
-flushing; the first step size is found on the first rows (first_step_size.py); the intercept is a
-scalar beside the weights with its own decay and, where the step is found, its own share of it
-(intercept.py); a pass whose loss explodes starts again with half the step; rows of the squared
-hinge take their own exact step, which no row is too long for.  docs/methods.md, section 3, tells
-the same at leisure.
+flushing; the first step size is estimated on the first rows (first_step_size.py); the intercept is
+a separate scalar with its own decay and, if the step size is estimated, its own step size
+(intercept.py); a pass whose loss explodes restarts with half the step size; with the squared hinge
+every row takes its exact step, which suits rows of any length.  docs/methods.md, section 3, has the
+details.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat
 
 from fewpass.solvers.intercept import column_length, level, with_column
 from fewpass.solvers.kernels.rows import paired_zeros
-from fewpass.solvers.loss_monitor import LossMonitor, Tell, ends_of, untold
+from fewpass.solvers.loss_monitor import LossMonitor, ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Problem, value
 from fewpass.solvers.protocol import (
     ENDLESS,
@@ -67,7 +67,7 @@ from fewpass.solvers.sgd.steps import visit_rows
 
 
 class Sgd(Method):
-    """Plain SGD: the last iterate of one or more passes (c = 1)."""
+    """Plain SGD: the last iterate after one or more passes (c = 1)."""
 
     goal: ClassVar[Goal] = "passes"
     states: ClassVar[tuple[type, ...]] = (SgdState,)
@@ -82,7 +82,7 @@ class Sgd(Method):
     loss) or 3/4."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> SgdState:
-        """Zero weights; refuses a step size that would turn the decay negative."""
+        """Return zero weights; ValueError for a step size with a negative decay factor."""
         gamma0 = self._first_step(problem, stats)
         if problem.lam * gamma0 >= 1.0:
             raise ValueError(
@@ -104,10 +104,10 @@ class Sgd(Method):
     def start_at(
         self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
     ) -> SgdState:
-        """Return the state before the first row, at weights that have learnt from other rows.
+        """Return a state at weights that were trained on other rows.
 
-        The step decays as if those rows had been visited here: a first step's size would throw
-        away what the weights know.
+        The step size has decayed as if those rows had been visited here: the first step size would
+        destroy the weights.
         """
         state: SgdState = self.init(problem, stats)
         state.W[:] = weights.coef[:, None]
@@ -115,13 +115,13 @@ class Sgd(Method):
         return at_intercept(state, weights.intercept)._replace(t=rows_before, t0=t0)
 
     def widened(self, _problem: Problem, state: SgdState, d: int) -> SgdState:
-        """Return the state with room for d columns: both vectors are 0 where no row was."""
+        """Return the state with d columns, the new ones zero in both vectors."""
         W = np.zeros((d, 2), order="C" if state.W.flags.c_contiguous else "F")
         W[: len(state.W)] = state.W
         return state._replace(W=W)
 
     def program(self, epoch: int) -> tuple[Walk, ...]:
-        """One walk an epoch; the first may take the rows as they lie."""
+        """Return one walk; that of the first epoch may read rows in stored order."""
         return (
             Walk(
                 name=f"walk-{self.kind}",
@@ -138,21 +138,21 @@ class Sgd(Method):
         )
 
     def weights(self, state: SgdState) -> Weights:
-        """The average once averaging has begun, else the last iterate."""
+        """Return the average once averaging has begun, else the last iterate."""
         return read_out(state)[1]
 
     def step(
         self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block,
-        tell: Tell = untold,
+        report: ReportLosses = ignore_losses,
     ) -> SgdState:  # fmt: skip
-        """Visit the rows of one block."""
+        """Visit the rows of a block."""
         problem, state, length = self.prepared(problem, stats, state, block)
-        ends = ends_of(stats.stream_rows, len(block.order), tell)
+        ends = ends_of(stats.stream_rows, len(block.order), report)
         schedule, least, start = self.schedule(problem), loss_of_zero(problem, stats), 0
         if state.t0 == SOUGHT:
             latest = max(SOONEST, stats.stream_rows // 2)
-            state, start = seek_start(state, schedule, problem, least, latest, block, ends, tell)
-        state = visit_rows(state, schedule, problem, least, start, block, ends, tell)
+            state, start = seek_start(state, schedule, problem, least, latest, block, ends, report)
+        state = visit_rows(state, schedule, problem, least, start, block, ends, report)
         return scale_intercept(state, length)
 
     def step_interleaved(
@@ -164,9 +164,9 @@ class Sgd(Method):
         block: Block,
         labels: list[int],
         _places: tuple[int, ...],
-        tell: Tell = untold,
+        report: ReportLosses = ignore_losses,
     ) -> list[SgdState]:
-        """Visit the rows of one block with several models, see protocol.py: Interleaved."""
+        """Visit the rows of a block with several models, see walk_and_reduce.py: Interleaved."""
         ready = [
             self.prepared(problem, stats, state, block._replace(y=as_sides(block.y, label)))
             for problem, state, label in zip(problems, models, labels, strict=True)
@@ -174,9 +174,9 @@ class Sgd(Method):
         own, states, lengths = zip(*ready, strict=True)
         schedules = [self.schedule(problem) for problem in problems]
         least = loss_of_zero(problems[0], stats)
-        ends = ends_of(stats.stream_rows, len(block.order), tell)
+        ends = ends_of(stats.stream_rows, len(block.order), report)
         stepped = walk_interleaved(
-            list(own), schedules, list(states), labels, least, W, block, ends, tell
+            list(own), schedules, list(states), labels, least, W, block, ends, report
         )
         each = zip(stepped, lengths, strict=True)
         return [scale_intercept(state, length) for state, length in each]
@@ -184,9 +184,9 @@ class Sgd(Method):
     def prepared(
         self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
     ) -> tuple[Problem, SgdState, float]:
-        """Return problem and state with the constant column's own length, and that length.
+        """Return problem and state in units of the constant column's length, and that length.
 
-        Before the first row its step is found, too.
+        Before the first row, the first step size is estimated, too.
         """
         length = column_length(problem, stats) if self.gamma0 == "calibrated" else 1.0
         problem = with_column(problem, length)
@@ -198,29 +198,29 @@ class Sgd(Method):
     def _begin(
         self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
     ) -> SgdState:
-        """Start the intercept at the targets' level and find the first step, on the first rows."""
+        """Set the intercept to the mean target and estimate the first step size, on first rows."""
         first = block._replace(order=block.order[:TRIAL_ROWS])
         start = level(problem, first)
         if state.gamma0 == 0.0:
             square, shifted = largest_square(problem, stats), first._replace(y=first.y - start)
             gamma0 = calibrate(problem, self.schedule(problem), square, stats, shifted)
             state = state._replace(gamma0=gamma0)
-        if state.t > 0:  # at another model's weights: the intercept is where it belongs
+        if state.t > 0:  # at another model's weights, whose intercept is kept
             return state
         return at_intercept(state, start / (problem.intercept or 1.0))
 
     def halve_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
-        """Start again from zero weights with half the first step."""
+        """Restart from zero weights with half the first step size."""
         begun: SgdState = self.init(problem, stats)
         return begun._replace(gamma0=0.5 * state.gamma0)
 
     def keep_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
-        """Start again from zero weights with the first step that is known."""
+        """Restart from zero weights with the estimated first step size."""
         begun: SgdState = self.init(problem, stats)
         return begun._replace(gamma0=state.gamma0)
 
     def schedule(self, problem: Problem) -> Schedule:
-        """Return how the step decays."""
+        """Return the decay of the step size."""
         c = self._default_power(problem) if self.c is None else self.c
         return Schedule(self.a or problem.lam, c)
 
@@ -241,12 +241,12 @@ class Sgd(Method):
 
 
 class Asgd(Sgd):
-    """Averaged SGD: the mean of the iterates after t0; near the optimum after one pass."""
+    """Averaged SGD: the mean of the iterates after t0, near the optimum after one pass."""
 
     kind: Literal["asgd"] = "asgd"  # type: ignore[assignment]
     average_from: Literal["auto"] | Annotated[float, Field(ge=0.0, lt=1.0)] | NonNegativeInt = 0.1
-    """t0: a fraction of the first pass (1,000 rows where its end is not known), a row count, or
-    "auto": when a decaying average wins."""
+    """t0: a fraction of the first pass (1,000 rows if its length is unknown), a number of rows, or
+    "auto": once a decaying average is better than the iterate."""
 
     def _default_power(self, problem: Problem) -> float:
         return 2.0 / 3.0 if problem.loss.is_quadratic else 0.75
@@ -261,10 +261,10 @@ class Asgd(Sgd):
 
 
 def loss_of_zero(problem: Problem, stats: ProblemStats) -> float:
-    """Return the mean loss of zero weights, or about that."""
+    """Return the mean loss of zero weights, approximately."""
     return float(value(problem.loss, 0.0, math.sqrt(stats.target_square)))
 
 
 def largest_square(problem: Problem, stats: ProblemStats) -> float:
-    """M: the largest ||x||^2, the constant column and the largest row weight counted in."""
+    """Return M: the largest ||x||^2, including constant column and the largest row weight."""
     return (stats.max_square + problem.intercept**2) * stats.max_weight or 1.0

@@ -1,4 +1,4 @@
-"""What averaged SGD carries from row to row, and what is read out of it."""
+"""The state of averaged SGD, and the weights that it represents."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from fewpass.solvers.loss_monitor import LossMonitor
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Weights
 
-NEVER = 1 << 62  # t0 of plain SGD: no row is late enough
-SOUGHT = -1  # t0 while averaging_start.py looks for it
+NEVER = 1 << 62  # t0 of plain SGD: averaging never starts
+SOUGHT = -1  # t0 while averaging_start.py searches for it
 
 
 class Iterate(NamedTuple):
-    """What theta = u / alpha needs beside u."""
+    """The scalars of theta = u / alpha."""
 
     b: float = 0.0  # its intercept
     alpha: float = 1.0
 
 
 class Average(NamedTuple):
-    """What bar = (tau u + uh) / beta needs beside u and uh."""
+    """The scalars of bar = (tau u + uh) / beta."""
 
     b: float = 0.0  # its intercept
     tau: float = 0.0
@@ -31,12 +31,12 @@ class Average(NamedTuple):
 
 
 class SgdState(NamedTuple):
-    """Everything that changes."""
+    """The state of averaged SGD."""
 
     W: NDArray[np.float64]  # (d, 2) columns u and uh
     theta: Iterate
-    bar: Average  # while t0 is sought, of iterates that count the less the older they are
-    bar_loss: float  # of that average on rows before their steps, smoothed like the iterate's
+    bar: Average  # a decaying average while t0 is sought
+    bar_loss: float  # smoothed loss of that average before the steps
     monitor: LossMonitor
     t: int  # rows visited
     t0: int  # averaging starts after it; SOUGHT, NEVER or a row count
@@ -44,7 +44,7 @@ class SgdState(NamedTuple):
 
 
 def scale_intercept(state: SgdState, factor: float) -> SgdState:
-    """Return the state with its intercepts counted in other units."""
+    """Return the state with its intercepts multiplied by `factor`."""
     return state._replace(
         theta=state.theta._replace(b=factor * state.theta.b),
         bar=state.bar._replace(b=factor * state.bar.b),
@@ -52,7 +52,7 @@ def scale_intercept(state: SgdState, factor: float) -> SgdState:
 
 
 def at_intercept(state: SgdState, b: float) -> SgdState:
-    """Return the state with this intercept, on average, too."""
+    """Return the state with this intercept, in the average, too."""
     return state._replace(theta=state.theta._replace(b=b), bar=state.bar._replace(b=b))
 
 
@@ -66,17 +66,17 @@ def read_out(state: SgdState) -> tuple[Weights, Weights]:
 
 
 def has_exploded(state: SgdState) -> bool:
-    """Say whether the pass is lost: the loss before the step left all bounds."""
+    """Whether the loss before the step has exploded."""
     return bool(state.monitor.diverged)
 
 
 def progressive_loss(state: SgdState) -> dict[str, float]:
-    """Running loss of the iterate on rows that it had not seen, smoothed and summed."""
+    """Return the running loss on rows before they were visited, smoothed and summed."""
     return {**state.monitor.metrics(), "gamma0": state.gamma0, "t0": state.t0}
 
 
 def join_streams(_problem: Problem, _stats: ProblemStats, states: list[SgdState]) -> SgdState:
-    """Average the streams' iterates and averages; one stream stays as it is, bit for bit."""
+    """Average the streams' iterates and averages; a single stream stays the same, bit for bit."""
     if len(states) == 1:
         return states[0]
     first = states[0]

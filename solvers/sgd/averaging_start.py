@@ -1,12 +1,12 @@
-"""Where averaging starts, where that is looked for (Xu 2011, section 2.3).
+"""Search for the start of averaging (Xu 2011, section 2.3).
 
     for each row i, t = 1, 2, ...
         compare the losses of theta and bar on the row, both smoothed
-        theta <- its step                                           (3) and (2), as ever
+        theta <- its step                                           (3) and (2), as usual
         bar   <- (1 - eta) bar + eta theta,   eta = 1/100           (6) with a constant eta
         stop at the first t >= 100 where bar predicts better, or at `latest`
 
-The steps are those of steps.py, by the same functions.  What (6) averages from then on begins anew.
+The steps are those of steps.py, by the same functions.  The average of (6) then starts afresh.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fewpass.solvers.kernels.shapes import Order, PerRow, SideBySide, WholeNumbe
 from fewpass.solvers.loss_monitor import (
     EMA_RATE,
     LossMonitor,
-    Tell,
+    ReportLosses,
     in_counts,
     in_numbers,
     smoothing,
@@ -39,16 +39,16 @@ from fewpass.solvers.sgd.steps import (
     square_of,
 )
 
-SOONEST = 100  # rows that are waited for at least
+SOONEST = 100  # rows before the earliest start
 
 
 def seek_start(
     state: SgdState, schedule: Schedule, problem: Problem, least: float, latest: int,
-    block: Block, ends: WholeNumbers, tell: Tell,
+    block: Block, ends: WholeNumbers, report: ReportLosses,
 ) -> tuple[SgdState, int]:  # fmt: skip
     """Step until averaging starts or the rows end.  Returns (state, rows visited).
 
-    `tell` hears the losses after `ends` rows, as far as it comes.
+    `report` is called with the losses after `ends` rows, until the search ends.
     """
     rows, y, weight, order = block[:4]
     visited = 0
@@ -60,7 +60,7 @@ def seek_start(
         state = state._replace(theta=theta, bar=bar, bar_loss=bar_loss, monitor=monitor, t=t, t0=t0)
         visited += more
         if visited == end:
-            tell(int(end), state.monitor[:2])
+            report(int(end), state.monitor[:2])
         if t0 != SOUGHT or monitor.diverged:
             break
     return state, visited
@@ -72,7 +72,7 @@ def step_and_compare(
     gamma0: float, schedule: Schedule, problem: Problem, least: float, latest: int, rows: Rows,
     y: PerRow, weight: PerRow, order: Order,
 ) -> tuple[Iterate, Average, float, LossMonitor, int, int, int]:  # fmt: skip
-    """Take these steps; W changes in place."""
+    """Take the steps of the search; W changes in place."""
     at = StepScalars(theta, 1.0 / theta.alpha, bar, in_numbers(monitor))
     loss, r, t0 = problem.loss, 0, SOUGHT
     while r < order.shape[0] and t0 == SOUGHT and at.monitor.diverged == 0.0:

@@ -1,14 +1,13 @@
-"""The first step size, found on the first rows instead of given (after L. Bottou's SGD programs).
+"""Estimation of the first step size on the first rows (after L. Bottou's SGD programs).
 
-1/M, the safe choice, is far too small where row norms have a heavy tail and too large where
-features are correlated.  So every candidate 4^j / (M + lam), j = -2 .. 8, makes one pass of plain
-SGD over the first thousand rows, half of the best too.  Of those whose last iterate comes within
-5 % of the lowest regularised objective on those rows, the smallest is kept.  About 13,000 row
-visits.
+1/M, the safe choice, is far too small if row norms have a heavy tail and too large if features are
+correlated.  So each candidate 4^j / (M + lam), j = -2 .. 8, and half of the best one, is tried in
+one pass of plain SGD over the first thousand rows.  Of those whose last iterate is within 5 % of
+the lowest regularised objective on these rows, the smallest is chosen.  About 13,000 row visits.
 
-Twice the best is not tried and near ties go to the smaller step,
-because a thousand rows flatter large steps: over five real data sets, three losses and two lam
-the mean excess after a pass fell to 0.74 of what trying both neighbours gave.
+Twice the best is not tried, and near ties go to the smaller step, because a thousand rows favour
+large steps too much: on five real data sets, with three losses and two values of lam, the mean
+excess after a pass was 0.74 of that with both neighbours tried.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ NEAR_TIE = 0.05  # relative
 def calibrate(
     problem: Problem, schedule: Schedule, largest_square: float, stats: ProblemStats, block: Block
 ) -> float:
-    """Return the smallest gamma0 whose pass over the block's first rows ends about lowest.
+    """Return the smallest gamma0 with nearly the lowest objective after a trial pass.
 
-    `largest_square` is M.  Candidates with lam gamma0 >= 0.9 or a result that is not finite drop
-    out; when all do, the smallest candidate is returned and the training's own guard decides.
+    `largest_square` is M.  Candidates with lam gamma0 >= 0.9 or a result that is not finite are
+    dropped; without any left, the smallest is returned, and training itself detects divergence.
     """
     base = 1.0 / (largest_square + problem.lam)
     trial = block._replace(order=block.order[:TRIAL_ROWS])
@@ -58,7 +57,7 @@ def trial_objective(
     W: SideBySide, gamma0: float, schedule: Schedule, problem: Problem, rows: Rows, y: PerRow,
     weight: PerRow, order: Order,
 ) -> float:  # fmt: skip
-    """Objective, on rows `order`, of the last iterate of one pass of SGD over them."""
+    """Return the objective on rows `order` after one pass of SGD over them."""
     loss, lam, intercept, lam_b = problem
     b, alpha = 0.0, 1.0
     for r in range(order.shape[0]):

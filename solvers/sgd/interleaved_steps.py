@@ -1,4 +1,4 @@
-"""The steps of averaged SGD over rows, for several models side by side: steps.py in lanes."""
+"""The steps of averaged SGD for several models side by side: steps.py in lanes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fewpass.solvers.kernels.simd.interleaved import (
     targets_of,
 )
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, store
-from fewpass.solvers.loss_monitor import LossMonitor, Tell, end_of, in_counts, in_numbers
+from fewpass.solvers.loss_monitor import LossMonitor, ReportLosses, end_of, in_counts, in_numbers
 from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.protocol import Block
 from fewpass.solvers.sgd.averaged_state import SOUGHT, Average, Iterate, SgdState
@@ -38,7 +38,12 @@ from fewpass.solvers.sgd.steps import (
     square_of,
 )
 
-SCALARS = 11  # numbers of StepScalars
+#: Numbers of each model in `scalars`, those of StepScalars, and in `numbers`.  Those of a group lie
+#: in lanes: number K of its models begins at K * width.
+SCALARS, NUMBERS = 11, 5
+B, ALPHA, INVERSE, BAR_B, TAU, BETA = range(6)
+N_MONITORED, LOSS_SUM, LOSS, REFERENCE_LOSS, DIVERGED = range(6, SCALARS)
+LAM, INTERCEPT, LAM_B, DECAY, GAMMA0 = range(NUMBERS)
 
 
 @kernel
@@ -49,10 +54,17 @@ def visit_interleaved(
 ) -> int:  # fmt: skip
     """step_rows for models in lanes, all at row t, W as in interleaved.py; returns t.
 
-    For every group of lanes `scalars` has 11 numbers of each, changed in place; `numbers` 5: lam,
-    intercept, lam_b, and the schedule's a and gamma0; `labels` 1, as in protocol.py: Interleaved.
-    After `ends` rows, which rise, `curve` gets the rows whose loss was taken and their losses, of
-    each lane; zeros where it does not come so far, as one of them exploded.
+    Parameters
+    ----------
+    scalars
+        SCALARS numbers of each model, changed in place.
+    numbers
+        NUMBERS numbers of each model.
+    labels
+        One number of each model, see protocol.py: Interleaved.
+    ends, curve
+        After `ends` rows (ascending), `curve` gets the number of rows whose loss was computed and
+        the sum of their losses, of each lane; zeros after a lane has diverged.
     """
     L = how.width
     V, last = W.reshape(-1), order.shape[0] - 1
@@ -65,14 +77,11 @@ def visit_interleaved(
         square = square_of(loss, rows, i)
         for g in range(groups):
             place, first = g * d * width, SCALARS * L * g
-            lam, intercept, lam_b, a, gamma0 = load_five(numbers, 5 * L * g, how)
-            gamma = step_size(Schedule(a, c), gamma0, t)
+            problem, gamma = problem_and_step(numbers, NUMBERS * L * g, loss, c, t, how)
             target = targets_of(load(labels, L * g, how), y[i])
             s = dot_lanes(rows, i, V, width, place, how)
-            at, k = row_step(
-                load_scalars(scalars, first, how), Problem(loss, lam, intercept, lam_b), least,
-                gamma, t, target, weight[i], s, square,
-            )  # fmt: skip
+            at = load_scalars(scalars, first, how)
+            at, k = row_step(at, problem, least, gamma, t, target, weight[i], s, square)
             if any_lane(at.monitor.diverged > 0.0):
                 store_scalars(scalars, first, L, at)
                 return t
@@ -95,65 +104,71 @@ def visit_interleaved(
 
 @part_of_kernels
 def note_losses(point: Vector, L: int, scalars: EndToEnd) -> None:
-    """Keep n_monitored and loss_sum of every lane."""
+    """Copy n_monitored and loss_sum of every lane."""
     lanes = point.shape[0] // 2
     for k in range(lanes):
         first = k // L * SCALARS * L + k % L
-        point[k], point[lanes + k] = scalars[first + 6 * L], scalars[first + 7 * L]
+        point[k] = scalars[first + N_MONITORED * L]
+        point[lanes + k] = scalars[first + LOSS_SUM * L]
 
 
 @part_of_kernels
-def load_five(
-    V: EndToEnd, at: int, how: LaneWidth
-) -> tuple[Number, Number, Number, Number, Number]:
-    """Read five numbers of each model."""
+def problem_and_step(
+    numbers: EndToEnd, at: int, loss: Loss, c: float, t: int, how: LaneWidth
+) -> tuple[Problem, Number]:
+    """Return the problem of a group's models and their step size at row t."""
     L = how.width
-    first, second, third = (
-        load(V, at, how),
-        load(V, at + L, how),
-        load(V, at + 2 * L, how),
-    )
-    return first, second, third, load(V, at + 3 * L, how), load(V, at + 4 * L, how)
+    lam, intercept = load(numbers, at + LAM * L, how), load(numbers, at + INTERCEPT * L, how)
+    problem = Problem(loss, lam, intercept, load(numbers, at + LAM_B * L, how))
+    schedule = Schedule(load(numbers, at + DECAY * L, how), c)
+    return problem, step_size(schedule, load(numbers, at + GAMMA0 * L, how), t)
 
 
 @part_of_kernels
 def load_scalars(V: EndToEnd, at: int, how: LaneWidth) -> StepScalars:
-    """Read the scalars of several models, in the order of `store_scalars`."""
+    """Read the scalars of a group's models."""
     L = how.width
-    b, alpha, inverse, b_bar, tau = load_five(V, at, how)
-    beta, n_monitored, loss_sum, loss, reference_loss = load_five(V, at + 5 * L, how)
-    diverged = load(V, at + 10 * L, how)
-    monitor = LossMonitor(n_monitored, loss_sum, loss, reference_loss, diverged)
-    return StepScalars(Iterate(b, alpha), inverse, Average(b_bar, tau, beta), monitor)
+    theta = Iterate(load(V, at + B * L, how), load(V, at + ALPHA * L, how))
+    bar = Average(
+        load(V, at + BAR_B * L, how), load(V, at + TAU * L, how), load(V, at + BETA * L, how)
+    )
+    monitor = LossMonitor(
+        load(V, at + N_MONITORED * L, how),
+        load(V, at + LOSS_SUM * L, how),
+        load(V, at + LOSS * L, how),
+        load(V, at + REFERENCE_LOSS * L, how),
+        load(V, at + DIVERGED * L, how),
+    )
+    return StepScalars(theta, load(V, at + INVERSE * L, how), bar, monitor)
 
 
 @part_of_kernels
 def store_scalars(V: EndToEnd, at: int, L: int, scalars: StepScalars) -> None:
-    """Write them."""
+    """Write the scalars of a group's models."""
     theta, bar, monitor = scalars.theta, scalars.bar, scalars.monitor
-    store(V, at, theta.b)
-    store(V, at + L, theta.alpha)
-    store(V, at + 2 * L, scalars.inverse)
-    store(V, at + 3 * L, bar.b)
-    store(V, at + 4 * L, bar.tau)
-    store(V, at + 5 * L, bar.beta)
-    store(V, at + 6 * L, monitor.n_monitored)
-    store(V, at + 7 * L, monitor.loss_sum)
-    store(V, at + 8 * L, monitor.loss)
-    store(V, at + 9 * L, monitor.reference_loss)
-    store(V, at + 10 * L, monitor.diverged)
+    store(V, at + B * L, theta.b)
+    store(V, at + ALPHA * L, theta.alpha)
+    store(V, at + INVERSE * L, scalars.inverse)
+    store(V, at + BAR_B * L, bar.b)
+    store(V, at + TAU * L, bar.tau)
+    store(V, at + BETA * L, bar.beta)
+    store(V, at + N_MONITORED * L, monitor.n_monitored)
+    store(V, at + LOSS_SUM * L, monitor.loss_sum)
+    store(V, at + LOSS * L, monitor.loss)
+    store(V, at + REFERENCE_LOSS * L, monitor.reference_loss)
+    store(V, at + DIVERGED * L, monitor.diverged)
 
 
 @kernel
 def flush_lanes(W: GroupWeights, L: int, scalars: EndToEnd, at: int) -> None:
-    """Flush those of a group that are due, and have not diverged."""
+    """Flush those models of a group that are due and have not diverged."""
     for k in range(at, at + L):
-        alpha, tau, beta = scalars[k + L], scalars[k + 4 * L], scalars[k + 5 * L]
+        alpha, beta = scalars[k + ALPHA * L], scalars[k + BETA * L]
         is_due = alpha > FLUSH_ABOVE or beta > FLUSH_BETA_ABOVE
-        if is_due and scalars[k + 10 * L] == 0.0:
-            flush(W[:, k - at :: L], alpha, tau, beta)
-            scalars[k + L] = scalars[k + 2 * L] = scalars[k + 5 * L] = 1.0
-            scalars[k + 4 * L] = 0.0
+        if is_due and scalars[k + DIVERGED * L] == 0.0:
+            flush(W[:, k - at :: L], alpha, scalars[k + TAU * L], beta)
+            scalars[k + ALPHA * L] = scalars[k + INVERSE * L] = scalars[k + BETA * L] = 1.0
+            scalars[k + TAU * L] = 0.0
 
 
 def walk_interleaved(
@@ -165,22 +180,16 @@ def walk_interleaved(
     W: NDArray[np.float64],
     block: Block,
     ends: WholeNumbers,
-    tell: Tell,
+    report: ReportLosses,
 ) -> list[SgdState]:
-    """Carry several models, all at one row, over a block; W as in interleaved.py changes.
+    """Step several models, all at the same row, over a block; W (see interleaved.py) changes.
 
-    Their losses are told after `ends` of its rows.
+    Their losses are reported after `ends` rows.
     """
     first, t, loss, c = states[0], states[0].t, problems[0].loss, schedules[0].c
     how = lanes_for(len(states))
-    scalars = in_lanes([as_numbers(state) for state in states], how)
-    numbers = in_lanes(
-        [
-            (problem.lam, problem.intercept, problem.lam_b, schedule.a, state.gamma0)
-            for problem, schedule, state in zip(problems, schedules, states, strict=True)
-        ],
-        how,
-    )
+    scalars = in_lanes([as_scalars(state) for state in states], how)
+    numbers = in_lanes(sgd_numbers(problems, schedules, states), how)
     sides = in_lanes([(k,) for k in labels], how)
     curve = np.zeros((len(ends), 2 * len(sides)))
     t = visit_interleaved(
@@ -189,24 +198,34 @@ def walk_interleaved(
     of_all = curve.reshape(len(ends), 2, len(sides))[:, :, : len(states)].sum(axis=2)
     for end, (seen, lost) in zip(ends.tolist(), of_all.tolist(), strict=True):
         if seen:
-            tell(end, (seen, lost))
+            report(end, (seen, lost))
     moved = out_of_lanes(scalars, len(states), how)
-    return [with_numbers(state, t, q) for state, q in zip(states, moved, strict=True)]
+    return [with_scalars(state, t, q) for state, q in zip(states, moved, strict=True)]
 
 
-def as_numbers(state: SgdState) -> list[float]:
-    """Return what goes into lanes: StepScalars, in order."""
+def sgd_numbers(
+    problems: list[Problem], schedules: list[Schedule], states: list[SgdState]
+) -> list[list[float]]:
+    """Return the NUMBERS numbers of each model."""
+    return [
+        [problem.lam, problem.intercept, problem.lam_b, schedule.a, state.gamma0]
+        for problem, schedule, state in zip(problems, schedules, states, strict=True)
+    ]
+
+
+def as_scalars(state: SgdState) -> list[float]:
+    """Return the SCALARS numbers of a model."""
     return [*state.theta, 1.0 / state.theta.alpha, *state.bar, *in_numbers(state.monitor)]
 
 
-def with_numbers(state: SgdState, t: int, numbers: Sequence[float]) -> SgdState:
-    """Return the state at row t, out of lanes."""
-    monitor = in_counts(LossMonitor(*numbers[6:]))  # type: ignore[arg-type]
-    theta, bar = Iterate(*numbers[:2]), Average(*numbers[3:6])
+def with_scalars(state: SgdState, t: int, scalars: Sequence[float]) -> SgdState:
+    """Return the state at row t with these scalars."""
+    theta, bar = Iterate(*scalars[:INVERSE]), Average(*scalars[BAR_B:N_MONITORED])
+    monitor = in_counts(LossMonitor(*scalars[N_MONITORED:]))  # type: ignore[arg-type]
     return state._replace(theta=theta, bar=bar, monitor=monitor, t=t)
 
 
 def at_one_row(states: list[SgdState]) -> bool:
-    """Say whether models can go interleaved: as many rows on, and averaging from the same one."""
+    """Whether models can be interleaved: at the same row, and averaging from the same row."""
     moments = {(state.t, state.t0) for state in states}
     return len(moments) == 1 and states[0].t0 != SOUGHT

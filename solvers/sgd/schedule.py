@@ -10,7 +10,7 @@ from fewpass.solvers.kernels.simd.lanes import power, sqrt
 
 
 class Schedule(NamedTuple):
-    """How the step decays."""
+    """Decay of the step size."""
 
     a: float  # a lower bound on the smallest eigenvalue of the Hessian: lam
     c: float  # power
@@ -18,7 +18,7 @@ class Schedule(NamedTuple):
 
 @part_of_kernels
 def step_size(schedule: Schedule, gamma0: Number, t: int) -> Number:
-    """gamma_t for t = 1, 2, ...; the usual powers cost square roots instead of a pow."""
+    """Return gamma_t, t = 1, 2, ...; the usual powers are computed by square roots."""
     x = 1.0 + schedule.a * gamma0 * t
     if schedule.c == 0.75:
         half = sqrt(x)

@@ -1,7 +1,7 @@
-"""The steps of averaged SGD over rows, for one model; interleaved_steps.py has several.
+"""The steps of averaged SGD for one model; interleaved_steps.py has several.
 
-`row_step` and `average` are the algorithm (averaged_sgd.py), for both and, by their parts, for
-averaging_start.py; what differs is only how rows and weights meet.
+`row_step` and `average` are the algorithm (averaged_sgd.py), shared by both and by
+averaging_start.py; only the access to rows and weights differs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fewpass.solvers.kernels.simd.lanes import fma
 from fewpass.solvers.loss_monitor import (
     LISTEN_EVERY,
     LossMonitor,
-    Tell,
+    ReportLosses,
     end_of,
     in_counts,
     in_numbers,
@@ -48,7 +48,7 @@ FLUSH_BETA_ABOVE = 1e200  # the decaying average's divisor grows like 0.99^-t
 
 
 class StepScalars(NamedTuple):
-    """What a row's step changes besides W, counts of the monitor as numbers."""
+    """The scalars that a step changes, next to W; the monitor's counts are floats."""
 
     theta: Iterate
     inverse: float  # 1 / alpha
@@ -58,11 +58,11 @@ class StepScalars(NamedTuple):
 
 def visit_rows(
     state: SgdState, schedule: Schedule, problem: Problem, least: float, start: int,
-    block: Block, ends: WholeNumbers, tell: Tell,
+    block: Block, ends: WholeNumbers, report: ReportLosses,
 ) -> SgdState:  # fmt: skip
-    """Algorithm 1 over rows order[start:]; t0 is known, `least` is zero weights' mean loss.
+    """Algorithm 1 over rows order[start:]; t0 is known, `least` is the mean loss of zero weights.
 
-    `tell` hears the losses after those of the `ends` that come then, as far as it comes.
+    `report` is called with the losses after `ends` rows, those beyond `start`.
     """
     ends = ends[ends > start]
     curve = np.zeros((len(ends), 2))
@@ -72,7 +72,7 @@ def visit_rows(
     )  # fmt: skip
     for end, (seen, lost) in zip(ends.tolist(), curve.tolist(), strict=True):
         if seen:
-            tell(end, (seen, lost))
+            report(end, (seen, lost))
     return state._replace(theta=theta, bar=bar, monitor=monitor, t=t)
 
 
@@ -84,12 +84,12 @@ def step_rows(
 ) -> tuple[Iterate, Average, LossMonitor, int]:  # fmt: skip
     """Take the steps; W changes in place.  Returns (theta, bar, monitor, t).
 
-    After `ends` rows, which rise, `curve` gets the rows whose loss was taken and their losses.
+    After `ends` rows (ascending), `curve` gets the number of rows monitored and their loss sum.
     """
     at = StepScalars(theta, 1.0 / theta.alpha, bar, in_numbers(monitor))
     V, last, skips = at_hand(rows, W), order.shape[0] - 1, skipping_pays(rows)
     noted, end = 0, end_of(ends, 0)
-    upcoming = step_size(schedule, gamma0, t + 1)  # known a row ahead: what waits for it is long
+    upcoming = step_size(schedule, gamma0, t + 1)  # computed a row ahead, as much depends on it
     s = move_then_dot(rows, 0, None, None, V, order[start]) if start <= last else 0.0
     for r in range(start, last + 1):
         i, after = order[r], order[min(r + 1, last)]
@@ -126,7 +126,7 @@ def step_rows(
 
 @part_of_kernels
 def square_of(loss: Loss, rows: Rows, i: int) -> float:
-    """Return ||x_i||^2 where steps need it, else 0."""
+    """Return ||x_i||^2 if steps are exact, else 0."""
     return norm2(rows, i) if steps_exactly(loss) else 0.0
 
 
@@ -135,11 +135,10 @@ def row_step(
     at: StepScalars, problem: Problem, least: float, gamma: Number, t: int, y: Number,
     weight: float, s: Number, square: float,
 ) -> tuple[StepScalars, Number]:  # fmt: skip
-    """Take one row's step, s = u . x: (3) and (2) of averaged_sgd.py, for numbers or lanes.
+    """Take the step of a row with s = u . x: (3) and (2) of averaged_sgd.py, for numbers or lanes.
 
-    `square` is ||x||^2 where the loss has exact steps, else anything.
-    Returns the scalars after it and what u loses of the row.  Where it says that the pass has
-    diverged, the rest of it has no meaning.
+    `square` is ||x||^2 if steps are exact, else arbitrary.  Returns the scalars after the step, and
+    the multiple of the row to subtract from u.  After divergence all other numbers are undefined.
     """
     p = prediction(at, problem, s)
     if t % LISTEN_EVERY == 0:
@@ -149,7 +148,7 @@ def row_step(
 
 @part_of_kernels
 def prediction(at: StepScalars, problem: Problem, s: Number) -> Number:
-    """theta . x, for s = u . x."""
+    """Return theta . x for s = u . x."""
     return fma(s, at.inverse, problem.intercept * at.theta.b)
 
 
@@ -157,7 +156,7 @@ def prediction(at: StepScalars, problem: Problem, s: Number) -> Number:
 def monitored(
     at: StepScalars, loss: Loss, least: float, rate: Number, p: Number, y: Number
 ) -> StepScalars:
-    """Take in the loss of a row before its step."""
+    """Update the monitor with the loss of a row before its step."""
     monitor = listen(at.monitor, rate, value(loss, p, y), value(loss, 0.0, y), least)
     return StepScalars(at.theta, at.inverse, at.bar, monitor)
 
@@ -173,15 +172,15 @@ def move(
     change = sgd_slope(loss, p, y, gamma * weight * (square + intercept * intercept))
     g = weight * change
     alpha /= 1.0 - lam * gamma
-    inverse = 1.0 / alpha  # divided before the next dot product, for which all else waits
+    inverse = 1.0 / alpha  # before the next dot product, as all else waits for it
     b -= gamma * (lam_b * b + intercept * g)
     after = StepScalars(Iterate(b, alpha), inverse, bar, monitor)
-    return after, alpha * gamma * weight * change  # all but the slope is known before it
+    return after, alpha * gamma * weight * change  # only the slope depends on the dot product
 
 
 @part_of_kernels
 def average(at: StepScalars, t: int, t0: int) -> StepScalars:
-    """Bring the average up to row t, (6), after the row's share was added with the old tau."""
+    """Update the average to row t, (6), after the row was added with the old tau."""
     if t == t0 + 1:
         bar = Average(at.theta.b, at.inverse, 0.0 * at.bar.beta + 1.0)
         return StepScalars(at.theta, at.inverse, bar, at.monitor)
@@ -200,7 +199,7 @@ def mixed_in(at: StepScalars, eta: float) -> StepScalars:
 
 @part_of_kernels
 def flushed(at: StepScalars) -> StepScalars:
-    """Return the scalars after theta and bar were written back into W."""
+    """Return the scalars after a flush."""
     return StepScalars(Iterate(at.theta.b, 1.0), 1.0, Average(at.bar.b, 0.0, 1.0), at.monitor)
 
 

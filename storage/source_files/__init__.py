@@ -1,4 +1,4 @@
-"""Files of rows wherever they are, read so that nothing of them is lost without a word."""
+"""Source files at any address, read completely or with an error."""
 
 from fewpass.storage.source_files.checked import (
     Checked,

@@ -1,4 +1,4 @@
-"""What every way to a source's bytes holds: as many come as were announced, and of one version."""
+"""Guarantees of all source files: as many bytes as announced, of one version."""
 
 from __future__ import annotations
 
@@ -10,62 +10,56 @@ AGAIN = "Give the same command again; if it comes to the same, fetch the file wh
 WAIT = "Read it when nobody writes to it: give the command again."
 
 
-#: What a page of the web begins with, in small letters.
+#: Beginnings of web pages, in lower case.
 _PAGES = (b"<!doctype html", b"<html", b"<?xml", b"<head", b"<body")
 
 
 def is_page(begins: bytes) -> bool:
-    """Say whether a server sent a page in place of a file, as to who has not logged in."""
+    """Whether a server sent a web page instead of a file, such as a login page."""
     return begins[:200].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_PAGES)
 
 
 class CutShort(OSError):  # noqa: N818  users read the message, not the name
-    """A source of which fewer bytes came than it has, however often they were asked for."""
+    """A source of which fewer bytes arrived than it has, after repeated requests."""
 
 
 class SourceChanged(OSError):  # noqa: N818  likewise
-    """A source that is not what it was when it was first looked at."""
+    """A source that has changed since it was first opened."""
 
 
 def cut_short(name: str, fact: str, advice: str = AGAIN) -> CutShort:
-    """Return the error of a source, by its name without secrets, and what came of it."""
+    """Return the error for an incomplete source, by its name without secrets."""
     return CutShort(errno.EIO, f"{fact}. {advice}", name)
 
 
 def changed(name: str, fact: str) -> SourceChanged:
-    """Return the error of a source, by its name without secrets, and what is another now."""
+    """Return the error for a changed source, by its name without secrets."""
     return SourceChanged(errno.ESTALE, f"the file changed while it was read ({fact}). {WAIT}", name)
 
 
 class Checked(io.BufferedReader):
-    """A source's bytes; `require_same` is asked once they were read."""
+    """A stream of a source's bytes; call `require_same` after reading them."""
 
     def require_same(self) -> None:
-        """Refuse a file that has changed since it was opened.
-
-        Raises
-        ------
-        SourceChanged
-            When it has.
-        """
+        """Raise SourceChanged if the file has changed since it was opened."""
         raw: Any = self.raw
         raw.require_same()
 
 
 class OpenableFile(Protocol):
-    """One file of a source, as it was when it was found."""
+    """A source file in the version that was found first."""
 
     @property
     def size(self) -> int | None:
-        """Its bytes as stored; None where nobody says."""
+        """Size in bytes as stored; None if unknown."""
 
     @property
     def version(self) -> int | str | None:
-        """What changes when its content does; None where nothing but the size says so."""
+        """Identifier that changes with the content; None if there is only the size."""
 
     @property
     def packing(self) -> str:
-        """`.gz` where a server sends it compressed whatever its name says, else nothing."""
+        """`.gz` if a server sends it compressed whatever its name is, else ""."""
 
     def open(self, *, anywhere: bool) -> Checked:
         """Open the file at its first byte.
@@ -73,51 +67,46 @@ class OpenableFile(Protocol):
         Parameters
         ----------
         anywhere
-            Whether it is going to be read at other places than one after the other.
+            Whether it will be read at arbitrary positions.
 
         Raises
         ------
         SourceChanged, CutShort
-            Here or while reading: another version than was found, fewer bytes than it has.
+            Now or while reading: another version than was count first, or too few bytes.
         """
 
 
 class ReadAnywhere(io.RawIOBase):
-    """A file of a known size that is read at any place; subclasses say how bytes come."""
+    """A file of known size with random access; subclasses fetch the bytes."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size, self._at = size, 0
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
         return True
 
     def tell(self) -> int:
-        """Return where the next byte is read."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to another place."""
         self._at = max(0, offset + {0: 0, 1: self._at, 2: self.size}[whence])
         return self._at
 
     def readinto(self, out: Any) -> int:
-        """Read on."""
-        room = memoryview(out).cast("B")
-        wanted = max(0, min(len(room), self.size - self._at))
+        target = memoryview(out).cast("B")
+        wanted = max(0, min(len(target), self.size - self._at))
         if not wanted:
             return 0
-        found = self._copy(room[:wanted], self._at)
-        self._at += found
-        return found
+        count = self._copy(target[:wanted], self._at)
+        self._at += count
+        return count
 
     def require_same(self) -> None:
-        """Refuse a file that has changed; by default what cannot have."""
+        """Raise SourceChanged if the file has changed; by default nothing."""
 
     def _copy(self, out: memoryview, at: int) -> int:
         raise NotImplementedError

@@ -17,21 +17,20 @@ class LocalSource:
     packing = ""
 
     def __init__(self, path: str) -> None:
-        found = os.stat(path)  # noqa: PTH116 - a path as fsspec has it
-        self._path, self.size, self.version = path, found.st_size, found.st_mtime_ns
+        status = os.stat(path)  # noqa: PTH116 - a path as fsspec has it
+        self._path, self.size, self.version = path, status.st_size, status.st_mtime_ns
 
     def open(self, *, anywhere: bool) -> Checked:
-        """Open the file at its first byte."""
         del anywhere
         return Checked(_LocalFile(self._path, (self.size, self.version)))
 
 
 class _LocalFile(io.FileIO):
-    """A file that ends where its size says, or says that it does not."""
+    """A file that raises CutShort if it ends before its size."""
 
-    def __init__(self, path: str, known: _Stamp) -> None:
+    def __init__(self, path: str, expected: _Stamp) -> None:
         super().__init__(path, "rb")
-        self._path, self._known = path, known
+        self._path, self._expected = path, expected
         try:
             self.require_same()
         except SourceChanged:
@@ -39,20 +38,18 @@ class _LocalFile(io.FileIO):
             raise
 
     def readinto(self, out: Any) -> int:
-        """Read on."""
-        found = super().readinto(out)
-        if not found and len(out) and self.tell() < self._known[0]:
+        count = super().readinto(out)
+        if not count and len(out) and self.tell() < self._expected[0]:
             self.require_same()
             raise cut_short(
-                self._path, f"{self._known[0]:,} bytes were expected, and {self.tell():,} came"
+                self._path, f"{self._expected[0]:,} bytes were expected, and {self.tell():,} came"
             )
-        return found or 0
+        return count or 0
 
     def require_same(self) -> None:
-        """Refuse another size or time of change than when the file was found."""
-        found = os.fstat(self.fileno())
-        if (found.st_size, found.st_mtime_ns) != self._known:
-            raise changed(self._path, _difference(self._known[0], found.st_size))
+        status = os.fstat(self.fileno())
+        if (status.st_size, status.st_mtime_ns) != self._expected:
+            raise changed(self._path, _difference(self._expected[0], status.st_size))
 
 
 def _difference(before: int, now: int) -> str:

@@ -1,4 +1,4 @@
-"""Files elsewhere, read range by range; what does not come is asked for again, but not for ever."""
+"""Remote files, read range by range; missing bytes are requested again a few times."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from typing import NamedTuple, Protocol
 
 from fewpass.storage.source_files.checked import ReadAnywhere, cut_short
 
-#: Bytes that are asked for at a time: more and more of them, as long as they are read in order.
+#: Bytes per request: increasing while the file is read in order.
 FIRST_BYTES, MOST_BYTES = 1 << 18, 8 << 20
-#: Bytes that readers of small parts are given at a time.
+#: Buffer size for readers of small parts.
 BUFFER_BYTES = 1 << 16
-#: How often a range is asked for in vain, and in parts, before it is given up.
+#: Failed requests for a range, and requests for parts of it, before giving up.
 IN_VAIN, IN_PARTS = 3, 40
-WAIT_S = 0.2  # after the first request in vain; four times as long after each one more
+WAIT_S = 0.2  # after the first failed request; four times as long after each further one
 
 
 class RangeReply(NamedTuple):
-    """What came of a range."""
+    """The reply to a request for a range."""
 
-    content: bytes | bytearray  # from its first byte on; fewer than were asked for, maybe
-    why: str = ""  # of the rest, if somebody said so
+    content: bytes | bytearray  # from its first byte on; possibly incomplete
+    why: str = ""  # reason for missing bytes, if known
 
 
 class Ranges(Protocol):
-    """A file that is asked for ranges."""
+    """A file that is read by requests for ranges."""
 
     def part(self, start: int, end: int) -> RangeReply:
-        """Ask once for the bytes from `start` to before `end`."""
+        """Request the bytes start to end - 1 once."""
 
     def require_same(self, *, whole: bool) -> None:
         """Raise SourceChanged if the file changed meanwhile; `whole`: it was read to its end."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
 
 
 def fetched(ranges: Ranges, name: str, start: int, end: int) -> bytes | bytearray:
-    """Return the bytes from `start` to before `end`, all of them.
+    """Return all bytes from start to end - 1.
 
     Raises
     ------
     CutShort
-        When they do not come.
+        Some of them cannot be fetched.
     """
     whole, why, vain = bytearray(), "", 0
     for _ in range(IN_PARTS):
@@ -84,16 +84,14 @@ class RangeFile(ReadAnywhere):
     def _fetch(self, at: int, wanted: int, *, goes_on: bool) -> None:
         self._ahead = min(MOST_BYTES, 2 * self._ahead) if goes_on else FIRST_BYTES
         end = min(self.size, at + max(wanted, self._ahead))
-        self._window = b""  # two of them would be twice the memory
+        self._window = b""  # frees its memory before the next one
         self._window, self._begin = fetched(self._ranges, self._name, at, end), at
         self._reached = max(self._reached, end)
 
     def require_same(self) -> None:
-        """Refuse a file that changed while it was read."""
         self._ranges.require_same(whole=self._reached == self.size)
 
     def close(self) -> None:
-        """Let go of the file and of what was fetched."""
         if not self.closed:
             self._window = b""
             self._ranges.close()

@@ -1,4 +1,4 @@
-"""Copies of files that come as streams, for formats that are read at more than one place."""
+"""Local copies of streamed files, for formats that need random access."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import IO, Any
 
 from fewpass.storage.source_files.checked import ReadAnywhere, cut_short
 
-MOST_BYTES = 1 << 30  # of a file that is copied without being asked to
+MOST_BYTES = 1 << 30  # largest file that is copied by default
 _COPIED_BYTES = 1 << 20
 ADVICE = "Fetch the file, and read that."
 
 
 class Spool:
-    """A copy in the folder for temporary files, without a name: it goes with this process.
+    """A copy in the temporary folder, without a name: it is deleted with this process.
 
     Parameters
     ----------
     stream
-        What is copied, and closed.
+        The stream to copy and close.
     name, size
         Its name without secrets, and its bytes, if known.
 
     Raises
     ------
     CutShort
-        It has more bytes than are copied, or fewer came than it has.
+        It has more bytes than the limit, or is incomplete.
     """
 
     def __init__(self, stream: Any, name: str, size: int | None) -> None:
@@ -53,7 +53,7 @@ class Spool:
 
 
 class SpoolFile(ReadAnywhere):
-    """A copy, opened; several may be at once."""
+    """An open copy; there may be several at once."""
 
     def __init__(self, spool: Spool) -> None:
         super().__init__(spool.size)

@@ -1,4 +1,4 @@
-"""Sources in object stores, and in whatever else fsspec reaches."""
+"""Sources in object stores, and in any file system of fsspec."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, cast
 from fewpass.storage.source_files.checked import Checked, ReadAnywhere, changed
 from fewpass.storage.source_files.ranges import BUFFER_BYTES, RangeFile, RangeReply
 
-#: Where stores say which version of an object this is, best first.
+#: Fields with an object's version, best first.
 _VERSIONS = ("generation", "VersionId", "version_id", "ETag", "etag", "e_tag", "md5Hash",
              "content_md5", "checksum", "LastModified", "last_modified", "updated", "mtime",
              "modified", "created")  # fmt: skip
 
 
 def version_in(info: Mapping[str, Any]) -> str | None:
-    """Return what a store says of an object's version; None where it says nothing."""
-    found = (info.get(name) for name in _VERSIONS)
-    return next((str(told) for told in found if told not in (None, "", "null")), None)
+    """Return an object's version from a store's information; None without any."""
+    versions = (info.get(name) for name in _VERSIONS)
+    return next((str(value) for value in versions if value not in (None, "", "null")), None)
 
 
 class StoreSource:
@@ -33,7 +33,7 @@ class StoreSource:
     name
         The address, without secrets.
     info
-        What the store says of the object.
+        The store's information on the object.
     """
 
     packing = ""
@@ -44,7 +44,6 @@ class StoreSource:
         self.version = version_in(info)
 
     def open(self, *, anywhere: bool) -> Checked:
-        """Open the object at its first byte."""
         del anywhere
         file = self._store.open(self._path, "rb")
         if self.size is None:
@@ -54,7 +53,7 @@ class StoreSource:
         return Checked(RangeFile(ranges, self.name, self.size), BUFFER_BYTES)
 
     def compare(self, info: Mapping[str, Any]) -> None:
-        """Raise SourceChanged where a store says something else of the object than at first."""
+        """Raise SourceChanged if a store's information differs from the first one."""
         size, version = info["size"], version_in(info)
         if size != self.size:
             raise changed(self.name, f"{self.size:,} bytes at first, {size:,} now")
@@ -62,7 +61,7 @@ class StoreSource:
             raise changed(self.name, f"version {self.version} at first, {version} now")
 
     def info_now(self) -> Mapping[str, Any]:
-        """Ask the store anew what it says of the object."""
+        """Return the store's current information on the object."""
         self._store.invalidate_cache()
         return cast("Mapping[str, Any]", self._store.info(self._path))
 
@@ -75,7 +74,7 @@ class _ObjectRanges:
         self._conditional = bool(getattr(file, "read_kw", None))  # s3fs asks with If-Match
 
     def part(self, start: int, end: int) -> RangeReply:
-        """Ask once; past fsspec's caches, which would take fewer bytes for all of them."""
+        """Request once, without fsspec's caches, which would hide missing bytes."""
         fetch = getattr(self._file, "_fetch_range", None) or self._read
         try:
             content = fetch(start, end)
@@ -94,36 +93,32 @@ class _ObjectRanges:
         return cast("bytes", self._file.read(end - start))
 
     def require_same(self, *, whole: bool) -> None:
-        """Ask the store, unless every range was asked for on that condition."""
+        """Ask the store, unless every request had an If-Match condition."""
         if whole and not self._conditional:
             self._source.compare(self._source.info_now())
 
     def close(self) -> None:
-        """Close it."""
         with contextlib.suppress(AttributeError):
             self._file.close()
 
 
 class _AsItComes(ReadAnywhere):
-    """A file of which the store does not say how long it is: read in order, to where it ends."""
+    """A file of unknown size: read in order, up to its end."""
 
     def __init__(self, file: Any) -> None:
         super().__init__(0)
         self._file = file
 
     def seekable(self) -> bool:
-        """It is not."""
         return False
 
     def readinto(self, out: Any) -> int:
-        """Read on."""
         content = self._file.read(len(out))
         out[: len(content)] = content
         self._at += len(content)
         return len(content)
 
     def close(self) -> None:
-        """Close it."""
         if not self.closed:
             self._file.close()
         super().close()

@@ -1,9 +1,8 @@
-"""Sources on the web, whatever their servers make of it.
+"""Sources on web servers of any quality.
 
-A server is asked for the first byte alone: its answer tells the size, the version, and whether it
-knows ranges.  A file of a server that does is read range by range, each answer compared with what
-was asked for; of one that does not, as a stream, or through a copy on this machine where a format
-is read at more than one place.
+The first request is for one byte: the answer has the size, the version, and whether the server
+supports ranges.  With ranges, the file is read range by range, each answer compared with the
+request; without, as a stream, or through a local copy for formats that need random access.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from fewpass.storage.source_files.spool import Spool, SpoolFile
 from fewpass.storage.source_files.web_reply import GIVEN, PACKINGS, PART, Reply, fault
 from fewpass.storage.source_files.web_stream import StreamFile
 
-CONNECT_S, READ_S = 30.0, 60.0  # that a server may take to answer, and between two bytes
+CONNECT_S, READ_S = 30.0, 60.0  # timeouts for an answer, and between two bytes
 
 
 class WebSource:
@@ -32,7 +31,7 @@ class WebSource:
     Attributes
     ----------
     first
-        What the server said of it first.
+        The server's first answer.
 
     Raises
     ------
@@ -50,7 +49,6 @@ class WebSource:
         self._spool: Spool | None = None
 
     def open(self, *, anywhere: bool) -> Checked:
-        """Open the file at its first byte."""
         if self.first.status == PART and self.size is not None:
             return Checked(RangeFile(self, self.name, self.size), BUFFER_BYTES)
         if not anywhere:
@@ -62,7 +60,7 @@ class WebSource:
     # -- asking ------------------------------------------------------------------------------------
 
     async def answer(self, start: int = 0, end: int | None = None) -> Any:
-        """Ask for a range, or for all; return the open answer, which comes as it was sent."""
+        """Request a range, or the whole file; return the open response, undecoded."""
         import aiohttp  # noqa: PLC0415 - who reads nothing of the web need not have it
 
         options = dict(self._store.kwargs)
@@ -75,13 +73,13 @@ class WebSource:
         return await session.get(self._store.encode_url(self._url), **options)
 
     def wait_for(self, work: Any, *arguments: Any) -> Any:
-        """Do something in the thread of the store's connections."""
+        """Run a coroutine in the thread of the store's connections."""
         from fsspec.asyn import sync  # noqa: PLC0415 - a path on this machine needs none of it
 
         return sync(self._store.loop, work, *arguments)
 
     def _reply(self) -> Reply:
-        for limits in ((0, 1), (0, None)):  # some servers are confused by ranges
+        for limits in ((0, 1), (0, None)):  # some servers cannot handle ranges
             reply: Reply = self.wait_for(self._head, *limits)
             reply.require_given(self.name)
             if reply.status == GIVEN or (
@@ -100,7 +98,7 @@ class WebSource:
             raise FileNotFoundError(fault(error)) from None
 
     def _packing(self) -> str:
-        """Say how the server packs the file for its way; nothing where the name says so, too."""
+        """Return how the server compresses the file for transfer; "" if its name says so, too."""
         packing = PACKINGS.get(self.first.encoding)
         if packing is None:
             raise cut_short(
@@ -112,12 +110,11 @@ class WebSource:
     # -- ranges ------------------------------------------------------------------------------------
 
     def part(self, start: int, end: int) -> RangeReply:
-        """Ask once for a range."""
         part: RangeReply = self.wait_for(self._part, start, end)
         return part
 
     async def _part(self, start: int, end: int) -> RangeReply:
-        """Ask for a range, and take what came of it, if it is of that range."""
+        """Request a range, and return the bytes received, if they are of that range."""
         import aiohttp  # noqa: PLC0415 - as above
 
         came = bytearray()

@@ -1,4 +1,4 @@
-"""What web servers answer: the head of an answer, and how it compares with an earlier one."""
+"""Headers of web servers' answers, and comparison with an earlier answer."""
 
 from __future__ import annotations
 
@@ -11,57 +11,59 @@ from fewpass.storage.redaction import without_queries, without_secrets
 from fewpass.storage.source_files.checked import changed
 
 GIVEN, PART, NO_SUCH_RANGE = 200, 206, 416
-#: What a server may have packed a file by, and the ending of files that are packed so.
+#: Content encodings, and the suffixes of files compressed in that way.
 PACKINGS = {"": "", "identity": "", "gzip": ".gz", "x-gzip": ".gz", "zstd": ".zst"}
 _RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+|\*)")
 
 
 class Reply(NamedTuple):
-    """The head of an answer."""
+    """The headers of an answer."""
 
     status: int
-    size: int | None  # of the whole file, as it is sent
+    size: int | None  # of the whole file, as sent
     tag: str | None
     modified: str | None
     encoding: str
     begin: int | None  # of the range that follows
     end: int | None  # one behind its last byte
-    says_its_end: bool  # else a connection that breaks looks like the end
+    says_its_end: bool  # otherwise a broken connection looks like the end
 
     @classmethod
     def of(cls, response: Any) -> Reply:
-        """Read the head of an answer."""
-        told: Mapping[str, str] = response.headers
-        begin, end, size = _range(told.get("Content-Range", ""))
-        length = told.get("Content-Length", "").strip()
+        """Read the headers of an answer."""
+        headers: Mapping[str, str] = response.headers
+        begin, end, size = _range(headers.get("Content-Range", ""))
+        length = headers.get("Content-Length", "").strip()
         if response.status == GIVEN:
             size = int(length) if length.isdecimal() else None
-        chunked = "chunked" in told.get("Transfer-Encoding", "").lower()
+        chunked = "chunked" in headers.get("Transfer-Encoding", "").lower()
         return cls(
-            response.status, size, told.get("ETag"),
-            told.get("Last-Modified"), told.get("Content-Encoding", "").strip().lower(),
+            response.status, size, headers.get("ETag"),
+            headers.get("Last-Modified"), headers.get("Content-Encoding", "").strip().lower(),
             begin, end, chunked or length.isdecimal(),
         )  # fmt: skip
 
     @property
     def refusal(self) -> str:
-        """Why nothing came, in words; nothing where something did."""
+        """Reason for a failure; "" for a success."""
         failed = self.status >= 400 and self.status != NO_SUCH_RANGE
         return f"the server answers {self.in_words}" if failed else ""
 
     @property
     def in_words(self) -> str:
-        """Its status as the standard calls it: a server's own words may repeat the address."""
-        known = self.status in HTTPStatus._value2member_map_
-        return f"{self.status} {HTTPStatus(self.status).phrase}" if known else f"{self.status}"
+        """Status in the standard's words: a server's own words may repeat the address."""
+        is_standard = self.status in HTTPStatus._value2member_map_
+        return (
+            f"{self.status} {HTTPStatus(self.status).phrase}" if is_standard else f"{self.status}"
+        )
 
     @property
     def version(self) -> str | None:
-        """What says which version of the file this is."""
+        """Identifier of the file's version."""
         return self.tag or self.modified
 
     def require_given(self, name: str) -> None:
-        """Raise where there is no such file, or it is not given."""
+        """Raise if the file does not exist or must not be read."""
         if self.status in (404, 410):
             raise FileNotFoundError(f"{name}: no such file. Check the address.")
         if self.status in (401, 403, 407):
@@ -70,7 +72,7 @@ class Reply(NamedTuple):
             )
 
     def require_same(self, first: Reply, name: str) -> None:
-        """Raise SourceChanged where another file is answered with than at first."""
+        """Raise SourceChanged if the answer is of another file than the first one."""
         for what, before, now in (
             ("ETag", first.tag, self.tag),
             ("time of change", first.modified, self.modified),
@@ -78,12 +80,12 @@ class Reply(NamedTuple):
             if before and now:
                 if before != now:
                     raise changed(name, f"{what} {before} at first, {now} now")
-                break  # servers of one file may differ in what is weaker
+                break  # several servers of one file may differ in weaker identifiers
         if None not in (first.size, self.size) and first.size != self.size:
             raise changed(name, f"{first.size:,} bytes at first, {self.size:,} now")
 
     def other_than(self, start: int, end: int, first: Reply) -> str:
-        """Say why what follows is not the range that was asked for; nothing where it is."""
+        """Return why the content is not the requested range; "" if it is."""
         if self.refusal or self.status == NO_SUCH_RANGE:
             return self.refusal or "the server says that there is no such range"
         if self.encoding != first.encoding:
@@ -100,14 +102,14 @@ class Reply(NamedTuple):
 
 
 def fault(error: BaseException) -> str:
-    """Say what broke a connection, without what may be secret."""
+    """Describe a connection error without secrets."""
     return without_queries(without_secrets(str(error))) or type(error).__name__
 
 
-def _range(told: str) -> tuple[int | None, int | None, int | None]:
-    """Return first byte, end and size of the file that a Content-Range tells."""
-    found = _RANGE.fullmatch(told.strip())
-    if not found:
+def _range(header: str) -> tuple[int | None, int | None, int | None]:
+    """Return first byte, end and size in a Content-Range header."""
+    match = _RANGE.fullmatch(header.strip())
+    if not match:
         return None, None, None
-    size = None if found[3] == "*" else int(found[3])
-    return (int(found[1]), int(found[2]) + 1, size) if found[1] else (None, None, size)
+    size = None if match[3] == "*" else int(match[3])
+    return (int(match[1]), int(match[2]) + 1, size) if match[1] else (None, None, size)

@@ -1,4 +1,4 @@
-"""Files of web servers without ranges: from the first byte on, and again when they break off."""
+"""Files of web servers without ranges: read from the first byte, again after an interruption."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fewpass.storage.source_files.checked import cut_short
 from fewpass.storage.source_files.ranges import IN_VAIN, WAIT_S
 from fewpass.storage.source_files.web_reply import GIVEN, Reply, fault
 
-_PASSED_BYTES = 1 << 16  # at a time, of what was read before
+_PASSED_BYTES = 1 << 16  # per read, when skipping bytes that were read before
 
 if TYPE_CHECKING:
     from fewpass.storage.source_files.web import WebSource
 
 
 class StreamFile(io.RawIOBase):
-    """A file that is read in order, to where it ends.
+    """A file that is read in order up to its end.
 
     Parameters
     ----------
@@ -32,15 +32,13 @@ class StreamFile(io.RawIOBase):
         self._ended = False
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def tell(self) -> int:
-        """Return where the next byte is read."""
         return self._at
 
     def readinto(self, out: Any) -> int:
-        """Read on; an answer that breaks off is asked for once more, from the beginning."""
+        """Read bytes; after an interruption request the file once more, from the beginning."""
         while not self._ended:
             content, why = self._source.wait_for(self._read, len(out))
             if content:
@@ -61,7 +59,7 @@ class StreamFile(io.RawIOBase):
         time.sleep(WAIT_S * 4 ** (self._vain - 1))
 
     async def _read(self, most: int) -> tuple[bytes, str]:
-        """Return some bytes, none at the end; and why there are none where this is not the end."""
+        """Return some bytes, none at the end, and the reason if the end is premature."""
         import aiohttp  # noqa: PLC0415 - who reads nothing of the web need not have it
 
         try:
@@ -75,7 +73,7 @@ class StreamFile(io.RawIOBase):
         return content, "the connection ended" if early else ""
 
     async def _begin(self) -> str:
-        """Ask for the file, and pass over what was read before; say why that is in vain."""
+        """Request the file, and skip the bytes read before; return the reason of a failure."""
         source = self._source
         self._response = await source.answer()
         reply = Reply.of(self._response)
@@ -102,7 +100,6 @@ class StreamFile(io.RawIOBase):
         """Do nothing: every answer was compared."""
 
     def close(self) -> None:
-        """Hang up."""
         if not self.closed:
             self._hang_up()
         super().close()

@@ -18,19 +18,19 @@ from pathlib import Path
 from fewpass.solvers.kernels.kernel_files import damaged_kernels
 from tests.faults.damage import Damage, inflict
 from tests.faults.families import Case
-from tests.faults.sandbox import Sandbox, chance
+from tests.faults.sandbox import Sandbox, chance, require_done
 from tests.faults.starter import PROJECT, Ended, Said
 from tests.faults.subjects import SUBJECTS
 from tests.faults.verdict import Verdict, broken, fault_of, same
 
 CACHED = ("ingest of a table", "asgd")
-#: `fewpass`, with the names of the kernels that it reads written to a file.
+#: `fewpass`, with the places of the kernels that it reads written to a file.
 LISTENING = """
 import sys
 from fewpass.flows.cli import main
 from fewpass.solvers.kernels import loading
 read, told = loading.read_kernel, open(sys.argv.pop(1), "w", buffering=1)
-loading.read_kernel = lambda path: told.write(path.name + chr(10)) and read(path)
+loading.read_kernel = lambda path: told.write(str(path) + chr(10)) and read(path)
 sys.exit(main())
 """
 PATIENCE_S = 300.0  # with a command that compiles everything
@@ -66,12 +66,12 @@ ELSE: dict[str, Callable[[Path], None]] = {
 def damaged_caches(sandbox: Sandbox, name: str) -> Iterator[Case]:
     """Every kernel that a command loads, damaged in every way, and all of them emptied."""
     kept = _kept(sandbox, name)
-    kernels = [path for path in _kernels(kept) if path.name in _loaded(sandbox, name)]
+    kernels = _kernels(kept)
     for number, path in enumerate(kernels):
-        key = str(path.relative_to(_kept(sandbox, name)))
+        key = str(path.relative_to(kept))
         kinds = ("a bit", "a bit", "a cut", "deleted", "exchanged")
         for turn, kind in enumerate(kinds):
-            neighbour = kernels[number - 1].relative_to(_kept(sandbox, name))
+            neighbour = kernels[number - 1].relative_to(kept)
             one = Damage(kind, key, str(neighbour) if kind == "exchanged" else None)
             yield Case("P14", name, kind, path.name, partial(
                 _damaged, sandbox, name, [key],
@@ -81,37 +81,25 @@ def damaged_caches(sandbox: Sandbox, name: str) -> Iterator[Case]:
             yield Case("P14", name, kind, path.name, partial(
                 _damaged, sandbox, name, [key], lambda at, d=damage, key=key: d(at / key),
             ))  # fmt: skip
-    keys = [str(path.relative_to(_kept(sandbox, name))) for path in kernels]
+    keys = [str(path.relative_to(kept)) for path in kernels]
     yield Case("P14", name, "emptied", "all kernels", partial(
         _damaged, sandbox, name, keys, lambda at: [_emptied(at / key) for key in keys],
     ))  # fmt: skip
 
 
 def _kept(sandbox: Sandbox, name: str) -> Path:
-    """Return the cache that a command leaves which began with none."""
+    """Return a cache of the kernels that a command loads, copied from where all of them are."""
     kept = sandbox.root / "caches" / name
     if not kept.exists():
-        subject = SUBJECTS[name]
+        subject, told = SUBJECTS[name], sandbox.root / "loaded"
+        sandbox.quiet(subject)  # whatever was missing is compiled, which loads some more
         sandbox.before(subject)
-        ended = _run(sandbox, subject.command(sandbox.at), kept)
-        if ended.status:
-            raise RuntimeError(f"A quiet command ended with {ended.status}: {ended.text}")
-        said = ended.commands[0]
-        sandbox.memory[f"cached {name}"] = subject.bits(sandbox.at, said.out)
+        require_done(_run(sandbox, subject.command(sandbox.at), how=("-c", LISTENING, str(told))))
+        for path in map(Path, set(told.read_text().splitlines())):
+            copy = kept / "fewpass" / path.parent.name / path.name
+            copy.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            shutil.copy(path, copy)
     return kept
-
-
-def _loaded(sandbox: Sandbox, name: str) -> set[str]:
-    """Return which kernels the command loads where all are there; compiling takes some more."""
-    if f"loaded {name}" not in sandbox.memory:
-        sandbox.before(SUBJECTS[name])
-        told = sandbox.root / "loaded"
-        command = SUBJECTS[name].command(sandbox.at)
-        ended = _run(sandbox, command, sandbox.root / "caches" / name, ("-c", LISTENING, str(told)))
-        if ended.status:
-            raise RuntimeError(f"A quiet command ended with {ended.status}: {ended.text}")
-        sandbox.memory[f"loaded {name}"] = set(told.read_text().split())
-    return sandbox.memory[f"loaded {name}"]
 
 
 def _kernels(folder: Path) -> list[Path]:
@@ -137,11 +125,12 @@ def _damaged(
     if bad and not any(kernel in said.err for kernel in bad):
         return broken(f"not named: {said.err.strip()[-400:]}")
     left = [what for path in _folders(cache) for what in damaged_kernels(path)]
-    if left := [what for what in left if what in _loaded(sandbox, name)]:
+    loaded = {path.name for path in _kernels(_kept(sandbox, name))}
+    if left := [what for what in left if what in loaded]:
         return broken(f"not replaced: {left}")
     if missing := [key for key in keys if not (cache / key).exists()]:
         return broken(f"not compiled anew: {missing}")
-    return same(subject, sandbox.at, said, sandbox.memory[f"cached {name}"])
+    return same(subject, sandbox.at, said, sandbox.quiet(subject).bits)
 
 
 def _folders(cache: Path) -> list[Path]:
@@ -149,10 +138,15 @@ def _folders(cache: Path) -> list[Path]:
 
 
 def _run(
-    sandbox: Sandbox, command: list[str], cache: Path, how: tuple[str, ...] = ("-m", "fewpass")
+    sandbox: Sandbox,
+    command: list[str],
+    cache: Path | None = None,
+    how: tuple[str, ...] = ("-m", "fewpass"),
 ) -> Ended:
-    """Run a command in a process that begins with nothing."""
-    environment = os.environ | {"PYTHONPATH": str(PROJECT), "XDG_CACHE_HOME": str(cache)}
+    """Run a command in a process that begins with nothing but a cache, or everybody's."""
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    if cache:
+        environment["XDG_CACHE_HOME"] = str(cache)
     began, timed_out = time.perf_counter(), False
     process = subprocess.Popen(
         [sys.executable, *how, *command], env=environment, cwd=sandbox.root,

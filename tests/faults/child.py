@@ -37,15 +37,19 @@ LOCAL = ("127.0.0.1", "::1", "localhost")
 def prepare() -> None:
     """Import what a command needs, and make buckets so small that a few rows, which memory would hold, fill several."""
     import fewpass.flows.cli
-    import fewpass.flows.ingesting
+    import fewpass.flows.cluster
+    import fewpass.flows.display.ingest_progress
+    import fewpass.flows.display.pass_lines
+    import fewpass.flows.interrupts
     import fewpass.flows.looking
     import fewpass.flows.reporting
-    import fewpass.flows.scoring
-    import fewpass.flows.training
+    import fewpass.flows.settings
+    import fewpass.pipeline.api
     import fewpass.pipeline.reporting.pictures  # noqa: F401
-    from fewpass.pipeline.tables.ingest import buckets, held
+    from fewpass.pipeline.budget import Budget, Share
 
-    buckets.PLANNED, buckets.LARGEST, held.HELD = 1e-4, 2e-4, 0.0
+    for name, part in {"planned_bucket": "1/10000", "bucket": "1/5000", "retained": "0"}.items():
+        setattr(Budget, name, Share(part, "rows", "", "", ""))
 
 
 def memory_bytes() -> int:

@@ -105,14 +105,14 @@ def _rows_in(raw: bytes) -> tuple[int, ...]:
 
 def read(path: str, way: str) -> None:
     """Read a file as ingest, predict and evaluate do; print how many rows were kept and refused."""
+    from fewpass.pipeline.budget import Budget
     from fewpass.pipeline.settings.source_options import SourceOptions
     from fewpass.pipeline.tables.readers import Expected, open_source
-    from fewpass.pipeline.tables.readers.room import Room
 
     given: dict[str, Any] = {"on_bad_row": "refuse" if way == "refuse" else "skip"}
     if way == "encoded" and Path(path).name.split(".")[1] in _TABLES:
         given["encode"] = "always"
-    expected = Expected(room=Room(MEMORY, MEMORY // 2))
+    expected = Expected(room=Budget(MEMORY, MEMORY // 2))
     if way == "as before":
         expected = expected._replace(schema=_before(path, SourceOptions(**given), expected))
     source = open_source([path], SourceOptions(**given), None, expected)

@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
 
 import dask
@@ -16,18 +15,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from fewpass.flows import cli
-from fewpass.flows.display.meter import Meter
 from fewpass.flows.looking import faults
-from fewpass.flows.options import Ingest, PlanSource, Reading, Training, Where
-from fewpass.flows.settings import as_toml, ingest_settings, source_options, training_settings
-from fewpass.flows.wrong_words import OTHER_NAMES
+from fewpass.flows.options import IngestOptions, PlanSource, TrainingOptions, called
+from fewpass.flows.settings import as_toml, checked, ingest_settings, training_settings
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.reporting.history import read_history
-from fewpass.pipeline.runs.outcome import Event
-from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.settings.flat_settings import OTHER_NAMES
+from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.solvers.registry import METHODS, method_class
 
 TRAINED = {
@@ -113,14 +108,6 @@ def test_every_command_and_option_says_what_it_is_for(name, capsys):
         assert argument.name in shown or argument.name.lstrip("-").upper() in shown, argument.name
 
 
-def test_options_are_fields_of_the_plans():
-    assert {f.name for f in fields(Training)} - {"set"} == set(TrainingPlan.model_fields) - {
-        "dataset",
-        "source",
-    }
-    assert {f.name for f in fields(Where)} == set(Execution.model_fields)
-
-
 def test_nothing_asked_for_says_what_to_do_first(capsys):
     assert cli.main([]) == 0
     shown = capsys.readouterr().out
@@ -162,8 +149,9 @@ def test_other_programs_words_stand_for_options_that_there_are():
         for one in cli.app[command].assemble_argument_collection()
         for name in one.names
     }
-    assert {f"--{name}" for name in OTHER_NAMES} <= known
-    assert not {f"--{other}" for others in OTHER_NAMES.values() for other in others.split()} & known
+    assert {called((name,)) for name in OTHER_NAMES} <= known
+    others = {other for words in OTHER_NAMES.values() for other in words.split()}
+    assert not {called((other,)) for other in others} & known
 
 
 def test_what_lies_in_the_folder_says_what_comes_next(work, tmp_path, monkeypatch, capsys):
@@ -419,7 +407,7 @@ def test_a_full_disk_is_a_failed_run(fewpass, work, tmp_path, monkeypatch):
 
 
 def training(**options):
-    return training_settings("data", Training(**options), Where(), PlanSource())[0]
+    return training_settings("data", TrainingOptions(**options), PlanSource())[0]
 
 
 def test_the_command_line_wins_over_the_file(tmp_path):
@@ -428,8 +416,8 @@ def test_the_command_line_wins_over_the_file(tmp_path):
         'lam = "5/n"\npasses = 3\nworkers = 2\n'
         "[solver]\ngamma0 = 0.5\naverage_from = 0.2\n[train]\nseed = 9\n[ingest]\nscale = 'maxabs'\n"
     )
-    options = Training(passes=4, set=("solver.gamma0=0.25",))
-    plan, place = training_settings("data", options, Where(), PlanSource(config=file))
+    options = TrainingOptions(passes=4, set=("solver.gamma0=0.25",))
+    plan, place = training_settings("data", options, PlanSource(config=file))
     assert (plan.lam.written, plan.passes, plan.seed, place.workers) == ("5/n", 4, 9, 2)
     assert (plan.solver.gamma0, plan.solver.average_from) == (0.25, 0.2)
 
@@ -437,7 +425,7 @@ def test_the_command_line_wins_over_the_file(tmp_path):
 def test_an_unknown_setting_in_the_file_is_named(tmp_path):
     (tmp_path / "plan.toml").write_text("lambda = 1\n")
     with pytest.raises(BadInput, match=r'plan\.toml has a setting "lambda"'):
-        training_settings("d", Training(), Where(), PlanSource(config=tmp_path / "plan.toml"))
+        training_settings("d", TrainingOptions(), PlanSource(config=tmp_path / "plan.toml"))
 
 
 @given(
@@ -452,7 +440,7 @@ def test_the_printed_plan_is_the_plan(tmp_path_factory, lam, solver, passes, tol
     plan = training(lam=str(lam), solver=solver, passes=passes, tol=tol, positive=positive)
     file = tmp_path_factory.getbasetemp() / "printed.toml"
     file.write_text(as_toml(plan, Execution()))
-    assert training_settings("data", Training(), Where(), PlanSource(config=file))[0] == plan
+    assert training_settings("data", TrainingOptions(), PlanSource(config=file))[0] == plan
 
 
 def test_the_printed_ingest_plan_is_the_plan(fewpass, work, tmp_path):
@@ -461,8 +449,7 @@ def test_the_printed_ingest_plan_is_the_plan(fewpass, work, tmp_path):
     assert status == 0
     assert not (tmp_path / "d").exists()
     (tmp_path / "plan.toml").write_text(out)
-    plain = [["s"], "d", Ingest(), Reading()]
-    plan = ingest_settings(*plain, PlanSource(config=tmp_path / "plan.toml"))
+    plan = ingest_settings(["s"], "d", IngestOptions(), PlanSource(config=tmp_path / "plan.toml"))
     assert (plan.scale, plan.shuffle, plan.options.zero_based) == ("maxabs", False, True)
     assert plan.options.drop == (0,)
 
@@ -473,54 +460,9 @@ def test_tol_raises_the_cap_on_passes():
 
 
 def test_columns_are_names_or_positions():
-    assert source_options({"label": "-1"}).label == -1
-    assert source_options({"label": "price"}).label == "price"
-    assert source_options({"drop": ("3", "id")}).drop == (3, "id")
-
-
-# -- displays ---------------------------------------------------------------------------------------
-
-
-def span(rows, loss_sum, n_monitored, stream=0, lost=0):
-    metrics = {"loss": 0.5, "loss_sum": loss_sum, "n_monitored": n_monitored}
-    return Event(
-        "span",
-        Cursor(rows_seen=rows, rows_in_sweep=rows - lost),
-        {"stream": stream, "metrics": metrics},
-    )
-
-
-def test_meter_tells_the_loss_since_the_last_line():
-    meter = Meter(passes=2)
-    meter.take(Event("start", Cursor(), {"n_rows": 100}))
-    meter.take(span(50, 30.0, 10))
-    assert meter.read().since_last == 3.0
-    meter.take(span(100, 40.0, 20))
-    meter.take(span(150, 50.0, 30))
-    numbers = meter.read()
-    assert (numbers.since_last, numbers.passes, numbers.fraction) == (1.0, 1.5, 0.75)
-    meter.take(Event("restart", Cursor(rows_seen=150), {}))
-    meter.take(span(200, 4.0, 2, lost=150))
-    numbers = meter.read()
-    assert (numbers.since_last, numbers.fraction) == (2.0, 0.25)
-
-
-def test_history_counts_once_what_a_crash_made_twice():
-    def logged(event, rows, **facts):
-        return {"event": event, "rows_seen": rows, "passes": 0.0} | facts
-
-    def stepped(seen, rows, loss_sum):
-        metrics = {"loss_sum": loss_sum, "n_monitored": seen}
-        facts = {"stream": 0, "metrics": metrics, "seconds": 1.0, "wait_s": 0.25}
-        return logged("span", seen) | {"rows": rows} | facts
-
-    quiet = [logged("start", 0), stepped(10, 10, 30.0), stepped(15, 5, 35.0), stepped(30, 15, 50.0)]
-    crash = [*quiet[:3], logged("resume", 10), *quiet[2:]]
-    assert read_history(quiet).points == read_history(crash).points
-    assert [p.since_last for p in read_history(crash).points] == [3.0, 1.0, 1.0]
-    history = read_history([*crash, logged("restart", 30), stepped(40, 10, 80.0)])
-    assert [(p.rows, p.average) for p in history.points] == [(40, 2.0)]
-    assert (history.resumed, history.restarts) == (1, 1)
+    assert checked(SourceOptions, {"label": "-1"}).label == -1
+    assert checked(SourceOptions, {"label": "price"}).label == "price"
+    assert checked(SourceOptions, {"drop": ("3", "id")}).drop == (3, "id")
 
 
 def test_predictions_go_down_a_pipe(work, fewpass, tmp_path):

@@ -9,8 +9,9 @@ import pytest
 
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.lease import KEY, Holder, Lease
-from fewpass.pipeline.runs.pace import FLOOR_S, TIMES, silence, silence_of
+from fewpass.pipeline.runs.pace import FLOOR_S, TIMES, silence
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder
+from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.seal import seal, unseal
@@ -59,7 +60,7 @@ def test_alive_and_stuck_is_told(run, as_json, fewpass):
     with Lease(run.folder):
         assert doctor(as_json, run.url)["runs"][0]["alive"] is True
         age(run, FLOOR_S + 5)
-        found = silence_of(run)
+        found = Timeline.of(run).silence()
         assert found.is_stalled == (found.seconds > TIMES * found.usual)
         status, out, _ = fewpass("doctor", run.url, "--json")
         told = json.loads(out)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fewpass.flows import cli, ingesting
+from fewpass.flows import cli
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.dataset import Dataset
 from testing.datasets import make
@@ -149,7 +150,8 @@ def test_a_signal_before_anything_was_trained_promises_nothing(rows, tmp_path):
     run = tmp_path / "run"
     program = (
         "import signal, sys\n"
-        "from fewpass.flows import cli, training\n"
+        "from fewpass.flows import cli\n"
+        "from fewpass.pipeline.training import training_run as training\n"
         "begin = training.TrainingRun.start\n"
         "def interrupted(*given):\n"
         "    signal.raise_signal(signal.SIGTERM)\n"
@@ -175,19 +177,19 @@ READ = (
 
 @pytest.mark.parametrize(
     ("held", "at", "kept"),
-    [(0.5, "write", UNREAD), (0.0, "partition", UNREAD), (0.0, "write", READ)],
+    [(1 << 29, "write", UNREAD), (0, "partition", UNREAD), (0, "write", READ)],
 )
 def test_a_stopped_ingest_says_what_is_kept(tmp_path, monkeypatch, capsys, held, at, kept):
     @contextmanager
     def display(_terminal):
         yield lambda progress: progress.phase == at and signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("fewpass.pipeline.tables.ingest.held.HELD", held)  # share of the memory
+    monkeypatch.setattr(Budget, "retained", held)
     monkeypatch.setattr("fewpass.pipeline.tables.ingest.progress.REPORT_EVERY", 0.0)
     (tmp_path / "rows.svm").write_text("1 1:0.5\n-1 2:0.5\n" * 500)
     words = ["ingest", str(tmp_path / "rows.svm"), data := str(tmp_path / "data"), "-q"]
     with monkeypatch.context() as stopped:
-        stopped.setattr(ingesting, "ingest_display", display)
+        stopped.setattr("fewpass.flows.display.ingest_progress.ingest_display", display)
         assert cli.main(words) == 130
     assert last_line(capsys.readouterr().err) == f"fewpass: Interrupted. {kept.format(data)}"
     assert cli.main(words) == 0

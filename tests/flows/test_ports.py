@@ -81,7 +81,7 @@ def test_a_command_listens_to_this_machine_alone(command, made, tmp_path):
 
 def status(port, host):
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    connection.putrequest("GET", "/fewpass/numbers.json", skip_host=True)
+    connection.putrequest("GET", "/fewpass/view.json", skip_host=True)
     connection.putheader("Host", host)
     connection.endheaders()
     with contextlib.closing(connection):

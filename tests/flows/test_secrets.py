@@ -9,8 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from fewpass.flows.cli import main
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.tables.ingest import held, phases
+from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.tables.readers.lines import first_lines
 from fewpass.storage.addresses import BadAddress
@@ -179,7 +180,7 @@ def test_an_ingest_goes_on_with_a_renewed_secret(kind, host, tmp_path, monkeypat
     def cut_short(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(held, "HELD", 0.0)
+    monkeypatch.setattr(Budget, "retained", 0)
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space"):
         patched.setattr(phases, "write_chunks", cut_short)
         phases.ingest(plan(SECRET))

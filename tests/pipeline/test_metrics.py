@@ -10,10 +10,10 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from fewpass.pipeline.dashboard.learning import learning
 from fewpass.pipeline.dashboard.metrics import METRICS, exposition, samples_of
 from fewpass.pipeline.dashboard.routes import runs_at
 from fewpass.pipeline.dashboard.server import _serve
+from fewpass.pipeline.dashboard.shown_run import shown_run, speeds
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.models.refresh.publications import publish
 from fewpass.pipeline.runs.lease import Lease
@@ -49,8 +49,8 @@ def store(tmp_path_factory):
 def test_the_numbers_are_the_runs_own(store):
     (run,) = runs_at([store])
     assert runs_at([run]) == [run]
-    told, last = learning(RunFolder(run)), list(RunFolder(run).events())[-1]
-    found = parsed(exposition(samples_of(told)))
+    shown, last = shown_run(RunFolder(run)), list(RunFolder(run).events())[-1]
+    found = parsed(exposition(samples_of(shown)))
     labels = (("run", run),)
 
     def value(name, labels=labels):
@@ -62,7 +62,7 @@ def test_the_numbers_are_the_runs_own(store):
     assert value("fewpass_objective") == last["objective"]
     cursor = RunFolder(run).snapshots.latest()[0].attributes["cursor"]
     assert value("fewpass_bytes_read_total") == cursor["bytes_read"]
-    assert value("fewpass_loss") == told["points"][-1]["loss"]
+    assert value("fewpass_loss") == shown.timeline.losses[-1].average
     assert value("fewpass_rows_per_second") == value("fewpass_silence_seconds") == 0.0
     assert value("fewpass_generation") == 1
     assert value("fewpass_published_generation", (("store", store),)) == 1
@@ -75,10 +75,12 @@ def test_the_numbers_are_the_runs_own(store):
 def test_a_run_that_is_at_work_is_silent_for_a_while(store):
     (run,) = runs_at([store])
     with Lease(RunFolder(run).folder):
-        told = learning(RunFolder(run)) | {"state": "running"}
-        found = parsed(exposition(samples_of(told, now=told["last"] + 40.0)))
+        shown = shown_run(RunFolder(run))._replace(state="running")
+        found = parsed(exposition(samples_of(shown, now=shown.timeline.last + 40.0)))
     assert found["fewpass_silence_seconds", (("run", run),)] == 40.0
-    assert found["fewpass_rows_per_second", (("run", run),)] == told["speeds"][-1]["rows"]
+    assert (
+        found["fewpass_rows_per_second", (("run", run),)] == speeds(shown.timeline.marks)[-1].rows
+    )
 
 
 def test_they_are_on_the_pages_port(store, tmp_path):

@@ -7,9 +7,9 @@ from concurrent.futures import ProcessPoolExecutor
 import numba
 import pytest
 
+from fewpass.flows.commands.training import _say_compiling
 from fewpass.flows.display.console import Terminal
 from fewpass.flows.options import Output
-from fewpass.flows.training import _say_compiling
 from fewpass.pipeline.compiling_ahead import combinations, compile_for, warm_up
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess

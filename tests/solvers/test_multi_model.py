@@ -23,7 +23,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.job import make_job, solver_of
+from fewpass.pipeline.training.planning.job import solver_of
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
@@ -37,6 +37,7 @@ from fewpass.solvers.tasks import Task
 from testing import oracles
 from testing.datasets import make
 from testing.interruptions import cut_and_resumed, events_of
+from testing.jobs import job_of
 from tests.conftest import CONVERGED
 
 CLASSES = 4
@@ -154,7 +155,7 @@ def test_a_model_that_goes_back_keeps_its_own_slopes(tmp_path, dataset):
     versions = set()
     for event in TrainingRun.start(plan, run.url, InProcess()):
         if event.kind == "snapshot":
-            told = run.snapshots.attributes(event.facts["name"])
+            told = run.snapshots.attributes(event.facts.name)
             models = told["streams"][0]["models"]
             versions.add(len({model["row_version"] for model in models}))
     assert versions == {1, 2}, "no model went back alone: the test shows nothing"
@@ -204,7 +205,7 @@ def test_side_by_side_is_one_after_the_other(tmp_path, solver):
     """Sparse rows are taken by all models at once: the same bits as when that is switched off."""
     dataset = make(tmp_path / "set", n=400, chunk_rows=100, layout="sparse", classes=CLASSES)
     plan = plan_for(dataset, solver=solver)
-    job = make_job(plan, dataset)
+    job = job_of(plan, dataset)
     method = solver_of(plan, job.rule, 400)
     walk = method.program(0)[0]
     table = dataset.read_chunk(0)

@@ -246,8 +246,8 @@ def test_a_damaged_newest_snapshot_is_passed_over_to_the_same_bits(
     manifest.write_bytes(manifest.read_bytes()[:-40])
     resumed = TrainingRun.resume(run.url, InProcess())
     first = next(iter_ := iter(resumed))
-    assert first.facts["snapshot"] < newest
-    assert any(newest in sentence for sentence in first.facts["damaged"])
+    assert first.facts.snapshot < newest
+    assert any(newest in sentence for sentence in first.facts.damaged)
     for _ in iter_:
         pass
     assert resumed.result.weights_sha256 == quiet.weights_sha256

@@ -31,7 +31,7 @@ from fewpass.pipeline.models.estimators.parameters import (
     strength,
     strengths,
 )
-from fewpass.pipeline.reporting.live import progress
+from fewpass.pipeline.reporting.notebooks import progress
 from fewpass.pipeline.rows.scaling import Scaler, measured, scaled, unscaled
 from fewpass.pipeline.runs.outcome import Trained
 from fewpass.pipeline.settings.ingest_plan import ScalingKind

@@ -15,7 +15,7 @@ from fewpass.pipeline.models.estimators.interruptible import interruptible
 from fewpass.pipeline.models.estimators.parameters import budget_of, scaling_of, seed_of
 from fewpass.pipeline.models.estimators.stored import Task, Wanted, stored, train_stored
 from fewpass.pipeline.models.estimators.work_folder import work_folder
-from fewpass.pipeline.reporting.live import progress
+from fewpass.pipeline.reporting.notebooks import progress
 from fewpass.pipeline.rows.scaling import Scaler, scaled, unscaled
 from fewpass.pipeline.runs.model import stored_weights
 

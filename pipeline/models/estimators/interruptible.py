@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from fewpass.pipeline.executors.blas import one_blas_thread
-from fewpass.pipeline.runs.outcome import Event
+from fewpass.pipeline.runs.events import Event
 from fewpass.solvers.kernels.compiling import Compiling
 
 Result = TypeVar("Result")

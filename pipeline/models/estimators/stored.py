@@ -20,7 +20,8 @@ from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection, is_p
 from fewpass.pipeline.models.estimators.work_folder import WorkFolder
 from fewpass.pipeline.models.export.plain_model import as_labels
 from fewpass.pipeline.rows.targets import label_text
-from fewpass.pipeline.runs.outcome import Event, Trained
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.outcome import Trained
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.settings.source_options import SourceOptions

@@ -1,1 +1,1 @@
-"""Models for other programs: a file by its suffix, or scikit-learn's own classes."""
+"""Export of models to other programs: by suffix of a file, or as scikit-learn's classes."""

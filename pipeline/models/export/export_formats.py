@@ -1,4 +1,4 @@
-"""The files that a model can be written as, by suffix."""
+"""File formats of exported models, by suffix."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ SAFETENSORS_FORMAT = 1
 
 
 def export(model: PlainModel, path: Any, *, overwrite: bool = False) -> int:
-    """Write a model as what the path's suffix says, whole or not at all; return the bytes.
+    """Write a model in the format of the path's suffix, atomically; return the number of bytes.
 
     Raises
     ------
     BadInput
-        When there is no such suffix, the model does not fit the format, a library is missing, or
-        the file must not be replaced: see `fewpass.pipeline.outputs`.
+        The suffix is unknown, the model does not suit the format, a library is missing, or the
+        file must not be replaced: see `fewpass.pipeline.outputs`.
     OSError
-        When the file cannot be written.
+        The file cannot be written.
     """
     place = Path(path)
     write = FORMATS.get(place.suffix.lower())
@@ -59,7 +59,7 @@ def as_onnx(model: PlainModel) -> bytes:
 
 
 def as_safetensors(model: PlainModel) -> bytes:
-    """Return the tensors coef (K, d) and intercept (K,), and all else as JSON metadata."""
+    """Return the tensors coef (K, d) and intercept (K,), with everything else as JSON metadata."""
     classes = None if model.classes is None else model.classes.tolist()
     told = {
         "format": SAFETENSORS_FORMAT, "loss": model.loss, "classes": classes, "lam": model.lam,
@@ -75,7 +75,7 @@ def as_safetensors(model: PlainModel) -> bytes:
 
 
 def as_liblinear(model: PlainModel) -> bytes:
-    """Return a model as LIBLINEAR's text; of two classes its first label is the positive one.
+    """Return a model as LIBLINEAR's text; its first label of two is the positive one.
 
     Labels must be integers.
     """
@@ -101,7 +101,7 @@ def as_liblinear(model: PlainModel) -> bytes:
 
 
 def as_skops(model: PlainModel) -> bytes:
-    """Return a model of scikit-learn's own as skops keeps it: nothing in it has to be trusted."""
+    """Return a scikit-learn model in skops' format, without untrusted types."""
     with _needed("skops"):
         from skops.io import dumps  # noqa: PLC0415 - an extra
 
@@ -119,7 +119,7 @@ FORMATS: dict[str, Callable[[PlainModel], bytes]] = {
 
 @contextmanager
 def _needed(library: str) -> Iterator[None]:
-    """Say what to install where a library is missing."""
+    """Raise BadInput with the extra to install if a library is missing."""
     try:
         yield
     except ImportError as error:
@@ -129,7 +129,7 @@ def _needed(library: str) -> Iterator[None]:
 
 
 def to_sklearn(model: PlainModel) -> Any:
-    """Return a model of scikit-learn's own with the same predictions."""
+    """Return a scikit-learn model with the same predictions."""
     from sklearn.linear_model import LinearRegression, LogisticRegression  # noqa: PLC0415
     from sklearn.svm import LinearSVC  # noqa: PLC0415
 
@@ -147,7 +147,7 @@ def to_sklearn(model: PlainModel) -> Any:
 
 
 def _one_versus_rest(model: PlainModel) -> Any:
-    """Return each class against the rest, probabilities divided by their sum."""
+    """Return a one-versus-rest model, with probabilities divided by their sum."""
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
     from sklearn.multiclass import OneVsRestClassifier  # noqa: PLC0415
     from sklearn.preprocessing import LabelBinarizer  # noqa: PLC0415

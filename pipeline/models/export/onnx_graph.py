@@ -1,4 +1,4 @@
-"""A linear model as an ONNX graph, made with onnx's own helpers alone."""
+"""A linear model as an ONNX graph, made with onnx's helpers only."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fewpass.pipeline.calibration import Sigmoid, Softmax, Steps
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.export.plain_model import PlainModel
 
-OPSET, IR = 17, 9  # what runtimes of the last years all read
+OPSET, IR = 17, 9  # supported by all recent runtimes
 
 
 def onnx_model(model: PlainModel) -> Any:
-    """Return the graph: rows X (n, d) of float64 to labels and scores, or to predictions.
+    """Return the graph from rows X (n, d), float64, to labels and scores, or to predictions.
 
-    Outputs are `label` (n,), `scores` (n,) or (n, K) and, for the logistic loss or of a calibrated
-    run, `probabilities` (n, K); of numbers `prediction` (n,).  BadInput where a calibration has no
-    graph.
+    Outputs are `label` (n,), `scores` (n,) or (n, K) and, for the logistic loss or a calibrated
+    run, `probabilities` (n, K); for regression `prediction` (n,).  BadInput for a calibration
+    without a graph.
     """
     from onnx import TensorProto, checker, helper  # noqa: PLC0415 - an extra
 
@@ -82,7 +82,7 @@ def _parts(model: PlainModel) -> Iterator[Part]:
 
 
 def _probabilities(model: PlainModel) -> Iterator[Part]:
-    """Yield what makes probabilities of the scores in columns (n, 1) or (n, K)."""
+    """Yield the nodes from scores to probabilities, in columns (n, 1) or (n, K)."""
     calibration, one = model.calibration, len(model.coef) == 1
     scores = "columns"
     if isinstance(calibration, Steps):
@@ -128,7 +128,7 @@ def _outputs(model: PlainModel) -> Iterator[Any]:
 
 
 def _classes(model: PlainModel) -> Any:
-    """Return the labels as ONNX has them: int64, float64 or text."""
+    """Return the labels in a type of ONNX: int64, float64 or text."""
     assert model.classes is not None, "only classifiers have labels"
     kind = model.classes.dtype.kind
     if kind in "biu":

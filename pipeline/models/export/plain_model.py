@@ -1,4 +1,4 @@
-"""A trained linear model as numbers and names: what every export is made of."""
+"""A trained linear model as numbers and names, the basis of all exports."""
 
 from __future__ import annotations
 
@@ -26,33 +26,35 @@ MOST_EXACT = 2.0**53
 
 
 class PlainModel(NamedTuple):
-    """A model for rows as they come, scaling undone."""
+    """A model for unscaled rows."""
 
-    coef: NDArray[np.float64]  # (K, d), one row for two classes or numbers
+    coef: NDArray[np.float64]  # (K, d); one row for two classes, and for regression
     intercept: NDArray[np.float64]  # (K,)
-    classes: NDArray[Any] | None  # ascending; None: numbers are predicted
+    classes: NDArray[Any] | None  # ascending; None: regression
     loss: str
     lam: float
     feature_names: tuple[str, ...] | None
     certificate: float | None
     recipe: Recipe | None = None
-    """What makes features of the columns of a table; None: they are the features."""
-    calibration: Calibration | None = None  # from scores to probabilities, in place of the loss's
+    """Encoding of a table's columns as features; None: the columns are the features."""
+    calibration: Calibration | None = (
+        None  # from scores to probabilities, in place of the loss's link
+    )
     record: RunRecord | None = None
-    """Of the run that it is of; None for an estimator's."""
+    """Of the model's run; None for an estimator's model."""
 
     @property
     def has_link(self) -> bool:
-        """Whether the loss makes probabilities of scores, by the logistic function."""
+        """Whether the loss has probabilities, by the logistic function."""
         return loss_class(self.loss)().link is not None
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether scores become probabilities, by the calibration or the loss's link."""
+        """Whether there are probabilities, by the calibration or the loss."""
         return self.classes is not None and (self.has_link or self.calibration is not None)
 
     def require_no_calibration(self, form: str) -> None:
-        """Refuse a form that would lose the calibration; BadInput."""
+        """Raise BadInput for a format without calibrations, if the model has one."""
         if self.calibration is not None:
             raise BadInput(
                 f"{form} has no place for the calibration that the run was trained with. Choose "
@@ -61,9 +63,9 @@ class PlainModel(NamedTuple):
 
 
 def of_run(run: Any) -> PlainModel:
-    """Read a run's newest model, from its address or as a RunFolder.
+    """Return the newest model of a run, given by address or as a RunFolder.
 
-    Raises BadInput when there is none, or it is for rows scaled to unit length.
+    Raises BadInput if there is none, or it is for rows scaled to unit length.
     """
     model = load_model(run_at(run) if isinstance(run, str) else run)
     record = model.record
@@ -91,14 +93,14 @@ def of_run(run: Any) -> PlainModel:
 
 
 def record_at(run: str | None) -> RunRecord | None:
-    """Return the record of the run that an estimator comes of, as far as it is there."""
+    """Return the record of an estimator's run, if there is one."""
     with suppress(OSError, ValueError):
         return run_at(run).record() if run else None
     return None
 
 
 def _classes(model: Model) -> NDArray[Any] | None:
-    """Return the labels in the order of scores: of two sides the positive one last."""
+    """Return the labels in the order of scores: of two, the positive one last."""
     targets, plan = model.record.targets, model.record.plan
     if not isinstance(targets, Labels) or loss_class(loss_word(plan, targets)).takes_numbers:
         return None

@@ -1,1 +1,1 @@
-"""New generations of a model, judged before they are published."""
+"""New generations of a model, evaluated before publication."""

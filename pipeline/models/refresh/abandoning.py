@@ -1,4 +1,4 @@
-"""A generation that does not get done, given up by hand: the next refresh may take its files."""
+"""Abandoning an unfinished generation: the next refresh may take its files."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from fewpass.storage.folder import Folder
 
 
 def abandon(store: str, *, why: str = "") -> Generation:
-    """Give up the generation of a store that is not finished.
+    """Abandon the unfinished generation of a store.
 
-    What was made of it stays in its folder and is not used.  The next refresh takes its files anew,
-    those that are still there.
+    Its folder stays, but is not used.  The next refresh takes its files again, if they still exist.
 
     Parameters
     ----------
     store
-        Folder or address that refreshes write to.
+        Folder or address of the store.
     why
-        Kept with the generation.
+        Recorded with the generation.
 
     Returns
     -------
@@ -37,7 +36,7 @@ def abandon(store: str, *, why: str = "") -> Generation:
     Raises
     ------
     BadInput
-        When there is no generation, or all are finished; when a refresh is at work.
+        There is no generation, or all are finished, or a refresh is running.
     """
     if not generations(Folder(store)):
         raise BadInput(f"There is no generation at {Folder(store).url}. Check the address.")

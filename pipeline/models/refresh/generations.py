@@ -1,12 +1,12 @@
-"""The generations of a store: a folder for each refresh, with what became of its model.
+"""The generations of a store: a folder for each refresh, with the fate of its model.
 
 STORE/generations/000007/files.json     the files of one refresh, written first
 /data           the data set made of them
 /run            the training on it, from the published model on
-/decision.json  whether its model is to be published, and why; or that it was abandoned
+/decision.json  whether its model is published, and why; or that it was abandoned
 
-Both files are created where there is none, so of two refreshes that begin, or end, at once one wins
-and the other is told.
+Both files are created exclusively, so that of two refreshes that begin, or end, at once one wins
+and the other fails.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FILES, DECISION = "files.json", "decision.json"
 
 
 class Generation(NamedTuple):
-    """One refresh's folder."""
+    """The folder of one refresh."""
 
     number: int
     folder: Folder
@@ -44,49 +44,49 @@ class Generation(NamedTuple):
 
     @property
     def data(self) -> str:
-        """Where its data set is."""
+        """Address of its data set."""
         return f"{self.folder.url}/data"
 
     @property
     def run(self) -> str:
-        """Where its run is."""
+        """Address of its run."""
         return f"{self.folder.url}/run"
 
     @property
     def is_decided(self) -> bool:
-        """Whether its refresh is over."""
+        """Whether its refresh is finished."""
         return self.folder.exists(DECISION)
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether it was given up: then its files are not taken, and it has no model."""
+        """Whether it was abandoned: its files count as new then, and it has no model."""
         told = _told(self.folder) if self.is_decided else None
         return told is not None and told.get("abandoned") is True
 
 
 class Decision(NamedTuple):
-    """What became of a generation's model."""
+    """The decision on a generation's model."""
 
     published: bool
     reason: str
-    loss: float | None  # of the new model on the held-out rows; None: it was abandoned
-    loss_before: float | None  # of the model published then
+    loss: float | None  # of the new model on the held-out rows; None: abandoned
+    loss_before: float | None  # of the model published before
     rows: int  # of all generations so far
-    after: int  # the publication that was followed then
+    after: int  # number of the newest publication at that time
     objective: float | None  # of the training, as in its result
-    certificate: float | None  # at most this far above the optimum
+    certificate: float | None  # objective minus optimum, at most
     decided_at: str  # UTC
     decided_by: str
     converged: bool | None = None  # as of the training: fewpass.pipeline.runs.outcome.Convergence
-    abandoned: bool = False  # its files are free for the next refresh
+    abandoned: bool = False  # its files are new for the next refresh
 
 
 class BegunMeanwhile(BadInput):
-    """A generation that another refresh began, or ended, at the same time; nothing was changed."""
+    """A generation that another refresh began or finished at the same time; nothing was changed."""
 
 
 class GenerationState(NamedTuple):
-    """A generation as a list of models shows it."""
+    """State of a generation in a list of models."""
 
     generation: int
     state: str  # published, published before, kept back, not decided, abandoned
@@ -96,7 +96,7 @@ class GenerationState(NamedTuple):
 
 
 def generations(store: Folder) -> list[Generation]:
-    """Return all generations of a store, in order."""
+    """Return all generations of a store, oldest first."""
     found: list[Generation] = []
     while True:
         folder = store.child(f"generations/{len(found) + 1:06d}")
@@ -106,7 +106,7 @@ def generations(store: Folder) -> list[Generation]:
 
 
 def begin_generation(store: Folder, number: int, files: tuple[str, ...]) -> Generation:
-    """Write down which files a generation is made of; BegunMeanwhile where another one did."""
+    """Record the files of a new generation; BegunMeanwhile if another refresh did."""
     folder = store.child(f"generations/{number:06d}")
     if not folder.create(FILES, _as_list(files)):
         raise BegunMeanwhile(
@@ -117,7 +117,7 @@ def begin_generation(store: Folder, number: int, files: tuple[str, ...]) -> Gene
 
 
 def leave_out(generation: Generation, files: Collection[str]) -> Generation | None:
-    """Go on without some files of a generation; None where none is left, and it is gone."""
+    """Remove files from a generation; None if none is left, and the generation is deleted."""
     left = tuple(name for name in generation.files if name not in files)
     if not left:
         generation.folder.delete(FILES)
@@ -132,7 +132,7 @@ def _as_list(files: Sequence[str]) -> bytes:
 
 
 def _files_in(folder: Folder) -> tuple[str, ...]:
-    """Return the files of a generation; BadInput when its record names none."""
+    """Return the files of a generation; BadInput if its record is invalid."""
     try:
         files = json.loads(folder.read(FILES))
     except (ValueError, RecursionError):
@@ -146,13 +146,13 @@ def _files_in(folder: Folder) -> tuple[str, ...]:
 
 
 def newest_run(store: str) -> str | None:
-    """Return where the newest generation is trained; None before the first one."""
+    """Return the address of the newest generation's run; None before the first one."""
     known = generations(Folder(store))
     return known[-1].run if known else None
 
 
 def write_decision(store: str, generation: Generation, made: Decision) -> None:
-    """Write a decision down and carry it out; BegunMeanwhile where there is one already."""
+    """Record a decision and carry it out; BegunMeanwhile if there is one already."""
     if not generation.folder.create(DECISION, (json.dumps(made._asdict()) + "\n").encode()):
         raise BegunMeanwhile(
             f"Nothing was changed: {generation.folder.address(DECISION)} was written by another "
@@ -162,10 +162,10 @@ def write_decision(store: str, generation: Generation, made: Decision) -> None:
 
 
 def carry_out(store: str, generation: Generation) -> None:
-    """Publish what was decided to be published, unless that is done.
+    """Publish a generation's model if that was decided and is not done yet.
 
-    Raises PublishedMeanwhile when the decision was made by a model that is not followed any more:
-    then it is withdrawn, and the next refresh decides anew.
+    Raises PublishedMeanwhile if another model has been published since the decision: it is then
+    withdrawn, and the next refresh decides again.
     """
     after = decided(generation.folder, "after", int)
     if not decided(generation.folder, "published", bool):
@@ -175,13 +175,13 @@ def carry_out(store: str, generation: Generation) -> None:
     why, by = (decided(generation.folder, name, str) for name in ("reason", "decided_by"))
     try:
         publish(store, generation.number, after=after, why=f"refresh: {why}", by=by)
-    except PublishedMeanwhile:  # nobody is to find a decision that did not come about
+    except PublishedMeanwhile:  # withdraw a decision that was not carried out
         generation.folder.delete(DECISION)
         raise
 
 
 def decided(folder: Folder, member: str, kind: type[T]) -> T:
-    """Return a member of a generation's decision; BadInput when that has none of its type."""
+    """Return a field of a generation's decision; BadInput if it is missing or of another type."""
     told = _told(folder)
     found = told.get(member) if told else None
     if type(found) is not kind:
@@ -193,7 +193,7 @@ def decided(folder: Folder, member: str, kind: type[T]) -> T:
 
 
 def _told(folder: Folder) -> dict[str, Any] | None:
-    """Return a generation's decision as it is written; None when it is no object."""
+    """Return a generation's decision as a dictionary; None if it is none."""
     try:
         told = json.loads(folder.read(DECISION))
     except (ValueError, RecursionError):
@@ -207,7 +207,7 @@ class GenerationList(list[GenerationState]):
     Attributes
     ----------
     refused : tuple of Refused
-        The files that are set aside, by name.
+        The refused files, by name.
     """
 
     def __init__(
@@ -218,9 +218,9 @@ class GenerationList(list[GenerationState]):
 
 
 def models(store: str) -> GenerationList:
-    """Return how the models of a store stand, oldest generation first.
+    """Return the states of a store's generations, oldest first.
 
-    Raises BadInput where no refresh has found a file, or a decision is none.
+    Raises BadInput if there is no generation, or a decision is invalid.
     """
     folder = Folder(store)
     known, moves, aside = generations(folder), history(store), refused_now(folder)
@@ -230,13 +230,13 @@ def models(store: str) -> GenerationList:
 
 
 def refused_now(store: Folder) -> list[Refused]:
-    """Return the files that are set aside and that no generation has taken since."""
+    """Return the refused files that no generation has taken since."""
     took = taken(generations(store))
     return [one for one in refused(store) if one.file not in took]
 
 
 def taken(known: Iterable[Generation]) -> set[str]:
-    """Return the files that generations have taken, but for those that were abandoned."""
+    """Return the files of all generations, except abandoned ones."""
     return {name for one in known if not one.is_abandoned for name in one.files}
 
 
@@ -256,26 +256,26 @@ def _state_of(generation: Generation, moves: Sequence[Publication]) -> Generatio
 def publish_generation(
     store: str, number: int, *, after: int | None = None, why: str = ""
 ) -> Publication:
-    """Make the model of a generation the one to use, newer or older than the one used now.
+    """Publish the model of a generation, newer or older than the present one.
 
     Parameters
     ----------
     store
-        Folder or address that refreshes write to.
+        Folder or address of the store.
     number
         The generation, from 1.
     after
-        Number of the publication that is followed now, as `models` told it; another one since then
-        is an error.  Default: whichever is followed when this is called.
+        Number of the newest publication, as reported by `models`; a newer one is an error.
+        Default: no check.
     why
-        Kept with the publication.
+        Recorded with the publication.
 
     Raises
     ------
     BadInput
-        When there is no such generation, its refresh is not over, or its model is published.
+        The generation does not exist, is not finished, or is published already.
     PublishedMeanwhile
-        When somebody else published at the same time; nothing was changed.
+        Somebody else published at the same time; nothing was changed.
     """
     for name, given in (("generation", number), ("after", NONE_YET if after is None else after)):
         if not isinstance(given, int) or isinstance(given, bool):

@@ -1,11 +1,11 @@
-"""Which model of a store is the one to use: each publication is written once, after the one before.
+"""Publications of a store's models: the newest one names the model in use.
 
-    STORE/publications/000003.json   the third publication: which generation, when, by whom, and why
+    STORE/publications/000003.json   the third publication: generation, time, author and reason
 
-The newest is followed.  Publishing creates the next number where there is none, so of two who
-publish at once one wins, and the other is told.  One that cannot be read, such as a power cut could
-leave of an earlier version, is named and passed over: the next newest is followed, and the next
-publication comes after both.
+Publications are numbered, and files are created exclusively, so that of two concurrent publications
+one wins and the other fails.  An unreadable one, as a power cut could leave with an earlier
+version, is reported and skipped: the newest before it counts, and the next publication is numbered
+after both.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Number = Annotated[int, Field(ge=1, lt=1_000_000)]
 
 
 class PublishedMeanwhile(BadInput):
-    """A publication that somebody else was faster with; nothing was changed."""
+    """A publication that failed because of a concurrent one; nothing was changed."""
 
 
 class Publication(NamedTuple):
-    """One move of the pointer to the model to use."""
+    """One publication: a change of the model in use."""
 
     number: Number
     generation: Number
@@ -52,11 +52,11 @@ class Publication(NamedTuple):
     why: str
 
     def run_in(self, store: str) -> str:
-        """Return where the run lies whose model it is."""
+        """Return the address of the run of its model."""
         return run_of(store, self.generation)
 
     def sentence(self) -> str:
-        """Say what it was."""
+        """Return a sentence on the publication."""
         why = f" ({self.why})" if self.why else ""
         return f"{self.by} published generation {self.generation:06d} at {self.published_at}{why}"
 
@@ -65,20 +65,20 @@ _PUBLICATION = TypeAdapter(Publication, config=ConfigDict(strict=True))
 
 
 def run_of(store: str, generation: int) -> str:
-    """Return where a generation is trained."""
+    """Return the address of a generation's run."""
     return f"{Folder(store).url}/generations/{generation:06d}/run"
 
 
 def history(store: str) -> list[Publication]:
-    """Return all publications of a store that can be read, oldest first; others are warned of."""
+    """Return all readable publications of a store, oldest first; warn of others."""
     folder = Folder(store)
     return list(_readable(folder, _numbers(folder)))
 
 
 def published(store: str) -> Publication | None:
-    """Return a store's newest publication that can be read; None when there is none yet.
+    """Return a store's newest readable publication; None if there is none yet.
 
-    Damaged when none of them can be read.
+    Raises Damaged if none of them is readable.
     """
     folder = Folder(store)
     numbers = _numbers(folder)
@@ -95,7 +95,7 @@ def published(store: str) -> Publication | None:
 
 
 def newest_readable(store: str) -> Publication | None:
-    """Return what is followed until the next publication; None also where none can be read."""
+    """Return the newest readable publication; None also if none is readable."""
     folder = Folder(store)
     return _newest(folder, _numbers(folder))
 
@@ -105,7 +105,7 @@ def _newest(folder: Folder, numbers: list[int]) -> Publication | None:
 
 
 def _readable(folder: Folder, numbers: Iterable[int]) -> Iterator[Publication]:
-    """Yield publications one by one; a warning names each that cannot be read."""
+    """Yield readable publications; warn of each unreadable one."""
     for number in numbers:
         try:
             yield _read(folder, number)
@@ -115,7 +115,7 @@ def _readable(folder: Folder, numbers: Iterable[int]) -> Iterator[Publication]:
 
 @cache
 def _warn(sentence: str) -> None:
-    """Warn once in a process: some ask for the newest publication again and again."""
+    """Warn once per process, as the newest publication is read again and again."""
     logger.warning(sentence)
 
 
@@ -151,20 +151,19 @@ def _read(folder: Folder, number: int) -> Publication:
 def publish(
     store: str, generation: int, *, after: int, why: str = "", by: str | None = None
 ) -> Publication:
-    """Make a generation's model the one to use, at one stroke.
+    """Publish a generation's model atomically.
 
     Parameters
     ----------
     after
-        Number of the publication that is followed now, as who publishes knows it; `NONE_YET` where
-        there is none.
+        Number of the newest publication that the caller knows; `NONE_YET` if there is none.
     why, by
-        Kept with it; by default who runs this process.
+        Recorded with it; by default the user of this process.
 
     Raises
     ------
     PublishedMeanwhile
-        When another publication came after that one.
+        There is a newer publication.
     """
     folder = Folder(store)
     digest = weights_digest(load_model(RunFolder(run_of(store, generation))).weights)
@@ -173,7 +172,7 @@ def publish(
     current = _newest(folder, numbers)
     if (current.number if current else NONE_YET) != after:
         raise _overtaken(store, after, current)
-    number = max(numbers, default=NONE_YET) + 1  # some that cannot be read may come after that one
+    number = max(numbers, default=NONE_YET) + 1  # unreadable ones count, too
     made = Publication(number, generation, digest, now, by or who(), why)
     if not folder.create(_key(number), seal(made._asdict(), indent=1)):
         raise _overtaken(store, after, newest_readable(store))
@@ -181,7 +180,7 @@ def publish(
 
 
 def is_published(store: str, generation: int, after: int) -> bool:
-    """Whether a generation's model was published after the publication of that number."""
+    """Whether a generation's model was published after publication number `after`."""
     return any(p.number > after and p.generation == generation for p in history(store))
 
 
@@ -195,15 +194,15 @@ def _overtaken(store: str, after: int, current: Publication | None) -> Published
 
 
 def who() -> str:
-    """Name who asks: the user and the machine."""
+    """Return user@machine of this process."""
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
+    except (KeyError, OSError):  # users of containers may have no name
         user = "somebody"
     return f"{user}@{socket.gethostname() or 'localhost'}"
 
 
 def run_at(url: str) -> RunFolder:
-    """Return the run at an address, or the one that a store at that address has published."""
+    """Return the run at an address, or the published run of a store at that address."""
     found = published(url)
     return RunFolder(found.run_in(url) if found else url)

@@ -1,8 +1,8 @@
-"""Learning from files as they come: what is new becomes a data set, a run, and a decision.
+"""Refreshing a model: new files become a data set, a run, and a decision.
 
-A generation (generations.py) without a decision is finished before anything new is looked at, so
-a refresh that died is simply run again.  Every file is taken once, by its name; one that cannot be
-read is set aside (taking.py), and one generation that never gets done can be abandoned.
+A generation (generations.py) without a decision is finished before new files are considered, so
+that a refresh that was killed is simply run again.  Every file is taken once, by its name;
+unreadable files are refused (taking.py), and a generation that cannot be finished can be abandoned.
 """
 
 from __future__ import annotations
@@ -34,40 +34,40 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 
 LEASE = "refresh.lease.json"  # of a store
-HELD_OUT = 0.1  # of the first generation's rows, where no held-out data set is named
+HELD_OUT = 0.1  # of the first generation's rows, without a given held-out data set
 
 
 def alone_in(store: str) -> Lease:
-    """Keep every other refresh out of a store during a `with` block.
+    """Lock a store against other refreshes during a `with` block.
 
     Raises
     ------
     InUse
-        When a living process is refreshing it.  A BadInput.
+        Another process is refreshing it.  A BadInput.
     """
     return Lease(Folder(store), LEASE, "refreshed")
 
 
 def next_generation(plan: RefreshPlan) -> Generation | None:
-    """Return the generation that waits to be finished, else one of what is new, else None.
+    """Return the unfinished generation, else a new one of new files; None without any.
 
     Raises
     ------
     BegunMeanwhile
-        When another refresh began one at the same time; see `alone_in`.
+        Another refresh began one at the same time; see `alone_in`.
     """
     store = Folder(plan.store)
     known = generations(store)
     if known:
         if not known[-1].is_decided:
             return known[-1]
-        carry_out(plan.store, known[-1])  # a refresh may have died between the two
+        carry_out(plan.store, known[-1])  # a refresh may have been killed before this
     new = tuple(address.name for address in _new_in(plan, store, taken(known)))
     return begin_generation(store, len(known) + 1, new) if new else None
 
 
 def _new_in(plan: RefreshPlan, store: Folder, took: set[str]) -> list[Address]:
-    """Return the files that were not taken, nor refused as they are now."""
+    """Return the files not taken yet, and not refused in their present state."""
     found = {address.name: address for address in _found(plan.sources)}
     aside = refused(store)
     gone = {one.file for one in aside if one.file not in found and not _is_there(one.file)}
@@ -94,7 +94,7 @@ def _is_there(file: str) -> bool:
 
 
 def ingest_plan(plan: RefreshPlan, generation: Generation) -> IngestPlan:
-    """Return how a generation's files become a data set with the columns of the first one's."""
+    """Return the ingest plan of a generation, with the columns of the first one."""
     first = first_of(plan.store)
     values = plan.ingest.model_dump()
     values |= {"sources": generation.files, "dataset": generation.data}
@@ -106,7 +106,7 @@ def ingest_plan(plan: RefreshPlan, generation: Generation) -> IngestPlan:
 
 
 def first_of(store: str) -> int:
-    """Return the number of the generation that the columns of all others come from."""
+    """Return the number of the generation that defines the columns of all others."""
     known = generations(Folder(store))
     return next((one.number for one in known if not one.is_abandoned), len(known) + 1)
 
@@ -116,10 +116,10 @@ def _generation_at(store: str, number: int) -> str:
 
 
 def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
-    """Return how a generation is trained: on its own rows, from the published model on.
+    """Return the training plan of a generation: on its own rows, starting at the published model.
 
-    One that has begun goes on from the model that it began with, whatever is published since.
-    n in a strength like "1/n" is the number of all rows so far: the model has learnt from them.
+    A resumed training keeps the model that it started at, whatever is published since.  n in a lam
+    like "1/n" is the number of all rows so far, as the model was trained on all of them.
     """
     lam = plan.training.lam.values(rows_so_far(plan, generation))
     changed: dict[str, Any] = {
@@ -133,7 +133,7 @@ def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
 
 
 def _start_of(store: str, run: RunFolder) -> str | None:
-    """Return the run whose model a training begins with, or has begun with."""
+    """Return the run whose model a training starts, or has started, at."""
     if run.exists():
         return run.record().plan.start_from
     current = published(store)
@@ -141,13 +141,13 @@ def _start_of(store: str, run: RunFolder) -> str | None:
 
 
 def rows_so_far(plan: RefreshPlan, generation: Generation) -> int:
-    """Count the rows of this generation and of all before it."""
+    """Return the number of rows of this and all earlier generations."""
     rows = Dataset.open(generation.data).manifest.n_rows
     return rows + rows_before(plan.store, generation)
 
 
 def rows_before(store: str, generation: Generation) -> int:
-    """Count the rows of all generations before this one."""
+    """Return the number of rows of all earlier generations."""
     if generation.number == 1:
         return 0
     before = Folder(store).child(f"generations/{generation.number - 1:06d}")
@@ -155,7 +155,7 @@ def rows_before(store: str, generation: Generation) -> int:
 
 
 def held_out(plan: RefreshPlan) -> str:
-    """Return the data set that models are judged on."""
+    """Return the address of the held-out data set."""
     return plan.held_out or f"{_generation_at(plan.store, first_of(plan.store))}/data-test"
 
 
@@ -163,21 +163,21 @@ def decide(
     plan: RefreshPlan, generation: Generation, trained: TrainingResult,
     loss: float, loss_before: float | None, after: int,
 ) -> Decision:  # fmt: skip
-    """Publish a generation's model unless it is worse by more than the margin; write down why.
+    """Publish a generation's model unless it is worse by more than the margin; record the reason.
 
-    One that missed the tolerance is not published where the plan requires it.
+    If the plan requires it, a model that missed the tolerance is not published.
 
     Parameters
     ----------
     loss, loss_before
-        Mean losses on the held-out rows: of the new model, and of the published one if there is.
+        Mean losses on the held-out rows: of the new model, and of the published one, if any.
     after
-        Number of the publication that the latter is of; `publishing.NONE_YET` where there is none.
+        Number of the publication of the latter; `publications.NONE_YET` if there is none.
 
     Raises
     ------
     PublishedMeanwhile
-        When another model was published since: nothing is decided, the next refresh judges anew.
+        Another model was published since: nothing is decided, the next refresh decides again.
     """
     rows, converged = rows_so_far(plan, generation), trained.converged
     good, reason = _verdict(plan, loss, loss_before)
@@ -194,7 +194,7 @@ def decide(
 
 
 def _verdict(plan: RefreshPlan, loss: float, loss_before: float | None) -> tuple[bool, str]:
-    """Say whether a loss is good enough to publish, and why."""
+    """Return whether a loss is good enough to publish, and why."""
     if loss_before is None:
         return True, "it is the first model"
     more = f" and the margin of {plan.margin:g}" if plan.margin else ""
@@ -205,7 +205,7 @@ def _verdict(plan: RefreshPlan, loss: float, loss_before: float | None) -> tuple
 
 
 def require_judge(plan: RefreshPlan) -> None:
-    """Refuse a store whose first refresh kept no rows aside when now none are named."""
+    """Refuse a store without held-out rows, if none are given."""
     if not Folder(held_out(plan)).exists("manifest.json"):
         raise BadInput(
             f"There are no held-out rows at {held_out(plan)}. Name a data set as held_out."

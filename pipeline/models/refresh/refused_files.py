@@ -1,9 +1,8 @@
-"""Files that could not be taken: each set aside with the reason, and tried again once it changed.
+"""Refused files: each recorded with the reason, and tried again once it has changed.
 
     STORE/refused/0123456789abcdef.json   one file, under a digest of its address
 
-The files themselves are only read.  A record that is damaged counts as none: its file is tried
-again.
+The files themselves are not changed.  A damaged record is ignored: its file is tried again.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ REFUSED = "refused"
 
 
 class Refused(NamedTuple):
-    """A file that was set aside."""
+    """A refused file."""
 
     file: str  # full path or address
     reason: str
-    size: int | None  # bytes as stored; None: it was not there, or its store does not say
-    changed: str | None  # what its store says of the last change; None: tried at every refresh
+    size: int | None  # bytes as stored; None: missing, or unknown
+    changed: str | None  # identifier of the last change; None: tried at every refresh
     refused_at: str  # UTC
-    reading: str  # digest of how it was read, which others may succeed with
+    reading: str  # digest of the reading options, with others of which it may be readable
 
 
 _REFUSED = TypeAdapter(Refused, config=ConfigDict(strict=True))
 
 
 def refused(store: Folder) -> list[Refused]:
-    """Return the files that are set aside, by name."""
+    """Return the refused files, by name."""
     keys = [key for key in store.list(REFUSED) if key.endswith(".json")]
     found = (_read(store, key) for key in keys)
     return sorted(one for one in found if one is not None)
@@ -51,7 +50,7 @@ def _read(store: Folder, key: str) -> Refused | None:
         document = unseal(store.read(key))
         del document["fingerprint"]
         found = _REFUSED.validate_python(document)
-    except (ValueError, FileNotFoundError):  # another refresh may just have tried it again
+    except (ValueError, FileNotFoundError):  # another refresh may just have removed it
         return None
     return found if key == _key(found.file) else None
 
@@ -61,19 +60,19 @@ def _key(file: str) -> str:
 
 
 def refusal(address: Address, reason: str, plan: IngestPlan, mark: str | None) -> Refused:
-    """Return the record of a file that was found to be bad."""
+    """Return the record of a refused file."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return Refused(address.name, reason, address.size, mark, now, reading_of(plan))
 
 
 def set_aside(store: Folder, found: Iterable[Refused]) -> None:
-    """Write down which files were refused, and why."""
+    """Record refused files, with the reasons."""
     for one in found:
         store.write(_key(one.file), seal(one._asdict(), indent=1))
 
 
 def forget(store: Folder, files: Iterable[str]) -> None:
-    """Remove the records of files that were taken, or are gone."""
+    """Remove the records of files that were taken or deleted."""
     for file in files:
         store.delete(_key(file))
 
@@ -81,7 +80,7 @@ def forget(store: Folder, files: Iterable[str]) -> None:
 def worth_trying(
     addresses: Sequence[Address], known: Iterable[Refused], plan: IngestPlan
 ) -> list[Address]:
-    """Return the files that were not refused before, as they are now and read as they would be."""
+    """Return the files not refused in their present state with these reading options."""
     reading = reading_of(plan)
     as_before = {(one.file, one.size, one.changed) for one in known if one.reading == reading}
     suspects = {file for file, _, _ in as_before}
@@ -96,13 +95,13 @@ def worth_trying(
 
 
 def mark_of(address: Address) -> str | None:
-    """Return what changes when a file does, beside its size; None where that is not known."""
+    """Return an identifier that changes with a file, apart from its size; None if unknown."""
     version = address.file.version if address.file else None
     return None if version is None else str(version)
 
 
 def reading_of(plan: IngestPlan) -> str:
-    """Return the digest of how files are read: settings, and the version that reads."""
+    """Return the digest of the reading options, including the version."""
     settings = plan.model_dump(mode="json", exclude={"sources", "dataset", "threads"})
     text = json.dumps([settings, version("fewpass")], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

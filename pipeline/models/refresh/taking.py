@@ -1,12 +1,12 @@
-"""A generation's files become its data set; those that cannot be read are set aside.
+"""Ingest of a generation's files; unreadable ones are refused.
 
 An ingest refuses all of its sources for the sake of one.  Where that happens every file is ingested
 by itself, as it would be among the others.  A refused file gets a record (refused_files.py) and
 leaves the generation; the rest is ingested.  The record is written first: a refresh that dies
 between the two finds the same files bad again.
 
-Files of a first generation may be good alone, and not fit each other.  The first one decides,
-unless most others do not fit it.
+Files of a first generation may be readable, but have different columns.  The first file defines the
+columns, unless most others do not match it.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ from fewpass.storage.addresses import READ_ONLY, protocol_of
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY
 
-TRIAL = "trial"  # where one file is ingested by itself, inside a generation
-SHOWN = 3  # refused files that a sentence tells of; models tells of all
+TRIAL = "trial"  # folder inside a generation for the ingest of a single file
+SHOWN = 3  # most refused files in a message; `models` lists all
 
 
 class AllRefused(BadInput):
-    """New files none of which could be taken; each is set aside with its reason."""
+    """New files that were all refused, each recorded with its reason."""
 
 
 class Taken(NamedTuple):
-    """A generation whose data set is there."""
+    """A generation with its data set."""
 
-    generation: Generation  # of the files that were left
+    generation: Generation  # of the remaining files
     refused: tuple[Refused, ...]  # by this call
 
 
 class _Trial(NamedTuple):
-    """One file that is tried: what it was like before, and what was wrong with it."""
+    """A file that is tried: its state before, and its fault."""
 
     name: str
-    address: Address | None  # None: it is not there
+    address: Address | None  # None: missing
     mark: str | None
     error: Exception | None = None
 
@@ -64,26 +64,26 @@ def take(
     generation: Generation,
     make: Callable[[IngestPlan], IngestResult] = ingest,
 ) -> Taken:
-    """Ingest a generation's files, and set those aside that cannot be.
+    """Ingest a generation's files, refusing those that cannot be read.
 
-    A data set that is complete stays as it is, whatever became of the files since.
+    A complete data set is not changed, also if files have changed since.
 
     Parameters
     ----------
     plan, generation
-        The refresh, and its generation that is not decided.
+        The refresh plan, and its undecided generation.
     make
-        Ingests; for who shows how far it is.
+        Function that ingests, such as one with a progress display.
 
     Raises
     ------
     AllRefused
-        When no file is left; there is no such generation then.
+        No file is left; the generation is deleted.
     BadInput
-        When files are refused each of which is good: settings, or too few rows.  There is no such
-        generation then, either.
+        The files are refused together, though each is good: settings, or too few rows.  The
+        generation is deleted.
     OSError
-        A full disk, a lost connection.  Nothing is set aside for that; call again.
+        A full disk, a lost connection.  No file is refused for that; call again.
     """
     aside: list[Refused] = []
     while not Folder(generation.data).exists(KEY):
@@ -93,7 +93,9 @@ def take(
             found = _refused_of(plan, generation, error)
             if not found:
                 if isinstance(error, ValueError) and not isinstance(error, BusyPlace):
-                    leave_out(generation, generation.files)  # the next takes what is there by then
+                    leave_out(
+                        generation, generation.files
+                    )  # the next refresh takes the files that exist then
                 raise
             generation = _without(plan, generation, found)
             aside += found
@@ -120,7 +122,7 @@ def _all_refused(store: str, found: Sequence[Refused]) -> str:
 
 
 def _refused_of(plan: RefreshPlan, generation: Generation, error: Exception) -> list[Refused]:
-    """Return the files that an ingest was refused for; none where it was not for a file."""
+    """Return the files that made an ingest fail; none if it was for another reason."""
     if _is_of_the_machine(error):
         return []
     looked = [_looked_at(name) for name in generation.files]
@@ -133,7 +135,7 @@ def _refused_of(plan: RefreshPlan, generation: Generation, error: Exception) -> 
 
 
 def _looked_at(name: str) -> _Trial:
-    """Remember what a file is like before it is read: a change meanwhile is one to be seen."""
+    """Record the state of a file before it is read, to detect changes."""
     try:
         (address,) = find([name], {}, empty=True)
     except (FileNotFoundError, BadInput):
@@ -144,7 +146,7 @@ def _looked_at(name: str) -> _Trial:
 def _tried(
     plan: RefreshPlan, generation: Generation, place: Folder, one: _Trial, beside: str | None = None
 ) -> _Trial:
-    """Ingest a file by itself, or beside another; raises what is no fault of the file."""
+    """Ingest a file by itself, or together with another; raises errors not due to the file."""
     files = (one.name,) if beside is None else (beside, one.name)
     alone = ingest_plan(plan, generation._replace(files=files)).model_copy(
         update={
@@ -163,7 +165,7 @@ def _tried(
 def _unlike_most(
     plan: RefreshPlan, generation: Generation, place: Folder, trials: Sequence[_Trial]
 ) -> list[_Trial]:
-    """Return the files that do not fit the first, or the first if it does not fit most others."""
+    """Return the files that do not match the first, or the first if most others do not match it."""
     if len(trials) < 2:
         return []
     first, *others = trials
@@ -175,17 +177,17 @@ def _unlike_most(
 
 
 def _is_of_the_machine(error: Exception) -> bool:
-    """Whether an error is of a disk, the network, the memory or another process, not of a file."""
+    """Whether an error is due to a disk, the network, memory or another process, not to a file."""
     if isinstance(error, FileNotFoundError | PermissionError):
         return False
     return isinstance(error, OSError | MemoryError | BusyPlace)
 
 
 def _is_of_the_file(error: Exception, one: _Trial) -> bool:
-    """Whether a file is bad, missing or not readable; a folder to write to is no fault of it."""
+    """Whether an error is due to the file: invalid, missing or not readable."""
     if not isinstance(error, FileNotFoundError | PermissionError):
         return True
-    if protocol_of(one.name) in READ_ONLY:  # where a lost connection looks the same
+    if protocol_of(one.name) in READ_ONLY:  # for which a lost connection looks the same
         return False
     if one.address is None:
         return True
@@ -204,7 +206,7 @@ def _record(plan: RefreshPlan, one: _Trial) -> Refused:
 
 
 def _reason(one: _Trial) -> str:
-    """Say why, without the name that stands beside it."""
+    """Return the reason without the file's name."""
     said = str(one.error) or type(one.error).__name__
     if isinstance(one.error, OSError) and one.error.strerror:
         said = f"{one.error.strerror}."
@@ -216,7 +218,7 @@ def _reason(one: _Trial) -> str:
 @contextmanager
 def _place_of_trials(generation: Generation) -> Iterator[Folder]:
     place = generation.folder.child(TRIAL)
-    place.delete_tree()  # of a refresh that was killed
+    place.delete_tree()  # left by a killed refresh
     try:
         yield place
     finally:

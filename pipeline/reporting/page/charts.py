@@ -1,7 +1,8 @@
 """Charts as SVG text: lines, marks and whiskers on linear or logarithmic axes.
 
-Colours are the page's variables, so that a chart follows a dark screen; every size is in the units
-of the view box, which the page scales to its width.
+The report, the dashboard and notebooks show them.  Colours are variables of page.css, so that a
+chart follows a dark screen; every size is in the units of the view box, which the page scales to
+its width.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ WIDTH, HEIGHT = 460.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 14.0, 10.0, 40.0
 MOST_POINTS = 600  # of a line: more cannot be told apart
 TICKS = 5
+WINDOW = 20  # points of a curve that are averaged
 
 Kind = Literal["linear", "log"]
 XY = tuple[float, float]
@@ -66,14 +68,18 @@ def chart(
     lines: Sequence[Line], x_label: str, y_label: str, *, x: Kind = "linear", y: Kind = "linear",
     whiskers: Iterable[Whisker] = (), x_range: XY | None = None, y_range: XY | None = None,
 ) -> str:  # fmt: skip
-    """Draw lines with a legend; a figure that says so where there is nothing to draw.
+    """Draw lines with a legend; of a single moment write the numbers: a dot is no picture.
 
-    Points that an axis cannot show (0 on a logarithmic one, what is not finite) are left out.
+    Points that an axis cannot show (0 on a logarithmic one, what is not finite) are left out, and
+    nothing is drawn without any.
     """
     shown = [line._replace(points=_drawable(line.points, x, y)) for line in lines]
     shown, strokes = [line for line in shown if line.points], list(whiskers)
     if not shown:
-        return '<p class="quiet">Nothing to draw.</p>'
+        return ""
+    told = described(shown, x_label)
+    if len({p[0] for line in shown for p in line.points}) == 1:
+        return f"<p>{as_html(told)}</p>"
     xs = [p[0] for line in shown for p in line.points]
     ys = [p[1] for line in shown for p in line.points]
     ys += [end for w in strokes for end in (w.low, w.high)]
@@ -82,9 +88,24 @@ def chart(
     parts = [_grid(across, up, x_label, y_label)]
     parts += [_stroke(w, across, up) for w in strokes]
     parts += [_drawn(line, across, up) for line in shown]
-    title = as_html(f"{y_label} against {x_label}")
-    picture = f'<svg viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{title}">'
-    return f"{picture}{''.join(parts)}</svg>{_legend(shown)}"
+    picture = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img">'
+    )
+    title = f"<title>{as_html(f'{y_label} against {x_label}')}</title><desc>{as_html(told)}</desc>"
+    return f"{picture}{title}{''.join(parts)}</svg>{_legend(shown)}"
+
+
+def described(lines: Sequence[Line], x_label: str) -> str:
+    """Say where lines begin and end, for those who do not see them."""
+
+    def at(point: XY) -> str:
+        return f"{point[1]:.4g} at {point[0]:.4g}"
+
+    each = [
+        f"{line.name}: {', '.join(map(at, dict.fromkeys((line.points[0], line.points[-1]))))}"
+        for line in lines
+    ]
+    return f"{'; '.join(each)} {x_label}."
 
 
 def steps(low: float, high: float) -> list[float]:
@@ -110,12 +131,19 @@ def decades(low: float, high: float) -> list[float]:
 
 
 def written(value: float) -> str:
-    """Write a number as short as can be: 0.25, 3,000, 20k, 1e-06."""
-    if value and (abs(value) < 1e-3 or abs(value) >= 1e9):
+    """Write a number as short as can be: 0.25, 3000, 20k, 0.0001, 1e-6."""
+    if value and (abs(value) < 1e-4 or abs(value) >= 1e9):
         return f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e")
     if abs(value) >= 1e6:
         return f"{value / 1e6:g}M"
-    return f"{value / 1e3:g}k" if abs(value) >= 1e4 else f"{value:g}"
+    return f"{value / 1e3:g}k" if abs(value) >= 1e4 else f"{value:.8g}"
+
+
+def smoothed(points: Sequence[XY], window: int = WINDOW) -> list[XY]:
+    """Return the means of a window that goes along a curve."""
+    sums = np.cumsum([0.0, *(y for _, y in points)])
+    means = (sums[window:] - sums[:-window]) / window
+    return [(x, float(mean)) for (x, _), mean in zip(points[window - 1 :], means, strict=True)]
 
 
 def thinned(points: Sequence[XY]) -> list[XY]:
@@ -135,8 +163,8 @@ def _range(values: Sequence[float], kind: Kind) -> XY:
     low, high = min(values), max(values)
     if kind == "log":
         return (low * 0.9, high * 1.1) if high < 1.5 * low else (low, high)
-    room = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
-    return (low if low == 0.0 else low - room), high + room
+    margin = (high - low) * 0.05 or abs(high) * 0.05 or 1.0
+    return (low if low == 0.0 else low - margin), high + margin
 
 
 def _grid(across: Axis, up: Axis, x_label: str, y_label: str) -> str:

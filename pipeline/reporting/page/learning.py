@@ -1,60 +1,53 @@
-"""How a training went: loss, certificate, held-out loss, times, forecast and found."""
+"""How a training went: loss, certificate, held-out loss, times, and the forecast of it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fewpass.pipeline.reporting.history import History
-from fewpass.pipeline.reporting.page.charts import Kind, Line, chart
-from fewpass.pipeline.reporting.page.pieces import bars, card, section, table
+from fewpass.pipeline.reporting.page.charts import WINDOW, Kind, Line, chart, smoothed
+from fewpass.pipeline.reporting.page.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.reporting.report import RunReport, Told
-from fewpass.pipeline.reporting.time_table import PARTS, pass_of
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.runs.sweep_times import PARTS
+from fewpass.pipeline.runs.timeline import Point, Timeline
 
 A_MOMENT_S = 0.05  # compiling that is worth a word
 EARLY = 20.0  # a curve whose first part in so many has ...
 MUCH = 0.25  # ... so much of its fall is worth a look from the start
-WINDOW = 20  # points of a curve that are averaged
 
 
 def learning(told: Told) -> str:
     """Draw the curves."""
-    history, n_rows = told.history, told.model.record.n_rows
     return section(
         "How it learnt",
-        _losses(history, n_rows),
-        _certificates(history, told.report.tol),
+        losses(told.timeline.losses, told.timeline.n_rows),
+        _certificates(told.timeline, told.report.tol),
         _held_out(told),
     )
 
 
-def _losses(history: History, n_rows: int) -> str:
-    known = [p for p in history.points if p.average is not None]
-    if not known:
+def losses(points: list[Point], n_rows: int) -> str:
+    """Draw the progressive loss; of a single point write it."""
+    if not points:
         return ""
-    if len(known) == 1:
-        (one,) = known
-        said = f"<p>Loss {one.average:.6g} over {one.rows:,} rows.</p>"
-        return card("Loss", said, "Of rows before they were learnt from: told once.")
-    each = [(p.rows, p.since_last) for p in known if p.since_last is not None]
-    recent = [
-        (each[k][0], sum(loss for _, loss in each[k - WINDOW + 1 : k + 1]) / WINDOW)
-        for k in range(WINDOW - 1, len(each))
-    ]
+    if len(points) == 1:
+        (one,) = points
+        said = f"<p>Loss {one.average:.6g} over {round(one.passes * n_rows):,} rows.</p>"
+        return card("Progressive loss", said, "Of rows before they were learnt from: logged once.")
+    each = [(p.passes, p.since_last) for p in points if p.since_last is not None]
     lines = [
-        Line("each section of rows", [(x / n_rows, y) for x, y in each], 1, "faint"),
-        Line(f"mean of {WINDOW} sections", [(x / n_rows, y) for x, y in recent], 1),
-        Line("mean since the start", [(p.rows / n_rows, p.average or 0.0) for p in known], 2),
+        Line("each section of rows", each, 1, "faint"),
+        Line(f"mean of {WINDOW} sections", smoothed(each), 1),
+        Line("mean since the start", [(p.passes, p.average or 0.0) for p in points], 2),
     ]
     across: Kind = "log" if _falls_early(each) else "linear"
     drawn = chart(lines, "passes over the data", "loss", x=across)
-    note = f"Of rows before they were learnt from: {len(known)} points."
-    return card("Loss", drawn, note)
+    note = f"Of rows before they were learnt from: {len(points)} points."
+    return card("Progressive loss", drawn, note)
 
 
-def _falls_early(curve: list[tuple[int, float]]) -> bool:
+def _falls_early(curve: list[tuple[float, float]]) -> bool:
     """Say whether much of what the loss of sections falls by is in the beginning."""
-    first = [loss for rows, loss in curve if EARLY * rows <= curve[-1][0]]
+    first = [loss for passes, loss in curve if EARLY * passes <= curve[-1][0]]
     if len(first) < 2:
         return False
     end = sum(loss for _, loss in curve[-WINDOW:]) / len(curve[-WINDOW:])
@@ -62,8 +55,8 @@ def _falls_early(curve: list[tuple[int, float]]) -> bool:
     return first[0] - early > MUCH * (first[0] - end) > 0.0
 
 
-def _certificates(history: History, tol: float | None) -> str:
-    found = history.certificates
+def _certificates(timeline: Timeline, tol: float | None) -> str:
+    found = timeline.certificates
     if not found:
         return ""
     if len(found) == 1:
@@ -73,9 +66,7 @@ def _certificates(history: History, tol: float | None) -> str:
     least = min(c.objective for c in found)
     lines = [
         Line("certified: at most", [(c.passes, c.gap) for c in found], 1),
-        Line(
-            "above the lowest objective found", [(c.passes, c.objective - least) for c in found], 2
-        ),
+        Line("above the lowest objective", [(c.passes, c.objective - least) for c in found], 2),
     ]
     if tol is not None:
         goal = tol * max(1.0, abs(found[-1].objective))
@@ -92,49 +83,38 @@ def _held_out(told: Told) -> str:
     curve, best = told.saved.validation.curve, told.saved.validation.best
     if len(curve) == 1:
         said = f"<p>Mean loss {best.loss:.6g} after {best.passes:.4g} passes.</p>"
-        return card("Held-out loss while it learnt", said, "Looked at once.")
+        return card("Held-out loss while it learnt", said, "Read once.")
     lines = [
         Line("held-out rows", [(p.passes, p.loss) for p in curve], 1),
-        Line("the model that is kept", [(best.passes, best.loss)], 2, "marks"),
+        Line("the model that is used", [(best.passes, best.loss)], 2, "marks"),
     ]
     drawn = chart(lines, "passes over the data", "mean loss")
     return card("Held-out loss while it learnt", drawn)
 
 
 def time(report: RunReport) -> str:
-    """Tell where the seconds went, by kind of sweep, and what was foreseen."""
+    """Tell where the seconds went, by kind of sweep; folded away."""
     cards = [_sweep(one) for one in report.sweeps]
     if report.compiling_s >= A_MOMENT_S:
-        said = (
-            f"<p>{report.compiling_s:.1f} s of these, once on a machine: later runs find them.</p>"
-        )
+        said = f"<p>{report.compiling_s:.1f} s of these, once per machine.</p>"
         cards.append(card("Compiling kernels", said))
-    return section("Where the time went", *cards)
+    return section("Where the time went", *cards, folded=True)
 
 
 def _sweep(one: dict[str, Any]) -> str:
     parts = [(name, one["parts"][name]) for name in PARTS]
     shown = [
-        (name, max(0.0, seconds), f"{seconds:.2f} s")
+        Bar(name, max(0.0, seconds), f"{seconds:.2f} s")
         for name, seconds in sorted(parts, key=lambda part: -part[1])
         if seconds >= 0.002 * one["seconds"]
     ]
-    told = "; ".join(f"{name}: {PARTS[name]}" for name, _, _ in shown)
+    meanings = "; ".join(f"{each.name}: {PARTS[each.name]}" for each in shown)
     passes = f"{one['passes']:.4g} {'pass' if one['passes'] == 1 else 'passes'}"
-    title = f"{pass_of(one['name'])}: {passes}, {one['seconds']:.2f} s"
-    return card(title, bars(shown), f"{told}.")
+    title = f"{one['title']}: {passes}, {one['seconds']:.2f} s"
+    return card(title, bars(shown), f"{meanings}.")
 
 
 def forecast(report: RunReport) -> str:
-    """Set what was foreseen beside what came."""
-    if report.forecast is None:
-        return ""
-    foreseen = report.forecast
-    usual = "" if foreseen["usual_passes"] is None else "about "
-    rows = [
-        ("passes", f"{usual}{foreseen['passes']:.0f}", f"{report.passes:.4g}"),
-        ("read", format_bytes(foreseen["bytes_read"]), format_bytes(report.bytes_read)),
-    ]
-    if foreseen["tol"] is not None and report.relative_gap is not None:
-        rows.append(("relative gap", f"{foreseen['tol']:.2g}", f"{report.relative_gap:.2g}"))
-    return card("Foreseen and found", table(("", "foreseen", "found"), rows))
+    """Set the forecast next to what happened."""
+    rows = report.compared()
+    return card("Predicted and actual", table(("", "predicted", "actual"), rows)) if rows else ""

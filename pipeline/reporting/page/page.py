@@ -9,12 +9,16 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
-from fewpass.pipeline.reporting.page.judging import judging
+from fewpass.pipeline.reporting.page.held_out import base_rate, held_out
 from fewpass.pipeline.reporting.page.learning import forecast, learning, time
 from fewpass.pipeline.reporting.page.pieces import (
+    Bar,
     bars,
     card,
+    counted,
     facts,
+    fold,
+    last_part,
     preformatted,
     section,
     table,
@@ -58,12 +62,12 @@ def page(told: Told, quality: Quality | None, reproduction: Reproduction) -> str
     name = as_html(model.run.folder.name)
     parts = [
         f"<header><h1>{name}</h1>{_verdict(report)}{_tiles(report, quality)}</header>",
-        judging(quality) if quality else _nobody(reproduction),
+        held_out(quality) if quality else _not_judged(reproduction),
         learning(told),
         _weights(model),
         _data(model),
-        time(report),
         section("The training", _facts(told), forecast(report)),
+        time(report),
         _reproduction(told, reproduction),
     ]
     style = (
@@ -93,13 +97,14 @@ def _verdict(report: RunReport) -> str:
 
 def _tiles(report: RunReport, quality: Quality | None) -> str:
     figures = quality.figures if quality else None
-    certified = report.certificate
+    base = quality and base_rate(quality)
     return tiles({
         "error, held out": _written(figures and figures.error, ".2%"),
+        "base rate of the error": _written(base, ".2%"),
         "area under ROC": _written(figures and figures.auc, ".4f"),
         "R squared, held out": _written(figures and figures.r2, ".4f"),
         "loss, held out": _written(figures and figures.loss, ".5g"),
-        "above the optimum": None if certified is None else f"at most {certified:.2g}",
+        "above the optimum": report.bound,
         "passes": f"{report.passes:.4g}",
         "took": f"{report.seconds:.1f} s",
         "read": format_bytes(report.bytes_read),
@@ -110,7 +115,7 @@ def _written(figure: float | None, style: str) -> str | None:
     return None if figure is None else format(figure, style)
 
 
-def _nobody(how: Reproduction) -> str:
+def _not_judged(how: Reproduction) -> str:
     said = "No rows were held out. This looks at a data set that the model has not learnt from."
     shown = preformatted(how.judged)
     return section("On held-out rows", card("Not known", shown, said))
@@ -133,13 +138,19 @@ def _weights(model: Model) -> str:
 def _weight_bars(found: list[NamedWeight]) -> str:
     if not found:
         return "<p>All weights are 0.</p>"
-    return bars([(one.feature, one.weight, f"{one.weight:+.4g}") for one in found])
+    return bars([Bar(one.feature, one.weight, f"{one.weight:+.4g}") for one in found])
 
 
 def _data(model: Model) -> str:
     record = model.record
     manifest = _manifest(record.plan.dataset, record.dataset_fingerprint)
-    rows = card("Rows", facts(_rows(model, manifest)))
+    where = {
+        "data set": record.plan.dataset,
+        "fingerprint": record.dataset_fingerprint,
+        "sources": manifest and ", ".join(source.name for source in manifest.sources),
+    }
+    body = facts(_rows(model, manifest)) + fold("Addresses and fingerprint", facts(where))
+    rows = card("Rows", body)
     return section("Data", rows, _labels(record.targets), _columns(model))
 
 
@@ -155,8 +166,7 @@ def _manifest(dataset: str, fingerprint: str) -> Manifest | None:
 def _rows(model: Model, manifest: Manifest | None) -> dict[str, str | None]:
     record = model.record
     told: dict[str, str | None] = {
-        "data set": record.plan.dataset,
-        "fingerprint": record.dataset_fingerprint,
+        "data set": last_part(record.plan.dataset),
         "rows": f"{record.n_rows:,}",
         "features": f"{record.n_features:,}",
         "layout": record.layout,
@@ -167,7 +177,7 @@ def _rows(model: Model, manifest: Manifest | None) -> dict[str, str | None]:
     share = manifest.nnz / (manifest.n_rows * manifest.n_features)
     return told | {
         "values stored": f"{manifest.nnz:,} ({share:.3%} of all)",
-        "sources": ", ".join(source.name for source in manifest.sources),
+        "sources": counted(len(manifest.sources), "file"),
         "rows left out": f"{sum(manifest.bad_rows.values()):,}",
     }
 
@@ -176,11 +186,12 @@ def _labels(targets: Labels | Values) -> str:
     if not isinstance(targets, Labels):
         return ""
     rows = [
-        (label, float(count), f"{count:,}")
+        Bar(label, float(count), f"{count:,}")
         for label, count in zip(map(label_text, targets.labels), targets.counts, strict=True)
     ]
     shown = "" if len(rows) <= MOST_LABELS else f", the {MOST_LABELS} with the most rows"
-    return card(f"{len(rows)} labels{shown}", bars(sorted(rows, key=lambda r: -r[1])[:MOST_LABELS]))
+    most = sorted(rows, key=lambda row: -row.number)[:MOST_LABELS]
+    return card(f"{counted(len(rows), 'label')}{shown}", bars(most))
 
 
 def _columns(model: Model) -> str:
@@ -193,14 +204,16 @@ def _columns(model: Model) -> str:
         return ""
     shown = told[:MOST_COLUMNS]
     shown += [("...", f"{len(told) - MOST_COLUMNS:,} more")] if len(told) > MOST_COLUMNS else []
-    return card(f"{len(told):,} columns", table(("column", "what it becomes"), shown, 2), wide=True)
+    return card(
+        counted(len(told), "column"), table(("column", "what it becomes"), shown, 2), wide=True
+    )
 
 
 def _facts(told: Told) -> str:
     report, weights = told.report, told.model.weights
     nonzero = int(np.count_nonzero(weights.coef))
     return card("Facts", facts({
-        "run": report.run,
+        "run": last_part(report.run),
         "chosen": report.chosen,
         "objective": None if report.objective is None else f"{report.objective:.8g}",
         "relative gap": None if report.relative_gap is None else f"{report.relative_gap:.3g}",
@@ -209,7 +222,7 @@ def _facts(told: Told) -> str:
         "restarts": report.restarts,
         "resumed": report.resumed,
         "waited for reading": f"{report.waiting_share:.0%} of the stepping time",
-    }))  # fmt: skip
+    }) + fold("Address", facts({"run": report.run})))  # fmt: skip
 
 
 def _reproduction(told: Told, how: Reproduction) -> str:
@@ -218,7 +231,7 @@ def _reproduction(told: Told, how: Reproduction) -> str:
         "weights, SHA-256": told.saved.weights_sha256,
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }
-    plan = f"<details><summary>plan.toml</summary>{preformatted(how.plan)}</details>"
+    plan = fold("plan.toml", preformatted(how.plan))
     note = "The same plan on the same data set makes the same bits on a machine like this one."
-    body = preformatted(how.commands) + plan + facts(said)
+    body = preformatted(how.commands) + plan + fold("Digest and versions", facts(said))
     return section("How to reproduce it", card("", body, note, wide=True))

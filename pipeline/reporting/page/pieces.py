@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fewpass.pipeline.reporting.safe_text import as_html
 
 
-def section(title: str, *cards: str) -> str:
-    """Return a heading and its cards; nothing where there are none."""
-    shown = [card for card in cards if card]
-    return f'<h2>{as_html(title)}</h2><div class="cards">{"".join(shown)}</div>' if shown else ""
+def section(title: str, *cards: str, folded: bool = False) -> str:
+    """Return a heading and its cards, maybe folded away; nothing where there are none."""
+    body = "".join(cards)
+    if not body:
+        return ""
+    body = f'<div class="cards">{body}</div>'
+    if folded:
+        return f"<details><summary><h2>{as_html(title)}</h2></summary>{body}</details>"
+    return f"<h2>{as_html(title)}</h2>{body}"
+
+
+def fold(title: str, body: str) -> str:
+    """Return HTML that a click on its title unfolds."""
+    return f"<details><summary>{as_html(title)}</summary>{body}</details>"
+
+
+def last_part(address: str) -> str:
+    """Return the name at the end of an address."""
+    return address.rstrip("/").rpartition("/")[2] or address
+
+
+def counted(n: int, one: str) -> str:
+    """Write so many of a thing: `1 column`, `2 columns`."""
+    return f"{n:,} {one}{'s' * (n != 1)}"
 
 
 def card(title: str, body: str, note: str = "", *, wide: bool = False) -> str:
@@ -52,17 +72,31 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], text_columns: int 
         for row in rows
     )
     head_row = f"<thead><tr>{top}</tr></thead>"
-    return f'<div class="scroll"><table>{head_row}<tbody>{body}</tbody></table></div>'
+    return _scrolled(f"<table>{head_row}<tbody>{body}</tbody></table>")
 
 
-def bars(rows: Sequence[tuple[str, float, str]]) -> str:
-    """Draw (name, number, as written) as bars from the left, or from the middle with both signs."""
-    most = max((abs(number) for _, number, _ in rows), default=0.0) or 1.0
-    two_sided = any(number < 0.0 for _, number, _ in rows)
+def _scrolled(table: str) -> str:
+    return f'<div class="scroll" tabindex="0">{table}</div>'
+
+
+class Bar(NamedTuple):
+    """A number drawn as a bar."""
+
+    name: str
+    number: float
+    text: str  # the number as written
+    gone: bool = False  # whether what it is of is no more
+
+
+def bars(rows: Sequence[Bar], most: float = 0.0) -> str:
+    """Draw bars from the left, or from the middle with both signs; `most`: the longest one's."""
+    most = most or max((abs(row.number) for row in rows), default=0.0) or 1.0
+    two_sided = any(row.number < 0.0 for row in rows)
     each = (
-        f'<span class="name">{as_html(name)}</span>{_bar(number / most, two_sided=two_sided)}'
-        f'<span class="value">{as_html(text)}</span>'
-        for name, number, text in rows
+        f'<span class="name{" gone" * row.gone}">{as_html(row.name)}</span>'
+        f"{_bar(min(1.0, row.number / most), two_sided=two_sided)}"
+        f'<span class="value{" gone" * row.gone}">{as_html(row.text)}</span>'
+        for row in rows
     )
     return f'<div class="bars">{"".join(each)}</div>'
 
@@ -88,7 +122,7 @@ def heat(labels: Sequence[str], shares: Sequence[Sequence[float]], texts: Any, c
         for label, row, said in zip(labels, shares, texts, strict=True)
     )
     head = f"<thead><tr><th>{as_html(corner)}</th>{top}</tr></thead>"
-    return f'<div class="scroll"><table class="heat">{head}<tbody>{body}</tbody></table></div>'
+    return _scrolled(f'<table class="heat">{head}<tbody>{body}</tbody></table>')
 
 
 def preformatted(text: str) -> str:

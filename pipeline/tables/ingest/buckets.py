@@ -19,16 +19,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.storage.spill import Spill
 from fewpass.storage.table import DenseTable, Table, concatenate, cut, n_bytes
 
 Keys = NDArray[np.float64]
 
-#: Reading a bucket may take this share of the memory, and two are held while one follows the other.
-LARGEST = 1 / 8
-#: Buckets are planned for this share, which leaves room for an estimate that is too low.
-PLANNED = 1 / 16
 #: Rows of a piece are grouped by bucket, which costs more than it brings beyond this many.
 MOST_BUCKETS = 2048
 #: Partitioning takes several times the memory of the rows that are partitioned at once.
@@ -44,9 +41,9 @@ class RowKind(NamedTuple):
     has_weight: bool
 
 
-def buckets_needed(n_bytes: float, memory: int) -> int:
+def buckets_needed(n_bytes: float, budget: Budget) -> int:
     """Return how many buckets `n_bytes` of rows should be partitioned into."""
-    return int(np.clip(np.ceil(n_bytes / (PLANNED * memory)), 1, MOST_BUCKETS))
+    return int(np.clip(np.ceil(n_bytes / budget.planned_bucket), 1, MOST_BUCKETS))
 
 
 class Grouped(NamedTuple):
@@ -71,8 +68,8 @@ class Buckets:
         Buckets per generation; 1 for rows that have no keys.
     kind
         What the rows look like.
-    memory
-        The whole memory budget; a share of it is used.
+    budget
+        Has shares for one bucket, and for what is being written.
     shuffled
         Whether rows have keys.
     lasting
@@ -84,12 +81,12 @@ class Buckets:
         path: Path,
         n_buckets: int,
         kind: RowKind,
-        memory: int,
+        budget: Budget,
         *,
         shuffled: bool,
         lasting: bool = True,
     ) -> None:
-        self.path, self.n_buckets, self.kind, self.memory = path, n_buckets, kind, memory
+        self.path, self.n_buckets, self.kind, self.budget = path, n_buckets, kind, budget
         self.shuffled, self.lasting = shuffled, lasting
         self.share: Callable[[Keys], Keys] = _whole
         self.n_rows = self.nnz = self.n_bytes = 0
@@ -110,7 +107,7 @@ class Buckets:
     def add(self, rows_by_bucket: Grouped) -> None:
         """Append rows that `group` has grouped, after those added before."""
         table, keys, _, ends = rows_by_bucket
-        if not self._generations or self._filled > 0.8 * LARGEST * self.memory * self.n_buckets:
+        if not self._generations or self._filled > 0.8 * self.budget.bucket * self.n_buckets:
             self._begin_generation()
         rows, order = self._generations[-1]
         if keys is not None and order is not None:
@@ -131,17 +128,14 @@ class Buckets:
 
     def _begin_generation(self) -> None:
         self.finish()
-        number = len(self._generations)
-        kind, share = self.kind, self.memory // 8
-        lasting = self.lasting
-        rows = Spill(
-            self.path / f"rows-{number:04d}", self.n_buckets, *kind, share, lasting=lasting
-        )
+        number, n, budget = len(self._generations), self.n_buckets, self.budget
+        place, lasting = self.path / f"rows-{number:04d}", self.lasting
+        rows = Spill(place, n, *self.kind, budget.spilled_rows, lasting=lasting)
         order = None
         if self.shuffled:
             keys = ("dense", "float64", 0, False)
             place = self.path / f"keys-{number:04d}"
-            order = Spill(place, self.n_buckets, *keys, share // 8, lasting=lasting)  # type: ignore[arg-type]
+            order = Spill(place, n, *keys, budget.spilled_keys, lasting=lasting)  # type: ignore[arg-type]
         self._generations.append((rows, order))
         self._filled = 0
 
@@ -158,7 +152,7 @@ class Buckets:
         }
 
     @classmethod
-    def reopened(cls, path: Path, state: dict[str, Any], memory: int) -> Buckets:
+    def reopened(cls, path: Path, state: dict[str, Any], budget: Budget) -> Buckets:
         """Return buckets that an earlier process finished.
 
         Raises
@@ -167,7 +161,7 @@ class Buckets:
             When their indices are not as they were left.
         """
         kind = RowKind(*state["kind"])
-        buckets = cls(path, state["n_buckets"], kind, memory, shuffled=state["shuffled"])
+        buckets = cls(path, state["n_buckets"], kind, budget, shuffled=state["shuffled"])
         buckets.n_rows, buckets.nnz = state["n_rows"], state["nnz"]
         buckets.n_bytes = state["n_bytes"]
         for number in range(state["generations"]):
@@ -186,7 +180,7 @@ class Buckets:
         """
         for b in range(self.n_buckets):
             size = sum(rows.n_bytes(b) for rows, _ in self._generations)
-            if self.shuffled and size > LARGEST * self.memory and len(self._generations) > 1:
+            if self.shuffled and size > self.budget.bucket and len(self._generations) > 1:
                 yield from self._partitioned_again(b, size, n_features)
             else:
                 yield from self._read(b, n_features)
@@ -213,8 +207,8 @@ class Buckets:
     def _partitioned_again(self, b: int, size: int, n_features: int) -> Iterator[Selection]:
         path = self.path / f"again-{b:06d}"
         shutil.rmtree(path, ignore_errors=True)  # from an ingest that was killed here
-        n_buckets = buckets_needed(size, self.memory)
-        smaller = Buckets(path, n_buckets, self.kind, self.memory, shuffled=True, lasting=False)
+        n_buckets = buckets_needed(size, self.budget)
+        smaller = Buckets(path, n_buckets, self.kind, self.budget, shuffled=True, lasting=False)
         smaller.share = lambda keys: np.clip(self.share(keys) * self.n_buckets - b, 0, 1)
         for table, keys in self._parts(b, n_features):
             rows = max(1, table.n_rows * PIECE_BYTES // max(n_bytes(table), 1))

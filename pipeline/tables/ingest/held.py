@@ -11,14 +11,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.tables.ingest.buckets import Keys, RowKind
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
-
-#: Share of the memory that rows and pieces in the making may take together.
-HELD = 7 / 8
-#: What a row takes beside its table: its key, its place in the order, and both while they are made.
-BYTES_PER_ROW = 40
 
 
 class HeldRows:
@@ -46,7 +42,7 @@ class HeldRows:
     @property
     def held_bytes(self) -> int:
         """Bytes of memory that the rows take."""
-        return self.n_bytes + BYTES_PER_ROW * self.n_rows
+        return self.n_bytes + Budget.retained_row * self.n_rows
 
     def fits(self, table: Table) -> bool:
         """Whether the room takes these rows, too: their values, and column numbers of one width."""

@@ -18,12 +18,12 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.rows.scaling import Measured, Scaler, measured, resolved
 from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.ingest import held
 from fewpass.pipeline.tables.ingest.buckets import Buckets, Grouped, Keys, RowKind, buckets_needed
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
@@ -37,16 +37,10 @@ from fewpass.storage.table import SparseTable, Table, n_bytes
 
 #: Raw bytes parsed at a time. Part of what a seed means: keys are drawn piece by piece.
 PIECE_BYTES = 4 << 20
-#: Memory that a piece takes in all, in units of its raw bytes: text, rows, and what parsing needs.
-PIECE_COPIES = 6
 #: First word after the seed of everything random in here.
 PARTITION = 1
 #: Skipped rows that are kept with their reason; all are counted.
 LISTED = 20
-
-#: Memory per column: running statistics (20), one of them as it is stored (8) and before it is put
-#: into the order of the source (8), and that order, both ways (8).
-BYTES_PER_COLUMN = 44
 
 TRAINING, TEST = 0, 1
 
@@ -105,16 +99,15 @@ class Partitioner:
 
     def _buckets(self) -> Iterator[Buckets]:
         plan, size = self.plan, self.source.estimated_bytes()
-        memory = plan.memory_for_rows
         shares = [("training", 1 - plan.test_fraction), ("test", plan.test_fraction)]
         for name, share in shares[: 2 if plan.test_fraction else 1]:
-            needed = buckets_needed(size * share, memory) if plan.shuffle else 1
-            yield Buckets(self.path / name, needed, self.kind, memory, shuffled=plan.shuffle)
+            needed = buckets_needed(size * share, plan.budget) if plan.shuffle else 1
+            yield Buckets(self.path / name, needed, self.kind, plan.budget, shuffled=plan.shuffle)
 
     def _held(self, threads: int) -> tuple[HeldRows, ...]:
         """Rooms for all rows, if they are likely to fit beside what parsing them takes."""
-        parsing = _in_flight(self.plan, threads) * PIECE_COPIES * PIECE_BYTES
-        self._room = int(held.HELD * self.plan.memory_for_rows) - parsing
+        parsing = _in_flight(self.plan, threads) * Budget.piece * PIECE_BYTES
+        self._room = self.plan.budget.retained - parsing
         if self.source.estimated_bytes() > self._room:
             return ()
         groups = 2 if self.plan.test_fraction else 1
@@ -241,7 +234,7 @@ class Partitioner:
         """Whether the memory holds a piece, too, beside what is kept of every column."""
         kept = cast("tuple[HeldRows, ...]", self.rows)
         size = sum(rows.held_bytes for rows in kept) + n_bytes(prepared.parsed.table)
-        size += BYTES_PER_COLUMN * (self.source.n_features or self.max_index + 1)
+        size += Budget.measured_column * (self.source.n_features or self.max_index + 1)
         shares = prepared.shares
         return size <= self._room and all(kept[s.group].fits(s.table) for s in shares)
 
@@ -283,9 +276,9 @@ class Partitioner:
 
     def _refuse_wide(self, max_index: int) -> None:
         n_features = self.source.n_features or max_index + 1
-        need = n_features * BYTES_PER_COLUMN
-        if need > self.plan.memory_for_rows:
-            least = format_bytes(self.plan.memory + need - self.plan.memory_for_rows)
+        need = n_features * Budget.measured_column
+        if need > self.plan.budget.rows:
+            least = format_bytes(self.plan.memory + need - self.plan.budget.rows)
             schema = self.source.schema
             hashed = isinstance(self.source, HashesNames) or (schema and schema.encoding)
             fewer = ", or hash to fewer columns (`hash_bits`)" if hashed else ""
@@ -297,6 +290,6 @@ class Partitioner:
 
 def _in_flight(plan: IngestPlan, threads: int) -> int:
     """How many pieces are parsed at a time: two at least, where they fit at all."""
-    piece = PIECE_COPIES * PIECE_BYTES
-    least = 2 if plan.memory_for_rows >= 2 * piece else 1
-    return min(max(least, plan.memory_for_rows // 4 // piece), threads + 2)
+    piece, budget = Budget.piece * PIECE_BYTES, plan.budget
+    least = 2 if budget.rows >= 2 * piece else 1
+    return min(max(least, budget.pieces // piece), threads + 2)

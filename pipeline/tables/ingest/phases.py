@@ -19,6 +19,7 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.column_statistics import NAMES
@@ -27,7 +28,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
 from fewpass.pipeline.tables.ingest.held import HeldRows
 from fewpass.pipeline.tables.ingest.notes import notes_on, notes_on_scaling
-from fewpass.pipeline.tables.ingest.partition import BYTES_PER_COLUMN, TEST, TRAINING, Partitioner
+from fewpass.pipeline.tables.ingest.partition import TEST, TRAINING, Partitioner
 from fewpass.pipeline.tables.ingest.partitioned import (
     Partitioned,
     Rows,
@@ -58,8 +59,6 @@ from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.manifest import KEY, Shuffle, SourceRecord
 from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
 
-#: Share of the memory that chunks in the making may take where buckets take the rest.
-WRITING = 3 / 8
 #: Of the record of the partition; another version's is not gone on with.
 RECORD_VERSION = 2
 
@@ -102,7 +101,7 @@ def ingest(
     DamagedSpill
         Rows that this very call has partitioned are not as they were written. Call again.
     """
-    return_freed_memory(plan.memory_for_rows)
+    return_freed_memory(plan.budget.rows)
     if plan.columns and not Folder(plan.dataset, plan.storage_options).is_local:
         raise BadInput(
             f"{plan.dataset} is not on this machine, and a column copy is for mapping files into "
@@ -111,7 +110,7 @@ def ingest(
     cores = len(os.sched_getaffinity(0))
     result = _Ingest(plan, threads or plan.threads or cores, progress, source).run()
     if plan.columns and not has_columns(dataset := Dataset.open(plan.dataset)):
-        write_columns(dataset, plan.memory_for_rows)
+        write_columns(dataset, plan.budget.rows)
     return result
 
 
@@ -310,8 +309,8 @@ def _memory_for_writing(plan: IngestPlan, partitioned: Partitioned) -> int:
     """Bytes that chunks in the making may take: what the rows' way leaves."""
     held = [rows.held_bytes for rows in partitioned.buckets if isinstance(rows, HeldRows)]
     if not held:
-        return int(WRITING * plan.memory_for_rows)
-    return plan.memory_for_rows - sum(held) - BYTES_PER_COLUMN * partitioned.n_features
+        return plan.budget.chunks
+    return plan.budget.rows - sum(held) - Budget.measured_column * partitioned.n_features
 
 
 def _versions() -> dict[str, str]:

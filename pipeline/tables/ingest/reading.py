@@ -10,7 +10,6 @@ from fewpass.pipeline.settings.source_options import SourceOptions, unusual
 from fewpass.pipeline.tables.ingest.layout import laid_out, laid_out_like
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.opening import is_table
-from fewpass.pipeline.tables.readers.room import Room
 from fewpass.pipeline.tables.readers.source import HashesNames, Source, notes_of
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
@@ -30,7 +29,7 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
     expected = Expected(
         like.schema if like else None,
         f"the data set {plan.like}",
-        Room(plan.memory, plan.memory_for_rows),
+        plan.budget,
     )
 
     def opened(how: SourceOptions) -> Source:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
@@ -20,9 +21,6 @@ from fewpass.storage.manifest import ChunkRecord, WeightStats
 from fewpass.storage.objects import fault
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import DenseTable, Table, index_dtype, n_bytes
-
-#: Copies of a chunk that making it takes: rows, and what encoding needs; more if they are scaled.
-COPIES, COPIES_SCALED = 3, 6
 
 
 class Written(NamedTuple):
@@ -130,7 +128,7 @@ def _made(
     orders = cut_into_chunks(buckets, maker.writer.chunk_rows)
     first = next(orders)
     result = maker.make(first)
-    copies = COPIES if maker.scaler.kind == "none" else COPIES_SCALED
+    copies = Budget.written_chunk if maker.scaler.kind == "none" else Budget.scaled_chunk
     fits = memory // max(copies * n_bytes(result[2]), 1)
     yield result
     del first, result

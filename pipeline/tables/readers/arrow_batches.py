@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.tables.readers.borders import parsing, told
-from fewpass.pipeline.tables.readers.room import Room
 
 Sizes = NDArray[np.int64]
 #: What a number in a list takes while lists become rows: a place and a value, and both once more.
@@ -72,7 +72,7 @@ def _first_fault(rows: Any, error: Exception) -> tuple[str, Exception]:
     return rows.schema.names[0] if rows.schema.names else "", error
 
 
-def cut(batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Room) -> Iterator[Any]:
+def cut(batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Budget) -> Iterator[Any]:
     """Yield record batches of `rows` rows, fewer where these take more than `n_bytes`.
 
     They do not depend on how the rows came in batches.
@@ -93,7 +93,7 @@ def cut(batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Room)
             if stop > start:
                 rest.append(batch.slice(start, stop - start))
                 added = int(ends[stop - 1]) - begun
-                if added > room.row and stop == start + 1:
+                if added > room.longest_row and stop == start + 1:
                     room.require_row(added, f"{where}, row {first + n}")
                 n, filled, start = n + stop - start, filled + added, stop
             if n == rows or start < batch.num_rows:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from fewpass.pipeline.budget import UNTOLD, Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.formats import EXTENSIONS
-from fewpass.pipeline.tables.readers.room import UNTOLD, Room
 from fewpass.pipeline.tables.readers.source import SourceFile
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, WORDS, StandardInput
 from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
@@ -61,7 +61,7 @@ class Address(NamedTuple):
     charset: str | None = None  # of its text; None: UTF-8, or UTF-16 where its mark says so
     spaced: bool = False  # whether cells of its text stand between runs of blanks
     quotes: bool = True  # whether double quotes enclose them
-    room: Room = UNTOLD  # that memory has for what it makes us have
+    room: Budget = UNTOLD  # that memory has for what it makes us have
     file: OpenableFile | None = None  # how it is opened; None: by the store, as it is
 
     @property

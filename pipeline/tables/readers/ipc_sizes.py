@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Any, BinaryIO, NamedTuple
 
-from fewpass.pipeline.tables.readers.room import Room
+from fewpass.pipeline.budget import Budget
 
 _MARK = b"\xff\xff\xff\xff"  # in front of a length, since Arrow 0.15
 _LARGEST_HEADER = 1 << 28
@@ -29,7 +29,7 @@ class _MessageHeader(NamedTuple):
     packed: tuple[tuple[int, int], ...]  # place in the body and stored bytes of compressed buffers
 
 
-def require_messages(stream: BinaryIO, name: str, room: Room) -> None:
+def require_messages(stream: BinaryIO, name: str, room: Budget) -> None:
     """Look through a stream that can be sought in, from where it is.
 
     Raises
@@ -56,7 +56,7 @@ class CheckedMessages:
 
     closed = False
 
-    def __init__(self, stream: Any, name: str, room: Room) -> None:
+    def __init__(self, stream: Any, name: str, room: Budget) -> None:
         self._stream, self._name, self._room = stream, name, room
         self._ready, self._dictionaries, self._passes = memoryview(b""), 0, False
 
@@ -88,7 +88,7 @@ class CheckedMessages:
         self._ready = memoryview(front + body)
 
 
-def _require(header: _MessageHeader, size: int, dictionaries: int, name: str, room: Room) -> int:
+def _require(header: _MessageHeader, size: int, dictionaries: int, name: str, room: Budget) -> int:
     """Refuse a body that takes too much unpacked; return what dictionaries take so far."""
     what = "a dictionary" if header.is_dictionary else f"a batch of {header.rows:,} rows"
     room.require_side_by_side(header.body, f"{name}: {what} takes", _SMALLER)

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fewpass.pipeline.budget import UNTOLD
 from fewpass.pipeline.tables.readers.arrow_batches import cut, may_take, validated
 from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.parquet_pages import pages_of
-from fewpass.pipeline.tables.readers.room import UNTOLD
 from fewpass.pipeline.tables.readers.streams import opened
 
 BUFFER_BYTES = 1 << 18  # of every column that are read ahead from a disk
@@ -163,7 +163,7 @@ def _is_coded(file: Any, stream: Any, leaf: _Leaf) -> bool:
 
 def _buffering(address: Address, file: Any, leaves: Sequence[_Leaf]) -> dict[str, Any]:
     """Say how to read ahead, within what memory has room for."""
-    room = address.room.part
+    room = address.room.page
     if not address.is_local and _largest_group(file, leaves) <= room:
         return {}
     each = min(BUFFER_BYTES, max(LEAST_BUFFER, room // max(1, len(leaves))))
@@ -200,13 +200,13 @@ def _rows_at_once(
     chunks = [group.column(leaf.place) for leaf in leaves]
     stored = [chunk.total_uncompressed_size for chunk in chunks]
     unpacked = [_unpacked(chunk) for chunk in chunks]
-    if sum(unpacked) <= min(room.part, n_bytes):
+    if sum(unpacked) <= min(room.page, n_bytes):
         return rows
     side_by_side, row_bytes = 0, 0.0
     for leaf, chunk, size in zip(leaves, chunks, stored, strict=True):
         largest, each = size, _unpacked(chunk) / n_rows
         may_expand = leaf.name not in coded and chunk.physical_type == "BYTE_ARRAY"
-        if size > room.part // len(leaves) or (may_expand and chunk.has_dictionary_page):
+        if size > room.page // len(leaves) or (may_expand and chunk.has_dictionary_page):
             pages = list(pages_of(stream, chunk))
             largest = max((page.n_bytes for page in pages), default=size)
             title = f"{address.name}: column {leaf.name!r} has a page that takes"

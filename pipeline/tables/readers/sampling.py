@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from fewpass.pipeline.budget import SAMPLE_MEMORY
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -15,7 +16,6 @@ from fewpass.pipeline.tables.encoding.fitting import as_sample
 from fewpass.pipeline.tables.encoding.inference import held_in, needs_encoding
 from fewpass.pipeline.tables.readers.borders import naming, parsing
 from fewpass.pipeline.tables.readers.columns import TableColumns, choose
-from fewpass.pipeline.tables.readers.room import SAMPLE_MEMORY
 from fewpass.pipeline.tables.readers.source import Expected, TableRows
 
 #: Of the first rows: bytes as they are written, and rows drawn of them, that decide on a recipe;

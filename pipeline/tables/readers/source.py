@@ -17,7 +17,7 @@ from typing import (
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.tables.readers.room import UNTOLD, Room
+from fewpass.pipeline.budget import UNTOLD, Budget
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import Table
 
@@ -44,13 +44,13 @@ class Expected(NamedTuple):
 
     schema: Schema | None = None  # columns that are known
     whose: str = "the model"  # that they are the columns of
-    room: Room = UNTOLD  # that memory has
+    room: Budget = UNTOLD  # that memory has
     plain: bool = False  # columns of tables are to be plain numbers
 
     @property
     def longest_line(self) -> int:
         """Bytes of the longest line that is read."""
-        return self.room.row
+        return self.room.longest_row
 
 
 class SourceFile(NamedTuple):

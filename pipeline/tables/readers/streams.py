@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.readers.charsets import peekable
 from fewpass.pipeline.tables.readers.finding import Address, told_plainly
-from fewpass.pipeline.tables.readers.room import Room
 from fewpass.storage.redaction import without_secrets
 from fewpass.storage.source_files import Checked
 
@@ -86,7 +86,7 @@ class _Unpacked(io.RawIOBase):
         return True
 
 
-def require_window(stored: BinaryIO, compression: str, name: str, room: Room) -> BinaryIO:
+def require_window(stored: BinaryIO, compression: str, name: str, room: Budget) -> BinaryIO:
     """Return a stored stream from its beginning, if memory has room for what unpacking it takes.
 
     Raises

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from fewpass.pipeline.budget import UNTOLD
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.readers.finding import find
 from fewpass.pipeline.tables.readers.lines import first_lines
-from fewpass.pipeline.tables.readers.room import UNTOLD
 
 #: Bytes that are looked at, and names that a column is given at most.
 LOOKED_AT, _LISTED = 4 << 20, 3
@@ -44,7 +44,7 @@ def names_in(source: str, n_features: int) -> dict[int, str]:
             f"The model has {n_features:,} columns, and names are hashed to 2^bits. Leave `names` "
             "out: its rows were no Vowpal Wabbit text."
         )
-    text = first_lines(find([source])[0], UNTOLD.row, LOOKED_AT)
+    text = first_lines(find([source])[0], UNTOLD.longest_row, LOOKED_AT)
     counts = Counter(_features(text.bytes.tobytes()))
     if not counts:
         raise BadInput(f"{source}: no line has a feature behind a |. Name Vowpal Wabbit's text.")

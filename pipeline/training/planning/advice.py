@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.units import remedy, unlike_columns
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
@@ -17,7 +16,8 @@ from fewpass.pipeline.training.planning.ill_conditioned import (
     Columns,
     ill_conditioned,
 )
-from fewpass.pipeline.training.planning.job import make_job, streaming, with_method_chosen
+from fewpass.pipeline.training.planning.job import streaming
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.span import Job
 from fewpass.solvers.estimates.expected_passes import (
     Conditioning,
@@ -34,15 +34,25 @@ FEW_PASSES = 30  # what a larger lam is proposed for
 TIGHT = 0.75  # of the passes allowed: where as many are usual, they may be too few
 BETTER = 0.5  # a cure is named when it leaves at most that share of the passes
 STANDARD = "standard"
+SHORT_OF_MEMORY = ", but needs more `memory`"
 
 
-def warnings(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
-    """Return what `fewpass train` says before it begins: why it may not come to its end."""
+def warnings(planner: Planner, plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
+    """Return what `fewpass train` says before it begins: why it may not come to its end.
+
+    Parameters
+    ----------
+    planner
+        Knows whether another method fits.
+    plan, job
+        With the method that is at work.
+    foreseen
+        Of these.
+    """
     sorted_rows = clustering_warning(job.dataset.manifest, job.windows)
-    plan = with_method_chosen(plan, job.dataset)
     said = [sorted_rows] if sorted_rows else []
     if plan.tol is not None:
-        said += _out_of_reach(plan, plan.tol, job, foreseen)
+        said += _out_of_reach(planner, plan, plan.tol, job, foreseen)
     if plan.tol is not None and visits_chunks_alone(plan, job):
         said.append(
             "A window holds one chunk, so that the same rows meet in every pass: dual ascent then "
@@ -67,7 +77,9 @@ def visits_chunks_alone(plan: TrainingPlan, job: Job) -> bool:
     return several and windows.chunks_per_window == 1 and dual
 
 
-def _out_of_reach(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) -> Iterator[str]:
+def _out_of_reach(
+    planner: Planner, plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast
+) -> Iterator[str]:
     """Yield the sentence that says why a tolerance may not be certified in the passes allowed."""
     by_dual_gap, usual = streaming(plan).certify_pass is not None, foreseen.usual_passes
     enough, solver = foreseen.theory_passes, foreseen.solver
@@ -91,14 +103,16 @@ def _out_of_reach(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) 
             f"certificate no faster. `solver={DUAL}` proves {tol:g} sooner."
         )
     elif usual is None and (enough is None or enough > plan.passes):
-        yield from _not_foreseen(plan, tol, job, foreseen)
+        yield from _not_foreseen(planner, plan, tol, job, foreseen)
 
 
-def _not_foreseen(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) -> Iterator[str]:
+def _not_foreseen(
+    planner: Planner, plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast
+) -> Iterator[str]:
     if conditioning(job.problem, job.stats) is None:  # a kink, or too small a lam: nothing is known
         return
     kind, best = best_method(job.problem, job.stats, tol)
-    fits = _if_it_fits(kind, plan, job)
+    fits = "" if planner.fits(plan.memory, method(kind), in_groups=True) else SHORT_OF_MEMORY
     if plan.passes == 1:  # `passes` decided on the method, too
         yield (
             f"Whether one pass comes to a certificate of {tol:g} cannot be foreseen. With more "
@@ -111,19 +125,9 @@ def _not_foreseen(plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast) 
     )
 
 
-def _if_it_fits(kind: str, plan: TrainingPlan, job: Job) -> str:
-    """Say so where a method needs more memory than there is; nothing where it fits."""
-    try:
-        make_job(plan.model_copy(update={"solver": method(kind)}), job.dataset)
-    except BadInput:
-        return ", but needs more `memory`"
-    return ""
-
-
-def advice(plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
+def advice(planner: Planner, plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
     """Return the warnings and what would make the training shorter or surer."""
-    plan = with_method_chosen(plan, job.dataset)
-    return [*warnings(plan, job, foreseen), *_hints(plan, job, foreseen)]
+    return [*warnings(planner, plan, job, foreseen), *_hints(plan, job, foreseen)]
 
 
 def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:

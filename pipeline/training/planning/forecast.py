@@ -10,9 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
 from fewpass.pipeline.rows.windows import (
-    IN_FLIGHT,
-    OVERHEAD_BYTES,
     chunk_bytes,
     largest_window,
     resident_bytes,
@@ -22,8 +21,6 @@ from fewpass.pipeline.training.planning.job import (
     bytes_of_models,
     groups_of,
     streaming,
-    tasks_of,
-    with_method_chosen,
 )
 from fewpass.pipeline.training.span import Job
 from fewpass.solvers.estimates.expected_passes import conditioning
@@ -79,12 +76,10 @@ class Forecast(BaseModel):
 
 def forecast(plan: TrainingPlan, job: Job) -> Forecast:
     """Work out what the plan is going to take on the job's data set."""
-    plan = with_method_chosen(plan, job.dataset)
     manifest, problem = job.dataset.manifest, job.problem
     known = conditioning(problem, job.stats)
     ahead = expected_passes_of(plan, job)
-    models = len(tasks_of(plan, job.rule, job.stats.n))
-    groups = len(groups_of(job, models))
+    groups = len(groups_of(job))
     passes = groups * min(plan.passes, ahead.usual or plan.passes)
     certifying = groups * certifying_passes(plan, ahead, passes / groups)
     per_pass = stored_bytes(manifest)
@@ -93,7 +88,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
         loss=problem.loss.name,
         lam=problem.lam,
         n_rows=job.stats.n,
-        models=models,
+        models=job.all_models,
         groups=groups,
         largest_smoothness=known.largest if known else None,
         mean_smoothness=known.mean if known else None,
@@ -107,7 +102,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
         reduce_passes=ahead.reductions * passes + certifying,
         bytes_per_pass=per_pass,
         bytes_read=round(per_pass * (1 if job.resident else passes + certifying)),
-        overhead_bytes=OVERHEAD_BYTES,
+        overhead_bytes=PROGRAM_BYTES,
         **memory_of(plan, job),
     )
 
@@ -141,7 +136,7 @@ def stored_bytes(manifest: Manifest) -> int:
 def memory_of(plan: TrainingPlan, job: Job) -> dict[str, Any]:
     """Return what the budget goes to."""
     manifest, windows = job.dataset.manifest, job.windows
-    in_flight = IN_FLIGHT * windows.streams * windows.chunks_per_window
+    in_flight = Budget.windows * windows.streams * windows.chunks_per_window
     streamed = in_flight * chunk_bytes(manifest, job.row_state_size)
     resident = resident_bytes(manifest, windows, job.row_state_size)
     return {

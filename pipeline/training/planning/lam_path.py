@@ -2,7 +2,7 @@
 
 1/n comes nearest to what rows of unit length want; text is often predicted better with less.  Rows
 are read and decoded once for all three, and the model is the one with the least mean loss on the
-held-out rows (`pipeline/scoring/held_out.py`).
+held-out rows (`pipeline/scoring/choosing_lam.py`).
 """
 
 from __future__ import annotations

@@ -272,20 +272,18 @@ def test_settings_are_known_without_importing_their_methods():
 
 
 def test_a_mistyped_name_is_answered_with_the_words_that_are_used():
-    from fewpass.flows.orchestration.named import described
-    from fewpass.flows.orchestration.parameters import _near
-    from fewpass.flows.orchestration.signatures import REQUESTS
+    from fewpass.flows.orchestration.parameters import _near, described
+    from fewpass.flows.orchestration.requests import REQUESTS
 
     known = described(REQUESTS["train"])
-    assert _near("solvr", known) == ["solver"]
-    assert _near("solver.gama0", known) == ["solver.gamma0"]
+    assert _near("solvr", known) == "solver"
+    assert _near("solver.gama0", known) == "solver.gamma0"
 
 
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
-    from fewpass.flows.orchestration.named import described, short_name
-    from fewpass.flows.orchestration.parameters import _known_for, _resolved
-    from fewpass.flows.orchestration.signatures import REQUESTS
+    from fewpass.flows.orchestration.parameters import _known_for, _resolved, described, short_name
+    from fewpass.flows.orchestration.requests import REQUESTS
 
     known = described(REQUESTS[name], methods=())
     everything = described(REQUESTS[name])
@@ -301,10 +299,10 @@ def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
 
 def test_plans_are_taken_whole_and_one_by_one():
     from fewpass.flows.orchestration.parameters import assigned
-    from fewpass.flows.orchestration.signatures import train
+    from fewpass.flows.orchestration.requests import TrainParameters
 
     apart = assigned(
-        train, ["dataset=d", "run=r", "solver.kind=sgd", "solver.gamma0=0.5", "passes=3"]
+        TrainParameters, ["dataset=d", "run=r", "solver.kind=sgd", "solver.gamma0=0.5", "passes=3"]
     )
     for words in (
         [
@@ -314,7 +312,7 @@ def test_plans_are_taken_whole_and_one_by_one():
         ["dataset=d", 'solver={"kind": "sgd"}', "gamma0=0.5", "plan.passes=3"],
         ["dataset=d", "solver=sgd", "solver.gamma0=0.5", "passes=3"],
     ):
-        assert assigned(train, [*words, "run=r"]) == apart, words
+        assert assigned(TrainParameters, [*words, "run=r"]) == apart, words
 
 
 def test_json_lines_and_no_noise(prefect_server, tmp_path):
@@ -399,7 +397,7 @@ def test_an_ingest_that_is_killed_is_finished_by_the_same_flow(
 
 def test_help_lists_every_parameter_with_its_default():
     from fewpass.flows.orchestration.command import _help
-    from fewpass.flows.orchestration.signatures import REQUESTS
+    from fewpass.flows.orchestration.requests import REQUESTS
 
     for name in FLOWS:
         text = _help(REQUESTS[name])
@@ -446,13 +444,13 @@ def test_flows_are_found_by_their_text_and_take_what_can_be_asked():
 
     from prefect.flows import load_flow_arguments_from_entrypoint, load_flow_from_entrypoint
 
-    from fewpass.flows.orchestration.signatures import REQUESTS
+    from fewpass.flows.orchestration.requests import REQUESTS
 
     entrypoints = set(re.findall(r"entrypoint: (\S+)", (PROJECT / "prefect.yaml").read_text()))
     assert len(entrypoints) == 4
     for entrypoint in {*entrypoints, *(f"flows/orchestration/{n}.py:{n}" for n in FLOWS)}:
         assert load_flow_arguments_from_entrypoint(entrypoint)["name"] in REQUESTS
         flow = load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False)
-        asked = inspect.signature(REQUESTS[flow.name]).parameters
+        asked = REQUESTS[flow.name].model_fields
         assert list(inspect.signature(inspect.unwrap(flow.fn)).parameters) == list(asked)
         assert list(flow.parameters.properties) == list(asked)

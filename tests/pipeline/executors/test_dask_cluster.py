@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from distributed.security import Security
 
-from fewpass.pipeline.dashboard.learning import learning
+from fewpass.pipeline.dashboard.shown_run import shown_run
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -81,7 +81,7 @@ class Cluster:
     def answers(self):
         assert self.scheduler.poll() is None, (self.folder / "scheduler.log").read_text()
         try:
-            return self.numbers() is not None
+            return self.view() is not None
         except OSError:
             return False
 
@@ -93,10 +93,8 @@ class Cluster:
             self.environment, self.folder / "workers.log",
         ))  # fmt: skip
 
-    def numbers(self, which=0):
-        with urllib.request.urlopen(
-            f"{self.page}/numbers.json?which={which}", timeout=30
-        ) as answer:
+    def view(self, which=0):
+        with urllib.request.urlopen(f"{self.page}/view.json?which={which}", timeout=30) as answer:
             return json.load(answer)
 
     def fewpass(self, *words, tls=True):
@@ -174,18 +172,18 @@ def test_kill_two_workers_and_the_scheduler_in_one_run(cluster, rows, tmp_path):
     for name in ("weights_sha256", "objective", "rows_seen"):
         assert told[name] == getattr(quiet.result, name), name
 
-    shown = cluster.numbers()
-    assert shown["runs"] == [str(run)]
-    assert (shown["state"], shown["method"]) == ("finished", "asgd")
-    assert shown["certificates"][-1]["objective"] == quiet.result.objective
-    assert shown["done"] == pytest.approx(PLAN["passes"])
-    assert len(shown["workers"]) >= 3
-    assert 0.0 < shown["shares"]["all"]["step"] <= 1.0
-    assert all(
-        shown["shares"]["all"][part] >= 0.0 for part in ("read", "decode", "permute", "wait")
-    )
+    view = cluster.view()
+    assert (view["runs"], view["state"]) == ([str(run)], "finished")
+    assert view["facts"].startswith("asgd, lam ")
+    timeline = shown_run(RunFolder(str(run))).timeline
+    assert timeline.certificates[-1].objective == quiet.result.objective
+    assert timeline.passes == pytest.approx(PLAN["passes"])
+    assert len(timeline.workers) >= 3
+    work = timeline.marks[-1]
+    assert 0.0 <= work.waiting < work.working
+    assert min(work.read, work.decode, work.permute) >= 0.0
     with pytest.raises(urllib.error.HTTPError, match="404"):
-        cluster.numbers(7)
+        cluster.view(7)
     with urllib.request.urlopen(f"{cluster.page}/metrics", timeout=30) as answer:
         assert f'fewpass_passes{{run="{run}"}} {PLAN["passes"]}' in answer.read().decode()
 
@@ -277,10 +275,10 @@ def test_nothing_large_travels_through_the_scheduler(tmp_path):
     """A task's message holds addresses and settings, whatever the data and the model weigh."""
     from distributed.protocol.pickle import dumps
 
-    from fewpass.pipeline.training.planning.job import make_job
+    from testing.jobs import job_of
 
     dataset = make(tmp_path / "set", n=4000, d=3000, chunk_rows=10)
-    job = make_job(TrainingPlan(dataset=dataset.folder.url), dataset)
+    job = job_of(TrainingPlan(dataset=dataset.folder.url), dataset)
     assert len(dumps(job)) < 100_000
     sizes = sum(path.stat().st_size for path in (tmp_path / "set").rglob("*") if path.is_file())
     assert sizes > 20_000_000
@@ -291,25 +289,28 @@ def test_the_page_counts_once_what_was_done_twice(tmp_path):
     plan = TrainingPlan(dataset=dataset.folder.url, memory="96.1MB", passes=3, snapshot_every=1e-9)
     for k, event in enumerate(TrainingRun.start(plan, str(tmp_path / "run"), InProcess())):
         if k == 4:
-            assert learning(RunFolder(str(tmp_path / "run")))["state"] == "running"
+            assert shown_run(RunFolder(str(tmp_path / "run"))).state == "running"
             break
-    assert learning(RunFolder(str(tmp_path / "run")))["state"] == "stopped"
+    assert shown_run(RunFolder(str(tmp_path / "run"))).state == "stopped"
     resumed = TrainingRun.resume(str(tmp_path / "run"), InProcess())
     for _ in resumed:
         pass
-    told = learning(RunFolder(str(tmp_path / "run")))
-    rows = [point["rows"] for point in told["points"]]
-    assert rows == sorted(set(rows))
-    assert told["done"] == 3.0
-    assert told["state"] == "finished"
-    seconds = [point["seconds"] for point in told["points"]]
+    shown = shown_run(RunFolder(str(tmp_path / "run")))
+    points = shown.timeline.points
+    passes = [point.passes for point in points]
+    assert passes == sorted(set(passes))
+    assert (shown.state, shown.timeline.passes) == ("finished", 3.0)
+    seconds = [point.seconds for point in points]
     assert seconds == sorted(seconds)
 
 
 CHARTS = (
-    "against passes", "against seconds", "above the optimum, at most", "decays)", "Rows a second",
+    "Loss and objective",
+    "above the optimum, at most",
+    "Step size",
+    "Rows a second",
     "as stored",
-)  # fmt: skip
+)
 
 
 def seen(url, dataset="none"):
@@ -319,7 +320,7 @@ def seen(url, dataset="none"):
         [CHROMIUM, *flags, "--dump-dom", url], capture_output=True, text=True, timeout=120
     )
     page = looked.stdout
-    assert all(f"{title}</h2>" in page for title in CHARTS)
+    assert all(f"{title}</h3>" in page for title in CHARTS)
     assert page.count("<svg") >= 4  # a run that took no two seconds has its speeds in words
     assert "NaN" not in page
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "").replace(dataset, "")
@@ -346,7 +347,7 @@ def test_the_page_of_a_finished_run_in_a_browser(tmp_path):
         process.kill()
         process.communicate()
     assert 'class="state finished"' in page
-    assert "12 of 12 passes" in page
+    assert "12.0 of 12 passes" in page
     assert "above the optimum" in page
 
 
@@ -386,8 +387,8 @@ def test_the_page_counts_passes_that_add_up(tmp_path):
         training = TrainingRun.start(plan, str(tmp_path / kind), InProcess())
         for _ in training:
             pass
-        told = learning(RunFolder(str(tmp_path / kind)))
-        assert told["done"] == training.result.passes
-        ends = [point["passes"] for point in told["points"]]
+        timeline = shown_run(RunFolder(str(tmp_path / kind))).timeline
+        assert timeline.passes == training.result.passes
+        ends = [point.passes for point in timeline.points]
         assert ends == sorted(ends)
-        assert all(end <= told["done"] for end in ends)
+        assert all(end <= timeline.passes for end in ends)

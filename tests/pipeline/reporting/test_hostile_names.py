@@ -146,12 +146,14 @@ def test_every_route_says_what_it_sends(server, route, method):
         assert "<script" not in text
 
 
-def test_numbers_are_json_and_names_are_not_tags(server, made):
-    status, headers, text = ask(server, "/fewpass/numbers.json?which=0")
+def test_a_view_is_json_and_names_are_not_tags(server, made):
+    status, headers, text = ask(server, "/fewpass/view.json?which=0")
     assert (status, headers["Content-Type"]) == (200, "application/json; charset=utf-8")
     assert not set("<>&") & set(text)
     told = json.loads(text, parse_constant=lambda word: pytest.fail(word))
     assert told["run"] == made[1].run
+    assert not re.search("<(img|script)", told["html"])
+    assert "\u202e" not in told["facts"]  # which is shown as text
     status, headers, text = ask(server, "/fewpass/metrics")
     assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
     assert "\u202e" not in text
@@ -166,7 +168,7 @@ def test_numbers_are_json_and_names_are_not_tags(server, made):
     ],
 )  # fmt: skip
 def test_what_is_asked_for_wrongly_is_refused(server, asked, status):
-    found, _, text = ask(server, f"/fewpass/numbers.json?which={asked}")
+    found, _, text = ask(server, f"/fewpass/view.json?which={asked}")
     assert found == status
     assert "<script" not in text
     assert "Traceback" not in text

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.reporting.learners import learners_sentence
 from fewpass.pipeline.reporting.report import draw_report
+from fewpass.pipeline.runs.events import Learners
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -18,7 +18,7 @@ def test_a_run_and_its_report_say_which_learner_won(tmp_path, classes):
     dataset = make(tmp_path / "set", n=3000, classes=classes)
     plan = TrainingPlan(dataset=dataset.folder.url, solver={"kind": "onepass"})
     events = list(TrainingRun.start(plan, str(tmp_path / "run"), InProcess()))
-    (told,) = [event.facts["models"] for event in events if event.kind == "learners"]
+    (told,) = [event.facts.models for event in events if event.kind == "learners"]
     assert len(told) == (1 if classes == 2 else classes)
     run = RunFolder(str(tmp_path / "run"))
     assert draw_report(run).learners == told
@@ -26,7 +26,7 @@ def test_a_run_and_its_report_say_which_learner_won(tmp_path, classes):
     for model, own in zip(told, kept.get("models", [kept]), strict=True):
         assert model["objective"] == own["lead.objective"]
         assert model["lead"] == own["lead.by"]
-    sentence = learners_sentence(told)
+    sentence = Learners(told).sentence()
     assert all(model["learner"] in sentence for model in told)
 
 
@@ -35,12 +35,12 @@ def test_averaged_sgd_alone_has_no_learners(tmp_path):
     plan = TrainingPlan(dataset=dataset.folder.url, solver={"kind": "asgd"})
     events = list(TrainingRun.start(plan, str(tmp_path / "run"), InProcess()))
     assert not [event for event in events if event.kind == "learners"]
-    assert learners_sentence(draw_report(RunFolder(str(tmp_path / "run"))).learners) is None
+    assert draw_report(RunFolder(str(tmp_path / "run"))).learners == []
 
 
 def test_of_many_models_learners_are_counted():
     models = [{"learner": name, "objective": 1.0, "runner_up": "c", "lead": 0.1} for name in "aab"]
-    assert learners_sentence(models) == (
+    assert Learners(models).sentence() == (
         "a for 2 models, b for 1 models, by their progressive objectives"
     )
-    assert np.all([name in learners_sentence(models[:1]) for name in ("a", "c", "0.1")])
+    assert np.all([name in Learners(models[:1]).sentence() for name in ("a", "c", "0.1")])

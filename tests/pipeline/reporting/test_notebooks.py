@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fewpass import LinearClassifier, train
-from fewpass.pipeline.reporting import live
+from fewpass.pipeline.reporting import notebooks
 from testing.datasets import make
 
 VOID = {"img", "br"}
@@ -86,8 +86,8 @@ def notebook(monkeypatch):
     ipython.display.HTML, ipython.display.display = str, display
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", ipython.display)
-    monkeypatch.setattr(live, "FIRST_S", 0.0)
-    monkeypatch.setattr(live, "NOTEBOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(notebooks, "FIRST_S", 0.0)
+    monkeypatch.setattr(notebooks, "NOTEBOOK_EVERY_S", 0.0)
     return shown
 
 
@@ -111,7 +111,7 @@ def test_a_notebook_shows_one_bar_that_moves(notebook, fit):
 
 
 def test_a_script_is_quiet_unless_asked(fit, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(live, "FIRST_S", 0.0)
+    monkeypatch.setattr(notebooks, "FIRST_S", 0.0)
     rows = make(tmp_path / "rows", 300, 5).folder.url
     fit()
     train(rows, tmp_path / "quiet")

@@ -75,7 +75,7 @@ def test_a_chart_leaves_out_what_an_axis_cannot_show():
     )
     assert len(re.search(r'polyline [^>]*points="([^"]*)"', drawn)[1].split()) == 2
     assert "a&lt;b" in drawn
-    assert "Nothing to draw" in chart([Line("", [(1.0, 0.0)])], "x", "y", y="log")
+    assert chart([Line("", [(1.0, 0.0)])], "x", "y", y="log") == ""
 
 
 def trained(tmp_path, monkeypatch, label):
@@ -95,7 +95,7 @@ def test_two_labels(tmp_path, monkeypatch):
     html = trained(tmp_path, monkeypatch, lambda p: np.where(p > 0, "<i>yes", "no & not"))
     page = read(html)
     for title in ("ROC curve", "Precision and recall", "Calibration", "Confusion", "Certificate",
-                  "Largest weights", "How to reproduce it", "Foreseen and found"):  # fmt: skip
+                  "Largest weights", "How to reproduce it", "Predicted and actual"):  # fmt: skip
         assert title in page.text
     assert "<b>one</b>" in page.text
     assert "<i>yes" in page.text
@@ -116,4 +116,4 @@ def test_other_targets(tmp_path, monkeypatch, case):
     page = read(trained(tmp_path, monkeypatch, label))
     assert "On held-out rows" in page.text
     assert ("Confusion" in page.text) == (case == "classes")
-    assert ("Predicted against found" in page.text) == (case == "numbers")
+    assert ("Predicted / actual" in page.text) == (case == "numbers")

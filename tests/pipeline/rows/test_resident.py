@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.rows import resident
@@ -10,7 +11,6 @@ from fewpass.pipeline.rows.reader import WindowReader
 from fewpass.pipeline.rows.resident import ResidentRows, let_go, resident_rows
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import (
-    OVERHEAD_BYTES,
     Window,
     WindowPlan,
     chunk_bytes,
@@ -20,11 +20,12 @@ from fewpass.pipeline.rows.windows import (
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.forecast import stored_bytes
-from fewpass.pipeline.training.planning.job import bytes_of_states, make_job
+from fewpass.pipeline.training.planning.job import bytes_of_states
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.storage.folder import Damaged
 from testing.datasets import make
+from testing.jobs import job_of
 
 WINDOWS = [
     Window(chunks, order, 3, 0)
@@ -149,14 +150,14 @@ def test_worker_processes_each_read_a_set_once(tmp_path, datasets):
 
 def test_what_is_read_once_only_or_does_not_fit_is_not_kept(datasets):
     dataset = datasets[0]
-    one = make_job(plan_for(dataset), dataset)
+    one = job_of(plan_for(dataset), dataset)
     assert not one.resident
     many = plan_for(dataset, passes=2)
-    states = bytes_of_states(many.solver, one.problem, one.stats) + OVERHEAD_BYTES
+    states = bytes_of_states(many.solver, one.problem, one.stats) + PROGRAM_BYTES
     least = 3 * chunk_bytes(dataset.manifest) + states
     jobs = []
     for memory in range(least, least + 10**6, 5000):
-        jobs.append(make_job(many.model_copy(update={"memory": memory}), dataset))
+        jobs.append(job_of(many.model_copy(update={"memory": memory}), dataset))
         needed = states + resident_bytes(dataset.manifest, jobs[-1].windows)
         assert jobs[-1].resident == (needed <= memory)
     assert not jobs[0].resident

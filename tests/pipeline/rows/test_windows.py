@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.block_shuffle import BLOCK_ROWS, TILE_ROWS, mix, shuffled_blocks
 from fewpass.pipeline.rows.windows import (
-    OVERHEAD_BYTES,
     Window,
     WindowPlan,
     chunk_bytes,
@@ -153,8 +153,8 @@ def test_windows_fill_the_budget_and_never_pass_it(tmp_path, layout):
     manifest = make(tmp_path / "set", layout=layout, n=2000, chunk_rows=50).manifest
     one = chunk_bytes(manifest)
     for windows in (1, 2, 7):
-        memory = OVERHEAD_BYTES + 1000 + 3 * windows * one
-        plan = plan_windows(manifest, memory=memory, state_bytes=1000, streams=1, seed=0)
+        budget = Budget.of(PROGRAM_BYTES + 1000 + 3 * windows * one)
+        plan = plan_windows(manifest, budget=budget, state_bytes=1000, streams=1, seed=0)
         assert plan.chunks_per_window == windows
         rows, nnz = largest_window(manifest, plan)
         assert rows == 50 * windows
@@ -164,10 +164,10 @@ def test_windows_fill_the_budget_and_never_pass_it(tmp_path, layout):
 def test_a_budget_that_is_too_small_is_refused_with_the_one_that_is_not(tmp_path):
     manifest = make(tmp_path / "set", n=200, chunk_rows=50).manifest
     with pytest.raises(BadInput, match=r"`memory=97MB` or more"):
-        plan_windows(manifest, memory=OVERHEAD_BYTES, state_bytes=0, streams=1, seed=0)
+        plan_windows(manifest, budget=Budget.of(PROGRAM_BYTES), state_bytes=0, streams=1, seed=0)
 
 
 def test_more_streams_than_chunks_are_refused(tmp_path):
     manifest = make(tmp_path / "set", n=200, chunk_rows=50).manifest
     with pytest.raises(BadInput, match="`streams=4` or fewer"):
-        plan_windows(manifest, memory=1 << 30, state_bytes=0, streams=5, seed=0)
+        plan_windows(manifest, budget=Budget.of(1 << 30), state_bytes=0, streams=5, seed=0)

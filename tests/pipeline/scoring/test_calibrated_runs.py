@@ -11,6 +11,7 @@ from scipy.stats import binomtest
 from sklearn import metrics
 
 from fewpass import from_run, load_model, predict, train
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.calibration import (
     ScoreCounts,
     Sigmoid,
@@ -102,9 +103,7 @@ def test_predictions_have_a_column_per_class(calibrated, name, tmp_path, monkeyp
     best = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
     told = p[np.arange(len(p)), best] if p.ndim == 2 else p
     np.testing.assert_allclose(np.sort(table["probability"]), np.sort(told), rtol=1e-6)
-    monkeypatch.setattr(
-        "fewpass.pipeline.scoring.predict.PIECE_SHARE", 1 << 24
-    )  # a few rows at a time
+    monkeypatch.setattr(Budget, "scored_piece", 64)  # bytes: a few rows at a time
     few = predict(model.run.url, place, tmp_path / "few.npy", probability=True)
     assert few.rows == 900
     assert np.array_equal(np.load(tmp_path / "few.npy"), table["probability"])

@@ -10,12 +10,12 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from fewpass.pipeline import budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.rows import windows
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring import room
+from fewpass.pipeline.scoring import scoring_budget
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows
 from fewpass.pipeline.scoring.predict import predict
 from fewpass.pipeline.scoring.predictions import open_predictions
@@ -91,8 +91,8 @@ def test_how_far_it_is_grows_to_the_end(spam, tmp_path, small_pieces):
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Let a few kilobytes of text be a piece, as if the program itself took nothing."""
-    monkeypatch.setattr(windows, "OVERHEAD_BYTES", 0)
-    monkeypatch.setattr(room, "LEAST_PIECE", 1 << 12)
+    monkeypatch.setattr(budget, "PROGRAM_BYTES", 0)
+    monkeypatch.setattr(scoring_budget, "LEAST_PIECE", 1 << 12)
 
 
 @pytest.mark.parametrize("memory", [1 << 22, MEMORY])

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 import fewpass
 from fewpass.flows.cli import main
 from fewpass.flows.orchestration.parameters import assigned, validated
-from fewpass.flows.orchestration.signatures import REQUESTS
+from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.pipeline.durations import parse_seconds
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.execution import Execution

@@ -10,8 +10,10 @@ import pytest
 from fewpass.flows import options
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import every_setting, flat, plan_of, settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.methods import KINDS
+from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
@@ -38,19 +40,69 @@ def test_what_help_needs_imports_nothing_heavy(name):
 
 
 @pytest.mark.parametrize(
-    ("group", "model", "elsewhere"),
+    ("group", "models", "elsewhere"),
     [
-        (options.Training, TrainingPlan, {"dataset", "source"}),
-        (options.Straight, SourceReading, {"sources", "options"}),
-        (options.Ingest, IngestPlan, {"sources", "dataset", "options", "storage_options"}),
-        (options.Reading, SourceOptions, {"label_required"}),
-        (options.Where, Execution, set()),
+        (
+            options.TrainingOptions,
+            (TrainingPlan, SourceReading, SourceOptions, Execution),
+            {"dataset", "source", "sources", "options", "label_required"},
+        ),
+        (
+            options.IngestOptions,
+            (IngestPlan, SourceOptions),
+            {"sources", "dataset", "options", "storage_options", "label_required"},
+        ),
+        (options.Reading, (SourceOptions,), {"label_required"}),
+        (options.Where, (Execution,), set()),
     ],
 )
-def test_every_setting_is_an_option_with_the_help_of_its_model(group, model, elsewhere):
+def test_every_setting_is_an_option_with_the_help_of_its_model(group, models, elsewhere):
     held = {field.name for field in fields(group)} - {"set", "keep"}
-    assert held == model.model_fields.keys() - elsewhere
-    assert all(field.description for field in model.model_fields.values())
+    assert held == {name for model in models for name in model.model_fields} - elsewhere
+    assert all(field.description for model in models for field in model.model_fields.values())
+
+
+@pytest.mark.parametrize("plan", [IngestPlan, TrainingPlan, RefreshPlan, Execution, SourceOptions])
+def test_flat_names_have_one_place(plan):
+    """Two settings of one name would be one word for two things; a refresh's plans have paths."""
+    names = [setting.name for setting in every_setting(plan)]
+    assert plan is RefreshPlan or len(names) == len(set(names))
+    for setting in every_setting(plan):
+        assert setting.home.model_fields[setting.name] is setting.field
+
+
+def test_a_plan_of_flat_words_is_the_nested_plan_and_flat_again():
+    words = {"dataset": "d", "sources": ("a.csv",), "label": "y", "scale": "maxabs", "lam": "10/n"}
+    plan = plan_of(TrainingPlan, words)
+    options = {"label": "y"}
+    source = {"sources": ("a.csv",), "scale": "maxabs", "options": options}
+    assert plan == TrainingPlan.model_validate({"dataset": "d", "lam": "10/n", "source": source})
+    assert plan_of(TrainingPlan, flat(plan)) == plan
+    whole = plan_of(
+        IngestPlan, {"sources": ("a",), "dataset": "d", "options": options, "drop": "x"}
+    )
+    assert (whole.options.label, whole.options.drop) == ("y", ("x",))
+    stored = plan_of(TrainingPlan, {"dataset": "d"})
+    assert not settings(SourceReading).keys() & flat(stored).keys()
+
+
+@pytest.mark.parametrize(
+    ("plan", "word", "meant"),
+    [
+        (TrainingPlan, "lable", "label"),
+        (TrainingPlan, "epochs", "passes"),
+        (TrainingPlan, "Max-Iter", "passes"),
+        (TrainingPlan, "snap", "snapshot_every"),
+        (IngestPlan, "test_size", "test_fraction"),
+        (IngestPlan, "labels", "label"),
+        (IngestPlan, "perplexity", None),
+    ],
+)
+def test_an_unknown_word_is_refused_with_the_nearest_name(plan, word, meant):
+    with pytest.raises(BadInput) as refused:
+        plan_of(plan, {"dataset": "d", "sources": ("a",), word: 1})
+    told = f" Did you mean {meant}?" if meant else ""
+    assert str(refused.value) == f'There is no setting "{word}".{told}'
 
 
 def test_the_registry_knows_each_class_by_its_own_word():

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
+from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.straight import first_rows, reading
 from fewpass.pipeline.straight.forecast import foresee
 from fewpass.pipeline.straight.reading import STEADY_BYTES
@@ -52,7 +52,7 @@ def test_memory_is_the_states_and_three_buffers(source):
     narrow = foresee(plan_of(source, {"options": {"n_features": 60}})).forecast
     wide = foresee(plan_of(source, {"options": {"n_features": 100_060}})).forecast
     assert wide.state_bytes - narrow.state_bytes == 80 * 100_000
-    room = 160_000_000 - wide.state_bytes - OVERHEAD_BYTES
+    room = 160_000_000 - wide.state_bytes - PROGRAM_BYTES
     assert wide.buffer_bytes == pytest.approx(min(room, 3 * STEADY_BYTES), abs=3)
 
 

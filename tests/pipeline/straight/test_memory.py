@@ -4,10 +4,10 @@ import tracemalloc
 
 import pytest
 
+from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 
@@ -34,9 +34,9 @@ def test_arrays_stay_within_the_budget_whatever_the_size_of_the_source(tmp_path)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert training.result.bytes_read > 2 * (MEMORY - OVERHEAD_BYTES)
+    assert training.result.bytes_read > 2 * (MEMORY - PROGRAM_BYTES)
     assert spans > 4
-    assert peak < MEMORY - OVERHEAD_BYTES
+    assert peak < MEMORY - PROGRAM_BYTES
 
 
 def wide_plan(source, d, memory):

@@ -11,6 +11,7 @@ from sklearn.datasets import load_svmlight_file
 
 import fewpass
 from fewpass.flows.orchestration.session import Session, stages
+from fewpass.pipeline.budget import Budget, Share
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
@@ -358,8 +359,8 @@ def test_a_source_sorted_by_label_that_fits_is_one_buffer(tmp_path):
 
 
 def test_a_sorted_source_beyond_the_memory_is_told_with_the_remedy(tmp_path, monkeypatch):
-    monkeypatch.setattr(first_rows, "FIRST_SHARE", 2_000)
-    monkeypatch.setattr("fewpass.pipeline.straight.known.BUFFERS_AT_ONCE", 2_000)
+    monkeypatch.setattr(Budget, "first_rows", Share("1/2000", "rows", "", "", ""))
+    monkeypatch.setattr(Budget, "buffers", 2_000)
     (tmp_path / "rows.svm").write_text(lines(by_label=True))
     with pytest.raises(BadInput, match=r"sorted by label.*keep"):
         run(plan_of(tmp_path / "rows.svm", memory="105MB"), tmp_path / "run")

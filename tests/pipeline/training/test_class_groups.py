@@ -11,13 +11,15 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluate import evaluate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import choose
+from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.forecast import forecast
-from fewpass.pipeline.training.planning.job import groups_of, is_grouped, make_job
-from fewpass.pipeline.training.planning.memory import with_memory
+from fewpass.pipeline.training.planning.job import groups_of, is_grouped
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.registry import loss_class
 from testing.datasets import make
 from testing.interruptions import trained
+from testing.jobs import job_of
 
 CLASSES, D = 7, 4_000
 TOL = 1e-3
@@ -39,7 +41,7 @@ def plan_for(dataset, solver="sdca", **fields):
     for memory in range(96_000_000, 120_000_000, 100_000):
         tried = plan.model_copy(update={"memory": memory})
         try:
-            if 1 < make_job(tried, dataset).models < CLASSES:
+            if 1 < job_of(tried, dataset).models < CLASSES:
                 return tried
         except BadInput:
             continue
@@ -113,16 +115,16 @@ def test_what_judges_classes_together_is_refused_in_words(dataset, tmp_path):
 
 def test_more_memory_is_taken_before_groups_are(dataset):
     short = plan_for(dataset)
-    assert is_grouped(short, make_job(short, dataset))
+    assert is_grouped(job_of(short, dataset))
     open_end = TrainingPlan.model_validate(short.model_dump(exclude={"memory"}, exclude_unset=True))
-    roomy = with_memory(open_end, dataset, usable_memory_bytes())
-    assert not is_grouped(roomy, make_job(roomy, dataset))
+    roomy = with_memory(Planner(open_end, dataset), usable_memory_bytes())
+    assert not is_grouped(job_of(roomy, dataset))
 
 
 def test_the_forecast_counts_the_passes_of_all_groups(dataset):
     plan = plan_for(dataset)
     told, whole = (
-        forecast(p, make_job(p, dataset)) for p in (plan, plan.model_copy(update={"memory": 10**9}))
+        forecast(p, job_of(p, dataset)) for p in (plan, plan.model_copy(update={"memory": 10**9}))
     )
     assert told.groups > whole.groups == 1
     assert told.models == whole.models == CLASSES
@@ -132,7 +134,7 @@ def test_the_forecast_counts_the_passes_of_all_groups(dataset):
 
 def test_auto_takes_groups_rather_than_a_method_that_proves_nothing(dataset):
     plan = plan_for(dataset, "auto")
-    job = make_job(plan, dataset)
+    job = job_of(plan, dataset)
     never, always = (lambda _: False), (lambda _: True)
     for loss in ("logistic", "hinge"):
         problem = job.problem._replace(loss=loss_class(loss)())
@@ -146,7 +148,7 @@ def test_auto_takes_groups_rather_than_a_method_that_proves_nothing(dataset):
 
 @pytest.mark.parametrize("at_once", range(1, CLASSES + 1))
 def test_groups_are_all_classes_each_once(dataset, at_once):
-    job = make_job(plan_for(dataset, memory=10**9), dataset)._replace(models=at_once)
-    groups = groups_of(job, CLASSES)
+    job = job_of(plan_for(dataset, memory=10**9), dataset)._replace(models=at_once)
+    groups = groups_of(job)
     assert [k for group in groups for k in group] == list(range(CLASSES))
     assert max(map(len, groups)) <= at_once

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from fewpass.flows.cli import main
-from fewpass.pipeline.dashboard.learning import learning
+from fewpass.pipeline.dashboard.shown_run import shown_run
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.reporting.history import read_history
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.scoring.evaluate import evaluate
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -61,7 +61,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, layout):
     assert kinds.count("span") == 3  # of four
     for name in ("weights_sha256", "objective", "certificate", "margin_bound", "accesses", "nu"):
         assert getattr(resumed.result, name) == getattr(whole, name)
-    assert read_history(RunFolder(str(tmp_path / "cut")).events()).resumed == 1
+    assert Timeline.of(RunFolder(str(tmp_path / "cut"))).resumed == 1
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -143,7 +143,7 @@ def test_the_page_about_learning_and_the_model_card_know_it(tmp_path):
     make(tmp_path / "set", "sparse")
     finish(TrainingRun.start(plan(tmp_path / "set"), str(tmp_path / "run"), InProcess()))
     run = RunFolder(str(tmp_path / "run"))
-    assert learning(run)["method"] == "simba"
+    assert shown_run(run).record.method() == "simba"
     assert "simba" in model_card(run)
 
 

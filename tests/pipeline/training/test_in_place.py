@@ -4,23 +4,23 @@ import tracemalloc
 
 import pytest
 
+from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.rows.windows import OVERHEAD_BYTES
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.forecast import forecast
-from fewpass.pipeline.training.planning.job import make_job
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage import objects
 from testing.datasets import wide_table, write
 from testing.interruptions import trained
+from testing.jobs import job_of
 
 N, D, NNZ = 4_000, 300_000, 10
 BYTES_PER_COLUMN = 32
-SHORT = OVERHEAD_BYTES + BYTES_PER_COLUMN * D + 400_000
+SHORT = PROGRAM_BYTES + BYTES_PER_COLUMN * D + 400_000
 ROOMY = 10**9
 
 
@@ -42,7 +42,7 @@ def test_it_is_the_same_model_as_with_copies(dataset, tmp_path, solver):
         "passes": 1,
     }  # later passes draw windows, which are larger with more
     short, roomy = plan_for(dataset, **one), plan_for(dataset, ROOMY, **one)
-    assert make_job(short, dataset).in_place and not make_job(roomy, dataset).in_place
+    assert job_of(short, dataset).in_place and not job_of(roomy, dataset).in_place
     mine, other = trained(short, tmp_path / "short"), trained(roomy, tmp_path / "roomy")
     assert mine.result.weights_sha256 == other.result.weights_sha256
 
@@ -73,7 +73,7 @@ def test_arrays_stay_within_what_is_told(dataset, tmp_path, monkeypatch):
     plan = plan_for(dataset, passes=1)
     trained(plan, tmp_path / "first")  # what compiling takes is no array of columns
     plan = plan_for(dataset, passes=1, solver={"kind": "asgd", "gamma0": 0.1})
-    told = forecast(plan, make_job(plan, dataset))
+    told = forecast(plan, job_of(plan, dataset))
     assert told.state_bytes == BYTES_PER_COLUMN * D
     tracemalloc.start()
     try:
@@ -87,7 +87,7 @@ def test_arrays_stay_within_what_is_told(dataset, tmp_path, monkeypatch):
 @pytest.mark.parametrize("fields", [{"certify": True}, {"streams": 2}, {"tol": 0.1}])
 def test_what_needs_copies_is_refused_with_the_memory_that_would_do(dataset, fields):
     with pytest.raises(BadInput, match=r"Use `memory=\d+MB` or more"):
-        make_job(plan_for(dataset, **fields), dataset)
+        job_of(plan_for(dataset, **fields), dataset)
 
 
 def test_workers_elsewhere_are_refused(dataset, tmp_path):

@@ -5,14 +5,14 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from fewpass.pipeline.executors import reduce, walk
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training import reduce, walk
 from fewpass.pipeline.training.planning.forecast import memory_of
-from fewpass.pipeline.training.planning.job import make_job
 from fewpass.storage import objects
 from testing.datasets import wide_table, write
 from testing.interruptions import trained
+from testing.jobs import job_of
 
 N, D, NNZ, CLASSES = 1_000, 30_000, 10, 16
 BESIDE = 2_000_000  # bytes of the log, of records and of what Python itself makes
@@ -49,7 +49,7 @@ def test_it_takes_what_is_kept_and_not_half_of_it(dataset, tmp_path, solver, vec
     trained(plan, tmp_path / "first", InProcess(threads=2))  # what compiling takes is no state
     warm = plan.model_copy(update={"start_from": str(tmp_path / "first"), "passes": 1})
     trained(warm, tmp_path / "second", InProcess(threads=2))
-    told = memory_of(plan, make_job(plan, dataset))
+    told = memory_of(plan, job_of(plan, dataset))
     assert told["state_bytes"] == pytest.approx(4 * 8 * vectors * CLASSES * D, rel=1e-3)
     peaks = [peak_of(plan, tmp_path / "cold"), peak_of(warm, tmp_path / "warm")]
     assert max(peaks) < told["state_bytes"] + told["window_bytes"] + BESIDE

@@ -17,7 +17,6 @@ from fewpass.pipeline.runs.packing import unpack_state
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.job import make_job
 from fewpass.pipeline.training.reduce import reduce
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.sdca_state import SdcaState
@@ -26,6 +25,7 @@ from fewpass.solvers.protocol import Diverged, Weights
 from fewpass.storage.folder import Damaged
 from testing.datasets import make
 from testing.interruptions import cut_and_resumed, events_of
+from testing.jobs import job_of
 
 MEMORY = "96.1MB"  # leaves windows of a few small chunks
 
@@ -206,9 +206,9 @@ def test_a_damaged_newest_snapshot_is_named_and_passed_over(tmp_path):
     resumed = TrainingRun.resume(str(tmp_path / "run"), InProcess())
     events = list(resumed)
     assert events[0].kind == "resume"
-    assert events[0].facts["snapshot"] < newest.name
-    assert len(events[0].facts["damaged"]) == 1
-    assert newest.name in events[0].facts["damaged"][0]
+    assert events[0].facts.snapshot < newest.name
+    assert len(events[0].facts.damaged) == 1
+    assert newest.name in events[0].facts.damaged[0]
     assert resumed.result.weights_sha256 == quiet.weights_sha256
 
 
@@ -277,7 +277,7 @@ def test_rows_in_no_random_order_are_visited_in_random_order(tmp_path):
 
 def test_a_gather_adds_every_row_once_with_the_same_bits_on_any_workers(tmp_path):
     dataset = make(tmp_path / "set", n=2300, chunk_rows=50)
-    job = make_job(plan_for(dataset), dataset)
+    job = job_of(plan_for(dataset), dataset)
     at = Weights(np.linspace(-1, 1, dataset.n_features), 0.5)
     executor = InProcess()
     total = executor.result(reduce(executor, job, GRADIENT, at, lambda _: None))
@@ -343,7 +343,7 @@ def test_a_display_hears_of_reductions(tmp_path, solver):
     run.hear(heard.append)
     for _ in run:
         pass
-    rows = {counts: sum(e.facts["rows"] for e in heard if e.facts["counts"] is counts)
+    rows = {counts: sum(e.facts.rows for e in heard if e.facts.counts is counts)
             for counts in (True, False)}  # fmt: skip
     n = dataset.n_rows
     passes = {"newton": (2 * n, 0), "asgd": (0, n)}[solver]  # the one's are sums, and certify

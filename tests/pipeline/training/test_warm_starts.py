@@ -7,11 +7,11 @@ from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.job import make_job
 from fewpass.pipeline.training.reduce import reduce
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.gradient import GRADIENT, certificate
 from testing.datasets import make
+from testing.jobs import job_of
 from tests.pipeline.training.test_training import plan_for, train
 
 MANY_PASSES = (
@@ -39,8 +39,8 @@ def test_every_method_of_many_passes_goes_on_from_a_model(tmp_path):
         warm = with_solver(plan, kind, tol=1e-3, start_from=good.run)
         run = TrainingRun.start(warm, str(tmp_path / kind), InProcess())
         proven = [event.facts for event in run if event.kind == "certificate"]
-        assert proven[0]["objective"] == pytest.approx(good.objective, rel=1e-12)
-        assert proven[0]["gap"] == pytest.approx(first_gap(dataset, warm, good), rel=1e-6)
+        assert proven[0].objective == pytest.approx(good.objective, rel=1e-12)
+        assert proven[0].gap == pytest.approx(first_gap(dataset, warm, good), rel=1e-6)
         cold_plan = with_solver(plan, kind, tol=1e-3, snapshot_every=60.0)
         cold = train(cold_plan, tmp_path / f"{kind}-cold")
         assert run.result.passes <= 0.5 * cold.passes, kind
@@ -54,7 +54,7 @@ def with_solver(plan, kind, **changes):
 
 def first_gap(dataset, plan, run):
     """What a gradient proves of a run's model."""
-    job = make_job(plan, dataset)
+    job = job_of(plan, dataset)
     at = load_model(RunFolder(run.run)).weights
     executor = InProcess()
     total = executor.result(reduce(executor, job, GRADIENT, at, lambda _: None))
@@ -98,8 +98,8 @@ def test_dual_variables_of_a_bad_model_are_shortened(tmp_path):
         short = plan.model_copy(update={"start_from": wrong.run, "streams": streams, "passes": 3})
         run = TrainingRun.start(short, str(tmp_path / f"short{streams}"), InProcess())
         proven = [event.facts for event in run if event.kind == "certificate"]
-        assert all(told["gap"] <= told["objective"] for told in proven)
-        lower = [told["objective"] - told["gap"] for told in proven]
+        assert all(told.gap <= told.objective for told in proven)
+        lower = [told.objective - told.gap for told in proven]
         assert max(lower) <= cold.objective
 
 

@@ -156,8 +156,8 @@ def test_the_weights_are_those_of_the_dual_variables_and_the_centre(streams, col
     for _ in range(40):
         run.one_pass()
         state, a = run.state, run.dual_variables
-        r, z = state.pull.r, state.z
-        reg = 1.0 + (r - 1) * (state.h[:-1] if columns == "apart" else 1.0)
+        r, z = state.pull.r, state.pull.z
+        reg = 1.0 + (r - 1) * (state.pull.h[:-1] if columns == "apart" else 1.0)
         s = of.X.T @ (of.weight * a * of.y) / len(a)
         expected = s / (reg * LAM) + (reg - 1.0) / reg * z[:-1]
         np.testing.assert_allclose(state.W[:-1, 1], expected, rtol=1e-9, atol=1e-10)
@@ -176,7 +176,7 @@ def test_columns_are_pulled_apart_where_rows_are_very_long():
     runs = {how: Run(Psdca(columns=how), problem, of) for how in ("auto", "apart", "alike")}
     gaps = {how: run.passes(40).certified().gap for how, run in runs.items()}
     assert gaps["auto"] == gaps["apart"] < 0.25 * gaps["alike"]
-    assert not len(Psdca().init(problem, heavy("logistic").stats).h), "columns are few"
+    assert not len(Psdca().init(problem, heavy("logistic").stats).pull.h), "columns are few"
     with pytest.raises(ValueError, match="columns are pulled alike"):
         Psdca(columns="apart", batch="safe").init(problem, of.stats)
     with pytest.raises(ValueError, match="nothing is known of these"):

@@ -37,7 +37,7 @@ def compiled(tmp_path_factory):
 
 @pytest.fixture
 def folder(compiled, tmp_path, monkeypatch):
-    monkeypatch.setattr(loading, "_told", set())
+    monkeypatch.setattr(loading, "_warned", set())
     return shutil.copytree(compiled, tmp_path / "kernels")
 
 

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
@@ -23,14 +24,16 @@ from fewpass.storage.folder import Folder, NotADataset
 from fewpass.storage.local_files import LocalFiles
 from fewpass.storage.table import concatenate
 
+ROWS = Budget.of(1 << 30).rows  # bytes, of the default
+
 
 @pytest.fixture
 def small(monkeypatch):
     """Pieces and buckets so small that a few rows need many of them; none are held in memory."""
     monkeypatch.setattr(partition, "PIECE_BYTES", 2000)
-    monkeypatch.setattr(held, "HELD", 0.0)
-    monkeypatch.setattr(buckets, "PLANNED", 5e-6)  # of 1 GiB
-    monkeypatch.setattr(buckets, "LARGEST", 1e-5)
+    monkeypatch.setattr(Budget, "retained", 0)
+    monkeypatch.setattr(Budget, "planned_bucket", 4_888)
+    monkeypatch.setattr(Budget, "bucket", 9_777)
 
 
 def sparse_rows(n, d, seed=0, empty=0.1):
@@ -122,9 +125,9 @@ def test_rows_are_permuted_and_none_is_lost(tmp_path, small, n, seed, share, thr
         assert n < 20
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(buckets, "PLANNED", share or 1.0)
-        patch.setattr(buckets, "LARGEST", 2 * (share or 1.0))
-        patch.setattr(held, "HELD", 0.0 if share else 1.0)
+        patch.setattr(Budget, "planned_bucket", int((share or 1.0) * ROWS))
+        patch.setattr(Budget, "bucket", int(2 * (share or 1.0) * ROWS))
+        patch.setattr(Budget, "retained", 0 if share else ROWS)
         two = ingest(settings_of("memory://b"), threads=1 if share else threads)
     assert (one.fingerprint, one.test_fingerprint) == (two.fingerprint, two.test_fingerprint)
     parts = [stored(url) for url in (one.dataset, one.test_dataset) if url]
@@ -145,8 +148,8 @@ def test_threads_and_memory_do_not_matter(tmp_path, small, monkeypatch, layout):
     found = set()
     cases = [(1, 5e-6, 1.0), (2, 5e-6, 1.0), (4, 5e-6, 1.0), (2, 1.0, 1.0), (3, 1e-6, 1e-3)]
     for k, (threads, share, estimate) in enumerate(cases):
-        monkeypatch.setattr(buckets, "PLANNED", share)
-        monkeypatch.setattr(buckets, "LARGEST", 2 * share)
+        monkeypatch.setattr(Budget, "planned_bucket", int(share * ROWS))
+        monkeypatch.setattr(Budget, "bucket", int(2 * share * ROWS))
         # An estimate that is far too low makes generations, and buckets that are partitioned again.
         with pytest.MonkeyPatch.context() as patch:
             needed = buckets.buckets_needed
@@ -154,8 +157,8 @@ def test_threads_and_memory_do_not_matter(tmp_path, small, monkeypatch, layout):
             result = ingest(plan(source, tmp_path / f"set-{k}"), threads=threads)
         found.add(result.fingerprint)
         assert not (tmp_path / f"set-{k}" / ".ingest").exists()
-    monkeypatch.setattr(held, "HELD", 1.0)
-    monkeypatch.setattr(partition, "PIECE_COPIES", 1)
+    monkeypatch.setattr(Budget, "retained", ROWS)
+    monkeypatch.setattr(Budget, "piece", 1)
     for threads in (1, 2, 4):
         result = ingest(plan(source, tmp_path / f"held-{threads}"), threads=threads)
         found.add(result.fingerprint)
@@ -170,8 +173,8 @@ def test_held_rows_that_outgrow_the_memory_go_to_buckets(tmp_path, monkeypatch, 
     write = {"sparse": write_libsvm, "dense": write_csv}[layout]
     source = write(tmp_path / ("rows.svm" if layout == "sparse" else "rows.csv"), X, y)
     monkeypatch.setattr(partition, "PIECE_BYTES", 2000)
-    monkeypatch.setattr(buckets, "PLANNED", 5e-6)
-    monkeypatch.setattr(buckets, "LARGEST", 1e-5)
+    monkeypatch.setattr(Budget, "planned_bucket", 4_888)
+    monkeypatch.setattr(Budget, "bucket", 9_777)
     moved, move = [], partition.Partitioner._partition_held
     monkeypatch.setattr(
         partition.Partitioner, "_partition_held", lambda self: moved.append(self.rows) or move(self)
@@ -179,8 +182,8 @@ def test_held_rows_that_outgrow_the_memory_go_to_buckets(tmp_path, monkeypatch, 
     split = {"test_fraction": 0.3, "shuffle": shuffle}
     expected = ingest(plan(source, tmp_path / "expected", **split))
     assert not moved
-    monkeypatch.setattr(held, "HELD", 1e-4)
-    monkeypatch.setattr(partition, "PIECE_COPIES", 1)
+    monkeypatch.setattr(Budget, "retained", 97_774)
+    monkeypatch.setattr(Budget, "piece", 1)
     monkeypatch.setattr(
         "fewpass.pipeline.tables.readers.encoded.EncodedSource.estimated_bytes", lambda _: 1
     )

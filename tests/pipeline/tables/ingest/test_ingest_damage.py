@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.tables.ingest import buckets, held, partition, phases
+from fewpass.pipeline.tables.ingest import partition, phases
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.seal import seal, unseal
@@ -23,9 +24,9 @@ class Killed(BaseException):
 def small(monkeypatch):
     """A few buckets of several blocks each."""
     monkeypatch.setattr(partition, "PIECE_BYTES", 4000)
-    monkeypatch.setattr(held, "HELD", 0.0)
-    monkeypatch.setattr(buckets, "PLANNED", 2e-5)  # of 1 GiB
-    monkeypatch.setattr(buckets, "LARGEST", 4e-5)
+    monkeypatch.setattr(Budget, "retained", 0)
+    monkeypatch.setattr(Budget, "planned_bucket", 19_554)
+    monkeypatch.setattr(Budget, "bucket", 39_109)
 
 
 def rows(path, seed=0):

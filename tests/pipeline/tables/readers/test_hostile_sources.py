@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.scoring.predictions import defused
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -18,7 +19,6 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.ingest import partition, target_map
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, open_source, streams
-from fewpass.pipeline.tables.readers.room import Room
 
 MEMORY = 128_000_000
 LINE = (MEMORY - 96_000_000) // 16
@@ -71,7 +71,7 @@ def test_a_line_may_be_as_long_as_there_is_room_for(tmp_path):
     size = path.read_text().index("\n") + 1
     for longest in (size - 1, size - 2):  # behind the first byte, which is a piece's own
         source = open_source(
-            [str(path)], SourceOptions(), None, Expected(room=Room(16 * longest, 16 * longest))
+            [str(path)], SourceOptions(), None, Expected(room=Budget(16 * longest, 16 * longest))
         )
         if longest == size - 1:
             assert [source.parse(p).table.n_rows for p in source.pieces(1)] == [1, 1]

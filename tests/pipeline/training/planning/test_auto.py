@@ -14,7 +14,6 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Cursor, read_attributes
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice, choose, far_behind
-from fewpass.pipeline.training.planning.job import make_job
 from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted, rate
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.psdca import Psdca
@@ -24,6 +23,7 @@ from fewpass.solvers.protocol import Certificate, ColumnMoments, ProblemStats
 from fewpass.solvers.s2gd.s2gd import S2gdPlus
 from fewpass.storage.table import DenseTable
 from testing.datasets import make, write
+from testing.jobs import job_of
 
 ALL = {"psdca", "s2gd+", "newton"}
 
@@ -257,8 +257,8 @@ def test_it_falls_back_and_says_so(tmp_path, uneven):
     plan = TrainingPlan(dataset=uneven.folder.url, tol=1e-6)
     run, events = trained(plan, tmp_path / "run")
     (switch,) = [e for e in events if e.kind == "switch"]
-    assert switch.facts["method"] == run.result.solver == "psdca"
-    assert "too few" in switch.facts["why"]
+    assert switch.facts.method == run.result.solver == "psdca"
+    assert "too few" in switch.facts.why
     single = TrainingPlan(dataset=uneven.folder.url, tol=1e-6, solver={"kind": "s2gd+"})
     assert run.result.passes < trained(single, tmp_path / "alone")[0].result.passes
     assert run.result.certificate <= 1e-6
@@ -293,7 +293,7 @@ def test_a_run_keeps_what_was_chosen_when_it_began(tmp_path, monkeypatch):
     quiet, _ = trained(plan, tmp_path / "quiet")
     next(iter(TrainingRun.start(plan, str(tmp_path / "run"), InProcess())))
     other = MethodChoice(methods=quiet.methods.methods[::-1], reason="a new rule")
-    monkeypatch.setattr("fewpass.pipeline.training.planning.job.choose", lambda *_, **__: other)
+    monkeypatch.setattr("fewpass.pipeline.training.planning.planner.choose", lambda *_, **__: other)
     run, _ = trained(plan, tmp_path / "run")
     assert run.result.weights_sha256 == quiet.result.weights_sha256
 
@@ -313,7 +313,7 @@ def test_models_of_several_classes(tmp_path):
     run, _ = trained(TrainingPlan(dataset=dataset.folder.url, tol=1e-3), tmp_path / "run")
     assert run.result.certificate <= 1e-3
     assert run.result.solver in ("psdca", "s2gd+")
-    assert make_job(run.plan, dataset).rule.n_classes == 3
+    assert job_of(run.plan, dataset).rule.n_classes == 3
 
 
 @pytest.mark.usefixtures("wide")

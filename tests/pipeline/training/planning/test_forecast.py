@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fewpass.flows import cli
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.rows.windows import plan_windows
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -20,7 +21,7 @@ from fewpass.pipeline.training.planning.clustering import (
     clustering_warning,
 )
 from fewpass.pipeline.training.planning.forecast import forecast
-from fewpass.pipeline.training.planning.job import make_job
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.trial import try_out
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.batch.agd import Agd
@@ -47,6 +48,7 @@ from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.seal import seal, unseal
 from testing.datasets import make, random_table, write
+from testing.jobs import job_of
 from tests.conftest import ROUNDING
 
 NO_DASK = ["--scheduler", "none"]
@@ -155,7 +157,8 @@ def test_a_tolerance_that_zero_weights_meet_takes_no_theory():
 @given(memory=st.integers(100_000_000, 300_000_000), streams=st.integers(1, 4))
 def test_memory_foreseen_is_within_the_budget(dense, memory, streams):
     plan = TrainingPlan(dataset=dense.folder.url, memory=memory, streams=streams)
-    told = forecast(plan, make_job(plan, dense))
+    planner = Planner(plan, dense)
+    told = forecast(planner.named(memory), planner.job(memory))
     assert told.state_bytes + told.window_bytes + told.overhead_bytes <= memory
     assert 0 < told.window_rows <= dense.n_rows
 
@@ -256,7 +259,7 @@ def test_trying_out_leaves_no_trace_in_the_result(tmp_path):
         run = TrainingRun.start(plan, str(tmp_path / name), InProcess())
         list(run)
         digests.append(run.result.weights_sha256)
-        try_out(Asgd(), make_job(plan, dataset))
+        try_out(Asgd(), job_of(plan, dataset))
     assert digests[0] == digests[1]
 
 
@@ -402,7 +405,7 @@ def sorted_set(url, by, *, shuffled=False, n=3000, chunk_rows=60):
 
 def windows_of(dataset, chunks):
     return plan_windows(
-        dataset.manifest, memory=1 << 30, state_bytes=0, streams=1, seed=0
+        dataset.manifest, budget=Budget.of(1 << 30), state_bytes=0, streams=1, seed=0
     )._replace(chunks_per_window=chunks)
 
 

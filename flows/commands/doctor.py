@@ -1,0 +1,70 @@
+"""`fewpass doctor`: which runs are dead without anybody knowing, and what would go on."""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fewpass.flows.options import OUTPUT, Output
+from fewpass.pipeline.errors import BadInput
+
+if TYPE_CHECKING:
+    from fewpass.flows.dead_runs import Finding
+
+
+def doctor(*runs: str, dry_run: bool = False, output: Output = OUTPUT) -> int:
+    """Find runs whose process has died, free them, and say how to continue them.
+
+    Looks at the runs named or below the folders named, and at all runs of the Prefect server in
+    PREFECT_API_URL.  A dead flow run is marked crashed, which frees its concurrency slot, and its
+    lease is removed.  One that is alive and has made no progress for ten times as long as is usual
+    for it is told as stalled, and the exit status is 1.
+
+    Parameters
+    ----------
+    runs
+        Folders or addresses of runs, or of what they lie in.
+    dry_run
+        Change nothing; exit with 1 when something is dead.
+    """
+    from fewpass.flows.dead_runs import each_once, examine_folder, run_folders
+    from fewpass.flows.display.console import Terminal
+
+    server = os.environ.get("PREFECT_API_URL")
+    if not runs and not server:
+        raise BadInput(
+            "There is nothing to look at. Name run folders, or set PREFECT_API_URL to look at a "
+            "Prefect server's runs."
+        )
+    found: list[Finding] = []
+    if server:
+        from fewpass.flows.orchestration.silent_runs import examine_server  # two seconds
+
+        found += examine_server(fix=not dry_run)
+    found += [examine_folder(url, fix=not dry_run) for url in run_folders(runs)]
+    found = each_once(found)
+    ill = sum(finding.alive is False for finding in found)
+    stuck = sum(finding.stalled for finding in found)
+    facts = {
+        "server": server,
+        "ill": ill,
+        "stalled": stuck,
+        "runs": [finding._asdict() for finding in found],
+    }
+    Terminal(output).result(facts, _report(found, ill, stuck))
+    return 1 if stuck or (ill and dry_run) else 0
+
+
+def _report(found: Sequence[Finding], ill: int, stuck: int) -> str:
+    lines: list[str] = []
+    for finding in found:
+        state = {True: "alive", False: "dead", None: "at rest"}[finding.alive]
+        state = "stalled" if finding.stalled else state
+        lines += [f"{finding.what}: {state}", f"  {finding.why}"]
+        lines += [f"  {act}" for act in finding.done]
+        lines.append(f"  {finding.resume}")
+    count = f"{len(found)} run{'s' * (len(found) != 1)} looked at"
+    return "\n".join([*lines, f"{count}, {ill} dead, {stuck} stalled."])

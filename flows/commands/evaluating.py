@@ -1,0 +1,222 @@
+"""`fewpass evaluate`."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fewpass.flows.options import OUTPUT, READING_AND_WHERE, Output, ReadingAndWhere, given
+from fewpass.flows.outcomes import evaluation_facts
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.source_reading import refuse_reading
+from fewpass.pipeline.sizes import parse_bytes
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.reporting.reliability_report import DrawnReliability
+    from fewpass.pipeline.runs.model import Model
+    from fewpass.pipeline.scoring.evaluate import Evaluation
+    from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
+
+NO_DIAGRAM = (
+    "No diagram is drawn, as matplotlib is not installed. Install it with pip install "
+    "'fewpass[plots]'."
+)
+MOST_CLASSES = 20  # that are shown one by one; --json has all
+
+
+def evaluate(
+    run: str,
+    dataset: str,
+    /,
+    *,
+    reliability: bool = False,
+    memory: str | None = None,
+    reading: ReadingAndWhere = READING_AND_WHERE,
+    output: Output = OUTPUT,
+) -> int:
+    """Evaluate a run's model on a data set, such as the rows held out.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run.
+    dataset
+        Data set made by ingest (with --like, or split off by --test-fraction), or a file, glob or
+        address that ingest could read, with labels: its columns are made features as those that
+        the model was trained on.
+    reliability
+        Say whether its probabilities come true, too: Brier score, log loss, calibration error, and
+        the reliability diagram in RUN/report/reliability.png.
+    memory
+        Memory limit, in addition to what the libraries take [default: as in training; of files
+        1GiB].
+    """
+    from rich.console import Group
+
+    from fewpass.flows.display.console import Terminal, facts_table
+    from fewpass.flows.settings import checked
+    from fewpass.pipeline.matching import left_out_sentence
+    from fewpass.pipeline.models.refresh.publications import run_at
+    from fewpass.pipeline.runs.model import load_model
+    from fewpass.pipeline.straight.telling import is_source
+
+    terminal, words = Terminal(output), given(reading)
+    place = checked(Execution, {n: words.pop(n) for n in Execution.model_fields if n in words})
+    options = checked(SourceOptions, words)
+    limit = parse_bytes(memory) if memory else None
+    from_files = is_source(dataset)
+    if not from_files:
+        refuse_reading(words.keys() - Matching.model_fields.keys(), dataset)
+    model = load_model(run_at(run))
+    work = _on_files if from_files else _on_data_set
+    evaluation, probabilities = work(
+        terminal, model, dataset, options, place, memory=limit, with_reliability=reliability
+    )
+    if evaluation.left_out:
+        terminal.say(left_out_sentence(evaluation.left_out), style="yellow")
+    shown: list[RenderableType] = [facts_table(f"{run} on {dataset}", _shown(evaluation))]
+    if evaluation.classes:
+        shown.append(class_table(evaluation.classes))
+    facts = evaluation_facts(evaluation)
+    if probabilities is not None:
+        if probabilities.image is None:
+            terminal.say(NO_DIAGRAM)
+        facts["reliability"] = reliability_facts(probabilities)
+        shown.append(reliability_table(probabilities))
+    terminal.result(facts, Group(*shown))
+    return 0
+
+
+def _on_data_set(
+    terminal: Terminal,
+    model: Model,
+    dataset: str,
+    rules: Matching,
+    place: Execution,
+    *,
+    memory: int | None = None,
+    with_reliability: bool = False,
+) -> tuple[Evaluation, DrawnReliability | None]:
+    from fewpass.flows.cluster import engine_for_pass
+    from fewpass.flows.display.bars import rows_display
+    from fewpass.pipeline.reporting.reliability_report import draw_reliability
+    from fewpass.pipeline.runs.model import within
+    from fewpass.pipeline.scoring import evaluate as evaluation
+    from fewpass.pipeline.scoring.probabilities import probabilities_of
+    from fewpass.storage.dataset import Dataset
+
+    drawn, data = None, Dataset.open(dataset)
+    _say_snapshot(terminal, model)
+    model = within(model, memory)
+    with engine_for_pass(place, data) as executor:
+        if with_reliability:
+            probabilities_of(model)  # refuses a model without any before it is evaluated
+        with rows_display(terminal, "Evaluating", data.n_rows) as count:
+            result = evaluation.evaluate(model, data, executor, count, rules)
+        if with_reliability:
+            drawn = draw_reliability(model, data, executor, rules)
+    return result, drawn
+
+
+def _on_files(
+    terminal: Terminal,
+    model: Model,
+    source: str,
+    options: SourceOptions,
+    place: Execution,
+    *,
+    memory: int | None,
+    with_reliability: bool,
+) -> tuple[Evaluation, DrawnReliability | None]:
+    from fewpass.flows.display.bars import work_display
+    from fewpass.pipeline.reporting.reliability_report import DrawnReliability, draw
+    from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
+
+    require_here(place)
+    _say_snapshot(terminal, model)
+    with work_display(terminal, "Evaluating") as show:
+        result = evaluate_rows(
+            model,
+            [source],
+            options,
+            with_reliability=with_reliability,
+            memory=memory,
+            on_progress=lambda rows, share: show(share, f"{rows:,} rows"),
+        )
+    if result.skipped:
+        terminal.say(f"{result.skipped:,} rows were left out (--on-bad-row skip).", style="yellow")
+    if result.reliability is None:
+        return result.evaluation, None
+    image = draw(model, result.reliability, Path(source).name)
+    return result.evaluation, DrawnReliability(result.reliability, image)
+
+
+def _say_snapshot(terminal: Terminal, model: Model) -> None:
+    """Say which snapshot of a run, unfinished maybe, is evaluated."""
+    terminal.say(f"Snapshot {model.snapshot} of {model.run.url}")
+
+
+def evaluate_shown(terminal: Terminal, run: str, dataset: str) -> Evaluation:
+    """Evaluate a run's model on a data set, with a display."""
+    from fewpass.pipeline.models.refresh.publications import run_at
+    from fewpass.pipeline.runs.model import load_model
+
+    result, _ = _on_data_set(terminal, load_model(run_at(run)), dataset, BY_NAME, Execution())
+    return result
+
+
+def reliability_facts(drawn: DrawnReliability) -> dict[str, Any]:
+    """Return what --json prints of probabilities."""
+    facts = drawn.figures._asdict() | {"image": drawn.image}
+    return facts | {"bins": [one._asdict() for one in drawn.figures.bins]}
+
+
+def reliability_table(drawn: DrawnReliability) -> Table:
+    """Lay out whether probabilities come true."""
+    from fewpass.flows.display.console import facts_table
+    from fewpass.pipeline.scoring.reliability import BINS
+
+    figures = drawn.figures
+    shown = {
+        "Brier score": figures.brier,
+        "log loss": figures.log_loss,
+        "calibration error": f"{figures.calibration_error:.6f} (of {BINS} bins)",
+        "diagram": drawn.image,
+    }
+    return facts_table("Probabilities", shown)
+
+
+def class_table(classes: Sequence[ClassFigures]) -> Table:
+    """Lay out what becomes of each class, those that fare worst first."""
+    from fewpass.flows.display.console import titled_table
+
+    shown = sorted(classes, key=lambda c: 1.0 if c.recall is None else c.recall)[:MOST_CLASSES]
+    title = (
+        "Classes"
+        if len(shown) == len(classes)
+        else f"The {len(shown)} of {len(classes)} classes that fare worst"
+    )
+    table = titled_table(title)
+    for name in ("label", "rows", "recall", "precision", "mistaken for"):
+        table.add_column(name, justify="left" if name == "label" else "right", no_wrap=True)
+    for c in shown:
+        shares = ("-" if share is None else f"{share:.4f}" for share in (c.recall, c.precision))
+        table.add_row(c.label, f"{c.rows:,.0f}", *shares, c.mistaken_for or "-")
+    return table
+
+
+def _shown(evaluation: Evaluation) -> dict[str, Any]:
+    facts = evaluation_facts(evaluation)
+    facts.pop("classes", None)
+    facts.pop("left_out", None)
+    if evaluation.auc is not None and evaluation.auc_within is not None:
+        facts["auc"] = f"{evaluation.auc:.6f} (exact to {evaluation.auc_within:.1g})"
+    return facts

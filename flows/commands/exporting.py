@@ -1,0 +1,46 @@
+"""`fewpass export`."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from fewpass.flows.options import OUTPUT, Output
+
+
+def export(run: str, out: str, /, *, overwrite: bool = False, output: Output = OUTPUT) -> int:
+    """Write a run's model for other programs: .onnx, .safetensors, .liblinear, .skops.
+
+    .onnx (float64 rows X in; label, scores, probabilities or prediction out), .safetensors (coef,
+    intercept and what they mean), .liblinear (labels must be integers) or .skops (scikit-learn's
+    own classes).  Scaling is undone: the model takes rows as the sources had them.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run, or of a store that has published one.
+    out
+        File to write; its ending says what kind.
+    overwrite
+        Replace OUT if it exists already; never a source of the model's data set, or what lies in a
+        data set or a run.
+    """
+    from fewpass.flows.display.console import Terminal, facts_table
+    from fewpass.pipeline.models.export import export_formats
+    from fewpass.pipeline.models.export.plain_model import of_run
+    from fewpass.pipeline.sizes import format_bytes
+
+    model = of_run(run)
+    size = export_formats.export(model, out, overwrite=overwrite)
+    features = model.coef.shape[1]
+    classes = None if model.classes is None else len(model.classes)
+    facts = {
+        "output": out, "loss": model.loss, "features": features, "classes": classes, "bytes": size,
+    }  # fmt: skip
+    shown = {
+        "in": out,
+        "model": f"loss {model.loss}, lam {model.lam:.6g}",
+        "takes": f"{features} features",
+        "gives": "numbers" if classes is None else f"one of {classes} labels",
+        "size": format_bytes(size),
+    }
+    Terminal(output).result(facts, facts_table("Exported", shown))
+    return 0

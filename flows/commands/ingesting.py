@@ -1,0 +1,207 @@
+"""`fewpass ingest` and `fewpass columns`."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from fewpass.flows.display.printing import printable
+from fewpass.flows.errors import Interrupted, UsageError
+from fewpass.flows.flags import in_flags
+from fewpass.flows.options import (
+    INGEST,
+    OUTPUT,
+    PLAN_SOURCE,
+    IngestOptions,
+    Output,
+    PlanSource,
+)
+from fewpass.flows.outcomes import ingest_facts
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.sizes import format_bytes, parse_bytes
+
+if TYPE_CHECKING:
+    from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.tables.ingest.progress import IngestResult
+
+A_WHILE_S = 2.0  # of compiling, after which people wonder
+COMPILING = "Compiling kernels: this is done once on a machine."
+LABELS_SHOWN = 10
+SKIPPED_SHOWN = 10
+
+
+def ingest(
+    source: str,
+    /,
+    *paths: Annotated[str, Parameter(name="DATASET")],
+    ingest: IngestOptions = INGEST,
+    plan_source: PlanSource = PLAN_SOURCE,
+    output: Output = OUTPUT,
+) -> int:
+    """Read a table, text or arrays into a data set: rows in random order, with checksums.
+
+    Reads CSV, Parquet, JSON lines, Arrow, ARFF, LIBSVM, Vowpal Wabbit, NPY and NPZ files, plain or
+    compressed, within a memory limit.  If it is killed, run the same command again to finish.
+
+    Parameters
+    ----------
+    source
+        File, glob or address to read; more may follow.
+    paths
+        After the sources, the folder or address of the data set to make.
+    """
+    if not paths:
+        raise UsageError("ingest needs a source and, last, the data set to make of it.")
+    from fewpass.flows.display.console import Terminal, facts_table
+    from fewpass.flows.settings import as_toml, ingest_settings
+    from fewpass.pipeline.settings.flat_settings import flat
+    from fewpass.pipeline.tables.ingest.reading import first_look
+
+    terminal, (*more, dataset) = Terminal(output), paths
+    plan = ingest_settings((source, *more), dataset, ingest, plan_source)
+    if plan_source.dry_run:
+        seen = first_look(plan)
+        column = {"column": seen.kinds or plan.options.column}
+        plan = plan.model_copy(update={"options": plan.options.model_copy(update=column)})
+        remarks = "".join(f"# {in_flags(printable(note))}\n" for note in seen.notes)
+        terminal.result(flat(plan), remarks + as_toml(plan))
+        return 0
+    terminal.plan(as_toml(plan))
+    result = ingest_shown(terminal, plan)
+    show_columns(terminal, result)
+    terminal.result(ingest_facts(result), facts_table("Data set", _shown(result)))
+    return 0
+
+
+def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -> int:
+    """Store a data set by column as well, in files that --solver simba maps.
+
+    The copy lies in DATASET/by-column, uncompressed, by row and by column.  Killed half-way, it
+    leaves nothing that looks complete.
+
+    Parameters
+    ----------
+    dataset
+        Data set made by ingest, on this machine.
+    memory
+        Memory limit, in addition to what the libraries take [default: 1GiB].
+    """
+    from fewpass.flows.display.bars import work_display
+    from fewpass.flows.display.console import Terminal, facts_table, format_seconds
+    from fewpass.pipeline.memory import peak_memory_bytes
+    from fewpass.storage.column_copy import copy_folder
+    from fewpass.storage.column_copy_writer import write_columns
+    from fewpass.storage.dataset import Dataset
+
+    terminal = Terminal(output)
+    began = time.perf_counter()
+    opened = Dataset.open(dataset)
+    rows = f"{opened.n_rows:,} rows"
+    with work_display(terminal, "Column copy") as show:
+        size = write_columns(opened, parse_bytes(memory), lambda share: show(share, rows))
+    facts = {
+        "columns": copy_folder(opened).url,
+        "bytes_out": size,
+        "seconds": time.perf_counter() - began,
+        "peak_memory_bytes": peak_memory_bytes(),
+    }
+    shown = {
+        "at": facts["columns"],
+        "size": format_bytes(size),
+        "took": f"{format_seconds(float(str(facts['seconds'])))}, at most "
+        f"{format_bytes(peak_memory_bytes())} of memory",
+    }
+    terminal.result(facts, facts_table("Column copy", shown))
+    return 0
+
+
+def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
+    """Ingest with a display of how far it is, and tell of skipped rows."""
+    from fewpass.flows.display.ingest_progress import ingest_display
+    from fewpass.pipeline.matching import left_out_sentence
+    from fewpass.pipeline.tables.ingest import phases
+    from fewpass.solvers.kernels.compiling import Compiling
+
+    try:
+        with (
+            Compiling(lambda: terminal.say(COMPILING), A_WHILE_S),
+            ingest_display(terminal) as show,
+        ):
+            result = phases.ingest(plan, progress=show)
+    except KeyboardInterrupt:
+        raise Interrupted(f"Interrupted. {_kept(plan)}", signal.SIGINT) from None
+    if result.left_out:
+        terminal.say(left_out_sentence(result.left_out), style="yellow")
+    if result.partitioned_again:
+        terminal.say(f"{result.partitioned_again} All rows were read anew.", style="yellow")
+    for note in result.notes:
+        terminal.say(note, style="yellow")
+    for row in result.skipped_rows[:SKIPPED_SHOWN]:
+        terminal.say(f"Skipped {row}", style="yellow")
+    return result
+
+
+def _kept(plan: IngestPlan) -> str:
+    from fewpass.pipeline.tables.ingest.work_dir import is_partitioned
+    from fewpass.storage.folder import Folder
+    from fewpass.storage.manifest import KEY
+
+    if Folder(plan.dataset, plan.storage_options).exists(KEY):
+        return f"{plan.dataset} is a whole data set; the same command again sees to the rest."
+    if is_partitioned(plan):
+        return (
+            f"The rows of {plan.dataset} are read and lie in buckets; "
+            "the same command again goes on with storing them."
+        )
+    return f"Nothing of {plan.dataset} is kept yet; the same command again begins at the first row."
+
+
+def show_columns(terminal: Terminal, result: IngestResult) -> None:
+    """Tell people what became of every column; in JSON it is among the facts."""
+    from fewpass.flows.display.console import columns_table
+
+    if result.encoded and not terminal.output.json:
+        terminal.result({}, columns_table(dict(result.encoded)))
+
+
+def _shown(result: IngestResult) -> dict[str, Any]:
+    from fewpass.flows.display.console import format_seconds
+
+    density = result.nnz / (result.rows * result.features)
+    return {
+        "at": result.dataset,
+        "rows": result.rows,
+        "features": result.features,
+        "values": f"{result.nnz:,} ({100 * density:.3g}% of all)",
+        "labels": shown_labels(result.labels),
+        "scaling": None if result.scale == "none" else result.scale,
+        "held-out rows": f"{result.test_rows:,} in {result.test_dataset}"
+        if result.test_dataset
+        else None,
+        "skipped rows": result.skipped or None,
+        "double indices": f"{result.merged:,}, added up" if result.merged else None,
+        "left out": _beyond(result) if result.beyond else None,
+        "chunks": f"{result.chunks:,} of {result.chunk_rows:,} rows",
+        "size": f"{format_bytes(result.bytes_in)} in, {format_bytes(result.bytes_out)} out",
+        "took": f"{format_seconds(result.seconds)}, at most "
+        f"{format_bytes(result.peak_memory_bytes)} of memory",
+    }
+
+
+def _beyond(result: IngestResult) -> str:
+    return f"{result.beyond:,} values beyond the {result.features:,} features"
+
+
+def shown_labels(labels: Sequence[str] | Sequence[float] | None) -> str:
+    """Name the first few labels."""
+    from fewpass.pipeline.rows.targets import label_text
+
+    if labels is None:
+        return "none: the targets are numbers"
+    names = [label_text(label) for label in labels]
+    return ", ".join(names[:LABELS_SHOWN]) + (", ..." if len(names) > LABELS_SHOWN else "")

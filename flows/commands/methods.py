@@ -1,0 +1,132 @@
+"""`fewpass methods`: what each method is, needs and can be told, out of its own class."""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from fewpass.flows.display.printing import printable
+from fewpass.flows.options import OUTPUT, Method, Output
+from fewpass.pipeline.settings.methods import settings_class
+from fewpass.solvers.registry import METHODS, WANTED
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+AUTO = "auto: chosen from what is asked for and what ingest measured; the default"
+LOSSES = {"any": "any", "smooth": "smooth ones"}
+
+
+def methods(name: Method | None = None, /, *, output: Output = OUTPUT) -> int:
+    """List the training methods, or show what one of them needs and its settings.
+
+    Parameters
+    ----------
+    name
+        Word of a method, as --solver takes it.
+    """
+    from rich.console import Group
+
+    from fewpass.flows.display.console import Terminal
+
+    terminal = Terminal(output)
+    if name is None or name == "auto":
+        facts = {kind: first_line(kind) for kind in METHODS}
+        terminal.result({"methods": facts}, Group(*_overview(facts)))
+    else:
+        one = described(name)
+        terminal.result(one, Group(*_page(one)))
+    return 0
+
+
+def first_line(kind: str) -> str:
+    """Return what a method is, in a line."""
+    return " ".join((settings_class(kind).__doc__ or "").partition("\n\n")[0].split())
+
+
+def described(kind: str) -> dict[str, Any]:
+    """Return what one method is, needs and can be told."""
+    method = settings_class(kind)
+    needs = method.needs  # type: ignore[attr-defined]
+    return {
+        "method": kind,
+        "what": method.__doc__,
+        "losses": f"the {needs.only_loss.name} alone" if needs.only_loss else LOSSES[needs.loss],
+        "numbers_per_row": needs.numbers_per_row,
+        "streams": f"one: it{needs.one_stream}" if needs.one_stream else "any number",
+        "most_columns": needs.most_columns,
+        "settings": [
+            {
+                "name": f"solver.{name}",
+                "default": getattr(field.default, "kind", field.default),
+                "what": " ".join((field.description or "").split()),
+            }
+            for name, field in method.model_fields.items()
+            if name != "kind"
+        ],
+    }
+
+
+def _overview(facts: dict[str, str]) -> Iterator[Any]:
+    yield _paragraph(AUTO)
+    left = [kind for kind in facts if not any(kind in kinds for kinds in WANTED.values())]
+    from fewpass.flows.display.console import titled_table
+
+    groups = WANTED | ({"Others": tuple(left)} if left else {})
+    for title, kinds in groups.items():
+        table = titled_table(title)
+        table.show_header = False
+        table.add_column(style="cyan", no_wrap=True, min_width=8)
+        table.add_column()
+        for kind in kinds:
+            table.add_row(kind, facts[kind])
+        yield table
+    yield _paragraph("fewpass methods NAME tells what one needs and can be told (--solver NAME).")
+
+
+def _page(facts: dict[str, Any]) -> Iterator[Any]:
+    from fewpass.flows.display.console import titled_table
+
+    first, _, rest = (facts["what"] or "").partition("\n\n")
+    yield _paragraph(f"{facts['method']}: {' '.join(first.split())}")
+    for paragraph in rest.split("\n\n"):
+        if paragraph.strip():
+            yield _paragraph(" ".join(paragraph.split()))
+    needs = titled_table()
+    needs.show_header = False
+    needs.add_column(style="cyan", no_wrap=True)
+    needs.add_column()
+    most = facts["most_columns"]
+    needs.add_row("losses", facts["losses"])
+    needs.add_row("streams", facts["streams"])
+    if facts["numbers_per_row"]:
+        needs.add_row("kept per row", f"{8 * facts['numbers_per_row']} bytes")
+    if most is not None:
+        needs.add_row("columns", f"at most {most:,}")
+    yield needs
+    if facts["settings"]:
+        yield _settings(facts["settings"])
+
+
+def _paragraph(text: str) -> Table:
+    """Break a text where the terminal ends: results are not, for those who read them by line."""
+    from rich.table import Table
+
+    shown = Table.grid()
+    shown.add_row(printable(text))
+    return shown
+
+
+def _settings(settings: list[dict[str, Any]]) -> Table:
+    from fewpass.flows.display.console import titled_table
+
+    table = titled_table("Settings: --set NAME=VALUE")
+    table.add_column("name", style="cyan", no_wrap=True)
+    table.add_column("default", no_wrap=True)
+    table.add_column("")
+    for one in settings:
+        default = "" if one["default"] is None else f"{one['default']}"
+        table.add_row(one["name"], default, one["what"])
+    return table

@@ -1,0 +1,104 @@
+"""`fewpass predict`."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from fewpass.flows.errors import UsageError
+from fewpass.flows.options import OUTPUT, READING, Output, Reading, given, whole
+from fewpass.pipeline.settings.model import MOST_WORKERS
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sizes import format_bytes, parse_bytes
+
+
+def predict(
+    run: str,
+    input_: Annotated[str, Parameter(name="INPUT")],
+    out: str,
+    /,
+    *,
+    overwrite: bool = False,
+    probability: bool = False,
+    defuse: bool = False,
+    memory: str | None = None,
+    threads: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
+    reading: Reading = READING,
+    output: Output = OUTPUT,
+) -> int:
+    """Predict every row of a file or data set, and write a .parquet, .csv or .npy file.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run.
+    input_
+        File, glob or address that ingest could read, labels optional; or a data set.
+    out
+        File to write; its ending says what kind. A - stands for CSV on standard output.
+    overwrite
+        Replace OUT if it exists already; never an input, a source of the model's data set, or what
+        lies in a data set or a run.
+    probability
+        Add a column per class, and last that of the positive label, or of the label predicted: by
+        --calibrate of the training, else by the logistic loss.
+    defuse
+        In .csv, put a ' before labels that a spreadsheet would run as a formula.
+    memory
+        Memory limit, in addition to what the libraries take [default: 1GiB, and what the weights
+        take].
+    threads
+        Threads that read and score [default: one per core].
+    """
+    from fewpass.flows.display.bars import work_display
+    from fewpass.flows.display.console import Terminal, facts_table, format_seconds
+    from fewpass.flows.settings import checked
+    from fewpass.pipeline.matching import left_out_sentence
+    from fewpass.pipeline.models.refresh.publications import run_at
+    from fewpass.pipeline.runs.model import load_model
+    from fewpass.pipeline.scoring.predict import predict as predicted
+    from fewpass.pipeline.scoring.predictions import STANDARD_OUTPUT
+    from fewpass.pipeline.scoring.probabilities import caution
+    from fewpass.pipeline.tables.readers.standard_input import WORDS
+
+    piped = out in WORDS
+    if piped and output.json:
+        raise UsageError(
+            "Predictions and the JSON object would both go to standard output. Name a file."
+        )
+    terminal, model = Terminal(output), load_model(run_at(run))
+    if probability and (sentence := caution(model)):
+        terminal.say(sentence, style="yellow")
+    with work_display(terminal, "Predicting") as show:
+        result = predicted(
+            model,
+            [input_],
+            STANDARD_OUTPUT if piped else out,
+            checked(SourceOptions, given(reading)),
+            overwrite=overwrite,
+            probability=probability,
+            defuse=defuse,
+            memory=parse_bytes(memory) if memory else None,
+            threads=threads,
+            on_progress=lambda now: show(now.fraction, f"{now.rows:,} rows"),
+        )
+    if result.left_out:
+        terminal.say(left_out_sentence(result.left_out), style="yellow")
+    left_out = f"{result.beyond:,} values beyond the model's features" if result.beyond else None
+    shown = {
+        "at": result.output,
+        "rows": result.rows,
+        "columns": ", ".join(result.columns),
+        "left out": left_out,
+        "took": f"{format_seconds(result.seconds)}, at most "
+        f"{format_bytes(result.peak_memory_bytes)} of memory",
+    }
+    facts = result._asdict()
+    facts = {k: v for k, v in facts.items() if v or k not in ("left_out", "beyond")}
+    if piped:
+        terminal.show(facts_table("Predictions", shown))
+    else:
+        terminal.result(facts, facts_table("Predictions", shown))
+    return 0

@@ -1,0 +1,61 @@
+"""`fewpass warm-up`."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from fewpass.flows.options import OUTPUT, Output, whole
+from fewpass.pipeline.settings.model import MOST_WORKERS
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.compiling_ahead import WarmedCombination
+
+
+def warm_up(
+    *,
+    losses: str | None = None,
+    layouts: str | None = None,
+    processes: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
+    output: Output = OUTPUT,
+) -> int:
+    """Compile the usual kernels in advance, for container images and services.
+
+    Compiled kernels lie in ~/.cache/fewpass (XDG_CACHE_HOME); what is there is not compiled again.
+
+    Parameters
+    ----------
+    losses
+        Losses, separated by commas [default: logistic,squared].
+    layouts
+        Kinds of rows: dense, sparse [default: dense,sparse].
+    processes
+        That compile at a time [default: one per core].
+    """
+    from fewpass.flows.display.console import Terminal, facts_table, format_seconds
+    from fewpass.pipeline import compiling_ahead as ahead
+
+    terminal = Terminal(output)
+
+    def report(done: WarmedCombination) -> None:
+        result = f"{done.kernels} kernels, {format_seconds(done.seconds)}"
+        terminal.say(f"{done.combination}: {result if done.kernels else 'compiled before'}")
+
+    result = ahead.warm_up(
+        _words(losses, ahead.USUAL_LOSSES), _words(layouts, ahead.LAYOUTS), processes=processes,
+        on_compiled=report,
+    )  # fmt: skip
+    shown = {
+        "in": result.folder,
+        "kernels": result.kernels,
+        "for": f"{result.combinations} combinations of loss and rows",
+        "took": f"{format_seconds(result.seconds)}, {result.processes} processes",
+    }
+    terminal.result(result._asdict(), facts_table("Compiled", shown))
+    return 0
+
+
+def _words(given: str | None, usual: tuple[str, ...]) -> tuple[str, ...]:
+    if given is None:
+        return usual
+    return tuple(word.strip() for word in given.split(",") if word.strip())

@@ -1,0 +1,107 @@
+"""`fewpass weights`."""
+
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from csv import writer as csv_writer
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from fewpass.flows.display.printing import printable
+from fewpass.flows.errors import UsageError
+from fewpass.flows.options import OUTPUT, Output, whole
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fewpass.pipeline.reporting.largest_weights import NamedWeight
+    from fewpass.pipeline.runs.model import Model
+
+
+def weights(
+    run: str,
+    /,
+    *,
+    top: Annotated[int, whole(1)] = 20,
+    label: Annotated[str | None, Parameter(name="--class")] = None,
+    csv: bool = False,
+    names: str | None = None,
+    output: Output = OUTPUT,
+) -> int:
+    """List the largest weights of a run's model, with the names of the features.
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run, or of a store that has published one.
+    top
+        How many, of each class [default: 20].
+    label
+        One class of a model of several [default: each].
+    csv
+        Print them as CSV.
+    names
+        Vowpal Wabbit text whose first 4 MB name hashed columns that the model has no names of.
+    """
+    from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.models.refresh.publications import run_at
+    from fewpass.pipeline.reporting.largest_weights import classes_of, largest_weights
+    from fewpass.pipeline.runs.model import load_model
+
+    model = load_model(run_at(run))
+    labels = (label,) if label is not None else classes_of(model) or (None,)
+    known = _names(model, names)
+    found = [(of, weight) for of in labels for weight in largest_weights(model, top, of, known)]
+    intercept = model.weights.intercept
+    facts = {
+        "run": model.run.url,
+        "intercept": getattr(intercept, "tolist", lambda: intercept)(),
+        "weights": [{"label": of} | weight._asdict() for of, weight in found],
+    }
+    Terminal(output).result(facts, _as_csv(found) if csv else weights_table(found))
+    return 0
+
+
+def _names(model: Model, source: str | None) -> Mapping[int, str]:
+    """Return names of hashed columns by more of the text than the model remembers."""
+    from fewpass.pipeline.reporting.largest_weights import NO_NAMES
+
+    if source is None:
+        return NO_NAMES
+    if model.record.columns is not None:
+        raise UsageError("--names is for Vowpal Wabbit text, but this model knows its columns.")
+    from fewpass.pipeline.tables.readers.vw_names import names_in  # Arrow, for this alone
+
+    return names_in(source, model.record.n_features)
+
+
+def weights_table(found: Sequence[tuple[str | None, NamedWeight]]) -> Table:
+    """Lay weights out, one below the other, each with its class where there are several."""
+    from fewpass.flows.display.console import titled_table
+
+    table = titled_table("Largest weights")
+    several = any(of is not None for of, _ in found)
+    for name in ["class"] * several + ["feature"]:
+        table.add_column(name, style="cyan", overflow="fold")
+    table.add_column("weight", justify="right")
+    units = any(weight.per_unit not in (None, weight.weight) for _, weight in found)
+    if units:
+        table.add_column("per unit of the source", justify="right")
+    for of, weight in found:
+        per_unit = "" if weight.per_unit is None else f"{weight.per_unit:.6g}"
+        cells = [printable(weight.feature), f"{weight.weight:+.6g}", *([per_unit] * units)]
+        table.add_row(*([printable(of or "")] * several), *cells)
+    return table
+
+
+def _as_csv(found: Sequence[tuple[str | None, NamedWeight]]) -> str:
+    text = io.StringIO()
+    writer = csv_writer(text, lineterminator="\n")
+    writer.writerow(("class", "feature", "weight", "per_unit"))
+    for of, weight in found:
+        writer.writerow((of or "", *weight))
+    return text.getvalue().rstrip("\n")

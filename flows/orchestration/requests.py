@@ -1,0 +1,176 @@
+"""What can be asked of each flow: a model of its parameters.
+
+Each flow's work is in a module of its own, imported only when the flow runs (`made_flow` puts the
+two together): a request that is refused waits for neither Prefect's engine nor numba.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Annotated, Any
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from fewpass.pipeline.errors import did_you_mean
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.pipeline.settings.model import Workers
+from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import ByteSize
+from fewpass.solvers.described import Described
+
+HERE = Execution()  # in this process, with Dask where that takes long
+
+
+class IngestRequest(IngestPlan):
+    """An ingest plan as Prefect may keep it: without credentials."""
+
+    storage_options: dict[str, Any] = Field(
+        default_factory=dict,
+        max_length=0,
+        description="Not taken here: credentials come from the environment.",
+    )
+
+
+class IngestParameters(Described):
+    """Make a shuffled, checksummed data set of text, columns or arrays."""
+
+    plan: IngestRequest
+    """Sources, and the data set to make of them: as in `fewpass ingest`."""
+
+
+class TrainParameters(Described):
+    """Train a model on a data set; a run that was cut short goes on."""
+
+    plan: TrainingPlan
+    """What to train, on what, how far: as in `fewpass train`."""
+    run: str
+    """Folder or address for the run; {date} and {time} stand for the scheduled start."""
+    where: Execution = HERE
+    """Where tasks run: a Dask scheduler's address, or in this process."""
+    require_tol: bool = False
+    """The flow run fails when the tolerance was missed; the model is there all the same."""
+
+
+class EvaluateParameters(Described):
+    """Say how good a run's model is on a data set."""
+
+    run: str
+    """Folder or address of the run, or of a refresh's store; {date} and {time} stand for the
+    scheduled start."""
+    dataset: str
+    """Data set made by ingest; or a file, glob or address that ingest could read, with labels."""
+    matching: Matching = BY_NAME
+    """How its columns are matched with the model's."""
+    where: Execution = HERE
+    """Where tasks run: a Dask scheduler's address, or in this process."""
+
+
+class PredictParameters(Described):
+    """Score every row of an input, in its order, into a .parquet, .csv or .npy file."""
+
+    run: str
+    """Folder or address of the run, or of a refresh's store; {date} and {time} stand for the
+    scheduled start."""
+    inputs: tuple[str, ...]
+    """Files, globs or addresses that ingest could read, labels optional; or one data set."""
+    out: str
+    """File to write; {date} and {time} stand for the scheduled start."""
+    options: SourceOptions = SourceOptions()
+    """How to read the inputs."""
+    overwrite: bool = False
+    """Replace the file if it is there, as a schedule that always writes to one file needs; never
+    an input, a source of the model's data set, or what lies in a data set or a run."""
+    probability: bool = False
+    """Add a column per class, and last that of the positive label, or of the label predicted."""
+    defuse: bool = False
+    """In .csv, put a ' before labels that a spreadsheet would run as a formula."""
+    memory: ByteSize | None = None
+    """Memory limit, in addition to what the libraries take."""
+    threads: Workers | None = None
+    """Threads that read and score; default one per core."""
+
+
+class RefreshParameters(Described):
+    """Ingest new files, train on them from the published model on, publish unless that is worse."""
+
+    plan: RefreshPlan
+    """Where files appear, where everything goes, when a model is good enough."""
+    where: Execution = HERE
+    """Where tasks run: a Dask scheduler's address, or in this process."""
+    abandon: bool = False
+    """Give up the generation that is not finished, and do nothing else: the next refresh takes its
+    files anew."""
+
+
+class ModelsParameters(Described):
+    """List the models of a refresh's store: how good each is, and which one is used."""
+
+    store: str
+    """Folder or address that refreshes write to."""
+
+
+class PublishParameters(Described):
+    """Make the model of a generation the one to use: a newer one, or an older one again."""
+
+    store: str
+    """Folder or address that refreshes write to."""
+    generation: PositiveInt
+    """Number of the generation."""
+    because: str = ""
+    """Why; kept with the publication."""
+    after: NonNegativeInt | None = None
+    """Number of the publication that is followed now; where it is another one, nothing is
+    changed."""
+
+
+Request = type[Described]
+REQUESTS: dict[str, Request] = {
+    "ingest": IngestParameters,
+    "train": TrainParameters,
+    "evaluate": EvaluateParameters,
+    "predict": PredictParameters,
+    "refresh": RefreshParameters,
+    "models": ModelsParameters,
+    "publish": PublishParameters,
+}
+
+
+def request_named(name: str) -> Request:
+    """Return what can be asked of a flow; ValueError where there is none of that name."""
+    if name not in REQUESTS:
+        meant = did_you_mean(name, REQUESTS)
+        raise ValueError(f'There is no flow "{name}".{meant} There are {", ".join(REQUESTS)}.')
+    return REQUESTS[name]
+
+
+def flow_name(request: Request) -> str:
+    """Return the name of the flow that a request is for."""
+    return request.__name__.removesuffix("Parameters").lower()
+
+
+def signature_of(request: Request) -> inspect.Signature:
+    """Return a request as the signature of a function, which Prefect makes a form of."""
+    return inspect.Signature(
+        [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=inspect.Parameter.empty if field.is_required() else field.default,
+                annotation=Annotated[field.annotation, *field.metadata]
+                if field.metadata
+                else field.annotation,
+            )
+            for name, field in request.model_fields.items()
+        ]
+    )
+
+
+def docstring_of(request: Request) -> str:
+    """Return what a request is for, its parameters as Prefect reads them in docstrings."""
+    fields = request.model_fields.items()
+    lines = (f"    {name}: {' '.join((field.description or '').split())}" for name, field in fields)
+    return "\n".join([f"{request.__doc__}\n", "Args:", *lines])

@@ -1,0 +1,158 @@
+"""What commands and flows come to: facts as JSON has them, and whether a tolerance was reached."""
+# ruff: noqa: PLC0415 - commands import this before they know what to do
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fewpass.flows.errors import ToleranceMissed
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sizes import format_bytes
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.models.refresh.generations import GenerationList, GenerationState
+    from fewpass.pipeline.models.refresh.publications import Publication
+    from fewpass.pipeline.models.refresh.refused_files import Refused
+    from fewpass.pipeline.runs.outcome import TrainingResult
+    from fewpass.pipeline.scoring.evaluate import Evaluation
+    from fewpass.pipeline.settings.training_plan import TrainingPlan
+    from fewpass.pipeline.tables.ingest.progress import IngestResult
+
+ASIDE = ("file", "reason", "size", "refused")
+COLUMNS = ("generation", "state", "loss", "above optimum", "decided")
+
+
+def require_tolerance(plan: TrainingPlan, *, asked: bool) -> None:
+    """Refuse to require a tolerance that the plan does not have."""
+    if asked and plan.tol is None:
+        raise BadInput(
+            "require_tol is set, but the plan asks for no tolerance. Give --tol, or leave "
+            "--require-tol out."
+        )
+
+
+def require_convergence(result: TrainingResult, plan: TrainingPlan) -> None:
+    """Raise ToleranceMissed where a tolerance was asked for and missed."""
+    from fewpass.pipeline.training.missed import other_prover, what_helps
+
+    if result.converged is False:
+        prover = other_prover(plan, result.solver)
+        raise ToleranceMissed(
+            f"{result.convergence.sentence(result.passes)} The model is in {result.run}. "
+            f"{what_helps(result, prover)}"
+        )
+
+
+def ingest_facts(result: IngestResult) -> dict[str, Any]:
+    """Return what --json prints."""
+    facts = {
+        "dataset": result.dataset,
+        "rows": result.rows,
+        "features": result.features,
+        "nnz": result.nnz,
+        "labels": result.labels,
+        "scale": result.scale,
+        "seconds": result.seconds,
+        "bytes_in": result.bytes_in,
+        "bytes_out": result.bytes_out,
+        "peak_memory_bytes": result.peak_memory_bytes,
+    }
+    if result.test_dataset is not None:
+        facts |= {"test_dataset": result.test_dataset, "test_rows": result.test_rows}
+    if result.left_out:
+        facts["left_out"] = result.left_out
+    if result.partitioned_again:
+        facts["partitioned_again"] = result.partitioned_again
+    if result.encoded:
+        facts["encoded"] = dict(result.encoded)
+    if result.notes:
+        facts["notes"] = result.notes
+    if result.skipped:
+        facts["skipped"] = result.skipped
+    if result.beyond:
+        facts["beyond"] = result.beyond
+    if result.merged:
+        facts["merged"] = result.merged
+    return facts
+
+
+def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what --json prints: error and auc for labels, mse and r2 for numbers.
+
+    Of more than two classes, the error and what becomes of each.
+    """
+    figures = ("error", "auc") if evaluation.mse is None else ("mse", "r2")
+    names = ("rows", "objective", "loss", *figures)
+    facts = {name: getattr(evaluation, name) for name in names}
+    if evaluation.left_out:
+        facts["left_out"] = evaluation.left_out
+    if evaluation.classes:
+        del facts["auc"]
+        facts["classes"] = [figures._asdict() for figures in evaluation.classes]
+    return facts
+
+
+def models_facts(found: GenerationList, moves: Sequence[Publication]) -> dict[str, Any]:
+    """Return what --json prints: generations, which one is used, publications, refused files."""
+    generations = [
+        s._asdict() | {"publications": [p.number for p in s.publications]} for s in found
+    ]
+    return {
+        "published": moves[-1].generation if moves else None,
+        "generations": generations,
+        "publications": [move._asdict() for move in moves],
+        "refused": refused_facts(found.refused),
+    }
+
+
+def refused_facts(found: Sequence[Refused]) -> list[dict[str, Any]]:
+    """Return the files that are set aside as JSON has them."""
+    names = ("file", "reason", "size", "changed", "refused_at")
+    return [{name: getattr(one, name) for name in names} for one in found]
+
+
+def refused_rows(found: Sequence[Refused]) -> list[dict[str, str]]:
+    """Write the files that are set aside down as rows of text."""
+    return [
+        dict(
+            zip(
+                ASIDE,
+                (one.file, one.reason, _size(one.size), when(one.refused_at)),
+                strict=True,
+            )
+        )
+        for one in found
+    ]
+
+
+def model_rows(found: Sequence[GenerationState]) -> list[dict[str, str]]:
+    """Write generations down as rows of text."""
+    from fewpass.flows.display.console import as_fixed, or_dash
+
+    rows = []
+    for one in found:
+        made = one.decision or {}
+        cells = (
+            f"{one.generation:06d}",
+            one.state,
+            as_fixed(made.get("loss"), 6),
+            or_dash(made.get("certificate"), ".2e"),
+            when(made.get("decided_at")),
+        )
+        rows.append(dict(zip(COLUMNS, cells, strict=True)))
+    return rows
+
+
+def publication_facts(store: str, made: Publication) -> dict[str, Any]:
+    """Return what --json prints of a publication."""
+    return made._asdict() | {"run": made.run_in(store)}
+
+
+def _size(size: int | None) -> str:
+    return "-" if size is None else format_bytes(size)
+
+
+def when(time: str | None) -> str:
+    """Write a time as people read it, to the minute; UTC, as on record."""
+    return "-" if time is None else time[:16].replace("T", " ")

@@ -1,0 +1,293 @@
+"""The budget of memory: who may take what of it, and why.
+
+What importing the libraries takes is outside.  `PROGRAM_BYTES` are set apart first, for scoring
+the weights, too; `rows` is the rest.  Some take a share of the rest, or of the whole budget; others
+a number of copies of what they keep.  These numbers stand here and nowhere else (docs/scaling.md
+prints them): windows, and with them bits, depend on shares and copies.
+
+Arrays that a file asks for (a line, a row, a page, a batch, a window of its compression, columns)
+are compared with their share before they are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, NamedTuple, Self, overload
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sizes import format_bytes
+
+PROGRAM_BYTES = 96_000_000  # measured: kernels, lazy imports, compressed chunks, a local cluster
+MEGABYTE = 10**6
+READING, INGEST, TRAINING = "reading files", "ingest", "training"
+FROM_SOURCE, SCORING, ANYONE = "training from a source", "scoring", "everything"
+Kept = Literal["plain", "typed", "encoded"]
+#: Bytes of a column while tables are read, measured: of numbers its name and its place ("plain");
+#: of a typed file its description by Arrow, and an array in every piece that is being read; an
+#: encoded one has a recipe as well.
+BYTES_OF_COLUMN = {"plain": 600, "typed": 6_000, "encoded": 32_000}
+SAMPLE_MEMORY = 64 << 20  # of the cells that decide on a recipe, at most
+
+
+class Share:
+    """A share of a budget, in bytes: an attribute of `Budget`.
+
+    Parameters
+    ----------
+    part, of
+        How much of the whole budget, or of its `rows`.
+    taker, what, why
+        Words for the table.
+    """
+
+    def __init__(
+        self, part: str, of: Literal["budget", "rows"], taker: str, what: str, why: str
+    ) -> None:
+        self.part, self.of = Fraction(part), of
+        self.taker, self.what, self.why = taker, what, why
+
+    @overload
+    def __get__(self, budget: None, owner: type) -> Share: ...
+    @overload
+    def __get__(self, budget: Budget, owner: type) -> int: ...
+    def __get__(self, budget: Budget | None, owner: type) -> Share | int:
+        """Return the bytes of a budget."""
+        return self if budget is None else self.taken_of(budget)
+
+    def taken_of(self, budget: Budget) -> int:
+        """Return the bytes, rounded down."""
+        whole = budget.rows if self.of == "rows" else budget.memory
+        return whole * self.part.numerator // self.part.denominator
+
+    def with_this(self, budget: Budget, size: int) -> int:
+        """Return the least budget whose share is so large, all else as in this one."""
+        least = -(-size * self.part.denominator // self.part.numerator)
+        return least + (budget.memory - budget.rows if self.of == "rows" else 0)
+
+
+class Copies(int):
+    """How many copies of something are in memory at once, at most; or bytes of a small thing."""
+
+    taker: str
+    what: str
+    why: str
+
+    def __new__(cls, number: int, taker: str, what: str, why: str) -> Self:
+        """Keep the words for the table."""
+        made = super().__new__(cls, number)
+        made.taker, made.what, made.why = taker, what, why
+        return made
+
+
+class Line(NamedTuple):
+    """A line of the table."""
+
+    taker: str
+    what: str
+    much: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Bytes that a command may take beyond the libraries, and who may take them.
+
+    Attributes
+    ----------
+    memory
+        As asked for (`memory`).
+    rows
+        Without the program's own and a model's.
+    """
+
+    memory: int
+    rows: int
+
+    @classmethod
+    def of(cls, memory: int) -> Budget:
+        """Return the budget of a plan's `memory`."""
+        return cls(memory, memory - PROGRAM_BYTES)
+
+    longest_row = Share(
+        "1/16", "rows", READING, "the longest line or row",
+        "it is copied a few times, by several threads",
+    )  # fmt: skip
+    unpacking = Share("1", "rows", READING, "the window of a compressed file", "it is there once")
+    page = Share(
+        "1/8", "budget", READING, "a page, a batch or another part of a file",
+        "it is there as stored, as packed, as Arrow has it, and in a piece",
+    )  # fmt: skip
+    pages = Share("1/2", "budget", READING, "such parts of all columns", "they lie side by side")
+    columns = Share(
+        "1/2", "budget", READING, "descriptions of columns", "600 to 32,000 bytes of each"
+    )
+    sampled_cells = Share(
+        "1/4", "budget", READING, "cells that decide on a recipe",
+        "fitting it takes several times as much; at most 64 MiB",
+    )  # fmt: skip
+    pieces = Share(
+        "1/4", "rows", f"{INGEST}, {FROM_SOURCE}", "pieces of text that are being parsed",
+        "one per thread and two more, where they fit",
+    )  # fmt: skip
+    piece = Copies(
+        6, f"{INGEST}, {FROM_SOURCE}", "copies of a piece", "text, rows, and what parsing needs"
+    )
+    retained = Share(
+        "7/8", "rows", INGEST, "rows, where they stay in memory until they are written",
+        "with the pieces in the making; more rows go to buckets on disk",
+    )  # fmt: skip
+    retained_row = Copies(
+        40, INGEST, "bytes of each such row", "its key and its place, and both while they are made"
+    )
+    measured_column = Copies(
+        44, INGEST, "bytes of a column",
+        "statistics (20), one as stored (8) and as in the source (8), the order both ways (8)",
+    )  # fmt: skip
+    bucket = Share(
+        "1/8", "rows", INGEST, "the largest bucket", "two are there while one follows the other"
+    )
+    planned_bucket = Share(
+        "1/16", "rows", INGEST, "a bucket as planned", "an estimate of the rows may be too low"
+    )
+    spilled_rows = Share("1/8", "rows", INGEST, "buffers in front of buckets", "writing is slow")
+    spilled_keys = Share("1/64", "rows", INGEST, "the same for keys of rows", "they are small")
+    chunks = Share("3/8", "rows", INGEST, "chunks in the making", "where buckets take the rest")
+    written_chunk = Copies(3, INGEST, "copies of a chunk", "rows, and what encoding needs")
+    scaled_chunk = Copies(6, INGEST, "copies of a chunk whose rows are scaled", "before and after")
+    chunk = Share("1/16", "budget", INGEST, "a chunk", "at most 8 MiB, unless given")
+
+    windows = Copies(
+        3, TRAINING, "windows of each stream", "one is stepped, two are read, each by a thread"
+    )
+    row_numbers = Copies(
+        2, TRAINING, "versions of the numbers that a method keeps per row", "one read, one written"
+    )
+    states = Copies(
+        2, TRAINING, "states of each stream", "what a span is given, and its own; sums come on top"
+    )
+    in_place = Copies(
+        2, f"{TRAINING}, {FROM_SOURCE}", "states where there is no memory for copies",
+        "itself, and the weights in a snapshot with the order of columns",
+    )  # fmt: skip
+    weights = Copies(
+        4, f"{TRAINING}, {SCORING}", "weights of classes trained in groups, or of a model",
+        "retained, in a snapshot, its bytes, and in the order of the source",
+    )  # fmt: skip
+    single_copies = Copies(
+        2, TRAINING, "copies by row and by column, for methods that read single ones",
+        "unless mapped from files; one of all, and one while it is made",
+    )  # fmt: skip
+    single_row = Copies(400, TRAINING, "bytes of a row, for such methods", "state and trees")
+    single_column = Copies(100, TRAINING, "bytes of a column, for such methods", "and a snapshot")
+    held_out = Share(
+        "1/8", "budget", TRAINING, "held-out rows, with early stopping",
+        "they are read chunk by chunk next to the rows that are learnt from",
+    )  # fmt: skip
+
+    first_rows = Share(
+        "1/6", "rows", FROM_SOURCE, "the first rows", "as they came, as they are learnt from, whole"
+    )
+    set_aside = Share(
+        "1/8", "rows", FROM_SOURCE, "held-out rows (`test_fraction`)", "nothing is learnt from them"
+    )
+    buffers = Copies(
+        3, FROM_SOURCE, "buffers of rows", "one is stepped, one made of pieces: these and the whole"
+    )
+    source_states = Copies(
+        5, FROM_SOURCE, "states", "stepped, its copy inside a walk, what a snapshot makes of it"
+    )
+    sums = Copies(
+        6, FROM_SOURCE, "two numbers of each column", "counted, with three buffers, as moments"
+    )
+    kept_piece = Copies(3, FROM_SOURCE, "copies of a piece", "read, parsed, cut to size")
+
+    scored_piece = Share(
+        "1/16", "budget", SCORING, "a piece of each thread, and one more",
+        "its text, rows, scaled rows and scores fit twice",
+    )  # fmt: skip
+    freed = Share(
+        "1/128", "budget", ANYONE, "freed memory that a thread may keep",
+        "new memory costs as much as filling it five times; 1 to 32 MiB",
+    )  # fmt: skip
+
+    def require(self, state_bytes: int, rows_bytes: int, state: str) -> None:
+        """Raise BadInput, which adds up what is needed, where it is more than there is."""
+        least = state_bytes + rows_bytes + PROGRAM_BYTES
+        if least > self.memory:
+            raise BadInput(
+                f"A memory budget of {format_bytes(self.memory)} is too small: {state} takes "
+                f"{format_bytes(state_bytes)}, rows in memory at a time at least "
+                f"{format_bytes(rows_bytes)}, and the program itself "
+                f"{format_bytes(PROGRAM_BYTES)}. Use `memory={-(-least // MEGABYTE)}MB` or more."
+            )
+
+    # -- arrays that a file asks for ---------------------------------------------------------------
+
+    @property
+    def sample(self) -> int:
+        """Bytes of the cells that decide on a recipe."""
+        return min(SAMPLE_MEMORY, self.sampled_cells)
+
+    def most_columns(self, kept: Kept) -> int:
+        """Return the largest number of columns."""
+        return self.columns // BYTES_OF_COLUMN[kept]
+
+    def require_part(self, size: int, what: str, advice: str) -> None:
+        """Refuse a part of a file that is too large; `what` ends before "3 GB"."""
+        self._require(Budget.page, size, what, advice)
+
+    def require_side_by_side(self, size: int, what: str, advice: str) -> None:
+        """Refuse parts that are too large together."""
+        self._require(Budget.pages, size, what, advice)
+
+    def require_window(self, size: int, what: str, advice: str) -> None:
+        """Refuse the window of a compressed file."""
+        self._require(Budget.unpacking, size, what, advice)
+
+    def require_row(self, size: int, where: str) -> None:
+        """Refuse a row that is too long."""
+        advice = "Check that it is one row, leave the column out (`drop`)"
+        self._require(Budget.longest_row, size, f"{where}: the row takes", advice)
+
+    def require_columns(self, n: int, where: str, kept: Kept) -> None:
+        """Refuse more columns than can be described.
+
+        Parameters
+        ----------
+        n
+            Their number.
+        where
+            The file.
+        kept
+            What is in memory of each.
+        """
+        what = f"{where}: {n:,} columns take"
+        advice = "Check that it is a table of so many (a sparse format suits it better), drop some"
+        self._require(Budget.columns, n * BYTES_OF_COLUMN[kept], what, advice)
+
+    def _require(self, share: Share, size: int, what: str, advice: str) -> None:
+        most = share.taken_of(self)
+        if size > most:
+            raise BadInput(
+                f"{what} {format_bytes(size)}, where a memory budget of "
+                f"{format_bytes(self.memory)} has room for {format_bytes(most)}. {advice}, or give "
+                f"at least `memory={-(-share.with_this(self, size) // MEGABYTE)}MB`."
+            )
+
+
+#: Where nobody says how much memory there is.
+UNTOLD = Budget(1 << 32, 1 << 32)
+
+
+def lines() -> Iterator[Line]:
+    """Yield the table of all that may be taken, grouped by taker."""
+    yield Line(ANYONE, "the program itself", format_bytes(PROGRAM_BYTES), "kernels, lazy imports")
+    for entry in vars(Budget).values():
+        if isinstance(entry, Share):
+            whole = "the budget" if entry.of == "budget" else "the rest"
+            much = f"{entry.part} of {whole}" if entry.part != 1 else f"all of {whole}"
+            yield Line(entry.taker, entry.what, much, entry.why)
+        elif isinstance(entry, Copies):
+            yield Line(entry.taker, entry.what, str(int(entry)), entry.why)

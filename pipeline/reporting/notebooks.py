@@ -1,0 +1,177 @@
+"""A training in a notebook: a bar while it runs, and its result as tables and the loss curve.
+
+Notebooks show a bar unasked; scripts write lines with verbose=1 only.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Self
+
+from fewpass.pipeline.reporting.page.pieces import facts, table
+from fewpass.pipeline.reporting.safe_text import as_html
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.pipeline.sizes import format_passes
+
+FIRST_S = 1.0  # what is done by then shows nothing
+NOTEBOOK_EVERY_S = 0.5
+GROWTH = 1.5  # from line to line
+
+Show = Callable[[Event], None]
+
+
+def progress(verbose: int | None, passes: int) -> Show | None:
+    """Return what shows a training's events, of so many passes at most; None where nothing is.
+
+    Parameters
+    ----------
+    verbose
+        None: in notebooks; 0: nowhere; 1: everywhere.
+    """
+    if verbose == 0:
+        return None
+    if in_notebook():
+        return NotebookBar(passes)
+    return Lines(passes) if verbose else None
+
+
+def in_notebook() -> bool:
+    """Say whether a Jupyter kernel runs this process."""
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+class Progressing:
+    """A training under way, in a sentence."""
+
+    def __init__(self, passes: int) -> None:
+        self.most, self.timeline, self._began = passes, Timeline(), time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since it began."""
+        return time.perf_counter() - self._began
+
+    def __str__(self) -> str:
+        timeline, proven = self.timeline, self.timeline.proven
+        parts = [f"{timeline.method}: {timeline.passes:.4g} of at most {self.most} passes"]
+        if proven:
+            parts.append(f"objective {proven.objective:.6g}")
+            parts.append(f"at most {proven.gap:.2g} above the optimum")
+            if proven.left_passes is not None:
+                parts.append(f"about {format_passes(proven.left_passes)} to the tolerance")
+        if timeline.held_out:
+            parts.append(f"held-out loss {timeline.held_out.loss:.6g}")
+        return ", ".join([*parts, f"{self.seconds:.0f} s"])
+
+
+class Lines:
+    """Writes lines on standard error at growing intervals, and one at the end."""
+
+    def __init__(self, passes: int) -> None:
+        self._progress, self._due = Progressing(passes), FIRST_S
+
+    def __call__(self, event: Event) -> None:
+        """Take an event, and tell where it is time to."""
+        self._progress.timeline.hear(event)
+        now = self._progress.seconds
+        if now >= self._due or event.kind == "finish":
+            self._due = now * GROWTH
+            sys.stderr.write(f"{self._progress}\n")
+
+
+class NotebookBar:
+    """Redraws one bar below a notebook's cell."""
+
+    def __init__(self, passes: int) -> None:
+        self._progress, self._due = Progressing(passes), FIRST_S
+        self._handle: Any = None
+
+    def __call__(self, event: Event) -> None:
+        """Take an event, and redraw where it is time to."""
+        self._progress.timeline.hear(event)
+        now, shown = self._progress.seconds, self._handle is not None
+        if now >= self._due or (shown and event.kind == "finish"):
+            self._due = now + NOTEBOOK_EVERY_S
+            self._draw()
+
+    def _draw(self) -> None:
+        from IPython.display import (  # type: ignore[import-not-found]  # noqa: PLC0415
+            HTML,
+            display,
+        )
+
+        progress = self._progress
+        bar = f'<progress value="{progress.timeline.passes}" max="{progress.most}"></progress>'
+        picture = HTML(f"{bar} {as_html(str(progress))}")
+        if self._handle is None:
+            self._handle = display(picture, display_id=True)
+        else:
+            self._handle.update(picture)
+
+
+class ShownResult(TrainingResult):
+    """A training's result, which a notebook shows as tables and its loss curve."""
+
+    @classmethod
+    def of(cls, result: TrainingResult) -> Self:
+        """Take the result's fields."""
+        return cls(**vars(result))
+
+    def _repr_html_(self) -> str:
+        return training_html(self)
+
+
+def training_html(result: TrainingResult) -> str:
+    """Return a table of what counts, what became of every lam, and the loss curve.
+
+    The curve is drawn of the run's log; none of a run that is gone, or without matplotlib.
+    """
+    parts = [facts(_of_training(result))]
+    if result.candidates:
+        rows = [[_number(value) for value in one.values()] for one in result.candidates]
+        parts.append(table(list(result.candidates[0]), rows, text_columns=0))
+    if curve := _loss_curve(result.run):
+        parts.append(f'<img alt="loss curve" src="data:image/png;base64,{curve}">')
+    return "\n".join(parts)
+
+
+def _of_training(result: TrainingResult) -> dict[str, Any]:
+    proven = None
+    if result.certificate is not None and result.objective is not None:
+        proven = f"{result.objective:.6g}, at most {result.certificate:.3g} above the optimum"
+    return {
+        "run": result.run,
+        "method": f"{result.solver}, loss {result.loss}, lam {result.lam:.6g}",
+        "models": result.classes,
+        "passes": f"{result.passes:.4g}",
+        "objective": proven,
+        "tolerance": result.convergence.sentence(result.passes),
+        "held-out loss lowest after": result.passes_of_model and f"{result.passes_of_model:.4g}",
+        "took": f"{result.seconds:.1f} s, at most {result.peak_memory_bytes / 1e6:.0f} MB",
+    }
+
+
+def _number(value: Any) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _loss_curve(url: str) -> str | None:
+    from fewpass.pipeline.reporting.report import can_draw  # noqa: PLC0415 - imports the methods
+
+    run = RunFolder(url)
+    if not (can_draw() and run.exists()):
+        return None
+    from fewpass.pipeline.reporting.pictures import loss_curve  # noqa: PLC0415 - matplotlib
+
+    timeline = Timeline.of(run)
+    if not (timeline.points or timeline.certificates):
+        return None
+    return base64.b64encode(loss_curve(timeline, run.folder.name)).decode()

@@ -1,0 +1,132 @@
+"""A plan's problem on a data set: what does not depend on the method or on the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from fewpass.pipeline.memory import return_freed_memory
+from fewpass.pipeline.rows.buffers import row_view, unit_weights
+from fewpass.pipeline.rows.column_statistics import ColumnStatistics
+from fewpass.pipeline.rows.targets import TargetRule, target_rule
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.planning.problem import problem_of
+from fewpass.solvers.estimates.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
+from fewpass.solvers.kernels.rows import DenseRows, SparseRows
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import ColumnMoments, ProblemStats
+from fewpass.solvers.tasks import Task
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Manifest
+from fewpass.storage.memory_dataset import MemoryDataset
+
+STATISTICS = ("count", "mean", "variance")
+
+
+class PlannedProblem(NamedTuple):
+    """The problem of a plan on a data set, made once for all methods and memories."""
+
+    dataset: Dataset
+    problem: Problem
+    stats: ProblemStats
+    rule: TargetRule
+    tasks: tuple[Task, ...]
+
+    @classmethod
+    def of(cls, plan: TrainingPlan, dataset: Dataset) -> PlannedProblem:
+        """Work out the problem; BadInput when loss and targets do not fit."""
+        return_freed_memory(plan.memory)
+        manifest = dataset.manifest
+        problem = problem_of(plan, manifest)
+        rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
+        stats = stats_of(
+            manifest, rule, streams=plan.streams, seed=plan.seed,
+            sigma_square=sampled_sigma_square(dataset, rule),
+        )  # fmt: skip
+        stats = stats._replace(columns=known_moments(dataset))
+        return cls(dataset, problem, stats, rule, tasks_of(plan, rule, manifest.n_rows))
+
+
+def tasks_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> tuple[Task, ...]:
+    """Return the tasks of a plan's models: for every lam, every class."""
+    labels = range(rule.n_classes) if rule.n_classes else (-1,)
+    return tuple(Task(k, lam) for lam in plan.lam.values(n_rows) for k in labels)
+
+
+def stats_of(
+    manifest: Manifest,
+    rule: TargetRule,
+    *,
+    streams: int = 1,
+    seed: int = 0,
+    sigma_square: float | None = None,
+) -> ProblemStats:
+    """Return what ingest measured, as step sizes need it; sigma^2 is max ||x||^2 at most."""
+    weights, n, norms = manifest.weights, manifest.n_rows, manifest.norms
+    max_weight = weights.maximum * n / weights.total if weights else 1.0
+    return ProblemStats(
+        n=n,
+        d=manifest.n_features,
+        rows_kind=DenseRows if manifest.layout == "dense" else SparseRows,
+        mean_square=norms.mean_square,
+        max_square=norms.max_square,
+        max_weight=max_weight * max(rule.class_weight, default=1.0),
+        stream_rows=n // streams,
+        shuffled=manifest.shuffle.seed is not None,
+        target_square=rule.mean_square(manifest.targets),
+        sigma_square=norms.max_square if sigma_square is None else sigma_square,
+        streams=streams,
+        seed=seed,
+    )
+
+
+def sampled_sigma_square(dataset: Dataset, rule: TargetRule) -> float:
+    """Estimate the largest eigenvalue of mean x x^T from above, on a sample of the rows; once."""
+    estimates = _estimates.setdefault(dataset, {})
+    if rule not in estimates:
+        estimates[rule] = _estimated_sigma_square(dataset, rule)
+    return estimates[rule]
+
+
+_estimates: WeakKeyDictionary[Dataset, dict[TargetRule, float]] = WeakKeyDictionary()
+
+
+def _estimated_sigma_square(dataset: Dataset, rule: TargetRule) -> float:
+    table = dataset.column_order.sourced_rows(dataset.sample(MOST_ROWS))
+    weight = unit_weights(table, dataset, rule)
+    norms = dataset.manifest.norms
+    order, d = np.arange(table.n_rows), dataset.manifest.n_features
+    sampled = sigma_square(row_view(table), weight, d, order)
+    return min(SAMPLED_TOO_LOW * sampled, norms.max_square)
+
+
+def known_moments(dataset: Dataset) -> Callable[[], ColumnMoments] | None:
+    """Return what reads the moments of a data set's columns; None where nobody measured them."""
+    known = dataset.in_memory or dataset.manifest.columns.keys() >= set(STATISTICS)
+    return partial(column_moments, dataset) if known else None
+
+
+def column_moments(dataset: Dataset) -> ColumnMoments:
+    """Return share and mean square of the values of every column, in stored order.
+
+    With c values other than 0 among n rows, mean m and variance v over all of these, the mean
+    square of the values is (v + m^2) n / c.
+
+    Raises
+    ------
+    Damaged
+        When the statistics are not intact.
+    """
+    n = dataset.n_rows
+    if isinstance(dataset, MemoryDataset):
+        measured = ColumnStatistics(dataset.manifest.layout, dataset.n_features)
+        measured.add(dataset.table)
+        statistics = measured.columns(dataset.n_features)
+    else:
+        statistics = {name: dataset.column(name) for name in STATISTICS}
+    count, mean, variance = (dataset.column_order.stored(statistics[name]) for name in STATISTICS)
+    return ColumnMoments(count / n, (variance + mean * mean) * (n / np.maximum(count, 1.0)))

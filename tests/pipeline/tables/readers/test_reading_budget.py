@@ -1,0 +1,228 @@
+"""What a file makes its reader have is told by the file, and compared with its share."""
+
+import io
+import json
+import lzma
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fewpass.pipeline.budget import UNTOLD, Budget
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sizes import parse_bytes
+from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
+from fewpass.pipeline.tables.readers.arrow_batches import LISTED_BYTES, cut, sizes_of
+from fewpass.pipeline.tables.readers.ipc_sizes import CheckedMessages, require_messages
+from fewpass.pipeline.tables.readers.json_screen import count_members
+from fewpass.pipeline.tables.readers.number_source import NumberSource
+from fewpass.pipeline.tables.readers.parquet_pages import pages_of
+
+LABELLED = SourceOptions(label="y")
+
+
+def opened(path, budget=128_000_000):
+    return open_source([str(path)], LABELLED, None, Expected(room=Budget.of(budget)))
+
+
+def read(path, budget=128_000_000):
+    """Rows of every piece, and the targets of all."""
+    source = opened(path, budget)
+    parsed = [source.parse(piece) for piece in source.pieces(4 << 20)]
+    words = [np.array(one.labels)[one.table.target.astype(int)] for one in parsed]
+    return [one.table.n_rows for one in parsed], np.concatenate(words).tolist()
+
+
+def refused(path, budget=128_000_000):
+    """What is said, and the budget that would do."""
+    with pytest.raises(BadInput) as found:
+        read(path, budget)
+    said = str(found.value)
+    assert str(path) in said
+    return said, parse_bytes(re.search(r"`memory=(\d+MB)`", said)[1])
+
+
+def labels(n):
+    return ["no" if k % 3 else "yes" for k in range(n)]
+
+
+# -- sizes --------------------------------------------------------------------------------------
+
+
+def test_pages_are_told_by_their_headers(tmp_path):
+    path = tmp_path / "rows.parquet"
+    X = np.random.default_rng(0).normal(size=30_000)
+    table = pa.table({"x": X, "w": [f"word {k % 500}" for k in range(30_000)]})
+    for version in ("1.0", "2.0"):
+        pq.write_table(
+            table, path, use_dictionary=["w"], data_page_version=version, compression="zstd",
+            data_page_size=50_000, write_batch_size=100,
+        )  # fmt: skip
+        group = pq.ParquetFile(path).metadata.row_group(0)
+        with path.open("rb") as stream:
+            numbers, words = (list(pages_of(stream, group.column(k))) for k in range(2))
+        assert sum(page.n_values for page in numbers) == 30_000
+        assert not any(page.is_dictionary for page in numbers)
+        assert 240_000 <= sum(page.n_bytes for page in numbers) < 241_000
+        assert words[0].is_dictionary
+        assert words[0].n_bytes == sum(len(f"word {k}") + 4 for k in range(500))
+        assert sum(page.n_values for page in words[1:]) == 30_000
+
+
+def test_rows_are_as_large_as_their_words():
+    batch = pa.record_batch({
+        "number": pa.array([1.0, None, 3.0]),
+        "word": ["abc", None, "de"],
+        "coded": pa.array(["xx", "yyyy", "xx"]).dictionary_encode(),
+        "listed": pa.array([[1.0, 2.0], [], None], pa.list_(pa.float32())),
+        "fixed": pa.array([[1.0, 2.0]] * 3, pa.list_(pa.float32(), 2)),
+        "none": pa.nulls(3),
+    })  # fmt: skip
+    lists = [2 * LISTED_BYTES + 4, 4, 4]
+    known = [
+        8 + words + each + 2 * LISTED_BYTES for words, each in zip((7 + 6, 4 + 8, 6 + 6), lists)
+    ]
+    assert sizes_of(batch).tolist() == known
+    assert sizes_of(batch.slice(1, 2)).tolist() == known[1:]
+
+
+def test_pieces_do_not_depend_on_batches():
+    whole = pa.record_batch({"word": ["x" * k for k in range(200)], "k": range(200)})
+    pieces = list(cut([whole], 64, 2000, "rows", UNTOLD))
+    for step in (1, 7, 50):
+        parts = [whole.slice(k, step) for k in range(0, 200, step)]
+        assert [p.to_pylist() for p in cut(parts, 64, 2000, "rows", UNTOLD)] == [
+            p.to_pylist() for p in pieces
+        ]
+    assert all(p.num_rows == 1 or sizes_of(p).sum() <= 2000 for p in pieces)
+    assert max(p.num_rows for p in pieces) <= 64
+
+
+def looked_through(stream, budget):
+    require_messages(stream, "rows", budget)
+
+
+def streamed(stream, budget):
+    file = pa.PythonFile(CheckedMessages(stream, "rows", budget), "r")
+    return pa.ipc.open_stream(file).read_all()
+
+
+@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+def test_batches_are_told_by_their_headers(compression):
+    words = pa.array(["a" * 1000, "b"] * 5000).dictionary_encode()
+    table = pa.table({"x": np.zeros(100_000), "w": pa.concat_arrays([words] * 10)})
+    out = io.BytesIO()
+    how = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(out, table.schema, options=how) as stream:
+        stream.write_table(table, max_chunksize=50_000)  # 400 kB of x, 200 kB of w
+    for part, fits in ((610_000, True), (590_000, False)):
+        for look in (looked_through, streamed):
+            out.seek(0)
+            budget = Budget(8 * part, 8 * part)
+            if fits:
+                assert look(out, budget) in (None, table)
+            elif compression:
+                with pytest.raises(
+                    BadInput, match="a batch of 50,000 rows takes, unpacked, 600 kB"
+                ):
+                    look(out, budget)
+
+
+def test_members_are_counted_as_json_has_them():
+    rng = np.random.default_rng(1)
+    values = [1, 'a: "b":', {"m1": [{"q": 1}]}, ["m2", "x"], {"x": {"m1": 2}}]
+    rows = [
+        {f"m{k}": values[k % len(values)] for k in rng.integers(0, 30, 5).tolist()}
+        for _ in range(40)
+    ]
+
+    def paths(value, path=()):
+        if isinstance(value, list):
+            for one in value:
+                yield from paths(one, path)
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                yield (*path, name)
+                yield from paths(inner, (*path, name))
+
+    known = len({path for row in rows for path in paths(row)})
+    text = "\n".join(map(json.dumps, rows)).encode() + b"\n"
+    assert count_members(np.frombuffer(text, np.uint8), 1000) == known
+    assert count_members(np.frombuffer(text, np.uint8), 10) == 11
+
+
+# -- what is refused, and what is taken -----------------------------------------------------------
+
+
+def write_parquet(path, words, **how):
+    pq.write_table(pa.table({"x": words, "y": labels(len(words))}), path, **how)
+
+
+def test_a_long_cell_is_refused_by_its_page_and_taken_with_what_is_advised(tmp_path):
+    path = tmp_path / "rows.parquet"
+    write_parquet(path, ["a", "x" * 20_000_000, "b"])
+    said, enough = refused(path)
+    assert "column 'x' has a page that takes 20 MB" in said
+    said, enough = refused(path, enough)
+    assert "row 2: the row takes 20 MB" in said
+    assert read(path, enough)[1] == labels(3)
+
+
+def test_words_that_are_stored_once_are_read_in_pieces(tmp_path):
+    path = tmp_path / "rows.parquet"
+    words = [chr(97 + k % 2) * 400_000 for k in range(300)]
+    write_parquet(path, words)
+    assert path.stat().st_size < 1_000_000
+    rows, found = read(path)
+    assert found == labels(300)
+    assert max(rows) == (4 << 20) // 400_015
+    coded = pa.table({"x": pa.array(words).dictionary_encode(), "y": labels(300)})
+    with pa.ipc.new_file(str(tmp_path / "rows.arrow"), coded.schema) as out:
+        out.write_table(coded)
+    assert read(tmp_path / "rows.arrow") == (rows, found)
+
+
+def test_many_columns_are_refused_and_taken_with_what_is_advised(tmp_path):
+    d = 2500
+    row = ",".join(["red"] * d)
+    path = tmp_path / "rows.csv"
+    names = ",".join(f"c{k}" for k in range(d))
+    path.write_text(f"{names},y\n" + f"{row},no\n{row},yes\n" * 3)
+    said, enough = refused(path)
+    assert "2,500 columns take 80 MB, where a memory budget of 128 MB has room for 64 MB" in said
+    assert read(path, enough)[0] == [6]
+
+
+def test_members_that_few_objects_share_are_refused(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    rows = [{f"m{k}": 1, "y": label} for k, label in zip(range(3000), labels(3000), strict=True)]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    assert "lines 1 to 3,000: 2,001 columns take 64 MB" in refused(path)[0]
+    rows = [{f"m{k % 1000}": 1, "y": label} for k, label in enumerate(labels(20_000))]
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    assert "20,000 objects of 1,001 different members take, as a table, 180 MB" in refused(path)[0]
+
+
+@pytest.mark.parametrize("preset", [1, 6, 9])
+def test_a_window_that_memory_has_no_room_for_is_refused(tmp_path, preset):
+    text = "x,y\n" + "".join(f"{k},{label}\n" for k, label in enumerate(labels(300)))
+    path = tmp_path / "rows.csv.xz"
+    path.write_bytes(lzma.compress(text.encode(), preset=preset))
+    if preset < 9:
+        assert read(path)[1] == labels(300)
+    else:
+        said, enough = refused(path)
+        assert "unpacking the file takes" in said
+        assert read(path, enough)[1] == labels(300)
+
+
+def test_a_header_longer_than_what_is_looked_at_is_no_reason_to_encode(tmp_path):
+    d = 30_000
+    path = tmp_path / "rows.csv"
+    names = ",".join(f"a column with a name of its own {k}" for k in range(d))
+    path.write_text(f"{names},y\n" + "".join(",".join(["1.5"] * d) + f",{k}\n" for k in range(2)))
+    source = opened(path, 1 << 30)
+    assert isinstance(source, NumberSource)
+    assert source.n_features == d

@@ -1,0 +1,206 @@
+"""The page about learning in a real browser: axe finds nothing, it fits a phone, and it tells silence."""
+
+import asyncio
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import threading
+from datetime import datetime, timedelta
+from importlib.resources import files
+
+import pytest
+from websockets.sync.client import connect
+
+from fewpass.pipeline.dashboard.server import _serve
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.runs.lease import Lease
+from fewpass.pipeline.runs.run_folder import LOG, RunFolder
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.seal import seal, unseal
+from testing.datasets import make
+from testing.prefect_server import wait_for
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine"),
+    pytest.mark.timeout(300),
+]
+SIZES = {"phone": 360, "desk": 1280}
+WAIT_S = 60
+DEAD = f"{socket.gethostname()}:{(1 << 22) + 1}"  # a worker whose process there cannot be
+
+
+class Browser:
+    """A tab of a headless Chromium, spoken to over its debugging protocol."""
+
+    def __init__(self, folder):
+        flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0",
+                 f"--user-data-dir={folder}", "about:blank"]  # fmt: skip
+        self.process = subprocess.Popen([CHROMIUM, *flags], stderr=subprocess.PIPE, text=True)
+        address = next(line.split()[-1] for line in self.process.stderr if "listening on" in line)
+        threading.Thread(target=self.process.stderr.read, daemon=True).start()
+        self._socket, self._asked = connect(address, max_size=None), 0
+        target = self._ask("Target.createTarget", url="about:blank")["targetId"]
+        self._session = None
+        self._session = self._ask("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
+
+    def _ask(self, method, **params):
+        self._asked += 1
+        told = {"id": self._asked, "method": method, "params": params}
+        session = getattr(self, "_session", None)
+        self._socket.send(json.dumps(told | ({"sessionId": session} if session else {})))
+        while (answer := json.loads(self._socket.recv(WAIT_S))).get("id") != self._asked:
+            pass
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def look(self, width, scheme):
+        self._ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1,
+                  mobile=False)  # fmt: skip
+        self._ask("Emulation.setEmulatedMedia",
+                  features=[{"name": "prefers-color-scheme", "value": scheme}])  # fmt: skip
+
+    def open(self, url):
+        self._ask("Page.navigate", url=url)
+        wait_for(lambda: self("document.querySelectorAll('.card').length"), WAIT_S, "the page")
+
+    def press(self, key, code):
+        for kind in ("keyDown", "keyUp"):
+            self._ask("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
+
+    def __call__(self, expression):
+        done = self._ask("Runtime.evaluate", expression=expression, awaitPromise=True,
+                         returnByValue=True)  # fmt: skip
+        assert "exceptionDetails" not in done, done
+        return done["result"].get("value")
+
+    def close(self):
+        self._socket.close()
+        self.process.terminate()
+        self.process.wait(30)
+        self.process.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    dataset = make(folder / "data", n=4000).folder.url
+    made = []
+    for solver in ("s2gd+", "sdca"):
+        plan = TrainingPlan(dataset=dataset, solver={"kind": solver}, tol=1e-6, memory="97MB")
+        for _ in TrainingRun.start(plan, str(folder / f"run-{solver}"), InProcess()):
+            pass
+        made.append(str(folder / f"run-{solver}"))
+    return made
+
+
+@pytest.fixture(scope="module")
+def page(runs):
+    """Address of a server of the page."""
+    urls, loop = [], asyncio.new_event_loop()
+    serving = loop.create_task(_serve(tuple(runs), 0, urls.append))
+
+    def serve():
+        with contextlib.suppress(asyncio.CancelledError):
+            loop.run_until_complete(serving)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield wait_for(lambda: urls and urls[0], 30, "the server of the page")
+    loop.call_soon_threadsafe(serving.cancel)
+    thread.join()
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("browser"))
+    yield browser
+    browser.close()
+
+
+def violations(browser):
+    """What axe finds amiss on the page as it is."""
+    browser(files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8") + "; 0")
+    return browser(
+        "axe.run().then(r => r.violations.map(v => v.id + ': ' + v.nodes.map(n => n.html + n.failureSummary)))"
+    )
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", SIZES.values(), ids=SIZES)
+def test_axe_finds_nothing_and_it_fits(page, browser, width, scheme):
+    browser.look(width, scheme)
+    browser.open(page)
+    browser(
+        "document.querySelector('#other').value = '1'; document.querySelector('#other').onchange({target: {value: '1'}})"
+    )
+    wait_for(
+        lambda: "run-sdca" in browser("document.querySelector('main').textContent"),
+        WAIT_S,
+        "the other run",
+    )
+    assert browser("document.documentElement.scrollWidth") <= width
+    assert violations(browser) == []
+    background = browser("getComputedStyle(document.body).backgroundColor")
+    lightness = sum(map(int, background[4:-1].split(",")))
+    assert (lightness < 384) == (scheme == "dark")
+
+
+def test_what_a_screen_reader_and_a_keyboard_find(page, browser):
+    browser.look(SIZES["desk"], "light")
+    browser.open(page)
+    charts = browser(
+        "[...document.querySelectorAll('svg')].map(s => [s.getAttribute('role'), s.querySelector('title').textContent, s.querySelector('desc').textContent])"
+    )
+    assert len(charts) >= 3  # what has one point is told in words
+    assert all(role == "img" and title and ":" in told for role, title, told in charts)
+    assert browser("[...document.querySelectorAll('select')].every(s => s.labels.length === 1)")
+    certificate = next(told for _, title, told in charts if title.startswith("above the optimum"))
+    assert "certificate: " in certificate
+    browser(
+        "document.querySelector('label').remove(); document.querySelector('header').append(document.createElement('select'))"
+    )
+    assert any(told.startswith("select-name") for told in violations(browser))  # it does look
+    browser.open(page)
+    reached = []
+    for _ in range(3):
+        browser.press("Tab", 9)
+        reached.append(browser("document.activeElement.id"))
+    assert reached == ["runs", "other", "against"]
+    browser("refresh()")
+    assert (
+        browser("new Promise(r => setTimeout(() => r(document.activeElement.id), 500))")
+        == "against"
+    )
+
+
+def test_silence_and_the_dead_are_told(page, browser, runs):
+    """A run that is held by a living process, and whose log is forty minutes old."""
+    run, lines = RunFolder(runs[0]), []
+    before = run.folder.read(LOG)
+    for line in before.splitlines()[:-1]:  # not the end
+        event = unseal(line + b"\n")
+        del event["fingerprint"]
+        time = datetime.fromisoformat(event["time"]) - timedelta(minutes=40)
+        more = {"worker": DEAD} if event["event"] == "span" else {}
+        lines.append(
+            seal(event | more | {"time": time.isoformat(timespec="milliseconds")}, allow_nan=True)
+        )
+    run.folder.write(LOG, b"".join(lines))
+    browser.look(SIZES["desk"], "light")
+    try:
+        with Lease(run.folder):
+            browser.open(page)
+            assert browser("document.querySelector('#news').textContent").startswith(
+                "no news for 40 min"
+            )
+            assert browser("document.querySelector('#state').textContent") == "silent"
+            assert DEAD in browser("document.querySelector('.name.gone').textContent")
+    finally:
+        run.folder.write(LOG, before)

@@ -1,0 +1,33 @@
+"""Each method and memory is looked at once, whoever asks."""
+
+import pytest
+
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.planning import planner
+from fewpass.pipeline.training.planning.job import make_job
+from fewpass.pipeline.training.training_run import TrainingRun
+from testing.datasets import make
+
+
+@pytest.mark.parametrize(
+    ("words", "jobs"),
+    [
+        ({"tol": 1e-4}, ["asgd", "newton", "psdca"]),  # the least state, and the two candidates
+        ({"tol": 1e-4, "solver": {"kind": "psdca"}}, ["psdca"]),
+        ({}, ["asgd", "onepass"]),
+        ({"solver": {"kind": "sgd"}}, ["sgd"]),
+    ],
+)
+def test_a_training_plans_each_method_once(tmp_path, monkeypatch, words, jobs):
+    dataset, made = make(tmp_path / "set", n=400), []
+
+    def counted(plan, problem):
+        made.append(plan.solver.kind)
+        return make_job(plan, problem)
+
+    monkeypatch.setattr(planner, "make_job", counted)
+    plan = TrainingPlan.model_validate({"dataset": dataset.folder.url} | words)
+    run = TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
+    assert [event.kind for event in run][-1] == "finish"
+    assert sorted(made) == jobs

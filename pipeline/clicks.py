@@ -62,7 +62,7 @@ class ClickFile(NamedTuple):
 def columns_for(size: int, memory: int | None = None) -> int:
     """Return how many columns text of that size is hashed to: a power of two.
 
-    `memory`: no more than so many bytes hold an ingest and a one-pass training of.
+    `memory`: as many as an ingest and a one-pass training of that budget can take.
     """
     columns = max(size, 1) / BYTES_PER_COLUMN
     if memory is not None:

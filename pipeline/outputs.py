@@ -1,6 +1,6 @@
 """What is written for the user, and must never take the place of what the user has.
 
-One rule holds for every file and folder that a command, a function or a flow is told to write.
+One rule holds for every file and folder that a command, a function or a flow is asked to write.
 Refused whatever else is said: one of the inputs; a source of the rows that the model was trained
 on; a place inside a data set or a run; a folder where a file is to be.  A file that fewpass wrote
 and nobody has changed since is written anew; any other that is there has to be given up in so many

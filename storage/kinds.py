@@ -35,7 +35,7 @@ _BEGINS: dict[str, tuple[str, Kind]] = {
 }
 _HEAD_BYTES = 4096
 
-#: By what is in a folder it is told; a folder is of the first kind that it has the mark of.
+#: Objects that mark a kind; a folder is of the first kind whose mark it has.
 _MARKS: tuple[tuple[str, Kind], ...] = (
     ("arrays/zarr.json", "snapshot"),
     (KEY, "data set"),

@@ -266,7 +266,7 @@ def _source(
     width = model.record.n_features
     known = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
     options = options.model_copy(update=known)
-    expected = Expected(model.record.columns, room=budget)
+    expected = Expected(model.record.columns, budget=budget)
     return open_source(inputs, options, storage, expected)
 
 

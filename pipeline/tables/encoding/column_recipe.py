@@ -18,7 +18,7 @@ Codes = NDArray[np.int64]
 #: Of everything that a recipe holds: what is read of a file must make numbers of cells.
 OF_RECIPES = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 Deviation = Annotated[float, Field(gt=0.0)]
-LARGEST = float(np.finfo(np.float32).max)  # that features have room for
+LARGEST = float(np.finfo(np.float32).max)  # the largest feature
 
 
 def require_sizes(what: str, *numbers: float) -> None:

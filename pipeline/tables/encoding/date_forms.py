@@ -1,4 +1,4 @@
-"""Which forms the dates of a column have, told by a sample."""
+"""The forms in which a column's dates are written, inferred from a sample."""
 
 from __future__ import annotations
 

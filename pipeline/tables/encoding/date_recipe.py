@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     require_sizes,
 )
 from fewpass.pipeline.tables.encoding.date_forms import has_days, is_open, order_of
-from fewpass.pipeline.tables.encoding.inference import Held
+from fewpass.pipeline.tables.encoding.inference import Inferred
 from fewpass.pipeline.tables.encoding.moments import BETWEEN, ISO, WEEKS, read_moments
 
 SECONDS_OF_DAY = 86_400
@@ -113,9 +113,9 @@ class Date(ColumnRecipe):
             yield (moments - days).astype(np.int64) // 3600, first + 12
 
 
-def fitted_date(name: str, cells: Any, held: Held) -> Date:
+def fitted_date(name: str, cells: Any, inferred: Inferred) -> Date:
     """Return the recipe of dates (n,), written as was found."""
-    form, missing = held.form, held.missing
+    form, missing = inferred.form, inferred.missing
     forms = (form or ISO).split(BETWEEN)
     standins = _standins(read_moments(cells, form, missing).values)
     every = read_moments(cells, form, missing, standins).values
@@ -128,7 +128,7 @@ def fitted_date(name: str, cells: Any, held: Held) -> Date:
         has_hours=bool((known % SECONDS_OF_DAY != 0.0).any()),
         has_weekdays=has_days(form) or (WEEKS in (form or "") and _has_weekdays(known)),
         missing=tuple(sorted({*missing, *_left_out(cells, every)})), standins=standins,
-        is_open=not held.said and is_text(cells.type) and any(is_open(cells, f) for f in forms),
+        is_open=not inferred.said and is_text(cells.type) and any(is_open(cells, f) for f in forms),
     )  # fmt: skip
 
 

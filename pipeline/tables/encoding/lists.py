@@ -125,7 +125,7 @@ def vectors_in(cells: Any, size: int) -> tuple[Floats, Mask, Mask]:
 
 
 def fitted_vector(name: str, cells: Any) -> Vector:
-    """Standardise by a sample, whose commonest length, empty lists aside, is that of all."""
+    """Standardise by a sample, whose commonest length, but for empty lists, is that of all."""
     known = cells.drop_null()
     lengths = pc.list_value_length(known)
     filled = lengths.filter(pc.greater(lengths, 0))

@@ -68,7 +68,7 @@ class Map(ColumnRecipe):
     def entries(self, cells: Any) -> Entries:
         """Encode maps; a name that comes twice in a row has the sum of its numbers.
 
-        Bad are those with a number that is far too large beside those of the sample.
+        Bad are those with a number far larger than the sample's.
         """
         rows, names, values = pairs_in(cells)
         places = pc.index_in(names, value_set=pa.array(self.names, pa.large_string()))

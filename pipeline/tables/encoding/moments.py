@@ -26,7 +26,7 @@ from fewpass.pipeline.tables.encoding.cells import (
     without,
 )
 
-#: Forms beside those of `strptime`: 2024-W05 or 2024-W05-3, and 2024-Q1.
+#: Forms that `strptime` does not know: 2024-W05 or 2024-W05-3, and 2024-Q1.
 WEEKS, QUARTERS = "%G-W%V", "%Y-Q%q"
 ISO = "ISO"
 #: Stands between the forms of a column that has several.
@@ -60,7 +60,7 @@ _PARTS = {
     "%G": r"\d{4}", "%V": r"\d{2}(?:-?\d)?", "%q": r"\d",
 }  # fmt: skip
 _PARTS["%B"] = _PARTS["%b"]
-#: Where the year comes first nothing else is told by which number is above 12.
+#: Where the year comes first, a number above 12 decides nothing.
 _BEHIND_YEARS = {"%m": r"(?P<month>\d{1,2})", "%d": r"(?P<day>\d{1,2})"}
 _LONGEST_MINUTE = 59.0
 
@@ -185,7 +185,7 @@ def _one(word: Any, kind: Any) -> Any:
 
 
 def _weeks(cells: Any) -> Floats:
-    """Return when weeks begin, or their days where these are told."""
+    """Return the first days of weeks, or the days given of them."""
     parts = pc.extract_regex(cells, _WEEK)
     year, week, day = (_numbers(parts, name) for name in ("year", "week", "day"))
     fourth = _january(year) + 3.0  # of January, which is in the first week

@@ -49,7 +49,7 @@ class Text(ColumnRecipe):
 
     @model_validator(mode="after")
     def _fits(self) -> Text:
-        _weights_in(self.idf, self.bits)  # not kept: a copy with others would have them
+        _weights_in(self.idf, self.bits)  # not stored: a copy with others would have them
         return self
 
     @property

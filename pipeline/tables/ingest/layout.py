@@ -181,7 +181,7 @@ def note_on_lost_digits(
         return ()
     try:
         lost = _lost(_first(source), lambda: _first(open_(_exactly(options))))
-    except BadInput:  # which is told when all rows are read
+    except BadInput:  # which reading all rows reports
         return ()
     if not lost.size:
         return ()

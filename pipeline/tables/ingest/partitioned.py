@@ -12,13 +12,13 @@ from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.tables.ingest.buckets import Buckets, RowKind
 from fewpass.pipeline.tables.ingest.frequency_order import orders_as_state, orders_from_state
-from fewpass.pipeline.tables.ingest.held import HeldRows
+from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.ingest.target_map import LabelEncoder
 from fewpass.storage.column_order import ColumnOrder
 
 Natural = Annotated[int, Field(ge=0, le=1 << 48)]
 Pair = tuple[Natural, Natural]  # of training and test rows
-Rows = Buckets | HeldRows
+Rows = Buckets | RowsInMemory
 
 
 class _Strict(BaseModel):

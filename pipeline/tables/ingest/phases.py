@@ -26,7 +26,6 @@ from fewpass.pipeline.rows.column_statistics import NAMES
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
-from fewpass.pipeline.tables.ingest.held import HeldRows
 from fewpass.pipeline.tables.ingest.notes import notes_on, notes_on_scaling
 from fewpass.pipeline.tables.ingest.partition import TEST, TRAINING, Partitioner
 from fewpass.pipeline.tables.ingest.partitioned import (
@@ -45,6 +44,7 @@ from fewpass.pipeline.tables.ingest.reading import (
     stamps,
     total_bytes,
 )
+from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.ingest.target import IngestTarget
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import PARTITION, WorkDir, tidy, work_dir_path
@@ -307,10 +307,12 @@ class _Ingest:
 
 def _memory_for_writing(plan: IngestPlan, partitioned: Partitioned) -> int:
     """Bytes that chunks in the making may take: what the rows' way leaves."""
-    held = [rows.held_bytes for rows in partitioned.buckets if isinstance(rows, HeldRows)]
-    if not held:
+    in_memory = [
+        rows.memory_bytes for rows in partitioned.buckets if isinstance(rows, RowsInMemory)
+    ]
+    if not in_memory:
         return plan.budget.chunks
-    return plan.budget.rows - sum(held) - Budget.measured_column * partitioned.n_features
+    return plan.budget.rows - sum(in_memory) - Budget.measured_column * partitioned.n_features
 
 
 def _versions() -> dict[str, str]:

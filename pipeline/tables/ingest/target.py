@@ -109,7 +109,7 @@ class IngestTarget:
     def _is_ours(self, key: str) -> bool:
         """Whether the mark of a data set is there, and no file of that name which is another's.
 
-        One that is damaged is ours where other objects of a data set are beside it.
+        A damaged one is ours where other objects of a data set are next to it.
         """
         if not self.folder.exists(key):
             return False
@@ -131,5 +131,5 @@ class IngestTarget:
         self.mark({})
 
     def mark(self, facts: dict[str, Any]) -> None:
-        """Write the marker, with `facts` beside the digest."""
+        """Write the marker: the digest and `facts`."""
         self.folder.write(MARKER, json.dumps({"plan_digest": self.digest, **facts}).encode())

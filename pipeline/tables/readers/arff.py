@@ -211,7 +211,7 @@ def _put_quoted(text: Bytes, at: int, out: Bytes, n: int) -> tuple[int, int]:
             n += 1
         out[n] = text[at]
         at, n = at + 1, n + 1
-    if text[at] == quote:  # an open one is closed by nothing, which is told later
+    if text[at] == quote:  # one that nothing closes is reported later
         out[n] = _DOUBLE
         at, n = at + 1, n + 1
     return at, n

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.tables.readers.borders import parsing, told
+from fewpass.pipeline.tables.readers.borders import parsing, quoted
 
 Sizes = NDArray[np.int64]
 #: What a number in a list takes while lists become rows: a place and a value, and both once more.
@@ -58,7 +58,7 @@ def require_valid(rows: Any, where: str) -> None:
     except pa.ArrowException as error:
         name, why = _first_fault(rows, error)
         raise BadInput(
-            f"{where}: the values of column {shown_name(name)} are damaged ({told(why)}). Fetch "
+            f"{where}: the values of column {shown_name(name)} are damaged ({quoted(why)}). Fetch "
             "or write them anew."
         ) from error
 
@@ -72,7 +72,9 @@ def _first_fault(rows: Any, error: Exception) -> tuple[str, Exception]:
     return rows.schema.names[0] if rows.schema.names else "", error
 
 
-def cut(batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Budget) -> Iterator[Any]:
+def cut(
+    batches: Iterable[Any], rows: int, n_bytes: int, where: str, budget: Budget
+) -> Iterator[Any]:
     """Yield record batches of `rows` rows, fewer where these take more than `n_bytes`.
 
     They do not depend on how the rows came in batches.
@@ -80,7 +82,7 @@ def cut(batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Budge
     Raises
     ------
     BadInput
-        A row that memory has no room for.
+        A row that does not fit into the budget.
     """
     rest: list[Any] = []  # whose rows belong to the next piece, and are too few
     n, filled, first = 0, 0, 1
@@ -93,8 +95,8 @@ def cut(batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Budge
             if stop > start:
                 rest.append(batch.slice(start, stop - start))
                 added = int(ends[stop - 1]) - begun
-                if added > room.longest_row and stop == start + 1:
-                    room.require_row(added, f"{where}, row {first + n}")
+                if added > budget.longest_row and stop == start + 1:
+                    budget.require_row(added, f"{where}, row {first + n}")
                 n, filled, start = n + stop - start, filled + added, stop
             if n == rows or start < batch.num_rows:
                 yield _joined(rest)
@@ -104,7 +106,7 @@ def cut(batches: Iterable[Any], rows: int, n_bytes: int, where: str, room: Budge
 
 
 def _slices(batches: Iterable[Any], rows: int) -> Iterator[Any]:
-    """Yield batches of so many rows at most, without copies."""
+    """Yield batches of at most `rows` rows, without copies."""
     for batch in batches:
         for start in range(0, batch.num_rows, rows):
             yield batch.slice(start, rows)

@@ -83,7 +83,7 @@ def cells_of(piece: Piece, table: Any, names: Sequence[str], used: Sequence[int]
 
 
 def require_alike(looks: Sequence[tuple[str, Any]]) -> None:
-    """Refuse files (name, schema) whose columns differ from the first one's, order aside."""
+    """Refuse files (name, schema) with other columns than the first one, in any order."""
     first = looks[0][1].names
     require_distinct(first, looks[0][0])
     for name, schema in looks:
@@ -116,7 +116,7 @@ class TypedRows:
         self.files = described(addresses)
         self._addresses, self._schemas = tuple(addresses), schemas
         first = schemas[0]
-        expected.room.require_columns(len(first), addresses[0].name, "typed")
+        expected.budget.require_columns(len(first), addresses[0].name, "typed")
         require_alike([(a.name, one) for a, one in zip(addresses, schemas, strict=True)])
         self._stored = self.names = tuple(first.names)
         self.types = tuple(map(str, first.types))
@@ -230,6 +230,6 @@ class IpcRows(TypedRows):
             row = 1
             with opened_ipc(address) as file:
                 size = MOST_CELLS * piece_bytes
-                for part in cut(file.batches, rows, size, address.name, address.room):
+                for part in cut(file.batches, rows, size, address.name, address.budget):
                     yield Piece(address.name, row, part, part.nbytes)
                     row += part.num_rows

@@ -48,7 +48,7 @@ class RowBlock(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Rows held."""
+        """Number of rows."""
         return int(self.X.shape[0])
 
     @property
@@ -69,7 +69,7 @@ class RowBlock(NamedTuple):
 
     @property
     def dtype(self) -> Dtype:
-        """What its features are kept as: float32 where all of them are, else float64."""
+        """Type that its features are stored as: float32 where all of them are, else float64."""
         found = self.X.dtypes if hasattr(self.X, "dtypes") else [self.X.dtype]
         return "float32" if all(kind == np.float32 for kind in found) else "float64"
 
@@ -86,8 +86,8 @@ class RowBlock(NamedTuple):
             block = self._replace(X=self.X[known])
         if (self.n_features, self.is_sparse) != (first.n_features, first.is_sparse):
             raise BadInput(
-                f"{title} has {self._told_width()}, but the first block has "
-                f"{first._told_width()}. Give blocks that are alike."
+                f"{title} has {self._width()}, but the first block has "
+                f"{first._width()}. Give blocks that are alike."
             )
         if self.n_rows and _are_words(self.y) != _are_words(first.y):
             raise BadInput(
@@ -100,7 +100,7 @@ class RowBlock(NamedTuple):
         """Return no rows, of the first block's columns: what a filter leaves of a partition."""
         return first.rows(0, 0)
 
-    def _told_width(self) -> str:
+    def _width(self) -> str:
         return f"{self.n_features} {'sparse' if self.is_sparse else 'dense'} features"
 
     def schema(self) -> Schema | None:

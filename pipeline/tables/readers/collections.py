@@ -123,7 +123,7 @@ class DaskSource:
                 if following is not None:
                     ahead = pool.submit(following.compute)
                 yield block
-                del block  # not kept while the next one is waited for
+                del block  # freed before the next one is awaited
 
     def parse(self, piece: Piece) -> Parsed:
         part = joined(piece.content)

@@ -34,7 +34,7 @@ from fewpass.pipeline.tables.readers.quoted_rows import (
 )
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
-from fewpass.pipeline.tables.readers.stray_quotes import refuse_stray, sentences, told
+from fewpass.pipeline.tables.readers.stray_quotes import reading_of, refuse_stray, sentences
 
 _NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
 _NULLS += ["NaN", "N/a", "-nan", "-NaN", "#NA", "#N/A N/A", "NaT", r"\N"]  # of pandas, MySQL
@@ -71,7 +71,7 @@ class DelimitedRows:
         self._dialect = dialect_of(head, addresses[0], options)
         self._of_rows = self._dialect._replace(quotes=False) if expected.plain else self._dialect
         self._looks_at_quotes = options.quote == "auto" and not addresses[0].spaced
-        self.decided: dict[str, Any] = told(addresses[0], options)
+        self.decided: dict[str, Any] = reading_of(addresses[0], options)
         self.notes = sentences(addresses[0], options)
         row, rest = first_row(head, self._of_rows)
         cells = self._split(row)

@@ -83,7 +83,7 @@ class CellCounts(NamedTuple):
     """How much of the space is used."""
 
     rows: int
-    bad: int  # may exceed the space: only so many are listed
+    bad: int  # may exceed the space, which lists the first ones
     hard: int  # numbers left to `float()`
 
 

@@ -28,7 +28,7 @@ from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Parsed, Piec
 from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.table import DenseTable
 
-#: Rows from which the kind of the labels, numbers or words, is told.
+#: First rows, which decide whether labels are numbers or words.
 _KIND_ROWS = 1000
 #: A message shows less of an offending cell.
 _CELL_BYTES = 200

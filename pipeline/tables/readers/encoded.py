@@ -26,7 +26,7 @@ from fewpass.pipeline.tables.encoding.cells import (
     words_of,
 )
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
-from fewpass.pipeline.tables.encoding.inference import as_asked, held_in
+from fewpass.pipeline.tables.encoding.inference import as_asked, infer
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.remarks import remark_on
@@ -82,13 +82,13 @@ class EncodedSource:
         self.files, self.packed = rows.files, rows.packed
         self._columns = chosen_columns(rows, options, expected)
         n_features = len(self._columns.features)
-        expected.room.require_columns(n_features, rows.files[0].name, "encoded")
+        expected.budget.require_columns(n_features, rows.files[0].name, "encoded")
         self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None
         self._used = used_columns(self._columns)
         known = recipe_in(expected.schema)
         most = LOOK_BYTES if known else SAMPLE_BYTES
-        sample = sampled(rows, self._used, most, expected.room.sample)
+        sample = sampled(rows, self._used, most, expected.budget.sample)
         with naming(self.files[0].name, self.files[0].name):
             self._look(sample, known)
         del sample
@@ -135,7 +135,7 @@ class EncodedSource:
                 f"{self.files[0].name}: no column {shown_name(unknown[0])}, which `column` names. "
                 f"The columns are: {', '.join(map(shown_name, self._all_names()[:20]))}."
             )
-        self._require_room(sample)
+        self._require_columns(sample)
         crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
         kinds = {**self._rows.kinds, **options.column}
         rules = RecipeRules(
@@ -143,14 +143,14 @@ class EncodedSource:
         )
         return fitted(sample.select(names), rules)
 
-    def _require_room(self, sample: Any) -> None:
-        """Refuse lists so long that their numbers are more columns than memory has room for."""
+    def _require_columns(self, sample: Any) -> None:
+        """Refuse lists so long that the columns of their numbers do not fit into the budget."""
         longest = [
             pc.max(pc.list_value_length(cells)).as_py() or 0
             for cells in sample.columns if is_list_of_numbers(cells.type)
         ]  # fmt: skip
         n_columns = sum(longest) + sample.num_columns
-        self._expected.room.require_columns(n_columns, self.files[0].name, "plain")
+        self._expected.budget.require_columns(n_columns, self.files[0].name, "plain")
 
     def _with_exact_idf(self) -> Recipe:
         """Weigh the words of text by all rows, read once for it."""
@@ -194,9 +194,9 @@ class EncodedSource:
         _, bad = read_numbers(cells) if is_text(cells.type) else (None, None)
         if bad is None:
             return "plain"
-        held = held_in(name_of(self._columns, label), cells)
-        if held.kind == "number":
-            return held.written
+        inferred = infer(name_of(self._columns, label), cells)
+        if inferred.kind == "number":
+            return inferred.written
         return "plain" if bad.mean() <= 0.5 else None
 
     def _require_single(self, k: int, kind: Any, setting: str, wanted: str) -> None:
@@ -213,12 +213,12 @@ class EncodedSource:
         for k in self._columns.features:
             name = name_of(self._columns, k)
             cells = rows.column(name).combine_chunks()
-            held = held_in(name, cells)
+            inferred = infer(name, cells)
             asked = self._options.column.get(name)
-            held = as_asked(name, asked, cells) if asked == "number" else held
-            if asked and asked.partition(":")[0] != held.kind:
+            inferred = as_asked(name, asked, cells) if asked == "number" else inferred
+            if asked and asked.partition(":")[0] != inferred.kind:
                 continue
-            said = remark_on(name, cells, held, self._columns.advice(k))
+            said = remark_on(name, cells, inferred, self._columns.advice(k))
             if said is not None:
                 yield f"C{self._columns.title(k)[1:]} {said}"
 

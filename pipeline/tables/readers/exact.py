@@ -55,7 +55,7 @@ def number(
     """`decimal`, with the HARD ones looked up in `known`, or noted in `hard`.
 
     Returns status, value and the position behind, as `decimal` does, and the new `n_hard`, which
-    may exceed the room in `hard`.
+    may exceed the size of `hard`.
     """
     status, value, behind = decimal(text, at)
     if status != HARD:

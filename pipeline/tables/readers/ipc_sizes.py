@@ -29,13 +29,13 @@ class _MessageHeader(NamedTuple):
     packed: tuple[tuple[int, int], ...]  # place in the body and stored bytes of compressed buffers
 
 
-def require_messages(stream: BinaryIO, name: str, room: Budget) -> None:
+def require_messages(stream: BinaryIO, name: str, budget: Budget) -> None:
     """Look through a stream that can be sought in, from where it is.
 
     Raises
     ------
     BadInput
-        A batch, or a dictionary, that memory has no room for once it is unpacked.
+        A batch, or a dictionary, that does not fit into the budget once it is unpacked.
     """
     dictionaries = 0
     while (found := _next(stream)) is not None:
@@ -47,7 +47,7 @@ def require_messages(stream: BinaryIO, name: str, room: Budget) -> None:
         for place, stored in header.packed:
             stream.seek(begin + place)
             size += _unpacked(stream.read(8), stored)
-        dictionaries = _require(header, size, dictionaries, name, room)
+        dictionaries = _require(header, size, dictionaries, name, budget)
         stream.seek(begin + header.body)
 
 
@@ -56,12 +56,12 @@ class CheckedMessages:
 
     closed = False
 
-    def __init__(self, stream: Any, name: str, room: Budget) -> None:
-        self._stream, self._name, self._room = stream, name, room
+    def __init__(self, stream: Any, name: str, budget: Budget) -> None:
+        self._stream, self._name, self._budget = stream, name, budget
         self._ready, self._dictionaries, self._passes = memoryview(b""), 0, False
 
     def read(self, count: int = -1) -> bytes:
-        """Return the next bytes; BadInput refuses a message that memory has no room for."""
+        """Return the next bytes; BadInput for a message that does not fit into the budget."""
         if not self._ready and not self._passes:
             self._look()
         if not self._ready:
@@ -80,22 +80,24 @@ class CheckedMessages:
         if header is None:
             self._passes, self._ready = True, memoryview(front)
             return
-        _require(header, 0, 0, self._name, self._room)
+        _require(header, 0, 0, self._name, self._budget)
         body = self._stream.read(header.body)
         places = [(body[at : at + 8], stored) for at, stored in header.packed]
         size = sum(_unpacked(first, stored) for first, stored in places)
-        self._dictionaries = _require(header, size, self._dictionaries, self._name, self._room)
+        self._dictionaries = _require(header, size, self._dictionaries, self._name, self._budget)
         self._ready = memoryview(front + body)
 
 
-def _require(header: _MessageHeader, size: int, dictionaries: int, name: str, room: Budget) -> int:
+def _require(
+    header: _MessageHeader, size: int, dictionaries: int, name: str, budget: Budget
+) -> int:
     """Refuse a body that takes too much unpacked; return what dictionaries take so far."""
     what = "a dictionary" if header.is_dictionary else f"a batch of {header.rows:,} rows"
-    room.require_side_by_side(header.body, f"{name}: {what} takes", _SMALLER)
-    room.require_part(size, f"{name}: {what} takes, unpacked,", _SMALLER)
+    budget.require_side_by_side(header.body, f"{name}: {what} takes", _SMALLER)
+    budget.require_part(size, f"{name}: {what} takes, unpacked,", _SMALLER)
     if header.is_dictionary:
         dictionaries += max(size, header.body)
-        room.require_side_by_side(dictionaries, f"{name}: its dictionaries take", _SMALLER)
+        budget.require_side_by_side(dictionaries, f"{name}: its dictionaries take", _SMALLER)
     return dictionaries
 
 

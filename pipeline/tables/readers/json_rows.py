@@ -116,12 +116,12 @@ class JsonRows:
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         self._longest_line = expected.longest_line
-        self._room = expected.room
+        self._budget = expected.budget
         self._skips = options.on_bad_row == "skip"
         head = first_lines(addresses[0], self._longest_line, HEAD_BYTES)
         self._dropped = _dropped(options, expected)
         self._unread: tuple[str, ...] = ()  # of these, what clashes keep us from reading
-        self._require_room(head.bytes, f"{addresses[0].name}, lines 1 to {head.lines:,}")
+        self._require_columns(head.bytes, f"{addresses[0].name}, lines 1 to {head.lines:,}")
         self._schema = self._inferred(np.ascontiguousarray(head.bytes), addresses[0].name)
         kept = [field for field in self._schema if field.name not in self._dropped]
         self._wanted = pa.schema(kept)
@@ -143,11 +143,11 @@ class JsonRows:
         )
         return (said,)
 
-    def _require_room(self, text: Any, where: str) -> None:
-        """Refuse lines with more different members than memory has room for; BadInput."""
-        most = self._room.most_columns("encoded")
+    def _require_columns(self, text: Any, where: str) -> None:
+        """Refuse lines whose different members do not fit into the budget; BadInput."""
+        most = self._budget.most_columns("encoded")
         n = count_members(np.ascontiguousarray(text), most)
-        self._room.require_columns(n, where, "encoded")
+        self._budget.require_columns(n, where, "encoded")
         self._require_table(n, text, where)
 
     def _require_table(self, n: int, text: Any, where: str) -> None:
@@ -156,7 +156,7 @@ class JsonRows:
         size = n * lines * _CELL_BYTES
         if size > 2 * len(text):  # most objects lack most members
             what = f"{where}: {lines:,} objects of {n:,} different members take, as a table,"
-            self._room.require_side_by_side(size, what, _ALIKE)
+            self._budget.require_side_by_side(size, what, _ALIKE)
 
     def _inferred(self, head: Any, name: str) -> Any:
         """Return the schema that the first lines have; BadInput by line where they clash.
@@ -231,7 +231,7 @@ class JsonRows:
         if not self._others:
             with suppress(pa.ArrowInvalid):  # others, or members that clash
                 return read_json(text, self._schema, "ignore" if self._unread else "error")
-        self._require_room(text, where)
+        self._require_columns(text, where)
         table = read_json(text, self._schema, "ignore" if self._unread else "infer")
         found = plain_schema(table.schema).names
         self._others.update(set(found) - set(self.names))

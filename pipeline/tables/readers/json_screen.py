@@ -97,8 +97,8 @@ def behind_text(text: Bytes, at: int) -> int:
 def _brackets(text: Bytes, at: int) -> tuple[int, int, int, int]:
     """Follow the brackets of a line from `at` on.
 
-    Returns how many objects it has, -1 where brackets do not match or more is beside them; how
-    many brackets stand in each other at most; whether there is anything; and where the line ends.
+    Returns the number of its objects, -1 where brackets do not match or other text is next to them;
+    the depth of its brackets; whether there is anything; and where the line ends.
     """
     values, depth, deepest, filled = 0, 0, 0, 0
     while at < text.size and text[at] != _NEWLINE:
@@ -174,7 +174,7 @@ def _count(text: Bytes, seen: NDArray[np.uint64], most: int) -> int:
 
 @part_of_kernels
 def _is_name(text: Bytes, at: int) -> bool:
-    """Say whether a colon follows the quote at `at`, blanks aside."""
+    """Say whether a colon follows the quote at `at`, but for blanks."""
     if at >= text.size or text[at] != _QUOTE:
         return False
     at += 1

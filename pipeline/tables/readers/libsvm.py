@@ -163,7 +163,7 @@ def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
 
 
 def within(parsed: Parsed, n_features: int) -> Parsed:
-    """Leave out the values beyond so many features, and count them."""
+    """Leave out the values beyond `n_features` features, and count them."""
     table = parsed.table
     assert isinstance(table, SparseTable), "LIBSVM text is sparse"
     if parsed.max_index < n_features:

@@ -84,7 +84,7 @@ class LibsvmCounts(NamedTuple):
 
     rows: int
     max_index: int  # -1: none
-    bad: int  # may exceed the space: only so many are listed
+    bad: int  # may exceed the space, which lists the first ones
     hard: int  # numbers left to `float()`
     merged: int  # values added to the one before, of the same index
 
@@ -146,7 +146,7 @@ def _behind_qid(text: Bytes, at: Position) -> Position:
 
 @kernel
 def _index_fault(digits: Index, c: Byte, column: Index, last: Index, width: int) -> int:
-    """What is wrong with an index of so many digits, with `c` behind it."""
+    """Fault of an index of that number of digits, followed by `c`; 0: none."""
     if digits == 0:
         return BAD_INDEX
     if c != _COLON:

@@ -87,12 +87,12 @@ def read_lines(stream: BinaryIO, n_bytes: int, longest: int) -> Bytes:
 
 
 class LineTooLong(Exception):  # noqa: N818  it becomes a BadInput at once
-    """A line longer than memory has room for; the argument is how long one may be."""
+    """A line too long for the budget; the argument is the longest length allowed."""
 
 
 @contextmanager
 def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Open a text file; BadInput refuses a line that memory has no room for."""
+    """Open a text file; BadInput for a line too long for the budget."""
     with opened(address) as (stream, stored):
         peeked = peekable(stream)
         _require_text(peeked.peek(LOOKED_AT), address)

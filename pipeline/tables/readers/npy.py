@@ -69,7 +69,7 @@ class NpySource:
                 for start in range(0, array.shape[0], rows):
                     block = array.read(min(rows, array.shape[0] - start))
                     yield Piece(address.name, start + 1, block, block.nbytes)
-                with suppress(CutShort):  # of a server that told of more: all rows are there
+                with suppress(CutShort):  # of a server that announced more: all rows are there
                     array.require_end()
 
     def parse(self, piece: Piece) -> Parsed:

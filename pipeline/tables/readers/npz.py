@@ -2,7 +2,7 @@
 
 Arrays `X` (n, d), `y` (n,) and optionally `weight` (n,) as `numpy.savez` writes them; or, in place
 of `X`, the parts of a CSR matrix as `scipy.sparse.save_npz` writes them (`data`, `indices`,
-`indptr`, `shape`, `format`), with `y` and `weight` beside them.  `y` holds numbers or words.
+`indptr`, `shape`, `format`), with `y` and `weight`.  `y` holds numbers or words.
 
 Rows are read one after the other, never whole arrays.  Lines in messages are row numbers, from 1.
 """
@@ -22,7 +22,7 @@ from fewpass.pipeline.tables.readers.array_stream import (
     ArrayStream,
     checked_matrix,
     opened_npz,
-    require_room,
+    require_row_size,
     require_same,
 )
 from fewpass.pipeline.tables.readers.as_written import in_array
@@ -238,7 +238,9 @@ class _RowsOfArchive:
             )
         self._end = int(ends[-1])
         nnz, data = int(indptr[-1]), self._arrays["data"]
-        require_room(nnz * data.dtype.itemsize // count, f"{self._name}, data", self._longest_row)
+        require_row_size(
+            nnz * data.dtype.itemsize // count, f"{self._name}, data", self._longest_row
+        )
         return self._arrays["data"].read(nnz), self._arrays["indices"].read(nnz), indptr
 
 

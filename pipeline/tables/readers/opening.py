@@ -24,7 +24,7 @@ from fewpass.storage.column_schema import Schema
 _LOOKED_AT = 1 << 16
 ANYTHING = Expected()
 _LABEL = rb"([^\s:,;|]+|[-+]?[\d.]+(,[-+]?[\d.]+)*)"
-_LIBSVM_LINE = re.compile(  # times of day have colons, too, but other cells beside them
+_LIBSVM_LINE = re.compile(  # times of day have colons, too, but other cells around them
     rb"\s*(" + _LABEL + rb"\s+)?(qid:\d+\s+)?\d+:[^\s:,;|]+(\s+\d+:[^\s:,;|]+)*\s*(#.*)?"
 )
 _VW_LINE = re.compile(rb"[-+.\deE \t]*('\S*)?\|[^\s|]*([ \t]\|?[^\s|]*)+$")
@@ -63,7 +63,7 @@ def open_source(
     """
     options = options or SourceOptions()
     found = _found(specs, options, storage_options)
-    addresses = [address._replace(room=expected.room) for address in found]
+    addresses = [address._replace(budget=expected.budget) for address in found]
     word = _format(addresses, options)
     if expected.schema is not None:
         options = _like_before(word, options, expected.schema)
@@ -195,13 +195,13 @@ def _as_before(asked: bool, options: SourceOptions, expected: Expected) -> bool:
     if other is not None:
         name, now, before = other
         raise BadInput(
-            f"`{name}` is {_told(now)}, but it was {_told(before)} when the recipe of "
+            f"`{name}` is {_in_words(now)}, but it was {_in_words(before)} when the recipe of "
             f"{expected.whose} was made, which is used as it is. Leave `{name}` out."
         )
     return encoded
 
 
-def _told(setting: Any) -> str:
+def _in_words(setting: Any) -> str:
     """Return a setting in words."""
     if isinstance(setting, dict):
         setting = [f"{name}={kind}" for name, kind in setting.items()]

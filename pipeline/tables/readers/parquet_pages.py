@@ -55,7 +55,7 @@ def _header(stream: BinaryIO, at: int) -> tuple[dict[int, Any], int] | None:
 
 
 class _Compact:
-    """Structures of Thrift's compact protocol; numbers and structures are kept, others skipped."""
+    """Structures of Thrift's compact protocol; what is no number and no structure is skipped."""
 
     def __init__(self, content: bytes) -> None:
         self._content, self.at = content, 0

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.codes import LARGEST_EXACT
-from fewpass.pipeline.tables.encoding.inference import has_outliers, held_in
+from fewpass.pipeline.tables.encoding.inference import has_outliers, infer
 from fewpass.pipeline.tables.readers import delimited_kernel as grammar
 from fewpass.pipeline.tables.readers.delimited import DelimitedRows
 from fewpass.pipeline.tables.readers.delimited_kernel import CellRules
@@ -113,4 +113,4 @@ def _has_other_numbers(text: Lines, layout: Layout, options: SourceOptions) -> b
         return False
     rules = CellRules(*layout.dialect.marks, False, True, False, _LARGEST)
     _, labels = table_of(*parsed_into_space(text, layout, rules, options.dtype), layout)
-    return bool(labels) and held_in("target", pa.array(labels, pa.large_string())).kind == "number"
+    return bool(labels) and infer("target", pa.array(labels, pa.large_string())).kind == "number"

@@ -95,7 +95,7 @@ def _drop_returns(
 def without_returns(text: Lines, dialect: Dialect) -> tuple[Lines, NDArray[np.int64]]:
     """Return text without rows in which a return stands bare in a cell, and their lines from 0.
 
-    Some readers end a row there, others do not: what the row is cannot be told.
+    Some readers end a row there, others do not, so the row is ambiguous.
     """
     if not count_byte(text.bytes, RETURN):
         return text, np.zeros(0, np.int64)

@@ -13,7 +13,7 @@ from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.cells import words_of
 from fewpass.pipeline.tables.encoding.fitting import as_sample
-from fewpass.pipeline.tables.encoding.inference import held_in, needs_encoding
+from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
 from fewpass.pipeline.tables.readers.borders import naming, parsing
 from fewpass.pipeline.tables.readers.columns import TableColumns, choose
 from fewpass.pipeline.tables.readers.source import Expected, TableRows
@@ -58,7 +58,7 @@ def sampled(rows: TableRows, used: Sequence[int], most: int, memory: int = SAMPL
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
     parts: list[Any] = []
     faults: list[tuple[int, str, str]] = []
-    read, rate = 0, 1.0  # of rows that are kept, so that all have the same chance
+    read, rate = 0, 1.0  # of rows retained, so that all have the same chance
     for piece in rows.pieces(min(most, PIECE_BYTES), used):
         cells = rows.cells(piece, used)
         columns = [words_of(c) if pa.types.is_dictionary(c.type) else c for c in cells.columns]
@@ -96,12 +96,12 @@ def is_more_than_numbers(rows: TableRows, options: SourceOptions, expected: Expe
     """Say whether the first rows hold words, dates, missing values or far outliers."""
     columns = chosen_columns(rows, options, expected)
     n_features = len(columns.features)
-    expected.room.require_columns(n_features, rows.files[0].name, "typed")
+    expected.budget.require_columns(n_features, rows.files[0].name, "typed")
     sample = sampled(rows, used_columns(columns), LOOK_BYTES)
     with naming(rows.files[0].name, rows.files[0].name):
         for k in columns.features:
             name = name_of(columns, k)
             cells = sample.column(name).combine_chunks()
-            if needs_encoding(held_in(name, cells), cells):
+            if needs_encoding(infer(name, cells), cells):
                 return True
     return False

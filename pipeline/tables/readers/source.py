@@ -40,17 +40,17 @@ LONGEST_LABEL = 1024
 
 
 class Expected(NamedTuple):
-    """What a source has to fit, beside the options."""
+    """What a source has to fit, besides the options."""
 
     schema: Schema | None = None  # columns that are known
     whose: str = "the model"  # that they are the columns of
-    room: Budget = UNTOLD  # that memory has
+    budget: Budget = UNTOLD  # that memory has
     plain: bool = False  # columns of tables are to be plain numbers
 
     @property
     def longest_line(self) -> int:
         """Bytes of the longest line that is read."""
-        return self.room.longest_row
+        return self.budget.longest_row
 
 
 class SourceFile(NamedTuple):
@@ -95,7 +95,7 @@ class Parsed(NamedTuple):
 class Source(Protocol):
     """Files of one format, read as rows.
 
-    The class says how the format is told by a file's name and first bytes, and whether it is
+    The class says which names and first bytes a file of the format has, and whether it is
     compressed in itself: then the bytes as stored say nothing of how much there is to parse.
     """
 
@@ -180,7 +180,7 @@ class TableCells(NamedTuple):
 class TableRows(Protocol):
     """Files of one format of tables, before their columns become numbers.
 
-    Like `Source`, a class says how its format is told by a file's name and first bytes.
+    Like `Source`, a class says which names and first bytes a file of its format has.
     """
 
     extensions: ClassVar[tuple[str, ...]]
@@ -199,7 +199,7 @@ class TableRows(Protocol):
 
     @property
     def decided(self) -> Mapping[str, Any]:
-        """Settings that nobody gave and the first rows told, which later files are read with."""
+        """Settings inferred from the first rows, with which later files are read."""
 
     @property
     def index(self) -> tuple[str, ...]:

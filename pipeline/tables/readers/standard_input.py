@@ -20,7 +20,7 @@ def is_standard_input(specs: Sequence[str]) -> bool:
 
 
 class StandardInput:
-    """Opened like a store of one file; the head is kept until somebody reads beyond it.
+    """Opened like a store of one file; the head is retained until somebody reads beyond it.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from fewpass.solvers.kernels.shapes import Bytes
 _SPACE, _NEWLINE = 32, 10
 #: Bytes that tell whether quotes are text.
 _LOOKED_AT = 4 << 20
-#: Of the first lines: so many have as many delimiters as a row where quotes are part of the text.
+#: Share of the first lines that have a row's delimiters where quotes are part of the text.
 _WHOLE = 0.99
 
 
@@ -89,14 +89,14 @@ def in_address(address: Address, options: SourceOptions, longest: int) -> Addres
     return address._replace(quotes=not are_text(head, dialect_of(head, address, options)))
 
 
-def told(address: Address, options: SourceOptions) -> dict[str, str]:
+def reading_of(address: Address, options: SourceOptions) -> dict[str, str]:
     """Return what was not asked for, but seen: the setting `quote`, if quotes are text."""
     return {} if address.quotes or options.quote == "none" else {"quote": "none"}
 
 
 def sentences(address: Address, options: SourceOptions) -> tuple[str, ...]:
     """Tell that quotes are read as text, where nobody said so."""
-    if not told(address, options):
+    if not reading_of(address, options):
         return ()
     said = (
         "Some cells begin with a quote that does not end them, so quotes were read as part of the "
@@ -106,7 +106,7 @@ def sentences(address: Address, options: SourceOptions) -> tuple[str, ...]:
 
 
 def weighed(text: Lines, dialect: Dialect, n_cells: int) -> Evidence:
-    """Look at the quotes of whole lines whose rows have so many cells."""
+    """Count the quotes of whole lines whose rows have `n_cells` cells."""
     return Evidence(*map(int, _weigh(text.bytes, *dialect.marks, n_cells - 1)))
 
 

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, cast
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.readers.charsets import peekable
-from fewpass.pipeline.tables.readers.finding import Address, told_plainly
+from fewpass.pipeline.tables.readers.finding import Address, plain_errors
 from fewpass.storage.redaction import without_secrets
 from fewpass.storage.source_files import Checked
 
@@ -86,8 +86,8 @@ class _Unpacked(io.RawIOBase):
         return True
 
 
-def require_window(stored: BinaryIO, compression: str, name: str, room: Budget) -> BinaryIO:
-    """Return a stored stream from its beginning, if memory has room for what unpacking it takes.
+def require_window(stored: BinaryIO, compression: str, name: str, budget: Budget) -> BinaryIO:
+    """Return a stored stream from its beginning, if unpacking it fits into the budget.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def require_window(stored: BinaryIO, compression: str, name: str, room: Budget) 
     peeked = peekable(stored)
     head = peeked.peek(_LOOKED_AT)[:_LOOKED_AT]
     size = _of_xz(head) if compression == ".xz" else _of_zstandard(head)
-    room.require_window(
+    budget.require_window(
         size, f"{name}: unpacking the file takes",
         "Pack it with a smaller one (xz -6, zstd -19 and no long window)",
     )  # fmt: skip
@@ -155,11 +155,11 @@ def opened(address: Address, *, anywhere: bool = False) -> Iterator[tuple[Binary
         bytes came than it has.
     """
     with (
-        told_plainly(address.name, address.store),
+        plain_errors(address.name, address.store),
         _stored(address, anywhere=anywhere) as stored,
         _unchanged(stored),
     ):
-        ready = require_window(stored, address.compression, address.name, address.room)
+        ready = require_window(stored, address.compression, address.name, address.budget)
         stream = _decompressed(ready, address.compression)
         try:
             yield stream, stored

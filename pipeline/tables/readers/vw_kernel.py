@@ -43,7 +43,7 @@ class VwCounts(NamedTuple):
     """How much of the space is used."""
 
     rows: int
-    bad: int  # may exceed the space: only so many are listed
+    bad: int  # may exceed the space, which lists the first ones
     hard: int  # numbers left to `float()`
     merged: int  # features of a row that share a column with another
     weighted: int  # rows with an importance
@@ -137,7 +137,7 @@ def _namespace(
     n_hard: int,
     largest: float,
 ) -> tuple[Index, Position, int, int]:
-    """Read a namespace, from behind its bar on; what is wrong with a value is told third."""
+    """Read a namespace, from behind its bar on; the fault of a value is returned third."""
     behind = _behind_name(text, at)
     size = behind - at
     space.name[:size] = text[at:behind]

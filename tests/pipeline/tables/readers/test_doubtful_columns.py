@@ -14,7 +14,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.cells import read_numbers
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
-from fewpass.pipeline.tables.encoding.inference import held_in
+from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.readers import open_source
 
@@ -72,7 +72,7 @@ def test_impossible_dates_of_a_sample_are_named():
 
 def test_codes_that_are_dates_here_and_there_are_words():
     cells = pa.array([f"2020-{20 + k % 70}-{k % 80:02d}" for k in range(N)], pa.large_string())
-    assert held_in("part", cells).kind == "category"
+    assert infer("part", cells).kind == "category"
 
 
 @pytest.mark.parametrize(
@@ -157,9 +157,9 @@ IDS = [1_029_384_756_102_938_475, 1_455_555_555_555_555_550, 1_900_000_000_000_0
 def test_ids_in_the_range_of_nanoseconds_are_names(base, kind):
     whole = pa.array([base + k % 3 for k in range(N)], pa.int64())
     cells = whole.cast(kind)
-    assert held_in("user_id", cells).kind == "category"
-    assert held_in("update_key", cells).kind == "category"
-    assert held_in("created_at", cells).kind == "number"
+    assert infer("user_id", cells).kind == "category"
+    assert infer("update_key", cells).kind == "category"
+    assert infer("created_at", cells).kind == "number"
     assert column(cells, x="date").kind == "date"
 
 
@@ -288,7 +288,7 @@ def test_days_of_a_year(tmp_path):
 def test_what_long_words_hold_is_seen_without_copies_of_them(kind):
     cells = pa.array([letter * 300_000 for letter in "abcde1-" * 5], kind)
     with own_pool() as pool:
-        held, *read = held_in("x", cells), read_numbers(cells), read_moments(cells)
+        held, *read = infer("x", cells), read_numbers(cells), read_moments(cells)
     assert held.kind == "category" and all(one.bad.all() for one in read)
     assert pool.max_memory() < cells.nbytes / 10
 

@@ -71,7 +71,7 @@ def test_a_line_may_be_as_long_as_there_is_room_for(tmp_path):
     size = path.read_text().index("\n") + 1
     for longest in (size - 1, size - 2):  # behind the first byte, which is a piece's own
         source = open_source(
-            [str(path)], SourceOptions(), None, Expected(room=Budget(16 * longest, 16 * longest))
+            [str(path)], SourceOptions(), None, Expected(budget=Budget(16 * longest, 16 * longest))
         )
         if longest == size - 1:
             assert [source.parse(p).table.n_rows for p in source.pieces(1)] == [1, 1]

@@ -20,7 +20,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.cells import read_numbers
-from fewpass.pipeline.tables.encoding.inference import held_in
+from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, json_rows, open_source
@@ -339,7 +339,7 @@ def test_numbers_are_what_their_way_of_writing_says(written, values):
 def test_days_are_found_however_they_are_written(form):
     days = pd.Timestamp("2023-12-20 17:45") + pd.to_timedelta(np.arange(0, 400, 3), "D")
     cells = pa.array(days.strftime(form))
-    held = held_in("x", cells)
+    held = infer("x", cells)
     assert held.kind == "date"
     exact = days if "M" in form else days.normalize()
     assert (read_moments(cells, held.form)[0] == exact.astype("int64") / divisor(exact)).all()
@@ -360,7 +360,7 @@ def divisor(days):
     ],
 )
 def test_what_could_be_read_in_two_ways(cells, kind, written):
-    held = held_in("x", pa.array(cells * 50))
+    held = infer("x", pa.array(cells * 50))
     assert (held.kind, held.written) == (kind, written)
 
 

@@ -24,7 +24,7 @@ LABELLED = SourceOptions(label="y")
 
 
 def opened(path, budget=128_000_000):
-    return open_source([str(path)], LABELLED, None, Expected(room=Budget.of(budget)))
+    return open_source([str(path)], LABELLED, None, Expected(budget=Budget.of(budget)))
 
 
 def read(path, budget=128_000_000):

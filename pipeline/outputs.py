@@ -15,18 +15,26 @@ from typing import IO, Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
-from fewpass.pipeline.tables.readers.finding import is_data_set
-from fewpass.pipeline.tables.readers.standard_input import WORDS
+from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS, is_file_on_web
 from fewpass.storage.addresses import local_path, open_store
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import ELSEWHERE, inside_of_ours
 from fewpass.storage.locations import HERE, Location, plain_errors
+from fewpass.storage.manifest import KEY
 from fewpass.storage.own_files import is_unchanged
 from fewpass.storage.redaction import without_secrets
 from fewpass.storage.whole_file import whole_file
 
 StorageOptions = dict[str, Any] | None
 _GLOB = "*?["
+
+
+def is_data_set(address: str, storage_options: StorageOptions = None) -> bool:
+    """Say whether an address names a data set, and no file."""
+    if address in STANDARD_INPUT_WORDS or without_secrets(address) != address:
+        return False  # it names a single file
+    return not is_file_on_web(address) and Folder(address, storage_options).exists(KEY)
 
 
 class Output(NamedTuple):
@@ -116,7 +124,7 @@ def _is_there(here: Location, storage_options: StorageOptions) -> bool:
 
 def _files_of(spec: str, store: str, storage_options: StorageOptions = None) -> Iterator[Location]:
     """Yield the files of a store that a path, a glob or an address names, whatever they hold."""
-    if spec in WORDS or Location.of(spec).store != store:
+    if spec in STANDARD_INPUT_WORDS or Location.of(spec).store != store:
         return
     system, path = open_store(spec, storage_options)
     with plain_errors(spec):

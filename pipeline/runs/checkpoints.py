@@ -11,7 +11,7 @@ from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_snapshots import save
 from fewpass.pipeline.runs.saved import Content, Saved
-from fewpass.pipeline.training.span import Stopwatch
+from fewpass.pipeline.training.spans.span import Stopwatch
 from fewpass.solvers.protocol import Certificate
 from fewpass.storage.dataset import Dataset
 

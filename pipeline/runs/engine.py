@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.runs.checkpoints import Checkpoints, Keeper
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import TrainingResult
@@ -48,6 +49,7 @@ class Training:
     is_stopping: Callable[[], bool]
     start_at: tuple[Weights, int] | None = None  # a model and the rows that it learnt from
     judges: Dataset | None = None  # held-out rows; None: the plan names them, if there are any
+    source: OpenedSource | None = None  # that is read once, in place of the data set
 
 
 class Engine(Keeper, Protocol):

@@ -16,7 +16,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
 from fewpass.pipeline.training.planning.problem import problem_of
-from fewpass.pipeline.training.span import Job
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.protocol import Solver, State, Weights
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset

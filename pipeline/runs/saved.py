@@ -18,15 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.rows.source_position import Natural, SourcePosition
 from fewpass.pipeline.runs.grid import Choice
 from fewpass.pipeline.runs.validation import Validation
-from fewpass.pipeline.training.planning.mixing import LossDrift, Mixing
 from fewpass.pipeline.training.planning.rate import Marks
 from fewpass.solvers.protocol import Certificate, State, Weights
 from fewpass.storage.row_state_store import RowRecords
 from fewpass.storage.snapshot import Snapshot
 
-Natural = Annotated[int, Field(ge=0, le=1 << 62)]
 Amount = Annotated[float, Field(ge=0.0)]
 GONE = ("marked_passes", "marked_digits")  # fields of a cursor in earlier versions
 
@@ -54,27 +53,6 @@ class GroupDone(NamedTuple):
 
     certificate: Certificate | None
     passes: Amount
-
-
-class LeftOut(NamedTuple):
-    """Bad rows of a source that were left out, as was asked for: all are counted."""
-
-    rows: Natural = 0
-    listed: tuple[str, ...] = ()  # the first of them: file, line and reason
-
-
-class SourcePosition(NamedTuple):
-    """Where in a source, read straight, a training stands."""
-
-    pieces: Natural = 0  # read, of the size that an ingest cuts a source into
-    windows: Natural = 0  # buffers that were stepped
-    rows: Natural = 0  # learnt from
-    n_features: Natural = 0  # columns that rows had so far
-    room_for: Natural = 0  # columns that the state has room for
-    of_pieces: Mixing = Mixing()
-    of_windows: Mixing = Mixing()
-    drift: LossDrift = LossDrift()
-    left_out: LeftOut = LeftOut()  # of the pieces that were read
 
 
 class Attributes(BaseModel):

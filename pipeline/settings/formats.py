@@ -6,7 +6,11 @@ is imported when a source is opened, so the command line knows every word withou
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
+
+from fewpass.storage.addresses import READ_ONLY
+from fewpass.storage.redaction import without_secrets
 
 FORMATS = {
     "libsvm": "fewpass.pipeline.tables.readers.libsvm:LibsvmSource",
@@ -33,7 +37,24 @@ EXTENSIONS = {
     ".npz": "npz", ".arff": "arff",
 }  # fmt: skip
 
+#: What names of compressed files end in.
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+#: Words for standard input.
+STANDARD_INPUT_WORDS = ("-", "stdin://")
+
 if TYPE_CHECKING:  # a checker cannot read dictionaries; at run time only their words are taken
     Format = str
 else:
     Format = Literal[("auto", *dict.fromkeys((*FORMATS, *TABLES)))]
+
+
+def is_file_on_web(address: str) -> bool:
+    """Say whether a web address ends as files of rows do.
+
+    It is not looked for what a data set has there: some servers have an answer to every address.
+    """
+    protocol, found, rest = without_secrets(address).partition("://")
+    if not found or protocol not in READ_ONLY:
+        return False
+    suffixes = PurePosixPath(rest).suffixes[-2:]
+    return any(suffix.lower() in (*EXTENSIONS, *COMPRESSIONS) for suffix in suffixes)

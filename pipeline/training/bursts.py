@@ -23,7 +23,7 @@ from fewpass.pipeline.runs.packing import unpack_state
 from fewpass.pipeline.runs.saved import Content, Saved, require_array, unfit
 from fewpass.pipeline.runs.state_shapes import misfit
 from fewpass.pipeline.training.feature_data import feature_data, find_nu
-from fewpass.pipeline.training.span import Stopwatch, this_worker
+from fewpass.pipeline.training.spans.span import Stopwatch, this_worker
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats
 from fewpass.solvers.simba.lazy import (

@@ -82,7 +82,7 @@ class ClassGroups:
         return self._passes.classes
 
     @property
-    def forecast(self) -> Forecast:
+    def forecast(self) -> Forecast | None:
         """What the training is going to take, all groups together."""
         return self._passes.forecast
 

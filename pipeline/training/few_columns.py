@@ -10,9 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import numpy as np
-
-from fewpass.pipeline.rows.buffers import row_view, unit_weights
+from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import Convergence, Trained
@@ -23,7 +21,7 @@ from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.estimates.expected_passes import conditioning
-from fewpass.solvers.protocol import Block, Certificate, Weights
+from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.solvers.registry import SECOND_ORDER
 from fewpass.storage.memory_dataset import MemoryDataset
 
@@ -50,10 +48,7 @@ def train_few_columns(
     if rule.n_classes or conditioning(problem, stats) is None:
         return None
     table, (start, before) = dataset.table, start_at or (None, 0)
-    block = Block(
-        row_view(table), np.ascontiguousarray(rule.read(table.target)),
-        unit_weights(table, dataset, rule), np.arange(table.n_rows), np.empty(0),
-    )  # fmt: skip
+    block = dataset_block(table, dataset, rule)
     began = time.perf_counter()
 
     def told(kind: str, passes: float, **facts: object) -> None:

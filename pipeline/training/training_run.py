@@ -11,8 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.executor import Executor
@@ -26,46 +25,38 @@ from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.pipeline.tables.encoding.schema import told_columns
 from fewpass.pipeline.training.class_groups import ClassGroups
-from fewpass.pipeline.training.early_stopping import training_memory
 from fewpass.pipeline.training.passes import Passes
 from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.pipeline.training.planning.job import is_grouped
+from fewpass.pipeline.training.planning.job import is_grouped, training_memory
 from fewpass.pipeline.training.planning.rate import left_passes
-from fewpass.pipeline.training.prepared import Prepared, prepare, prepared_again
+from fewpass.pipeline.training.prepared import (
+    OpenSource,
+    Prepared,
+    no_source,
+    prepare,
+    prepared_again,
+)
 from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Weights
 from fewpass.storage.zarr_documents import import_ahead
 
-if TYPE_CHECKING:
-    from fewpass.pipeline.straight.first_rows import FirstRows
-
 logger = logging.getLogger(__name__)
 COMPILING = "Compiling kernels for %s: this is done once on a machine."
 
 
-def engine_of(training: Training, first: FirstRows | None) -> Engine:
+def engine_of(training: Training) -> Engine:
     """Return what goes over the data by the plan's method, all classes at once where they fit."""
-    if first is None and training.plan.solver.goal != "steps":
+    if training.plan.solver.goal == "steps":
+        from fewpass.pipeline.training.bursts import Bursts  # noqa: PLC0415 - kernels that others do without
+
+        return Bursts(training)
+    if training.source is None:
         plan = training.methods.plan(training.plan) if training.methods else training.plan
         if is_grouped(training.planner.job(training_memory(plan), plan.solver)):
             return ClassGroups(training)
-    return engine_class(training.plan, first)(training)
-
-
-def engine_class(plan: TrainingPlan, first: FirstRows | None) -> Callable[[Training], Engine]:
-    """Return what goes over the data by the plan's method, or straight through a source."""
-    if first is not None:
-        from fewpass.pipeline.straight.straight import Straight  # noqa: PLC0415 - and readers of text
-
-        return partial(Straight, first=first)
-    if plan.solver.goal == "steps":
-        from fewpass.pipeline.training.bursts import Bursts  # noqa: PLC0415 - kernels that others do without
-
-        return Bursts
-    return Passes
+    return Passes(training)
 
 
 class StopRequest:
@@ -99,16 +90,16 @@ class TrainingRun:
         storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
     ) -> None:
-        run, plan, dataset, planner, methods, first, _ = begins
-        self.run, self.methods, self._first = run, methods, first
+        run, plan, dataset, planner, methods, source, _ = begins
+        self.run, self.methods, self._source = run, methods, source
         self._executor, self._stop_request = executor, StopRequest()
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
         training = Training(
             run, plan, dataset, planner, executor, methods, storage_options, self._progress,
-            self._checkpoints, self._stop_request, start_at,
+            self._checkpoints, self._stop_request, start_at, source=source,
         )  # fmt: skip
-        self._engine = engine_of(training, first)
+        self._engine = engine_of(training)
 
     @classmethod
     def start(
@@ -118,16 +109,18 @@ class TrainingRun:
         executor: Executor,
         storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
+        open_source: OpenSource = no_source,
     ) -> TrainingRun:
         """Begin a run at `url`, or go on with the one that is there if its plan is the same.
 
         A new one starts at zero weights, at those of the plan's `start_from`, or at the weights
         `start_at`, which are as the data set's rows are stored, and learnt from so many rows.
+        `open_source` opens the source of a plan that has one.
 
         Raises PlanMismatch when another plan or other data lie there, BadInput when plan, data set
         and executor do not fit, NotADataset when there is none (all are ValueErrors).
         """
-        begins = prepare(plan, url, storage_options, near=executor.near)
+        begins = prepare(plan, url, storage_options, open_source, near=executor.near)
         made, dataset = cls(begins, executor, storage_options, start_at), begins.dataset
         record = RunRecord.of(
             begins.plan, dataset.manifest, made.forecast, made.methods, dataset.schema,
@@ -142,10 +135,14 @@ class TrainingRun:
 
     @classmethod
     def resume(
-        cls, url: str, executor: Executor, storage_options: StorageOptions = None
+        cls,
+        url: str,
+        executor: Executor,
+        storage_options: StorageOptions = None,
+        open_source: OpenSource = no_source,
     ) -> TrainingRun:
         """Continue the run at `url` from its newest whole snapshot."""
-        return cls(prepared_again(url, storage_options), executor, storage_options)
+        return cls(prepared_again(url, storage_options, open_source), executor, storage_options)
 
     def __iter__(self) -> Iterator[Event]:
         mine = threading.get_ident()
@@ -279,7 +276,7 @@ class TrainingRun:
     @property
     def notes(self) -> tuple[str, ...]:
         """What somebody should look at of a source, by what was read so far; none of data sets."""
-        return self._first.notes() if self._first else ()
+        return self._source.notes() if self._source else ()
 
     @property
     def cursor(self) -> Cursor:
@@ -317,7 +314,7 @@ class TrainingRun:
             "seconds": cursor.seconds,
             "bytes_read": cursor.bytes_read,
             "peak_memory_bytes": self._progress.peak_memory,
-            "encoded": dict(told_columns(self._first.dataset.schema)) if self._first else {},
+            "encoded": self._source.encoded() if self._source else {},
             "notes": self.notes,
         }
         return self._engine.result(shared | self._outcome())

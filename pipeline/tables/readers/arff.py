@@ -22,7 +22,7 @@ from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.dialect import Dialect
 from fewpass.pipeline.tables.readers.exact import count_byte
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.lines import Lines, text_pieces
+from fewpass.pipeline.tables.readers.lines import WholeLines, text_pieces
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import Expected, Piece
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
@@ -142,12 +142,12 @@ class ArffRows(DelimitedRows):
                 "Write them in the same order."
             )
 
-    def _as_csv(self, raw: Bytes, name: str, line: int) -> Lines:
+    def _as_csv(self, raw: Bytes, name: str, line: int) -> WholeLines:
         """Return rows as CSV has them, a line for a line."""
         if (raw == ord("{")).any():
             raw = self._filled(raw, name, line)
         out = np.empty(2 * raw.size + 2, np.uint8)
-        return Lines(out[: _plain(raw, out)], count_byte(raw, ord("\n")))
+        return WholeLines(out[: _plain(raw, out)], count_byte(raw, ord("\n")))
 
     def _filled(self, raw: Bytes, name: str, first: int) -> Bytes:
         """Write rows in braces out."""

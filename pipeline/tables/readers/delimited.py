@@ -25,7 +25,7 @@ from fewpass.pipeline.tables.readers.delimited_header import (
 from fewpass.pipeline.tables.readers.delimited_numbers import DelimitedNumbers
 from fewpass.pipeline.tables.readers.dialect import Dialect, split_line
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.lines import Lines, first_lines, text_bytes, text_pieces
+from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, text_bytes, text_pieces
 from fewpass.pipeline.tables.readers.quoted_rows import (
     first_row,
     rows_in,
@@ -89,15 +89,15 @@ class DelimitedRows:
         self.types = ("text",) * len(cells)
         self._places: dict[str, tuple[int, ...]] = {}  # of columns in files of another order
 
-    def _head(self, options: SourceOptions, expected: Expected) -> Lines:
+    def _head(self, options: SourceOptions, expected: Expected) -> WholeLines:
         """Return the first lines, without comments, once their charset is known."""
         first, longest = self._addresses[0], self._longest_line
         head = first_lines(first, longest)
-        if not expected.plain and options.charset is None:
-            charset = charset_of(head.bytes.tobytes())
-            if charset:
-                self._addresses = tuple(one._replace(charset=charset) for one in self._addresses)
-                head = first_lines(self._addresses[0], longest)
+        if expected.plain:
+            return without_comments(head, first.name)
+        if options.charset is None and (charset := charset_of(head.bytes.tobytes())):
+            self._addresses = tuple(one._replace(charset=charset) for one in self._addresses)
+            head = first_lines(self._addresses[0], longest)
         _require_text(head, first.name)
         return without_comments(head, first.name)
 
@@ -109,7 +109,7 @@ class DelimitedRows:
     def _split(self, row: str) -> list[str]:
         return split_line(row, self._dialect, self.files[0].name)
 
-    def _come_again(self, cells: list[str], rows: Lines) -> bool:
+    def _come_again(self, cells: list[str], rows: WholeLines) -> bool:
         """Say whether most cells of the first row are values that their columns have later, too."""
         lines = rows.bytes[:_HEAD_BYTES].tobytes().decode("utf-8", "replace").splitlines()
         found = [set(column) for column in zip_longest(*map(self._split, lines[:_HEAD_ROWS]))]
@@ -133,7 +133,7 @@ class DelimitedRows:
                 yield Piece(address.name, first, content, text.bytes.size)
                 line += text.lines
 
-    def _without_header(self, text: Lines, name: str) -> Lines:
+    def _without_header(self, text: WholeLines, name: str) -> WholeLines:
         row, rest = first_row(text, self._of_rows)
         assert self.names is not None, "the first file has a header"
         cells = self._split(row)
@@ -177,7 +177,7 @@ class DelimitedRows:
         return TableCells(columns, table.num_rows, lines, faults)
 
     def _read(self, piece: Piece, used: Sequence[int], skip: Any) -> Any:
-        text: Lines = piece.content
+        text: WholeLines = piece.content
         if not is_utf8(np.ascontiguousarray(text.bytes)):  # Arrow cannot even tell which rows
             raise _no_cells(piece, UnicodeError("it is no UTF-8"))
         names = [f"c{k}" for k in range(self._n_cells)]
@@ -239,7 +239,7 @@ def _no_cells(piece: Piece, error: Exception) -> BadInput:
     )
 
 
-def _spare_cells(rows: Lines, dialect: Dialect, header: list[str]) -> int:
+def _spare_cells(rows: WholeLines, dialect: Dialect, header: list[str]) -> int:
     """Return how many cells each of the first rows has, all empty, behind those that have names."""
     named, found = len(_without_nameless(header)), rows_in(rows, dialect).cells
     spare = int(found[0]) - named if found.size else 0
@@ -256,7 +256,7 @@ def _without_nameless(header: list[str]) -> list[str]:
     return header[: last + 1]
 
 
-def _is_padded(rows: Lines, delimiter: str) -> bool:
+def _is_padded(rows: WholeLines, delimiter: str) -> bool:
     """Say whether spaces stand around most cells of the first rows, as in "1, yes, 2"."""
     line = rows.bytes.tobytes().partition(b"\n")[0]
     cells = line.split(delimiter.encode())
@@ -269,7 +269,7 @@ def _trimmed(cells: Any) -> Any:
     return pc.if_else(gone, pa.scalar(None, trimmed.type), trimmed)
 
 
-def _require_text(head: Lines, name: str) -> None:
+def _require_text(head: WholeLines, name: str) -> None:
     if b"\x00" in head.bytes[:1000].tobytes():
         raise BadInput(
             f"{name}: the text holds zero bytes. If it is UTF-16 without a mark, say which "

@@ -14,7 +14,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import delimited_kernel as grammar
 from fewpass.pipeline.tables.readers.dialect import DELIMITERS, Dialect, find_delimiter, split_line
 from fewpass.pipeline.tables.readers.finding import Address
-from fewpass.pipeline.tables.readers.lines import Lines, first_lines
+from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines
 from fewpass.pipeline.tables.readers.rejection import shown
 
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
@@ -25,13 +25,13 @@ MISSING = {"", *(word.decode() for word in grammar.MISSING_WORDS)}
 _LINES, _BYTES = 50, 1 << 16
 
 
-def first_line(text: Lines) -> str:
+def first_line(text: WholeLines) -> str:
     """Return the first line, without its end."""
     end = int(np.argmax(text.bytes == ord("\n")))
     return text.bytes[:end].tobytes().decode("utf-8", "backslashreplace").rstrip("\r")
 
 
-def dialect_of(head: Lines, address: Address, options: SourceOptions) -> Dialect:
+def dialect_of(head: WholeLines, address: Address, options: SourceOptions) -> Dialect:
     """Return how lines fall into cells: as was asked for, or as the first one shows."""
     delimiter = options.delimiter or find_delimiter(first_line(head), address.extension)
     return Dialect(delimiter, address.quotes)
@@ -55,7 +55,7 @@ def places_of(known: Sequence[str], found: Sequence[str], name: str) -> tuple[in
     return tuple(list(found).index(column) for column in known)
 
 
-def without_comments(text: Lines, name: str) -> Lines:
+def without_comments(text: WholeLines, name: str) -> WholeLines:
     """Return a file's text without the lines before the table that begin with #, or are `sep=;`.
 
     The last of them names the columns, and stays, where it has as many cells as the line after it.
@@ -63,19 +63,19 @@ def without_comments(text: Lines, name: str) -> Lines:
     """
     excel = _SEPARATOR.match(text.bytes[:16].tobytes())
     if excel:
-        text = Lines(text.bytes[excel.end() :], text.lines - 1)
+        text = WholeLines(text.bytes[excel.end() :], text.lines - 1)
     starts, start = [], 0
     while start < text.bytes.size and text.bytes[start] in _BEFORE_A_TABLE:
         starts.append(start)
         start += int(np.argmax(text.bytes[start:] == ord("\n"))) + 1
     if not starts or start == text.bytes.size:
         return text
-    line = first_line(Lines(text.bytes[start:], 0))
+    line = first_line(WholeLines(text.bytes[start:], 0))
     dialect = Dialect(find_delimiter(line, ""))
-    last = first_line(Lines(text.bytes[starts[-1] :], 0))
+    last = first_line(WholeLines(text.bytes[starts[-1] :], 0))
     if len(split_line(last, dialect, name)) == len(split_line(line, dialect, name)) > 1:
         start = starts.pop()
-    return Lines(text.bytes[start:], text.lines - len(starts))
+    return WholeLines(text.bytes[start:], text.lines - len(starts))
 
 
 def refuse_title(address: Address, options: SourceOptions, longest: int) -> None:

@@ -22,7 +22,7 @@ from fewpass.pipeline.tables.readers.delimited_kernel import (
 )
 from fewpass.pipeline.tables.readers.dialect import Dialect, split_line
 from fewpass.pipeline.tables.readers.exact import parse_exactly
-from fewpass.pipeline.tables.readers.lines import Lines
+from fewpass.pipeline.tables.readers.lines import WholeLines
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Parsed, Piece
 from fewpass.solvers.kernels.shapes import Bytes
@@ -87,7 +87,7 @@ class DelimitedNumbers:
         self,
         columns: TableColumns,
         dialect: Dialect,
-        first: Lines,
+        first: WholeLines,
         name: str,
         places: dict[str, tuple[int, ...]],
     ) -> None:
@@ -120,7 +120,9 @@ class DelimitedNumbers:
         return Parsed(table, labels, last, skipped, counts.bad, written=written)
 
 
-def _roles(columns: TableColumns, rows: Lines, dialect: Dialect, name: str) -> NDArray[np.int8]:
+def _roles(
+    columns: TableColumns, rows: WholeLines, dialect: Dialect, name: str
+) -> NDArray[np.int8]:
     roles = np.full(columns.n_columns, grammar.DROPPED, np.int8)
     roles[list(columns.features)] = grammar.FEATURE
     if columns.weight is not None:
@@ -131,7 +133,7 @@ def _roles(columns: TableColumns, rows: Lines, dialect: Dialect, name: str) -> N
     return roles
 
 
-def _mostly_words(rows: Lines, column: int, dialect: Dialect, name: str) -> bool:
+def _mostly_words(rows: WholeLines, column: int, dialect: Dialect, name: str) -> bool:
     """Whether most cells of a column, among the first rows, are neither numbers nor missing."""
     found, start = [], 0
     ends = np.flatnonzero(rows.bytes == ord("\n"))[:_KIND_ROWS]
@@ -150,7 +152,7 @@ def _ends_of_cells(dialect: Dialect) -> re.Pattern[bytes]:
 
 
 def parsed_into_space(
-    text: Lines, layout: Layout, rules: CellRules, dtype: str
+    text: WholeLines, layout: Layout, rules: CellRules, dtype: str
 ) -> tuple[CellSpace, CellCounts]:
     """Parse whole lines into space of their own."""
     space = _reserve(text, layout, dtype)
@@ -161,7 +163,7 @@ def parsed_into_space(
     return space, counts
 
 
-def _reserve(text: Lines, layout: Layout, dtype: str) -> CellSpace:
+def _reserve(text: WholeLines, layout: Layout, dtype: str) -> CellSpace:
     has_words = grammar.TEXT_TARGET in layout.roles
     # A whole row has a byte per column at least; the last one is scratch.
     rows = min(text.lines, text.bytes.size // layout.columns.n_columns) + 1

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 
 from fewpass.pipeline.budget import UNTOLD, Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.settings.formats import EXTENSIONS
+from fewpass.pipeline.settings.formats import COMPRESSIONS, EXTENSIONS, STANDARD_INPUT_WORDS
 from fewpass.pipeline.tables.readers.source import SourceFile
-from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, WORDS, StandardInput
+from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, StandardInput
 from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import OWN, instead, kind_of
-from fewpass.storage.manifest import KEY
 from fewpass.storage.redaction import without_queries, without_secrets
 from fewpass.storage.source_files import (
     CutShort,
@@ -27,28 +26,8 @@ from fewpass.storage.source_files import (
     WebSource,
 )
 
-COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 _HIDDEN = re.compile(r"/[._]")
 _WITH_AN_END = ("parquet", "arrow", "npy", "npz")  # formats
-
-
-def is_data_set(address: str, storage_options: dict[str, Any] | None = None) -> bool:
-    """Say whether an address names a data set, and no file."""
-    if address in WORDS or without_secrets(address) != address:  # then it names a single file
-        return False
-    return not is_file_on_web(address) and Folder(address, storage_options).exists(KEY)
-
-
-def is_file_on_web(address: str) -> bool:
-    """Say whether a web address ends as files of rows do.
-
-    It is not looked for what a data set has there: some servers have an answer to every address.
-    """
-    protocol, found, rest = without_secrets(address).partition("://")
-    if not found or protocol not in READ_ONLY:
-        return False
-    suffixes = PurePosixPath(rest).suffixes[-2:]
-    return any(suffix.lower() in (*EXTENSIONS, *COMPRESSIONS) for suffix in suffixes)
 
 
 class Address(NamedTuple):
@@ -113,7 +92,7 @@ def find(
 
 
 def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
-    if spec in WORDS:
+    if spec in STANDARD_INPUT_WORDS:
         yield Address(StandardInput(), spec, STANDARD_INPUT, None)
         return
     is_web = protocol_of(spec) in READ_ONLY

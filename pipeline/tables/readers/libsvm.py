@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.readers.libsvm_kernel import (
     LibsvmSpace,
     parse_rows,
 )
-from fewpass.pipeline.tables.readers.lines import Lines, line_pieces, sample
+from fewpass.pipeline.tables.readers.lines import WholeLines, line_pieces, sample
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, Parsed, Piece
 from fewpass.solvers.kernels.shapes import Bytes
@@ -175,7 +175,7 @@ def within(parsed: Parsed, n_features: int) -> Parsed:
     return parsed._replace(table=found, max_index=last, n_beyond=int((~kept).sum()))
 
 
-def _parse(piece: Lines, rules: LibsvmRules, dtype: str) -> tuple[LibsvmSpace, LibsvmCounts]:
+def _parse(piece: WholeLines, rules: LibsvmRules, dtype: str) -> tuple[LibsvmSpace, LibsvmCounts]:
     values = count_byte(piece.bytes, _COLON)
     index_dtype = np.int32 if rules.width <= _INT32_COLUMNS else np.int64
     space = LibsvmSpace(

@@ -35,7 +35,7 @@ _NO_TEXT = {
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-class Lines(NamedTuple):
+class WholeLines(NamedTuple):
     """Whole lines."""
 
     bytes: Bytes  # (size,), the last one a line end
@@ -125,7 +125,7 @@ def _require_text(begins: bytes, address: Address) -> None:
             )
 
 
-def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[Lines]:
+def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[WholeLines]:
     """Whole lines of a text file in pieces of about `n_bytes`, without a byte order mark."""
     with _lines_of(address) as (stream, _):
         text = _without_mark(read_lines(stream, n_bytes, longest))
@@ -136,8 +136,8 @@ def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[Lines]
             text = read_lines(stream, n_bytes, longest)
 
 
-def _lines(text: Bytes, address: Address) -> Lines:
-    return Lines(
+def _lines(text: Bytes, address: Address) -> WholeLines:
+    return WholeLines(
         by_tabs(text, address.quotes) if address.spaced else text, count_byte(text, _NEWLINE)
     )
 
@@ -146,7 +146,7 @@ def _without_mark(text: Bytes) -> Bytes:
     return text[3:] if text[:3].tobytes() == _BYTE_ORDER_MARK else text
 
 
-def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> Lines:
+def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> WholeLines:
     """Enough of a text file to see how its lines are made up."""
     with _lines_of(address) as (stream, _):
         text = read_lines(stream, n_bytes, longest)
@@ -155,7 +155,7 @@ def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> L
     return _lines(_without_mark(text), address)
 
 
-def sample(address: Address, longest: int) -> tuple[Lines, float]:
+def sample(address: Address, longest: int) -> tuple[WholeLines, float]:
     """First lines of a text file, and how many bytes of text its whole is likely to hold."""
     size = _COMPRESSED_SAMPLE_BYTES if address.compression else SAMPLE_BYTES
     with _lines_of(address) as (stream, stored):

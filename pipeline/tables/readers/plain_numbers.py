@@ -23,7 +23,7 @@ from fewpass.pipeline.tables.readers.delimited_numbers import (
     table_of,
 )
 from fewpass.pipeline.tables.readers.finding import Address
-from fewpass.pipeline.tables.readers.lines import Lines
+from fewpass.pipeline.tables.readers.lines import WholeLines
 from fewpass.pipeline.tables.readers.sampling import chosen_columns
 from fewpass.pipeline.tables.readers.source import LISTED, Expected
 
@@ -76,7 +76,7 @@ def _look(rows: DelimitedRows, numbers: DelimitedNumbers, options: SourceOptions
 
 
 def _are_usual(
-    text: Lines, layout: Layout, options: SourceOptions, X: NDArray[np.floating]
+    text: WholeLines, layout: Layout, options: SourceOptions, X: NDArray[np.floating]
 ) -> bool:
     """Say whether the numbers (n, d) of some text, and its targets, need no other reader.
 
@@ -87,7 +87,7 @@ def _are_usual(
     return not _has_other_numbers(text, layout, options)
 
 
-def _may_be_codes(text: Lines, layout: Layout, X: NDArray[np.floating]) -> bool:
+def _may_be_codes(text: WholeLines, layout: Layout, X: NDArray[np.floating]) -> bool:
     """Say whether a cell begins with a zero before a digit, or is a very large number."""
     before, zero, behind = text.bytes[:-2], text.bytes[1:-1], text.bytes[2:]
     begins = np.isin(before, np.frombuffer(f'{layout.dialect.delimiter}\n" '.encode(), np.uint8))
@@ -96,7 +96,7 @@ def _may_be_codes(text: Lines, layout: Layout, X: NDArray[np.floating]) -> bool:
 
 
 def _faults_of_features(
-    text: Lines, layout: Layout, options: SourceOptions
+    text: WholeLines, layout: Layout, options: SourceOptions
 ) -> tuple[set[int], NDArray[np.floating]]:
     """Return what is wrong with cells of features in the first bad rows, and the good rows."""
     rules = CellRules(*layout.dialect.marks, False, not options.label_required, False, _LARGEST)
@@ -107,7 +107,7 @@ def _faults_of_features(
     return set(bad[of_features, 0].tolist()), space.X[: counts.rows]
 
 
-def _has_other_numbers(text: Lines, layout: Layout, options: SourceOptions) -> bool:
+def _has_other_numbers(text: WholeLines, layout: Layout, options: SourceOptions) -> bool:
     """Say whether targets that are no usual numbers are numbers after all, such as 1,5."""
     if grammar.TEXT_TARGET not in layout.roles:
         return False

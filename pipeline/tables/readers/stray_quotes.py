@@ -13,7 +13,7 @@ from fewpass.pipeline.tables.readers.delimited_header import dialect_of, without
 from fewpass.pipeline.tables.readers.dialect import Dialect
 from fewpass.pipeline.tables.readers.exact import count_byte
 from fewpass.pipeline.tables.readers.finding import Address
-from fewpass.pipeline.tables.readers.lines import Lines, first_lines
+from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines
 from fewpass.pipeline.tables.readers.source import Piece
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
@@ -105,12 +105,12 @@ def sentences(address: Address, options: SourceOptions) -> tuple[str, ...]:
     return (said,)
 
 
-def weighed(text: Lines, dialect: Dialect, n_cells: int) -> Evidence:
+def weighed(text: WholeLines, dialect: Dialect, n_cells: int) -> Evidence:
     """Count the quotes of whole lines whose rows have `n_cells` cells."""
     return Evidence(*map(int, _weigh(text.bytes, *dialect.marks, n_cells - 1)))
 
 
-def are_text(head: Lines, dialect: Dialect) -> bool:
+def are_text(head: WholeLines, dialect: Dialect) -> bool:
     """Say whether quotes are part of the text in the first lines of a table.
 
     Then some do not end their cells, few rows have any, and every line is a row.  With tabs that
@@ -129,7 +129,7 @@ def are_text(head: Lines, dialect: Dialect) -> bool:
 
 def refuse_stray(piece: Piece, dialect: Dialect, n_cells: int) -> None:
     """Refuse quotes that took rows into a cell, it seems; BadInput says where they begin."""
-    text: Lines = piece.content
+    text: WholeLines = piece.content
     if not dialect.quotes or not count_byte(text.bytes, dialect.quote):
         return
     found = weighed(text, dialect, n_cells)

@@ -14,7 +14,7 @@ from fewpass.pipeline.tables.readers import vw_kernel as grammar
 from fewpass.pipeline.tables.readers.as_written import in_text
 from fewpass.pipeline.tables.readers.exact import parse_exactly
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.lines import Lines, first_lines, line_pieces, sample
+from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, line_pieces, sample
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, Parsed, Piece
 from fewpass.pipeline.tables.readers.vw_kernel import VwCounts, VwSpace, parse_rows
@@ -107,7 +107,7 @@ class VowpalWabbitSource:
         written = in_text(piece.content.bytes, space.written[: counts.rows])
         return Parsed(table, None, last, skipped, counts.bad, counts.merged, written=written)
 
-    def _parse(self, text: Lines) -> tuple[VwSpace, VwCounts]:
+    def _parse(self, text: WholeLines) -> tuple[VwSpace, VwCounts]:
         size, rows = text.bytes.size, text.lines
         ends = np.flatnonzero(text.bytes == ord("\n"))
         longest = int(np.diff(ends, prepend=-1).max(initial=0))

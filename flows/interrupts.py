@@ -27,7 +27,9 @@ SHOW_CURSOR = "\x1b[?25h"  # a display that redraws itself had hidden it
 class Run(Protocol):
     """A training that can be asked to stop; a `TrainingRun` is one."""
 
-    run: RunFolder
+    @property
+    def run(self) -> RunFolder:
+        """Its folder."""
 
     @property
     def newest(self) -> Saved | None:

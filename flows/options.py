@@ -1,6 +1,6 @@
 """The options of the command line: the same word means the same thing in every command.
 
-Every option of a plan is one of its flat settings (`settings.flat_settings`): type,
+Every option of a plan is a flat setting (`fewpass.pipeline.settings.flat_settings`): its type,
 default and help are read from there.  Here None stands for "not given".  Nothing imported here
 needs numba, Dask or numpy, so `--help` need not wait for them.
 """

@@ -122,7 +122,7 @@ def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -
 
 def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
     """Ingest with a display of how far it is, and tell of skipped rows."""
-    from fewpass.flows.display.ingest_progress import ingest_display
+    from fewpass.flows.display.ingest_display import ingest_display
     from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.tables.ingest import phases
     from fewpass.solvers.kernels.compiling import Compiling

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.options import (
     OUTPUT,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.executors.executor import Executor
     from fewpass.pipeline.runs.outcome import TrainingResult
-    from fewpass.pipeline.training.bursts import FeatureResult
     from fewpass.pipeline.training.missed import Prover
     from fewpass.pipeline.training.training_run import TrainingRun
 
@@ -258,18 +257,14 @@ def candidate_table(result: TrainingResult) -> Table:
 
 def _shown(result: TrainingResult) -> dict[str, Any]:
     from fewpass.flows.display.console import format_seconds, passes_and_rows
-    from fewpass.solvers.registry import method_class
 
-    by_features = {}
-    if method_class(result.solver).goal == "steps":  # its engine is imported for it alone
-        by_features = _shown_features(cast("FeatureResult", result))
     return {
         "at": result.run,
         "snapshot": result.snapshot,
         "solver": f"{result.solver}, loss {result.loss}, lam {result.lam:.6g}",
         "models": f"{result.classes}, one per class" if result.classes else None,
         "passes": passes_and_rows(result.passes, result.rows_seen),
-        **by_features,
+        **_shown_features(result),
         "objective": result.objective,
         "probabilities": _calibrated(result),
         "read": format_bytes(result.bytes_read),
@@ -290,16 +285,19 @@ def _calibrated(result: TrainingResult) -> str | None:
     return f"{form} of {found['slope']:.4g} * score + {offset}"
 
 
-def _shown_features(result: FeatureResult) -> dict[str, Any]:
-    """Lay out what counts where single features are read."""
-    share = result.accesses / max(result.passes, 1e-300)  # values of the data set
-    pilot = f", and {result.pilot_accesses:,} to find nu" if result.pilot_accesses else ""
-    where = "mapped from files" if result.mapped else "in memory"
+def _shown_features(result: TrainingResult) -> dict[str, Any]:
+    """Lay out the results of a method that reads single features."""
+    found = result.features
+    if found is None:
+        return {}
+    share = found["accesses"] / max(result.passes, 1e-300)  # values of the data set
+    pilot = f", and {found['pilot_accesses']:,} to find nu" if found["pilot_accesses"] else ""
+    where = "mapped from files" if found["mapped"] else "in memory"
     return {
-        "passes": f"none; {result.iterations:,} steps, rows and columns {where}",
-        "accesses": f"{result.accesses:,}{pilot}; the data have {share:,.0f} values",
-        "nu": result.nu,
-        "margin": f"{result.margin:.6g}, at most {result.margin_bound:.6g} is possible",
+        "passes": f"none; {found['iterations']:,} steps, rows and columns {where}",
+        "accesses": f"{found['accesses']:,}{pilot}; the data have {share:,.0f} values",
+        "nu": found["nu"],
+        "margin": f"{found['margin']:.6g}, at most {found['margin_bound']:.6g} is possible",
     }
 
 

@@ -79,18 +79,18 @@ def _columns(record: RunRecord) -> list[str]:
 
 
 def _certificate(record: RunRecord, saved: Saved) -> str:
-    convergence = Convergence.of(record.plan.tol, saved.certified, finished=saved.finished)
+    convergence = Convergence.of(record.plan.tol, saved.certificate, finished=saved.finished)
     verdict = convergence.sentence(saved.cursor.passes)
     return f"{_proven(saved)} {verdict}" if verdict else _proven(saved)
 
 
 def _proven(saved: Saved) -> str:
-    if saved.certified is None:
+    if saved.certificate is None:
         return "There is none: how far the model is from the optimum is not known."
-    objective, gap = saved.certified.objective, saved.certified.gap
+    objective, gap = saved.certificate.objective, saved.certificate.gap
     return (
         f"The objective is {objective:.6g}, at most {gap:.3g} above the optimum "
-        f"(relative {saved.certified.relative:.2g})."
+        f"(relative {saved.certificate.relative:.2g})."
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.storage.objects import StoredObject
-from fewpass.storage.row_state_store import RowStateStore, StoredRowState
+from fewpass.storage.row_state_store import NOTHING_YET, RowStateStore, StoredRowState
 
 Values = NDArray[np.float64]
 
@@ -31,10 +31,10 @@ class RowStateInMemory:
     """Versions that stay in this process; only those of a snapshot are written.
 
     For trainings whose spans all run here: after the death of the process they go on from a
-    snapshot, which has the versions that it needs.
+    snapshot, which has the versions that it needs.  A training without snapshots has no store.
     """
 
-    def __init__(self, store: RowStateStore) -> None:
+    def __init__(self, store: RowStateStore | None) -> None:
         self._store = store
         self._chunks: dict[tuple[int, int], Values] = {}  # by version and chunk
         self._written: set[tuple[int, int]] = set()
@@ -46,13 +46,16 @@ class RowStateInMemory:
     def read_into(self, version: int, chunk: int, out: Values, stored: StoredObject | None) -> int:
         """Fill `out` from a version; one of an earlier session is read from disk."""
         values = self._chunks.get((version, chunk))
-        if values is None:
+        if values is None and self._store is not None:
             return self._store.read_into(version, chunk, out, stored)
-        out[:] = values
+        assert values is not None or version == NOTHING_YET, "every later version is in memory"
+        out[:] = 0.0 if values is None else values
         return 0
 
     def flush(self, version: int) -> Iterator[StoredRowState]:
         """Write the chunks of a version that are not on disk yet; yield their records."""
+        if self._store is None:
+            return
         for key in [key for key in self._chunks if key[0] == version and key not in self._written]:
             stored = self._store.write(*key, self._chunks[key])
             self._written.add(key)

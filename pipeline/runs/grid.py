@@ -7,7 +7,7 @@ from have chosen.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,17 +29,6 @@ class Choice(NamedTuple):
 
     lam: float
     candidates: tuple[Candidate, ...] = ()  # none before the end
-
-    @classmethod
-    def read(cls, told: dict[str, Any] | None) -> Choice | None:
-        """Read a choice as a snapshot's attributes tell it."""
-        if told is None:
-            return None
-        return cls(told["lam"], tuple(Candidate(**each) for each in told["candidates"]))
-
-    def told(self) -> dict[str, Any]:
-        """Tell the choice as JSON."""
-        return {"lam": self.lam, "candidates": [each._asdict() for each in self.candidates]}
 
 
 def best_of(candidates: list[Candidate]) -> Choice:

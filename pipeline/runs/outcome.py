@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 from fewpass.pipeline.runs.grid import Choice
 from fewpass.pipeline.runs.saved import Cursor, Saved
@@ -27,18 +27,18 @@ class Convergence(NamedTuple):
 
     @classmethod
     def of(cls, tol: float | None, certified: Certificate | None, *, finished: bool) -> Self:
-        """Hold what is proven of a run's newest weights against its plan's tolerance."""
+        """Compare the certificate of a run's newest weights with its plan's tolerance."""
         gap = certified.relative if certified else None
-        judged = finished and tol is not None
-        return cls(tol, gap, (gap is not None and gap <= tol) if judged else None)  # type: ignore[operator]
+        is_decided = finished and tol is not None
+        return cls(tol, gap, (gap is not None and gap <= tol) if is_decided else None)  # type: ignore[operator]
 
     def sentence(self, passes: float) -> str | None:
-        """Say what was asked for and what came of it; None where there is nothing to say."""
+        """Say whether the tolerance was reached; None without one, or before the end."""
         if self.converged is None:
             return None
-        found = "nothing" if self.relative_gap is None else f"{self.relative_gap:.3g}"
+        certified = "nothing" if self.relative_gap is None else f"{self.relative_gap:.3g}"
         verdict = "reached" if self.converged else "missed"
-        return f"Tolerance {self.tol:g} {verdict}: certified {found} after {passes:.4g} passes."
+        return f"Tolerance {self.tol:g} {verdict}: certified {certified} after {passes:.4g} passes."
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,8 @@ class TrainingResult:
     peak_memory_bytes: int  # of the largest process that took part
     encoded: dict[str, str]  # of a source: columns, and what became of each; none of plain numbers
     notes: tuple[str, ...]  # of a source: what somebody should look at
+    features: dict[str, Any] | None  # of `simba`: nu, margin and margin_bound, iterations, values
+    # of the data read (accesses, and pilot_accesses to find nu), and whether files were mapped
 
     @property
     def convergence(self) -> Convergence:
@@ -94,30 +96,18 @@ class Trained(NamedTuple):
     converged: bool | None  # whether the plan's tolerance is certified; None: none was asked for
 
     @classmethod
-    def of(cls, saved: Saved, at_work: AtWork) -> Self:
-        """Take it from the last snapshot and from what trained."""
+    def of(cls, saved: Saved, plan: TrainingPlan, problem: Problem) -> Self:
+        """Take it from the last snapshot, and from the engine's plan and problem."""
         return cls(
             weights=saved.weights,
             cursor=saved.cursor,
-            solver=at_work.plan.solver.kind,
-            lam=saved.choice.lam if saved.choice else at_work.problem.lam,
+            solver=plan.solver.kind,
+            lam=saved.choice.lam if saved.choice else problem.lam,
             choice=saved.choice,
             validation=saved.validation,
-            certified=saved.certified,
-            converged=Convergence.of(at_work.plan.tol, saved.certified, finished=True).converged,
+            certified=saved.certificate,
+            converged=Convergence.of(plan.tol, saved.certificate, finished=True).converged,
         )
-
-
-class AtWork(Protocol):
-    """An engine, or the run that it works for."""
-
-    @property
-    def plan(self) -> TrainingPlan:
-        """With the method that is at work."""
-
-    @property
-    def problem(self) -> Problem:
-        """Loss, lam and intercept."""
 
 
 def bound(certified: Certificate | None) -> str | None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.runs.events import ON_EVERY_LINE, Event
-from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Cursor
+
+
+class EventLog(Protocol):
+    """Where events go."""
+
+    def log(self, event: str, **facts: Any) -> None:
+        """Append an event."""
 
 
 class Progress:
@@ -23,7 +29,7 @@ class Progress:
         Hears of the spans of reductions, which no iteration over a run yields.
     """
 
-    def __init__(self, run: RunFolder) -> None:
+    def __init__(self, run: EventLog) -> None:
         self.cursor = Cursor()
         self.on_reduce: Callable[[Event], None] = lambda _: None
         self._run = run

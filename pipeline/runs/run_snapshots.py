@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fewpass.pipeline.runs.packing import pack_states, state_name, unpack_state, versions_in
+from fewpass.pipeline.runs.packing import (
+    examples_of,
+    misfit,
+    pack_states,
+    state_name,
+    unpack_state,
+    versions_in,
+)
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.runs.saved import Content, Cursor, Saved, unfit
-from fewpass.pipeline.runs.state_shapes import examples_of, misfit
+from fewpass.pipeline.runs.saved import Saved, as_json, unfit
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Solver, State
 from fewpass.storage.dataset import Dataset
@@ -19,50 +26,59 @@ from fewpass.storage.folder import Damaged
 from fewpass.storage.row_state_store import NOTHING_YET, RowRecords
 from fewpass.storage.snapshot import Snapshot
 
-SNAPSHOTS_KEPT = 3
+SNAPSHOTS_RETAINED = 3
 
 
-def save(
-    run: RunFolder, dataset: Dataset, cursor: Cursor, content: Content, *, finished: bool
-) -> Saved:
-    """Write a snapshot, from which a run goes on and a model predicts; old ones are let go.
+class TrainedFolder(RunFolder):
+    """A run's folder as the store of a training (engine.py: `RunStore`)."""
 
-    States are as the data set's stored rows made them.
-    """
-    numbers, arrays = pack_states(content.states)
-    weights, best = content.weights, content.best
-    attributes = {
-        "cursor": cursor._asdict(),
-        "state": state_name(content.states[0]),
-        "streams": numbers,
-        "intercept": np.asarray(weights.intercept).tolist(),
-        "certificate": content.certified._asdict() if content.certified else None,
-        "finished": finished,
-        "choice": content.choice.told() if content.choice else None,
-        "record": run.fingerprint,
-        "calibration": content.calibration._asdict() if content.calibration else None,
-        "validation": content.validation.told() if content.validation else None,
-        "source": content.source._asdict() if content.source else None,
-        "groups": content.groups,
-        "best_intercept": None if best is None else np.asarray(best.intercept).tolist(),
-    }
-    kept = [name for name in ("scale", "shift") if name in dataset.manifest.columns]
-    arrays |= {name: dataset.column(name) for name in kept} | {"coef": weights.coef}
-    if content.moments is not None:
-        arrays["moments"] = content.moments
-    if best is not None:
-        arrays["best_coef"] = best.coef
-    versions = versions_of(attributes)
-    for sweep in versions:
-        run.row_state.sync(sweep)
-    arrays |= content.records.arrays(versions) if content.records else {}
-    name = run.snapshots.save(attributes, arrays)
-    run.snapshots.prune(SNAPSHOTS_KEPT)
-    drop_versions(run)
-    return content.saved(name, cursor, finished=finished)
+    def save(self, dataset: Dataset, new: Saved) -> Saved:
+        """Write a snapshot, from which a run goes on and a model predicts; old ones are deleted.
+
+        States are as the data set's stored rows made them.
+        """
+        numbers, arrays = pack_states(new.states)
+        weights, best = new.weights, new.best
+        attributes = as_json(new.standing()) | {
+            "state": state_name(new.states[0]),
+            "streams": numbers,
+            "intercept": np.asarray(weights.intercept).tolist(),
+            "best_intercept": None if best is None else np.asarray(best.intercept).tolist(),
+            "record": self.fingerprint,
+        }
+        versions = versions_of(attributes)
+        for sweep in versions:
+            self.row_state.sync(sweep)
+        arrays |= _arrays_of(new, dataset) | (new.records.arrays(versions) if new.records else {})
+        name = self.snapshots.save(attributes, arrays)
+        self.snapshots.prune(SNAPSHOTS_RETAINED)
+        drop_versions(self)
+        return new.written(name)
+
+    def read_state(
+        self, name: str, solver: Solver, problem: Problem, stats: ProblemStats, stream: int
+    ) -> State:
+        """Read one stream's state out of storage: the head of every chain of spans.
+
+        BadInput when it is not what the method would have written on this problem.
+        """
+        snapshot = self.snapshots.load(name, lambda array: array.startswith(f"{stream}."))
+        state = unpack_state(solver.states, snapshot, stream)
+        examples = examples_of(solver, problem, stats, snapshot.attributes["state"])
+        if difference := misfit(state, examples):
+            raise unfit(snapshot, f"of the state of stream {stream}, {difference}")
+        return state
 
 
-def versions_of(attributes: dict[str, Any]) -> set[int]:
+def _arrays_of(new: Saved, dataset: Dataset) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a snapshot that are in no state: models, and the columns' scaling."""
+    scaling = [name for name in ("scale", "shift") if name in dataset.manifest.columns]
+    found = {name: dataset.column(name) for name in scaling} | {"coef": new.weights.coef}
+    found |= {"best_coef": new.best.coef} if new.best else {}
+    return found if new.moments is None else found | {"moments": new.moments}
+
+
+def versions_of(attributes: Mapping[str, Any]) -> set[int]:
     """Return the versions of the numbers per row that a snapshot goes with.
 
     Inside a walk that updates them, the windows visited have the version of that sweep.
@@ -81,21 +97,6 @@ def _versions_named(run: RunFolder) -> Iterator[set[int]]:
     for name in run.snapshots.names():
         with contextlib.suppress(Damaged):  # nobody goes on from it: the one before is whole
             yield versions_of(run.snapshots.attributes(name))
-
-
-def read_state(
-    run: RunFolder, name: str, solver: Solver, problem: Problem, stats: ProblemStats, stream: int
-) -> State:
-    """Read one stream's state out of storage: the head of every chain of spans.
-
-    BadInput when it is not what the method would have written on this problem.
-    """
-    snapshot = run.snapshots.load(name, lambda array: array.startswith(f"{stream}."))
-    state = unpack_state(solver.states, snapshot, stream)
-    examples = examples_of(solver, problem, stats, snapshot.attributes["state"])
-    if found := misfit(state, examples):
-        raise unfit(snapshot, f"of the state of stream {stream}, {found}")
-    return state
 
 
 def read_records(snapshot: Snapshot, n_chunks: int) -> RowRecords:

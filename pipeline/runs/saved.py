@@ -1,20 +1,21 @@
 """What a run's snapshot tells beside its arrays: where in the plan it is, and of which model.
 
 A snapshot whose bytes are as they were written may still be anybody's.  Here is checked that its
-numbers are what training and predicting count on; state_shapes.py does it for a method's state.
+numbers are what training and predicting count on; packing.py does it for the states of methods.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput
@@ -55,48 +56,58 @@ class GroupDone(NamedTuple):
     passes: Amount
 
 
-class Attributes(BaseModel):
-    """A run's snapshot, its arrays left out."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """Where a training stands: the same in memory and among a snapshot's attributes."""
 
     cursor: Cursor
-    state: str
-    streams: Annotated[tuple[dict[str, JsonValue], ...], Field(min_length=1)]
-    intercept: float | tuple[float, ...]
-    certificate: Certificate | None
+    certificate: Certificate | None  # of the weights
     finished: bool
     choice: Choice | None = None
-    record: str | None = None
-    """Fingerprint of the run.json that the run had; None in snapshots of earlier versions."""
+    """Of one lam, where there are several or rows were held out."""
     calibration: Calibration | None = None
     """From scores to probabilities; None where none was asked for, and before the end."""
     validation: Validation | None = None
-    """What held-out rows said after every epoch; None without early stopping."""
+    """Scores of held-out rows after every epoch; None without early stopping."""
     source: SourcePosition | None = None
-    """Where a training straight from a source stands; None for one on a data set."""
-    best_intercept: float | tuple[float, ...] | None = None
-    """Of the best model so far, beside the array best_coef."""
+    """Position in a source that is read once; None for a training on a data set."""
     groups: tuple[GroupDone, ...] = ()
-    """Groups of classes that are trained; those after the one at work have no weights yet."""
+    """Groups of classes that are trained; those after the current one have no weights yet."""
+
+    def standing(self) -> dict[str, Any]:
+        """Return these fields alone, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(Standing)}
 
 
-@dataclass(frozen=True)
-class Saved:
-    """What training needs to know of the newest snapshot."""
+@dataclass(frozen=True, kw_only=True)
+class Attributes(Standing):
+    """A run's snapshot, its arrays left out: what its JSON document may hold."""
 
-    name: str
-    cursor: Cursor
-    weights: Weights
-    streams: int  # states kept: one per stream inside a walk, one after it
-    certified: Certificate | None
-    finished: bool
-    choice: Choice | None = None  # where there are several lam, or rows to judge by
-    calibration: Calibration | None = None  # where one was asked for, at the end
-    validation: Validation | None = None  # where the training may stop early
-    best: Weights | None = None  # the best model so far, before the end
-    source: SourcePosition | None = None  # where rows are read straight from one
-    groups: tuple[GroupDone, ...] = ()  # of classes, where they are trained one after the other
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    state: str
+    streams: Annotated[tuple[dict[str, JsonValue], ...], Field(min_length=1)]
+    intercept: float | tuple[float, ...]
+    record: str | None = None
+    """Fingerprint of the run's run.json; None in snapshots of earlier versions."""
+    best_intercept: float | tuple[float, ...] | None = None
+    """Of the best model so far, whose coefficients are the array best_coef."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved(Standing):
+    """A snapshot of a training, about to be written or read back.
+
+    States, records and moments are written, but not retained.
+    """
+
+    weights: Weights  # features in the order of the source, as are those of the best model
+    best: Weights | None = None  # the best model so far, before the end of an early stopping
+    name: str = ""  # none before it is written
+    streams: int = 1  # states: one per stream inside a walk, one after it
+    states: Sequence[State] = ()
+    records: RowRecords | None = None  # of the numbers per row that the states go with
+    moments: NDArray[np.float64] | None = None  # (d, 2) of the columns of a source
 
     @cached_property
     def weights_sha256(self) -> str:
@@ -105,49 +116,36 @@ class Saved:
 
     def without_weights(self) -> Saved:
         """Return it without the model, which storage has."""
-        return replace(self, weights=Weights(np.empty(0), 0.0), best=None)
+        return replace(self, weights=NO_WEIGHTS, best=None)
+
+    def written(self, name: str) -> Saved:
+        """Return the snapshot under its name, without its states."""
+        streams = len(self.states)
+        return replace(self, name=name, streams=streams, states=(), records=None, moments=None)
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Saved:
-        """Read a snapshot's numbers; BadInput names the one that is missing or cannot be."""
-        told = read_attributes(snapshot)
+        """Read a snapshot's numbers; BadInput names the first that is missing or invalid."""
+        read = read_attributes(snapshot)
         return cls(
+            **read.standing(),
             name=snapshot.name,
-            cursor=told.cursor,
-            weights=_weights_in(snapshot, "coef", told.intercept),
-            streams=len(told.streams),
-            certified=told.certificate,
-            finished=told.finished,
-            choice=told.choice,
-            calibration=told.calibration,
-            validation=told.validation,
-            best=_best_in(snapshot, told),
-            source=told.source,
-            groups=told.groups,
+            streams=len(read.streams),
+            weights=_weights_in(snapshot, "coef", read.intercept),
+            best=_best_in(snapshot, read),
         )
 
 
-class Content(NamedTuple):
-    """What a snapshot is to hold, beside where in the plan it is."""
+NO_WEIGHTS = Weights(np.empty(0), 0.0)
+_ATTRIBUTES = TypeAdapter(Attributes)
 
-    states: list[State]
-    weights: Weights  # features in the order of the source, as are those of the best model
-    certified: Certificate | None  # what is proven of these weights
-    choice: Choice | None = None  # where there are several lam, or rows to judge by
-    records: RowRecords | None = None  # of the numbers per row that the states go with
-    calibration: Calibration | None = None  # of these weights' scores, at the end
-    validation: Validation | None = None  # where the training may stop early
-    best: Weights | None = None  # before the end of such a one
-    source: SourcePosition | None = None  # where rows are read straight from one, ...
-    moments: NDArray[np.float64] | None = None  # ... and what is known of its columns, (d, 2)
-    groups: tuple[GroupDone, ...] = ()  # of classes, where they are trained one after the other
 
-    def saved(self, name: str, cursor: Cursor, *, finished: bool) -> Saved:
-        """Return what training needs to know of the snapshot of that name."""
-        return Saved(
-            name, cursor, self.weights, len(self.states), self.certified, finished, self.choice,
-            self.calibration, self.validation, self.best, self.source, self.groups,
-        )  # fmt: skip
+def as_json(value: Any) -> Any:
+    """Return a value with its NamedTuples as dictionaries, for JSON."""
+    value = value._asdict() if hasattr(value, "_asdict") else value
+    if isinstance(value, dict):
+        return {name: as_json(own) for name, own in value.items()}
+    return [as_json(own) for own in value] if isinstance(value, tuple | list) else value
 
 
 def read_attributes(snapshot: Snapshot) -> Attributes:
@@ -157,7 +155,7 @@ def read_attributes(snapshot: Snapshot) -> Attributes:
         known = {name: value for name, value in cursor.items() if name not in GONE}
         told = {**told, "cursor": known}
     try:
-        return Attributes.model_validate_json(json.dumps(told))
+        return _ATTRIBUTES.validate_json(json.dumps(told))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "its attributes"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fewpass.solvers.protocol import Certificate
 
@@ -40,12 +40,6 @@ class Validation(NamedTuple):
     def is_over(self, n_iter_no_change: int) -> bool:
         """Whether the loss has not fallen for so many points."""
         return self.waited >= n_iter_no_change
-
-    def told(self) -> dict[str, Any]:
-        """Tell it as JSON."""
-        certified = self.certified._asdict() if self.certified else None
-        curve = [point._asdict() for point in self.curve]
-        return self._asdict() | {"curve": curve, "certified": certified}
 
 
 def extended(

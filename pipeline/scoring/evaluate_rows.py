@@ -122,7 +122,7 @@ def evaluate_rows(
 def _judged(
     model: Model, problem: Problem, source: Source, sums: Sequence[Sum], number: int, piece: Piece
 ) -> _Part:
-    """Add up what the rows of a piece say."""
+    """Return the sums of a piece."""
     _, parsed, _, where = ParsedPiece.of(source, number, piece)
     table = parsed.table
     if not table.n_rows:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,10 +17,8 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.events import Event
-from fewpass.pipeline.runs.outcome import TrainingResult
-from fewpass.pipeline.runs.packing import unpack_state
-from fewpass.pipeline.runs.saved import Content, Saved, require_array, unfit
-from fewpass.pipeline.runs.state_shapes import misfit
+from fewpass.pipeline.runs.packing import misfit, unpack_state
+from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.training.feature_data import feature_data, find_nu
 from fewpass.pipeline.training.spans.span import Stopwatch, this_worker
 from fewpass.solvers.losses import Problem
@@ -50,19 +47,6 @@ from fewpass.storage.snapshot import Snapshot
 POSITION_BYTES = 16  # where a row or a column begins and ends
 JUDGING = 3  # passes: margins, and two combinations of rows
 JUDGED_SHARE = 0.1  # of the time at most: large data are judged less often
-
-
-@dataclass(frozen=True)
-class FeatureResult(TrainingResult):
-    """What such a run hands on besides."""
-
-    nu: float
-    margin: float  # gamma
-    margin_bound: float  # no w, b and slack have a larger one
-    iterations: int
-    accesses: int  # values of the data that the method read, each as often as it did
-    pilot_accesses: int  # values read to find nu
-    mapped: bool  # whether rows and columns are mapped from files
 
 
 class BurstReport(NamedTuple):
@@ -140,27 +124,25 @@ class Bursts:
         self._state, self._of = state, self._margin_problem(state.nu)
 
     def go_on_from(self, saved: Saved) -> None:
-        """Take the state that a snapshot holds."""
-        self.restore(self._training.run.snapshots.load(saved.name), saved)
+        """Go on with the current state: nothing but a step changes it."""
 
-    def content(self, certified: Certificate | None, *, finished: bool) -> Content:  # noqa: ARG002
-        """Return the state, and what it is worth."""
-        found = self._judged()
-        return Content([self._state], found.weights, found.certificate)
+    def content(self, certified: Certificate | None, *, finished: bool) -> Saved:  # noqa: ARG002
+        """Return the state, with its weights and their certificate."""
+        worth = self._judged()
+        return Saved(
+            cursor=self._progress.cursor, finished=finished, states=[self._state],
+            weights=worth.weights, certificate=worth.certificate,
+        )  # fmt: skip
 
-    def result(self, shared: dict[str, Any]) -> TrainingResult:
-        """Return what came out."""
-        found, state = self._judged(), self._state
-        return FeatureResult(
-            **shared,
-            nu=state.nu,
-            margin=found.gamma,
-            margin_bound=found.bound,
-            iterations=state.t,
-            accesses=state.accesses,
-            pilot_accesses=state.before,
-            mapped=self._data.mapped,
-        )
+    @property
+    def features(self) -> dict[str, Any]:
+        """The method's own results."""
+        worth, state = self._judged(), self._state
+        return {
+            "nu": state.nu, "margin": worth.gamma, "margin_bound": worth.bound,
+            "iterations": state.t, "accesses": state.accesses, "pilot_accesses": state.before,
+            "mapped": self._data.mapped,
+        }  # fmt: skip
 
     def _first_state(self, of: SoftMargin, before: int = 0) -> SimbaState | LazyState:
         if isinstance(self._data.copies, SparseCopies):

@@ -1,29 +1,26 @@
-"""A training of rows in memory: the same engine, with no folder, no snapshots and no log."""
+"""A training of rows in memory: the same engine, without a folder, snapshots or a log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fewpass.pipeline.executors.calling_thread import CallingThread
-from fewpass.pipeline.runs.checkpoints import Checkpoints, Keeper
-from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.runs.engine import Checkpoints, Training
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import Trained
 from fewpass.pipeline.runs.progress import Progress
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
-from fewpass.pipeline.runs.saved import Content
+from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.few_columns import train_few_columns
 from fewpass.pipeline.training.passes import Passes
 from fewpass.pipeline.training.planning.planner import Planner
-from fewpass.solvers.protocol import Certificate, Weights
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import ProblemStats, Solver, State, Weights
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.memory_dataset import MemoryDataset
-from fewpass.storage.objects import StoredObject
-from fewpass.storage.row_state_store import NOTHING_YET
 
 NO_MEMORY_LIMIT = 1 << 62  # rows in memory are the caller's, and the state is what it is
 
@@ -64,13 +61,13 @@ def train_in_memory(
     if found := train_few_columns(plan, dataset, start_at, is_stopping, on_event):
         return found
     plan = plan.model_copy(update={"memory": NO_MEMORY_LIMIT})
-    run = _NoFolder(plan, dataset)
-    progress = Progress(run)
-    checkpoints = _LastOne(run, dataset, progress, plan.snapshot_every)
+    store = MemoryStore(plan, dataset)
+    progress = Progress(store)
+    checkpoints = Checkpoints(store, dataset, progress, math.inf)
     planner = Planner(plan, dataset)
     engine = Passes(
         Training(
-            run, plan, dataset, planner, CallingThread(), planner.choice(plan.memory), None,
+            store, plan, dataset, planner, CallingThread(), planner.choice(plan.memory), None,
             progress, checkpoints, is_stopping, start_at, judges,
         )
     )  # fmt: skip
@@ -82,19 +79,21 @@ def train_in_memory(
     saved = checkpoints.newest
     if saved is None or not saved.finished:
         raise InterruptedError("The training was given up before its end.")
-    return Trained.of(saved, engine)
+    return Trained.of(saved, engine.plan, engine.problem)
 
 
-class _NoFolder(RunFolder):
-    """Stands where a run's folder does: nothing is kept of the way there."""
+class MemoryStore:
+    """The store of a training that retains its newest states and model alone (`RunStore`)."""
+
+    url = "this fit"
+    row_state = None  # all numbers per row stay in memory
 
     def __init__(self, plan: TrainingPlan, dataset: MemoryDataset) -> None:
-        super().__init__("memory://fit")
-        self.row_state: Any = _NoRowState()
         self._plan, self._manifest = plan, dataset.manifest
+        self._states: Sequence[State] = ()
 
     def record(self) -> RunRecord:
-        """Return what held-out rows are read by."""
+        """Return the record by which held-out rows are read."""
         known = self._manifest
         return RunRecord.model_construct(
             plan=self._plan, layout=known.layout, n_rows=known.n_rows, n_features=known.n_features,
@@ -104,36 +103,13 @@ class _NoFolder(RunFolder):
     def log(self, event: str, **facts: Any) -> None:
         """Keep no log."""
 
+    def save(self, _dataset: Dataset, new: Saved) -> Saved:
+        """Retain the states."""
+        self._states = new.states
+        return new.written("")
 
-class _NoRowState:
-    """A store of numbers per row before any were written: they stay in `RowStateInMemory`."""
-
-    def write(self, _version: int, _chunk: int, _values: NDArray[np.float64]) -> StoredObject:
-        """Write nothing: no snapshot goes with them."""
-        return StoredObject(0, 0)
-
-    def read_into(
-        self, version: int, _chunk: int, out: NDArray[np.float64], _stored: StoredObject | None
-    ) -> int:
-        """Fill `out` with zeros."""
-        assert version == NOTHING_YET, "every later version is in memory"
-        out[:] = 0.0
-        return 0
-
-
-class _LastOne(Checkpoints):
-    """Keeps the model that a training ends with, and nothing before."""
-
-    def is_due(self, _keeper: Keeper) -> bool:
-        """Say that no snapshot is due."""
-        return False
-
-    def save(
-        self, keeper: Keeper, certified: Certificate | None = None, *, finished: bool = False
-    ) -> Event:
-        """Read the model out of the last state."""
-        cursor, content = self._progress.cursor, Content([], Weights(np.empty(0), 0.0), certified)
-        if finished:
-            content = keeper.content(certified, finished=True)
-        self.newest = content.saved("", cursor, finished=finished)
-        return Event.of("snapshot", cursor, name="")
+    def read_state(
+        self, _name: str, _solver: Solver, _problem: Problem, _stats: ProblemStats, stream: int
+    ) -> State:
+        """Return a stream's state."""
+        return self._states[stream]

@@ -21,23 +21,29 @@ from fewpass.pipeline.runs.grid import Choice, certificate_of, weights_of
 from fewpass.pipeline.runs.model import (
     read_out,
     sourced_weights,
+    stored_weights,
     weights_shape,
     weights_to_start_at,
 )
-from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.run_snapshots import read_records
-from fewpass.pipeline.runs.saved import Content, Cursor, Saved, require_array
+from fewpass.pipeline.runs.saved import Cursor, Saved, require_array
 from fewpass.pipeline.scoring.calibrating import calibrate
 from fewpass.pipeline.scoring.choosing_lam import AsRead, ReadsWeights, choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.training.class_groups import ClassGroups
 from fewpass.pipeline.training.early_stopping import EarlyStopping
 from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.planning.advice import warnings
 from fewpass.pipeline.training.planning.auto import far_behind
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast
-from fewpass.pipeline.training.planning.job import solver_of_job, training_memory
+from fewpass.pipeline.training.planning.job import (
+    groups_of,
+    is_grouped,
+    solver_of_job,
+    training_memory,
+)
 from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted
 from fewpass.pipeline.training.planning.source_job import source_job, source_warnings
 from fewpass.pipeline.training.position import require_method, require_position
@@ -55,6 +61,7 @@ from fewpass.solvers.protocol import (
     Sweep,
     Walk,
     Weights,
+    same,
 )
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.snapshot import Snapshot
@@ -68,31 +75,25 @@ def models_of(solver: Solver) -> int:
 
 
 class Passes:
-    """An engine whose unit of work is a walk or a reduction over windows; see `engine.Engine`.
-
-    Parameters
-    ----------
-    training
-        What it works for.
-    group
-        Which of the groups of classes it trains, where they are trained in several.
-    passes_before
-        Made for other groups.
-    """
+    """An engine whose unit of work is a walk or a reduction over windows; see `engine.Engine`."""
 
     least_wait = 0.0  # a snapshot asks nothing of the method
+    features = None
 
-    def __init__(self, training: Training, group: int = 0, passes_before: float = 0.0) -> None:
+    def __init__(self, training: Training) -> None:
         self._training = training
-        self._group, self._passes_before = group, passes_before
         self._progress, self._checkpoints = training.progress, training.checkpoints
         self._lams = training.plan.lam.values(training.dataset.n_rows)
         self._early: EarlyStopping | None = None
         if training.plan.early_stopping:
             self._early = EarlyStopping(training, self._held_out())
         self._once: OneReading | None = None
+        self._is_new = False  # the state is the method's first one
         self._beginning = False  # a method at given weights: no snapshot can stand for that yet
+        self._groups: ClassGroups | None = None
         self._take_method(0)
+        if is_grouped(self._job):
+            self._groups = ClassGroups(groups_of(self._job), self._job.stats.d)
 
     def _take_method(self, number: int) -> None:
         """Work with one of the methods that were chosen, or with the plan's own."""
@@ -166,9 +167,24 @@ class Passes:
         return self._progress.cursor
 
     @property
+    def _group(self) -> int:
+        """Number of the current group of classes."""
+        return self._groups.number if self._groups else 0
+
+    @property
+    def _passes_before(self) -> float:
+        """Passes made for other groups of classes."""
+        return self._groups.passes_before if self._groups else 0.0
+
+    @property
     def _spent(self) -> float:
         """Passes made for these models."""
         return self._cursor.passes - self._passes_before
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether these models are trained."""
+        return self._checkpoints.finished or (self._groups is not None and self._groups.is_over)
 
     # -- where it begins, and what is kept -------------------------------------------------------
 
@@ -176,6 +192,7 @@ class Passes:
         """Take the method's first state."""
         self._progress.since_sweep()  # what was prepared is no sweep's time
         self._sweeps.begin()
+        self._is_new = True
 
     def restore(self, snapshot: Snapshot, saved: Saved) -> None:
         """Take the states of another session; BadInput unless they are such of this plan."""
@@ -186,7 +203,9 @@ class Passes:
             require_array(snapshot, "coef", weights_shape(self._job))
         methods = self._training.methods
         require_method(snapshot, saved, len(methods.methods) if methods else 1)
-        if saved.cursor.method > 0:
+        if self._groups:
+            self._groups.restore(snapshot, saved)
+        if saved.cursor.method > 0 or self._groups:
             self._take_method(saved.cursor.method)
         require_position(snapshot, saved, self._solver, self._job)
         self._sweeps.records = read_records(snapshot, self._job.windows.n_chunks)
@@ -206,31 +225,69 @@ class Passes:
         """Whether every sweep may leave numbers per row on disk."""
         return self._sweeps.keeps_on_disk
 
-    def content(self, certified: Certificate | None, *, finished: bool) -> Content:
-        """Fetch the newest states, and what else a snapshot of them holds."""
-        sweeps, lams = self._sweeps, self._lams
-        states = sweeps.states()
+    def content(self, certified: Certificate | None, *, finished: bool) -> Saved:
+        """Fetch the newest states, and the rest of a snapshot of them."""
+        states = self._sweeps.states()
         certified = certified or self._solver.certificate(states[0])
-        sweeps.flush_numbers(states)
+        self._sweeps.flush_numbers(states)
         if self._early:
-            weights, judges = self._weights(states, 0), None
-            choice, best = None, self._early.best
-            if finished:
-                judges, best = self._held_out(), None
-                weights, certified, choice = self._early.end(sweeps, weights, certified, lams[0])
-            return Content(
-                states, weights, certified, choice, sweeps.records,
-                self._calibrate(weights, judges), self._early.validation, best,
-            )  # fmt: skip
-        judges = self._judges() if finished else None
+            model = self._best_model(states, certified, finished=finished)
+        elif self._groups:
+            model = self._all_classes(states, finished=finished)
+        else:
+            model = self._chosen_model(states, certified, finished=finished)
+        return Saved(
+            **model, cursor=self._cursor, finished=finished, states=states,
+            records=self._sweeps.records,
+        )  # fmt: skip
+
+    def _best_model(
+        self, states: list[State], certified: Certificate | None, *, finished: bool
+    ) -> dict[str, Any]:
+        """Return the newest model of an early stopping; at its end the best one."""
+        assert self._early is not None, "it may stop early"
+        weights = self._weights(states, 0)
+        if not finished:
+            newest = {"weights": weights, "certificate": certified, "best": self._early.best}
+            return newest | {"validation": self._early.validation}
+        judges = self._held_out()
+        weights, certified, choice = self._early.end(
+            self._sweeps, weights, certified, self._lams[0]
+        )
+        return {
+            "weights": weights, "certificate": certified, "choice": choice,
+            "calibration": self._calibrate(weights, judges), "validation": self._early.validation,
+        }  # fmt: skip
+
+    def _all_classes(self, states: list[State], *, finished: bool) -> dict[str, Any]:
+        """Return the models of all groups of classes; at the end held-out rows are read."""
+        assert self._groups is not None, "classes are trained in groups"
+        self._groups.put(self._weights(states, 0))
+        weights, model = self._groups.weights(), {"groups": self._groups.done}
+        if not finished:
+            return model | {"weights": weights, "certificate": None}
+        certified, judges = self._groups.certificate(), self._judges()
+        return model | {
+            "weights": weights, "certificate": certified,
+            "choice": self._scores(weights, certified, judges),
+            "calibration": self._calibrate(weights, judges),
+        }  # fmt: skip
+
+    def _chosen_model(
+        self, states: list[State], certified: Certificate | None, *, finished: bool
+    ) -> dict[str, Any]:
+        """Return the model of the best lam on held-out rows; before the end, of the first."""
+        lams, judges = self._lams, self._judges() if finished else None
         choice = self._choose(certified, judges)
         k = lams.index(choice.lam) if choice else 0
-        weights, once = self._weights(states, k), self._once
-        return Content(
-            states, weights, certificate_of(certified, len(lams), k), choice, sweeps.records,
-            self._calibrate(weights, judges), source=once.position if once else None,
-            moments=once.rows.sums if once else None,
-        )  # fmt: skip
+        weights = self._weights(states, k)
+        model = {
+            "weights": weights, "certificate": certificate_of(certified, len(lams), k),
+            "choice": choice, "calibration": self._calibrate(weights, judges),
+        }  # fmt: skip
+        if self._once is None:
+            return model
+        return model | {"source": self._once.position, "moments": self._once.rows.sums}
 
     def _weights(self, states: list[State], k: int) -> Weights:
         """Read the model of the k-th lam out of the states, in the order of the source."""
@@ -261,7 +318,7 @@ class Passes:
         return training.judges or Dataset.open(place, training.storage_options)
 
     def _choose(self, certified: Certificate | None, judges: Dataset | None) -> Choice | None:
-        """Say which lam's model is handed on: the best on held-out rows, before the end any."""
+        """Choose the lam whose model is handed on: the best on held-out rows, else the first."""
         lams, training = self._lams, self._training
         if judges is None:
             return Choice(lams[0]) if len(lams) > 1 else None
@@ -273,6 +330,19 @@ class Passes:
             self._record, trained, judges, reads, lams, head, certified, training.executor
         )
 
+    def _scores(
+        self, weights: Weights, certified: Certificate | None, judges: Dataset | None
+    ) -> Choice | None:
+        """Score the models of all classes on held-out rows, if there are any."""
+        training, executor = self._training, self._training.executor
+        if judges is None:
+            return None
+        head = executor.submit_small("weights", same, stored_weights(weights, training.dataset))
+        return choose_lam(
+            training.run.record(), training.dataset, judges, AsRead(), (self.problem.lam,), head,
+            certified, executor,
+        )  # fmt: skip
+
     def _calibrate(self, weights: Weights, judges: Dataset | None) -> Calibration | None:
         """Learn from held-out rows what probabilities the scores mean, where that is asked for."""
         training, method = self._training, self.plan.calibrate
@@ -280,21 +350,30 @@ class Passes:
             return None
         return calibrate(self._record, judges, weights, method, training.executor)
 
-    def result(self, shared: dict[str, Any]) -> TrainingResult:
-        """Return what came out."""
-        return TrainingResult(**shared)
-
     # -- epochs ----------------------------------------------------------------------------------
 
     def go_on(self) -> Iterator[Event]:
         """Train until the last snapshot is taken, or until the run is to stop."""
         with self._job.once or nullcontext():  # a source is read on until here
-            yield from self._go_on()
+            yield from self._train()
+        while self._is_over and not self._checkpoints.finished:
+            self._take_next_group()
+            yield from self._train()
 
-    def _go_on(self) -> Iterator[Event]:
-        if self._checkpoints.newest is None and self._starts_elsewhere():
+    def _take_next_group(self) -> None:
+        """Go on with the next group of classes, from its first state."""
+        assert self._groups is not None, "classes are trained in groups"
+        self._progress.advance(epoch=0, sweep=0, windows=(), rows_in_sweep=0, method=0, marks=())
+        self._groups.number += 1
+        self._take_method(0)
+        self.begin()
+
+    def _train(self) -> Iterator[Event]:
+        """Train these models to their end, or until the run is to stop."""
+        if self._is_new and self._starts_elsewhere():
             yield from self._begin()
-        while not (self._checkpoints.finished or self._training.is_stopping()):
+        self._is_new = False
+        while not (self._is_over or self._training.is_stopping()):
             program = self._solver.program(self._cursor.epoch)
             if self._cursor.sweep == len(program):
                 yield from self._close_epoch()
@@ -385,7 +464,7 @@ class Passes:
     def _why_fall_back(self) -> str | None:
         """Say why the other method that was chosen should go on, if it should."""
         chosen, tol = self._training.methods, self.plan.tol
-        if chosen is None or tol is None or self._checkpoints.finished:
+        if chosen is None or tol is None or self._is_over:
             return None
         if self._cursor.method + 1 == len(chosen.methods):
             return None
@@ -475,7 +554,25 @@ class Passes:
         return self._progress.event("restart", metrics=metrics)
 
     def _save(self, certified: Certificate | None = None, *, finished: bool = False) -> Event:
+        if finished and self._groups:
+            certified = self._end_group(self._groups, certified)
+            if not self._groups.are_over:
+                return self._group_ended(self._groups, certified)
         return self._checkpoints.save(self, certified, finished=finished)
+
+    def _end_group(self, groups: ClassGroups, certified: Certificate | None) -> Certificate | None:
+        """Retain the weights and the certificate of the current group of classes."""
+        states = self._sweeps.states()
+        certified = certified or self._solver.certificate(states[0])
+        groups.put(self._weights(states, 0))
+        groups.end(certified, self._cursor.passes)
+        return certified
+
+    def _group_ended(self, groups: ClassGroups, certified: Certificate | None) -> Event:
+        return self._progress.event(
+            "group", first=groups.current.start, classes=len(groups.current),
+            of=self._job.rule.n_classes, gap=certified.gap if certified else None,
+        )  # fmt: skip
 
     def _note(self, found: Certificate | None) -> None:
         """Remember what is certified after so many passes, for the rate at which it falls."""

@@ -11,6 +11,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.runs.model import weights_to_start_at
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
+from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluate import evaluation_job
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
@@ -40,7 +41,7 @@ def no_source(plan: TrainingPlan, *, again: bool) -> OpenedSource:  # noqa: ARG0
 class Prepared(NamedTuple):
     """A training that can begin."""
 
-    run: RunFolder
+    run: TrainedFolder
     plan: TrainingPlan
     dataset: Dataset
     planner: Planner
@@ -72,7 +73,7 @@ def prepare(
 
     `near` says whether its tasks run in this process, whose memory it may count on then.
     """
-    run = RunFolder(url, storage_options)
+    run = TrainedFolder(url, storage_options)
     _require_place(run)
     if plan.source is not None:
         return _on_source(open_source(plan, again=False), run)
@@ -118,7 +119,7 @@ def _require_place(run: RunFolder) -> None:
             )
 
 
-def _on_source(source: OpenedSource, run: RunFolder) -> Prepared:
+def _on_source(source: OpenedSource, run: TrainedFolder) -> Prepared:
     """Make ready the plan of a source that is read once."""
     plan, dataset = source.plan, source.dataset
     if plan.held_out is not None:
@@ -140,7 +141,7 @@ def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
 
 def prepared_again(url: str, storage_options: StorageOptions, open_source: OpenSource) -> Prepared:
     """Make ready the run at `url` to go on, with the data it began with."""
-    run = RunFolder(url, storage_options)
+    run = TrainedFolder(url, storage_options)
     record = run.record()
     if record.plan.source is not None:
         source = open_source(record.plan, again=True)

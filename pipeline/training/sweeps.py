@@ -13,11 +13,9 @@ import numpy as np
 
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.row_state import RowStateInMemory
-from fewpass.pipeline.runs.engine import Stopped
+from fewpass.pipeline.runs.engine import RunStore, Stopped
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.progress import Progress
-from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.runs.run_snapshots import read_state
 from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.spans.reduce import ReduceReport, absorb_sum, reduce
 from fewpass.pipeline.training.spans.span import Job, Stopwatch, logged
@@ -91,11 +89,11 @@ class Sweeps:
         job = self.job
         self.put(self.solver.start_at(job.problem, job.stats, weights, rows_before))
 
-    def read(self, run: RunFolder, snapshot: str, streams: int) -> None:
+    def read(self, run: RunStore, snapshot: str, streams: int) -> None:
         """Take the states of a snapshot, read where they are needed; those before are let go."""
         self.heads = []
-        given = (run, snapshot, self.solver, self.job.problem, self.job.stats)
-        submit = partial(self.executor.submit, "state", read_state, *given)
+        given = (snapshot, self.solver, self.job.problem, self.job.stats)
+        submit = partial(self.executor.submit, "state", run.read_state, *given)
         self._take([submit(stream) for stream in range(streams)])
 
     def adopt(self) -> None:

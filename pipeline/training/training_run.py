@@ -16,8 +16,7 @@ from typing import Any
 from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.resident import let_go
-from fewpass.pipeline.runs.checkpoints import Checkpoints
-from fewpass.pipeline.runs.engine import Engine, Stopped, Training
+from fewpass.pipeline.runs.engine import Checkpoints, Engine, Stopped, Training
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import Convergence, TrainingResult, hinge_gap
@@ -25,10 +24,8 @@ from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.pipeline.training.class_groups import ClassGroups
 from fewpass.pipeline.training.passes import Passes
 from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.pipeline.training.planning.job import is_grouped, training_memory
 from fewpass.pipeline.training.planning.rate import left_passes
 from fewpass.pipeline.training.prepared import (
     OpenSource,
@@ -47,15 +44,11 @@ COMPILING = "Compiling kernels for %s: this is done once on a machine."
 
 
 def engine_of(training: Training) -> Engine:
-    """Return what goes over the data by the plan's method, all classes at once where they fit."""
+    """Return the engine for the plan's method."""
     if training.plan.solver.goal == "steps":
         from fewpass.pipeline.training.bursts import Bursts  # noqa: PLC0415 - kernels that others do without
 
         return Bursts(training)
-    if training.source is None:
-        plan = training.methods.plan(training.plan) if training.methods else training.plan
-        if is_grouped(training.planner.job(training_memory(plan), plan.solver)):
-            return ClassGroups(training)
     return Passes(training)
 
 
@@ -298,14 +291,14 @@ class TrainingRun:
         """What came out; the run must be finished."""
         saved, cursor = self._saved, self.cursor
         choice, seen = saved.choice, saved.validation
-        shared = {
+        shared: dict[str, Any] = {
             "run": self.run.url,
             "snapshot": saved.name,
             "solver": self.plan.solver.kind,
             "loss": self.problem.loss.name,
             "lam": choice.lam if choice else self.problem.lam,
             "classes": self._engine.classes,
-            "candidates": choice.told()["candidates"] if choice else [],
+            "candidates": [each._asdict() for each in choice.candidates] if choice else [],
             "calibration": saved.calibration._asdict() if saved.calibration else None,
             "stopped_early": seen and seen.is_over(self.plan.n_iter_no_change),
             "passes_of_model": seen and seen.best.passes,
@@ -316,8 +309,9 @@ class TrainingRun:
             "peak_memory_bytes": self._progress.peak_memory,
             "encoded": self._source.encoded() if self._source else {},
             "notes": self.notes,
+            "features": self._engine.features,
         }
-        return self._engine.result(shared | self._outcome())
+        return TrainingResult(**shared, **self._outcome())
 
     @property
     def _saved(self) -> Saved:
@@ -325,7 +319,7 @@ class TrainingRun:
         return self.newest
 
     def _outcome(self) -> dict[str, Any]:
-        certified, tol = self._saved.certified, self.plan.tol
+        certified, tol = self._saved.certificate, self.plan.tol
         convergence, left = Convergence.of(tol, certified, finished=self._saved.finished), None
         if tol is not None and convergence.converged is False:
             left = left_passes(self.cursor.marks, tol)

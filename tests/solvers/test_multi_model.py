@@ -270,7 +270,7 @@ def test_class_and_row_weights_give_scikit_learns_model(certified):
         oracle.fit(X, y == k, sample_weight=unit)
         w, side = oracle.coef_[0], np.where(y == k, 1.0, -1.0)
         optimum = np.mean(unit * np.logaddexp(0, -side * (X @ w))) + 5 / n * w @ w
-        objective, gap = Saved.of(model.run.snapshots.load(model.snapshot)).certified.models[k]
+        objective, gap = Saved.of(model.run.snapshots.load(model.snapshot)).certificate.models[k]
         assert objective - optimum <= gap * (1 + 1e-6) + 1e-14
         assert abs(objective - optimum) <= CONVERGED
     assert result.certificate <= 1e-9

@@ -237,4 +237,4 @@ def train_stored(
         if not run.finished:
             raise InterruptedError("The training was stopped before its end.")
         assert run.newest is not None, "a finished run has a last snapshot"
-        return Trained.of(run.newest, run)
+        return Trained.of(run.newest, run.plan, run.problem)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
-from fewpass.pipeline.models.estimators.parameters import seed_of
+from fewpass.pipeline.models.estimators.meanings import seed_of
 from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, as_sample, fitted

@@ -85,7 +85,7 @@ def of_run(run: Any) -> PlainModel:
         loss_word(model.record.plan, model.record.targets),
         model.lam,
         names,
-        saved.certified.gap if saved.certified else None,
+        saved.certificate.gap if saved.certificate else None,
         recipe,
         model.calibration,
         record,

@@ -134,7 +134,7 @@ def array(name, make_it):
         (put("cursor", "sweep", 9), "cursor.sweep is 9"),
         (put("cursor", "windows", [1, 1]), "2 of each|at the windows"),
         (put("cursor", "method", 1), "cursor.method is 1"),
-        (put("more", 1), "more: Extra inputs"),
+        (put("more", 1), "more: Unexpected"),
         (put("state", "NoState"), "'NoState', where a SdcaState was expected"),
         (put("streams", []), "streams"),
         (put("intercept", "none"), "intercept"),

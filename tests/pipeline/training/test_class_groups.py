@@ -58,14 +58,17 @@ def test_every_class_is_proven_as_near_as_all_at_once(dataset, tmp_path, solver)
     assert run.result.converged and whole.result.converged
     mine, other = run.newest, whole.newest
     assert mine.weights.coef.shape == (CLASSES, D)
-    for own, at_once in zip(mine.certified.models, other.certified.models, strict=True):
+    for own, at_once in zip(mine.certificate.models, other.certificate.models, strict=True):
         (objective, gap), (elsewhere, other_gap) = own, at_once
         assert gap <= TOL * max(1.0, objective)
         assert objective - gap <= elsewhere and elsewhere - other_gap <= objective
     # strong convexity: two models that are so near to the optimum are near to each other
     lam, gaps = (
         run.problem.lam,
-        [a[1] + b[1] for a, b in zip(mine.certified.models, other.certified.models, strict=True)],
+        [
+            a[1] + b[1]
+            for a, b in zip(mine.certificate.models, other.certificate.models, strict=True)
+        ],
     )
     apart = np.linalg.norm(mine.weights.coef - other.weights.coef, axis=1)
     assert (apart <= 2.0 * np.sqrt(2.0 * np.array(gaps) / lam)).all()
@@ -84,7 +87,7 @@ def test_stopped_anywhere_it_is_the_same_in_the_end(dataset, tmp_path, solver):
         sessions += 1
     assert sessions > 2
     assert stopped.result.weights_sha256 == quiet.result.weights_sha256
-    assert stopped.newest.certified == quiet.newest.certified
+    assert stopped.newest.certificate == quiet.newest.certificate
     again = trained(plan, tmp_path / "stopped")
     assert again.result.weights_sha256 == quiet.result.weights_sha256
 

@@ -82,7 +82,7 @@ def test_a_training_that_was_interrupted_anywhere_comes_to_the_same_bits(plan, q
                     run.stop()
         assert run.result.weights_sha256 == quiet.result.weights_sha256
         assert run.newest.validation.curve == curve
-        assert run.newest.certified == quiet.newest.certified
+        assert run.newest.certificate == quiet.newest.certificate
 
 
 def test_it_stops_where_the_rule_says(plan, quiet):

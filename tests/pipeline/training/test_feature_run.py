@@ -59,7 +59,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path, layout):
     kinds = [event.kind for event in resumed]
     assert kinds[0] == "resume"
     assert kinds.count("span") == 3  # of four
-    for name in ("weights_sha256", "objective", "certificate", "margin_bound", "accesses", "nu"):
+    for name in ("weights_sha256", "objective", "certificate", "features"):
         assert getattr(resumed.result, name) == getattr(whole, name)
     assert Timeline.of(RunFolder(str(tmp_path / "cut"))).resumed == 1
 
@@ -73,7 +73,7 @@ def test_mapped_files_and_memory_give_the_same_bits(tmp_path, layout):
     assert told == sorted(told)
     assert told[-1] == 1.0
     second = finish(TrainingRun.start(plan(tmp_path / "set"), str(tmp_path / "two"), InProcess()))
-    assert (first.mapped, second.mapped) == (False, True)
+    assert (first.features["mapped"], second.features["mapped"]) == (False, True)
     assert first.weights_sha256 == second.weights_sha256
 
 
@@ -108,7 +108,7 @@ def test_what_a_run_says_of_its_model_is_what_evaluating_finds(tmp_path, layout)
         found = evaluate(load_model(run), dataset, executor)
     assert found.objective == pytest.approx(result.objective, rel=1e-12)
     assert found.error < 0.25
-    assert 0.0 < result.margin < result.margin_bound
+    assert 0.0 < result.features["margin"] < result.features["margin_bound"]
     assert 0.0 < result.certificate < result.objective
     newest, _ = run.snapshots.latest()
     assert Saved.of(newest).finished
@@ -120,23 +120,24 @@ def test_nu_comes_from_a_pilot_whose_values_are_counted(tmp_path):
     found = find_nu(feature_data(training, dataset), 4)
     assert found.accesses == 5 * 600 * 8
     result = finish(TrainingRun.start(training, str(tmp_path / "run"), InProcess()))
-    assert (result.nu, result.pilot_accesses) == (found.nu, found.accesses)
+    assert (result.features["nu"], result.features["pilot_accesses"]) == found
     given = finish(
         TrainingRun.start(plan(tmp_path / "set", nu=0.1), str(tmp_path / "given"), InProcess())
     )
-    assert (given.nu, given.pilot_accesses) == (0.1, 0)
+    assert (given.features["nu"], given.features["pilot_accesses"]) == (0.1, 0)
 
 
 def test_bytes_are_those_of_the_values_read(tmp_path):
     dataset = make(tmp_path / "set", "dense")
     run = TrainingRun.start(plan(tmp_path / "set", nu=0.1), str(tmp_path / "run"), InProcess())
     result = finish(run)
-    assert result.accesses == 3500 * (600 + 30)
+    accesses = result.features["accesses"]
+    assert accesses == 3500 * (600 + 30)
     judging = 3 * 600 * 30
-    expected = copy_bytes(dataset) + 4 * (result.accesses + judging) + 2 * 3500 * 16
+    expected = copy_bytes(dataset) + 4 * (accesses + judging) + 2 * 3500 * 16
     assert result.bytes_read == expected
     spans = [e for e in RunFolder(str(tmp_path / "run")).events() if e["event"] == "span"]
-    assert sum(span["bytes_read"] for span in spans) == 4 * result.accesses + 2 * 3500 * 16
+    assert sum(span["bytes_read"] for span in spans) == 4 * accesses + 2 * 3500 * 16
 
 
 def test_the_page_about_learning_and_the_model_card_know_it(tmp_path):
@@ -180,8 +181,8 @@ def test_the_commands(tmp_path, capsys):
     train = ["train", url, run, "--solver", "simba", "--lam", "0.01", "--json", "-q"]
     assert main([*train, "--set", "solver.iterations=1500"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert told["mapped"]
-    assert told["iterations"] == 1500
+    assert told["features"]["mapped"]
+    assert told["features"]["iterations"] == 1500
     assert main(["resume", run, "--json", "-q"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["weights_sha256"] == told["weights_sha256"]

@@ -238,7 +238,7 @@ def test_an_exploding_pass_starts_again_with_half_the_step(tmp_path):
 
 
 def test_a_run_that_no_step_can_save_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr("fewpass.pipeline.training.passes.MOST_RESTARTS", 1)
+    monkeypatch.setattr("fewpass.pipeline.training.driver.MOST_RESTARTS", 1)
     dataset = make(tmp_path / "set", targets="values")
     plan = plan_for(dataset, lam=1e-4, solver={"kind": "asgd", "gamma0": 1000.0})
     with pytest.raises(Diverged, match=r"exploded 2 times.*`scale` of an ingest"):

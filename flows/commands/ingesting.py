@@ -27,7 +27,7 @@ from fewpass.pipeline.sizes import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.tables.ingest.result import IngestResult
+    from fewpass.pipeline.tables.ingest.progress import IngestResult
 
 A_WHILE_S = 2.0  # of compiling, after which people wonder
 COMPILING = "Compiling kernels: this is done once on a machine."

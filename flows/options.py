@@ -204,11 +204,6 @@ class Reading:
     """How source files are read."""
 
 
-@takes(SourceOptions, Execution)
-class ReadingAndWhere:
-    """How source files are read, and where tasks run."""
-
-
 @takes(IngestPlan)
 class IngestOptions:
     """What data set to make of a source, and how it is read."""
@@ -242,4 +237,4 @@ def called(path: Sequence[str]) -> str:
 
 #: Defaults shared by all commands: dataclasses are immutable, one of each is enough.
 OUTPUT, PLAN_SOURCE, WHERE, READING = Output(), PlanSource(), Where(), Reading()
-READING_AND_WHERE, INGEST, TRAINING = ReadingAndWhere(), IngestOptions(), TrainingOptions()
+INGEST, TRAINING = IngestOptions(), TrainingOptions()

@@ -24,12 +24,12 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 #: To be renamed; nothing may be added.
 FILES_TWICE = {
-    "errors", "evaluate", "lazy", "matching", "methods", "model", "parameters", "pieces", "predict",
+    "errors", "evaluate", "lazy", "matching", "methods", "model", "parameters", "predict",
     "progress", "rows", "server",
 }  # fmt: skip
 CLASSES_TWICE = {
     "Block", "Cells", "Certificate", "Columns", "Counts", "Found", "Line", "Mark", "Output", "Page",
-    "PassSums", "Point", "Prepared", "Rows", "Rules", "Space", "Text", "Warned", "_Header", "_Reader",
+    "PassSums", "Point", "Prepared", "Rows", "Rules", "Space", "Text", "_Header", "_Reader",
 }  # fmt: skip
 
 

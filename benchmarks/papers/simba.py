@@ -23,8 +23,8 @@ from benchmarks.papers.curves import FIGURES
 from fewpass.solvers.dual.pegasos import Pegasos, tail_mean
 from fewpass.solvers.dual.sdca import RUNNING, Sdca
 from fewpass.solvers.losses import Hinge, Problem
-from fewpass.solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_burst, lazy_mean_of
-from fewpass.solvers.simba.simba import DenseCopies, Simba, dense_burst, first_state, mean_of
+from fewpass.solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_mean_of, lazy_slice
+from fewpass.solvers.simba.simba import DenseCopies, Simba, dense_slice, first_state, mean_of
 from fewpass.solvers.simba.soft_margin import SoftMargin
 from testing import oracles
 from testing.dual_runs import Data, data, unit_data
@@ -100,7 +100,7 @@ def simba(study: Study, nu: float, seed: int, most: float) -> Iterator[tuple[flo
     of = SoftMargin(n, d, nu, study.of.stats.max_square**-0.5, biased=False, iterations=1 << 40)
     sparse = isinstance(study.copies, SparseCopies)
     state = first_lazy_state(of, y) if sparse else first_state(of)
-    step, read = (lazy_burst, lazy_mean_of) if sparse else (dense_burst, mean_of)
+    step, read = (lazy_slice, lazy_mean_of) if sparse else (dense_slice, mean_of)
     rng, steps = np.random.default_rng(seed), 1
     while state.accesses < most:
         state, _ = step(Simba(), of, study.copies, y, state, rng.random((steps, 2)))

@@ -35,7 +35,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.tables.readers import Expected, Source, open_source
 from fewpass.pipeline.tables.readers.source import Piece
-from fewpass.pipeline.tables.stream.pieces import each_piece
+from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
 from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.solvers.kernels.scores import rank, scores
 from fewpass.solvers.protocol import Weights

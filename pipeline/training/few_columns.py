@@ -1,7 +1,7 @@
-"""Rows in memory with few columns: Newton's method at once, without what an engine prepares.
+"""Rows in memory with few columns: Newton's method at once, without the preparations of an engine.
 
 Such a fit takes milliseconds; choosing a method, cutting windows and keeping a log would take as
-long again.  What it does not reach, and whatever is asked for beside a model and its proof, is the
+long again.  A gap that it does not reach, and all requests but a model and its certificate, are the
 engine's.
 """
 
@@ -51,7 +51,7 @@ def train_few_columns(
     block = dataset_block(table, dataset, rule)
     began = time.perf_counter()
 
-    def told(kind: str, passes: float, **facts: object) -> None:
+    def report(kind: str, passes: float, **facts: object) -> None:
         seconds, seen = time.perf_counter() - began, round(passes * table.n_rows)
         cursor = Cursor(passes=passes, rows_seen=seen, seconds=seconds, rows_before=before)
         on_event(Event.of(kind, cursor, **facts))
@@ -61,16 +61,16 @@ def train_few_columns(
             raise InterruptedError("The training was given up before its end.")
         if certified:
             proven = {"objective": certified.objective, "gap": certified.gap}
-            told("certificate", passes, **proven, left_passes=None)
+            report("certificate", passes, **proven, left_passes=None)
 
     if start is not None and not problem.intercept:
         start = start._replace(intercept=0.0)
-    told("start", 0.0, n_rows=table.n_rows, method=SECOND_ORDER)
+    report("start", 0.0, n_rows=table.n_rows, method=SECOND_ORDER)
     most = min(plan.passes, MOST_PASSES)
     weights, certified, passes = minimise(problem, stats, block, tol, most, start, after_reading)
     if certified.relative > tol:
         return None
-    told("finish", passes)
+    report("finish", passes)
     return Trained(
         weights, Cursor(passes=passes, rows_before=before), SECOND_ORDER, problem.lam, None, None,
         certified, Convergence.of(tol, certified, finished=True).converged,

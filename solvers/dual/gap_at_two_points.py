@@ -27,7 +27,7 @@ class TwoPoints(NamedTuple):
     shares: NDArray[np.float64]  # (1,) what a row's number is multiplied by for its dual variable
 
 
-class TwoGaps(NamedTuple):
+class PairSums(NamedTuple):
     """Sums over some rows at two points, weighted; parts add."""
 
     losses: NDArray[np.float64]
@@ -35,24 +35,24 @@ class TwoGaps(NamedTuple):
     rows: int
 
 
-def no_gaps(_at: TwoPoints) -> TwoGaps:
+def no_gaps(_at: TwoPoints) -> PairSums:
     """Return the sums over no rows."""
-    return TwoGaps(np.zeros(2), np.zeros(2), 0)
+    return PairSums(np.zeros(2), np.zeros(2), 0)
 
 
-def add_gaps(problem: Problem, at: TwoPoints, block: Block, part: TwoGaps) -> TwoGaps:
+def add_gaps(problem: Problem, at: TwoPoints, block: Block, part: PairSums) -> PairSums:
     """Add one block's losses and brackets."""
     m = block.order.shape[0]
     sums = sum_both(at, problem, *block[:4], per_row(block), 0, m)
-    return TwoGaps(part.losses + sums[:2], part.gaps + sums[2:], part.rows + m)
+    return PairSums(part.losses + sums[:2], part.gaps + sums[2:], part.rows + m)
 
 
 #: Losses and brackets at both points, every row's dual variable being read.
-TWO_GAPS = Sum("reduce-gap", no_gaps, add_gaps, row_state="read")
+GAP_AT_TWO_POINTS = Sum("reduce-gap", no_gaps, add_gaps, row_state="read")
 
 
 def better_of_both(
-    problem: Problem, at: TwoPoints, b_dual: float, total: TwoGaps
+    problem: Problem, at: TwoPoints, b_dual: float, total: PairSums
 ) -> tuple[Certificate, DualPoint]:
     """Return the point of the smaller objective, and what the sums over all rows prove of it.
 

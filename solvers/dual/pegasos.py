@@ -41,8 +41,8 @@ from numpy.typing import NDArray
 from fewpass.solvers.dual.best_weights import BestWeights, DualMethod, no_weights
 from fewpass.solvers.dual.duality import Centre, Column, constant_column, lowered_gap, per_row
 from fewpass.solvers.dual.gap_at_two_points import (
-    TWO_GAPS,
-    TwoGaps,
+    GAP_AT_TWO_POINTS,
+    PairSums,
     TwoPoints,
     better_of_both,
     sum_both,
@@ -81,7 +81,7 @@ class Tail(NamedTuple):
     violated: float = 0.0  # weight of the rows violated in its passes before this one
 
 
-class PassSums(NamedTuple):
+class PegasosSums(NamedTuple):
     """Sums over the rows visited in this pass."""
 
     losses: NDArray[np.float64]  # (2,) at LAST and at MEAN
@@ -101,7 +101,7 @@ class PegasosState(NamedTuple):
     centre: Centre
     b_dual: float  # the intercept that goes with a under lam_b alone
     shares: NDArray[np.float64]  # (1,) of a row's violations in its dual variable: 1/E
-    sums: PassSums
+    sums: PegasosSums
     rows: int  # visited, of several streams as if each visited all: b (t - 1)
     passes: int  # done
     monitor: LossSum  # over all passes
@@ -123,7 +123,7 @@ class Pegasos(DualMethod):
     @property
     def certify_pass(self) -> Reduce:
         """The duality gaps of the newest iterate and of the newest mean."""
-        return Reduce(TWO_GAPS, newest_points, prove_newest)
+        return Reduce(GAP_AT_TWO_POINTS, newest_points, prove_newest)
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> PegasosState:
         """Return zero weights."""
@@ -187,7 +187,7 @@ class Pegasos(DualMethod):
         return state._replace(
             rows=state.rows + stats.streams * rows,
             tail=tail._replace(c=c, rows=tail.rows + stats.streams * rows),
-            sums=PassSums(
+            sums=PegasosSums(
                 before.losses + sums[:2], before.gaps + sums[2:],
                 before.rows + rows, before.violated + violated,
             ),
@@ -195,9 +195,9 @@ class Pegasos(DualMethod):
         )  # fmt: skip
 
 
-def no_sums() -> PassSums:
+def no_sums() -> PegasosSums:
     """Return the sums at the beginning of a pass."""
-    return PassSums(np.zeros(2), np.zeros(2))
+    return PegasosSums(np.zeros(2), np.zeros(2))
 
 
 def tail_mean(state: PegasosState) -> NDArray[np.float64]:
@@ -226,7 +226,7 @@ def end_pass(problem: Problem, stats: ProblemStats, states: list[PegasosState]) 
         return state
     state = raise_bound(problem, stats, state)
     if state.passes > 0:
-        state = prove(problem, stats, state, TwoGaps(*state.sums[:3]))
+        state = prove(problem, stats, state, PairSums(*state.sums[:3]))
     passes = state.passes + 1
     doubled = passes & (passes - 1) == 0
     if doubled:
@@ -293,14 +293,14 @@ def newest_points(state: PegasosState) -> TwoPoints:
 
 
 def prove_newest(
-    problem: Problem, stats: ProblemStats, state: PegasosState, total: TwoGaps, _sweep: int
+    problem: Problem, stats: ProblemStats, state: PegasosState, total: PairSums, _sweep: int
 ) -> PegasosState:
     """Take note of what a reduction proved of the points between two passes."""
     return prove(problem, stats, state, total)
 
 
 def prove(
-    problem: Problem, _stats: ProblemStats, state: PegasosState, total: TwoGaps
+    problem: Problem, _stats: ProblemStats, state: PegasosState, total: PairSums
 ) -> PegasosState:
     """Keep the better of LAST and MEAN if it is better than what there is.
 

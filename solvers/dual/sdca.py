@@ -2,7 +2,7 @@
 
     for each row i:
         p      <- w . x_i
-        delta  <- argmax over delta of D(a + delta e_i)     losses.py: dual_step, with curvature
+        delta  <- argmax over delta of D(a + delta e_i)     loss.py: dual_step, with curvature
                                                             weight_i ||x_i||^2 / (lam n)
         a_i    <- a_i + delta
         w      <- w + weight_i delta s_i x_i / (lam n)
@@ -53,7 +53,7 @@ from fewpass.solvers.dual.sdca_state import (
 )
 from fewpass.solvers.dual.sdca_steps import visit_rows
 from fewpass.solvers.dual.sdca_streams import Combine, add_moves
-from fewpass.solvers.dual.shrinking import Stepping, revisit
+from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.kernels.rows import side_by_side
@@ -201,11 +201,11 @@ class Sdca(DualMethod):
                 tell(end, state.monitor.add(end, lost))
             state = count_rows(state, rows, *sums)
             key = [stats.seed, state.passes, state.sums.rows]
-            how = Stepping(*inputs[1:9], g)
+            how = StepInputs(*inputs[1:9], g)
             most = (
                 self.shrink_rounds if state.passes else 0
             )  # from zero nearly all rows move at first
-            more = revisit(how, block, row_state, before, most, key) if most else 0
+            more = visit_moving_rows(how, block, row_state, before, most, key) if most else 0
             more += state.sums.extra_visits
             return state._replace(sums=state.sums._replace(extra_visits=more))
         known = curvatures(block, stats.d, column, self.batch, self.batch_size)

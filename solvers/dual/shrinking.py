@@ -30,8 +30,8 @@ ROUNDS = 37  # what a random generator is for
 FELL_TO = 0.3  # of the brackets' sum in the first round
 
 
-class Stepping(NamedTuple):
-    """What steps need beside the rows, as for the first visit."""
+class StepInputs(NamedTuple):
+    """Inputs of the steps except the rows, as for the first visit."""
 
     running: NDArray[np.float64]  # (d + 1, 1) weights
     anew: NDArray[np.float64]  # (d + 1,) the fresh sum
@@ -44,8 +44,8 @@ class Stepping(NamedTuple):
     g: Gains = None  # see sdca_steps.py
 
 
-def revisit(
-    how: Stepping, block: Block, row_state: NDArray[np.float64], before: NDArray[np.float64],
+def visit_moving_rows(
+    how: StepInputs, block: Block, row_state: NDArray[np.float64], before: NDArray[np.float64],
     most: int, key: list[int],
 ) -> int:  # fmt: skip
     """Go over the rows that moved, up to `most` times; returns how many visits that were.
@@ -58,7 +58,7 @@ def revisit(
     random, first, rounds = np.random.default_rng([*key, ROUNDS]), 0.0, 0
     while rounds < most and awake.shape[0] > 0:
         again = block._replace(order=random.permutation(awake))
-        brackets = visit_again(*how, *again[:4], row_state)
+        brackets = visit_once_more(*how, *again[:4], row_state)
         first, rounds = first or brackets, rounds + 1
         if rounds > 1 and brackets <= FELL_TO * first:
             break
@@ -66,7 +66,7 @@ def revisit(
 
 
 @kernel
-def visit_again(
+def visit_once_more(
     running: SideBySide, anew: PerColumn, problem: Problem, column: float, offset: float,
     scale: float, stretch: float, refresh: float, g: Gains, rows: Rows, y: PerRow,
     weight: PerRow, order: Order, row_state: RowState,

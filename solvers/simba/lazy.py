@@ -104,7 +104,7 @@ def lazy_mean_of(state: LazyState) -> Mean:
     return Mean((state.S * state.z - state.V) / state.t, state.b_sum / state.t, p)
 
 
-def lazy_burst(
+def lazy_slice(
     solver: Simba,
     of: SoftMargin,
     data: SparseCopies,
@@ -134,7 +134,7 @@ class LazySums(NamedTuple):
 
 
 class Forest(NamedTuple):
-    """The trees of one burst."""
+    """The trees of one slice of steps."""
 
     sums: NDArray[np.float64]  # (4, 2 m) of exp(r), a tree per group
     tops: NDArray[np.float64]  # (4, 2 m) largest r without slack, largest -r with it

@@ -37,7 +37,7 @@ from fewpass.solvers.protocol import Goal, Settings, Steps
 from fewpass.solvers.simba.soft_margin import Mean, SoftMargin
 
 STEPS = 29  # what a random generator is for
-BURST = 1000  # steps whose random numbers are drawn together
+SLICE_STEPS = 1000  # steps whose random numbers are drawn together
 PRACTICAL = 0.25  # T = (0.25 / eps)^2 ln n reaches eps in practice; the proof asks for 100
 
 Uniforms = Matrix  # (steps, 2): random numbers in [0, 1), for a row and for a column
@@ -110,12 +110,12 @@ def mean_of(state: SimbaState) -> Mean:
     return Mean(state.w_sum / t, state.b_sum / t, state.p_sum / t)
 
 
-def uniforms(seed: int, burst: int, steps: int) -> NDArray[np.float64]:
-    """Return the random numbers (steps, 2) of one burst: a row's and a column's for each."""
-    return np.random.default_rng([seed, STEPS, burst]).random((BURST, 2))[:steps]
+def uniforms(seed: int, number: int, steps: int) -> NDArray[np.float64]:
+    """Return the random numbers (steps, 2) of one slice: a row's and a column's for each."""
+    return np.random.default_rng([seed, STEPS, number]).random((SLICE_STEPS, 2))[:steps]
 
 
-def dense_burst(
+def dense_slice(
     solver: Simba,
     of: SoftMargin,
     data: DenseCopies,

@@ -56,8 +56,8 @@ class Mean(NamedTuple):
     p: NDArray[np.float64]  # (n,) a distribution over the rows, sum 1
 
 
-class Found(NamedTuple):
-    """What a mean is worth, and what is proven of it."""
+class CertifiedMargin(NamedTuple):
+    """The weights of a mean, their margin, and certificates of both."""
 
     weights: Weights  # of x itself; scaled so that gamma is 1, unless it is not positive
     gamma: float  # margin with the best slack for w and b
@@ -94,7 +94,9 @@ def margin_bound(
     return float(of.unit * np.linalg.norm(combined) + bias + slack)
 
 
-def judge(of: SoftMargin, problem: Problem, rows: Rows, y: NDArray[np.float64], at: Mean) -> Found:
+def certified_margin(
+    of: SoftMargin, problem: Problem, rows: Rows, y: NDArray[np.float64], at: Mean
+) -> CertifiedMargin:
     """Read all rows and say what a mean is worth: its margin, the bound, and the SVM's objective.
 
     Takes a pass for the margins and one for each of two combinations of rows.
@@ -109,7 +111,9 @@ def judge(of: SoftMargin, problem: Problem, rows: Rows, y: NDArray[np.float64], 
     )
     lower = dual_objective(problem, rows, y, dual_of(of, y, at.p), of.d)
     bound = margin_bound(of, y, at.p, combine(rows, at.p * y, np.zeros(of.d)))
-    return Found(weights, gamma, bound, Certificate(objective, max(0.0, objective - lower)))
+    return CertifiedMargin(
+        weights, gamma, bound, Certificate(objective, max(0.0, objective - lower))
+    )
 
 
 def dual_of(of: SoftMargin, y: NDArray[np.float64], p: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from sklearn.preprocessing import normalize
 
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import REFRESHED, RUNNING, START
-from fewpass.solvers.dual.shrinking import Stepping, revisit, visit_again
+from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows, visit_once_more
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.protocol import copy_state
@@ -51,7 +51,7 @@ def test_rounds_keep_to_the_dual_and_the_certificate_is_the_gap(loss, streams, s
 def test_rounds_are_the_formula_over_the_rows_that_moved(rng):
     of, problem = data(*rows(rng, n=50)), Problem(LOSSES["hinge"](), 0.05, 0.0, 0.05)
     ends = []
-    for visit in (visit_again, visit_again.py_func):
+    for visit in (visit_once_more, visit_once_more.py_func):
         run = Run(Sdca(), problem, of)
         state, kept = copy_state(run.state), run.row_state[:, None]
         state = state._replace(passes=REFRESHED - 1)
@@ -59,7 +59,7 @@ def test_rounds_are_the_formula_over_the_rows_that_moved(rng):
         run.solver.step_rows(problem, of.stats, state, block)
         before, fresh = kept.copy(), state.fresh.copy()
         some = block._replace(order=np.arange(0, 50, 3))
-        how = Stepping(
+        how = StepInputs(
             state.W[:, RUNNING:], state.fresh, problem, 0.0, 0.0, 1.0 / (0.05 * 50), 1.0, 1.0
         )
         ends.append((visit(*how, *some[:4], kept), kept.copy(), state.W.copy(), state.fresh.copy()))
@@ -70,9 +70,9 @@ def test_rounds_are_the_formula_over_the_rows_that_moved(rng):
     for compiled, plain in zip(*ends, strict=True):
         np.testing.assert_allclose(compiled, plain, rtol=1e-12, atol=1e-14)
     state, before = copy_state(state), kept[:, 0].copy()
-    assert revisit(how, block, kept, before, 9, [0]) == 0  # nobody has moved
+    assert visit_moving_rows(how, block, kept, before, 9, [0]) == 0  # nobody has moved
     before[[4, 8]] += 1.0
-    assert revisit(how, block, kept, before, 1, [0]) == 2
+    assert visit_moving_rows(how, block, kept, before, 1, [0]) == 2
 
 
 @pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge"])

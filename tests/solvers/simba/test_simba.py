@@ -10,17 +10,23 @@ from scipy.optimize import linprog
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import Hinge, Problem
-from fewpass.solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_burst, lazy_mean_of
+from fewpass.solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_mean_of, lazy_slice
 from fewpass.solvers.simba.simba import (
-    BURST,
+    SLICE_STEPS,
     DenseCopies,
     Simba,
-    dense_burst,
+    dense_slice,
     first_state,
     mean_of,
     uniforms,
 )
-from fewpass.solvers.simba.soft_margin import Mean, SoftMargin, best_margin, judge, margin_bound
+from fewpass.solvers.simba.soft_margin import (
+    Mean,
+    SoftMargin,
+    best_margin,
+    certified_margin,
+    margin_bound,
+)
 from fewpass.solvers.simba.trees import leaves_for
 from testing import dual_runs as dual
 from testing import oracles
@@ -105,16 +111,16 @@ def plain(X, y, of, drawn, rates, start=None):
     return Mean(w_sum / steps, b_sum / steps, p_sum / steps), np.array(log_q)
 
 
-def run(X, y, of, seed=0, *, lazy=False, burst=BURST, **settings):
+def run(X, y, of, seed=0, *, lazy=False, at_once=SLICE_STEPS, **settings):
     """Make all steps; return the state and everything drawn."""
     solver = Simba(**settings)
     data = sparse_copies(X) if lazy else dense_copies(X)
-    step = lazy_burst if lazy else dense_burst
+    step = lazy_slice if lazy else dense_slice
     state = first_lazy_state(of, y) if lazy else first_state(of)
     drawn = []
     while state.t < of.iterations:
-        u = uniforms(seed, state.t // BURST, BURST)[state.t % BURST :]
-        u = u[: min(burst, of.iterations - state.t)]
+        u = uniforms(seed, state.t // SLICE_STEPS, SLICE_STEPS)[state.t % SLICE_STEPS :]
+        u = u[: min(at_once, of.iterations - state.t)]
         state, pairs = step(solver, of, data, y, state, u)
         drawn.append(pairs)
     return state, np.concatenate(drawn)
@@ -162,7 +168,7 @@ def test_lazy_steps_are_those_of_plain_python_and_count_every_access(
     of = SoftMargin(50, 30, 0.4, 1.0, biased, 300)  # all slack of 10 rows and nothing over
     start, state = apart(of, y)
     solver = Simba(rates=rates, hysteresis=0.0)
-    state, drawn = lazy_burst(solver, of, sparse_copies(X), y, state, uniforms(0, 0, steps))
+    state, drawn = lazy_slice(solver, of, sparse_copies(X), y, state, uniforms(0, 0, steps))
     watched = Watched(X)
     expected, log_q = plain(watched, y, of, drawn, rates, start)
     oracles.close(lazy_mean_of(state).w, expected.w, tolerance)
@@ -184,7 +190,7 @@ def test_rows_are_drawn_by_weight_and_columns_by_their_squares(lazy):
     for pair in u:
         state = first_lazy_state(of, y) if lazy else first_state(of)
         (state.r if lazy else state.log_q)[:] = log_q
-        step = lazy_burst if lazy else dense_burst
+        step = lazy_slice if lazy else dense_slice
         seen.append(step(Simba(), of, data, y, state, pair[None])[1][0])
     rows, columns = np.transpose(seen)
     for counts, expected in (
@@ -258,7 +264,7 @@ def test_judgement_is_true_of_any_mean(biased, rng):
     for _ in range(5):
         p = rng.random(120) ** 8
         at = Mean(w / np.linalg.norm(w) * rng.random(), biased * b * 0.01, p / p.sum())
-        found = judge(of, problem, DenseRows(oracles.as_stored(X)), y, at)
+        found = certified_margin(of, problem, DenseRows(oracles.as_stored(X)), y, at)
         assert found.gamma <= found.bound
         assert found.certificate.objective - found.certificate.gap <= least + 1e-9
         coef, intercept = found.weights
@@ -274,7 +280,9 @@ def test_without_a_positive_margin_nothing_is_divided():
     X, y = np.ones((4, 1)), np.array([1.0, -1.0, 1.0, -1.0])
     of = SoftMargin(4, 1, 0.0, 1.0, biased=False, iterations=1)
     at = Mean(np.array([0.5]), 0.0, np.full(4, 0.25))
-    found = judge(of, Problem(Hinge(), 0.1, 0.0, 0.1), DenseRows(oracles.as_stored(X)), y, at)
+    found = certified_margin(
+        of, Problem(Hinge(), 0.1, 0.0, 0.1), DenseRows(oracles.as_stored(X)), y, at
+    )
     assert (found.gamma, found.weights.coef[0]) == (-0.5, 0.5)
 
 
@@ -299,7 +307,7 @@ def test_stretches_of_any_length_come_to_the_same_bits(lazy):
     X, y = text_like(90, 40, 8)
     of = SoftMargin(90, 40, 0.1, 1.0, biased=True, iterations=1500)
     whole, drawn = run(X, y, of, lazy=lazy)
-    parts, drawn_in_parts = run(X, y, of, lazy=lazy, burst=7)
+    parts, drawn_in_parts = run(X, y, of, lazy=lazy, at_once=7)
     assert (drawn == drawn_in_parts).all()
     for one, other in zip(whole, parts, strict=True):
         assert np.array_equal(one, other)

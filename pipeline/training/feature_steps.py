@@ -1,7 +1,7 @@
 """Training by single rows and columns: an engine without windows and passes.
 
-Steps are made in bursts, whose random numbers follow from the seed and the burst's number, which
-is the cursor's epoch; a snapshot is taken between two bursts.  So a run that was stopped goes on to
+Steps are made in slices, whose random numbers follow from the seed and the slice's number, which
+is the cursor's epoch; a snapshot is taken between two slices.  So a run that was stopped goes on to
 the same bits.  Everything happens in this process: a step is far too short to be sent anywhere.
 """
 
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.runs.engine import Training
-from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.events import Event, Span
 from fewpass.pipeline.runs.packing import misfit, unpack_state
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.training.feature_data import feature_data, find_nu
@@ -28,46 +28,29 @@ from fewpass.solvers.simba.lazy import (
     LazyState,
     SparseCopies,
     first_lazy_state,
-    lazy_burst,
     lazy_mean_of,
+    lazy_slice,
 )
 from fewpass.solvers.simba.simba import (
-    BURST,
+    SLICE_STEPS,
     Simba,
     SimbaState,
-    dense_burst,
+    dense_slice,
     first_state,
     mean_of,
     uniforms,
 )
-from fewpass.solvers.simba.soft_margin import Found, SoftMargin, judge
+from fewpass.solvers.simba.soft_margin import CertifiedMargin, SoftMargin, certified_margin
 from fewpass.storage.column_copy import copy_bytes
 from fewpass.storage.snapshot import Snapshot
 
 POSITION_BYTES = 16  # where a row or a column begins and ends
-JUDGING = 3  # passes: margins, and two combinations of rows
-JUDGED_SHARE = 0.1  # of the time at most: large data are judged less often
+CERTIFYING = 3  # passes: margins, and two combinations of rows
+CERTIFIED_SHARE = 0.1  # of the time at most: large data are certified less often
 
 
-class BurstReport(NamedTuple):
-    """What a burst of steps did; the fields are those of a walk's SpanReport."""
-
-    rows: int
-    bytes_read: int
-    seconds: float
-    metrics: dict[str, float]
-    peak_memory: int
-    worker: str
-    stream: int = 0
-    windows: int = 0
-    read_s: float = 0.0
-    wait_s: float = 0.0
-    diverged: bool = False
-    arrived: bool = False
-
-
-class Bursts:
-    """An engine whose unit of work is a burst of steps; see `engine.Engine`.
+class FeatureSteps:
+    """An engine whose unit of work is a slice of steps; see `engine.Engine`.
 
     Raises BadInput where tasks do not run in this process, and as `feature_data` does.
     """
@@ -88,9 +71,9 @@ class Bursts:
         self._progress, self._checkpoints = training.progress, training.checkpoints
         self.warnings: list[str] = []
         self.least_wait = 0.0
-        self._is_opened = False
+        self._is_counted = False
         self._state: Any = None
-        self._found: Found | None = None  # of the state; None: to be judged
+        self._worth: CertifiedMargin | None = None  # of the state; None: not computed yet
 
     @property
     def problem(self) -> Problem:
@@ -128,7 +111,7 @@ class Bursts:
 
     def content(self, certified: Certificate | None, *, finished: bool) -> Saved:  # noqa: ARG002
         """Return the state, with its weights and their certificate."""
-        worth = self._judged()
+        worth = self._certified()
         return Saved(
             cursor=self._progress.cursor, finished=finished, states=[self._state],
             weights=worth.weights, certificate=worth.certificate,
@@ -137,7 +120,7 @@ class Bursts:
     @property
     def features(self) -> dict[str, Any]:
         """The method's own results."""
-        worth, state = self._judged(), self._state
+        worth, state = self._certified(), self._state
         return {
             "nu": state.nu, "margin": worth.gamma, "margin_bound": worth.bound,
             "iterations": state.t, "accesses": state.accesses, "pilot_accesses": state.before,
@@ -161,7 +144,7 @@ class Bursts:
     def go_on(self) -> Iterator[Event]:
         """Make steps until the last one, or until the run is to stop."""
         while not (self._checkpoints.finished or self._training.is_stopping()):
-            yield self._burst()
+            yield self._slice()
             done = self._state.t >= self._of.iterations
             if done or self._checkpoints.is_due(self):
                 yield from self._save(finished=done)
@@ -171,59 +154,63 @@ class Bursts:
         if self._state.t and not self._checkpoints.is_current:
             yield from self._save(finished=False)
 
-    def _burst(self) -> Event:
+    def _slice(self) -> Event:
         began, before = time.perf_counter(), self._state
-        self._count_opening()
-        steps = min(BURST, self._of.iterations - before.t)
-        self._found = None
+        self._count_copies()
+        steps = min(SLICE_STEPS, self._of.iterations - before.t)
+        self._worth = None
         self._state = self._do(self._stepped, steps)
         state, data = self._state, self._data
         values = state.accesses - before.accesses
-        report = BurstReport(
+        span = Span(
             rows=steps,
             bytes_read=values * data.value_bytes + 2 * steps * POSITION_BYTES,
             seconds=time.perf_counter() - began,
+            read_s=0.0,
+            wait_s=0.0,
             metrics={"steps": state.t, "accesses": state.accesses},
             peak_memory=peak_memory_bytes(),
             worker=this_worker(),
         )
         self._progress.count(
-            report,
+            span,
             epoch=self._progress.cursor.epoch + 1,
             rows_seen=state.t,
             passes=state.accesses / max(1, data.values),
         )
-        return self._progress.event("span", **report._asdict())
+        return self._progress.event("span", **span.logged())
 
     def _stepped(self, steps: int) -> SimbaState | LazyState:
-        """Return the state after so many steps, made in place."""
+        """Make N steps in place; return the state."""
         data, state = self._data, self._state
         u = uniforms(self.plan.seed, self._progress.cursor.epoch, steps)
-        step: Any = lazy_burst if isinstance(data.copies, SparseCopies) else dense_burst
+        step: Any = lazy_slice if isinstance(data.copies, SparseCopies) else dense_slice
         stepped: SimbaState | LazyState
         stepped, _ = step(self._solver, self._of, data.copies, data.y, state, u)
         return stepped
 
     def _save(self, *, finished: bool) -> Iterator[Event]:
-        """Say what the state is worth, and take a snapshot."""
+        """Certify the margin of the state, and take a snapshot."""
         with (watch := Stopwatch()):
-            found = self._judged()
-        self.least_wait = watch.seconds / JUDGED_SHARE
-        self._count(JUDGING * self._data.values)
+            worth = self._certified()
+        self.least_wait = watch.seconds / CERTIFIED_SHARE
+        self._count(CERTIFYING * self._data.values)
         yield self._progress.event(
-            "certificate", objective=found.certificate.objective, gap=found.certificate.gap,
-            left_passes=None, margin=found.gamma, margin_bound=found.bound,
+            "certificate", objective=worth.certificate.objective, gap=worth.certificate.gap,
+            left_passes=None, margin=worth.gamma, margin_bound=worth.bound,
         )  # fmt: skip
         yield self._checkpoints.save(self, finished=finished)
 
-    def _judged(self) -> Found:
-        """Return what the state is worth: three passes over the rows, unless they were made."""
-        if self._found is None:
+    def _certified(self) -> CertifiedMargin:
+        """Return the margin of the state; certifying it takes three passes over the rows, once."""
+        if self._worth is None:
             lazy = isinstance(self._state, LazyState)
             mean = lazy_mean_of(self._state) if lazy else mean_of(self._state)
             data = self._data
-            self._found = self._do(judge, self._of, data.problem, data.rows, data.y, mean)
-        return self._found
+            self._worth = self._do(
+                certified_margin, self._of, data.problem, data.rows, data.y, mean
+            )
+        return self._worth
 
     def _do(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function where no signal reaches it."""
@@ -235,9 +222,9 @@ class Bursts:
         read = self._progress.cursor.bytes_read + values * self._data.value_bytes
         self._progress.advance(bytes_read=read)
 
-    def _count_opening(self) -> None:
+    def _count_copies(self) -> None:
         """Count what making or checking rows and columns read, once a session that makes steps."""
-        if not self._is_opened:
-            self._is_opened = True
+        if not self._is_counted:
+            self._is_counted = True
             opened = copy_bytes(self._data.dataset)
             self._progress.advance(bytes_read=self._progress.cursor.bytes_read + opened)

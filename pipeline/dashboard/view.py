@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Literal
 
 from fewpass.pipeline.dashboard.shown_run import ShownRun
-from fewpass.pipeline.reporting.page.charts import WINDOW, Line, Whisker, chart, smoothed
+from fewpass.pipeline.reporting.page.charts import MANY, Line, Whisker, chart, smoothed
 from fewpass.pipeline.reporting.page.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.reporting.safe_text import without_control
 from fewpass.pipeline.runs.run_folder import RunRecord
@@ -14,7 +14,6 @@ from fewpass.pipeline.runs.timeline import useful
 from fewpass.pipeline.runs.work_done import WorkDone, speeds
 from fewpass.pipeline.sizes import format_bytes
 
-MANY = 5 * WINDOW  # points of a curve that is drawn smoothed
 LIBRARIES = 250e6  # bytes that a process takes next to its budget
 PARTS = {
     "read": "reading",

@@ -10,6 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from fewpass.pipeline.reporting.page.charts import MANY, smoothed
 from fewpass.pipeline.runs.sweep_times import PARTS, SweepTime
 from fewpass.pipeline.runs.timeline import Timeline, useful
 from fewpass.pipeline.runs.validation import Point
@@ -29,11 +30,12 @@ def loss_curve(timeline: Timeline, name: str) -> bytes:
     figure = Figure(figsize=(8.0, 4.5), layout="constrained")
     axes = figure.add_subplot()
     style = "o-" if len(timeline.points) < MARKED else "-"
-    for field, label in (("since_last", "between two reports"), ("average", "since the start")):
-        points = [(p.passes, getattr(p, field)) for p in timeline.points]
-        points = [(x, loss) for x, loss in points if loss is not None]
-        if points:
-            axes.plot(*zip(*points, strict=True), style, label=label)
+    recent = [(p.passes, p.since_last) for p in timeline.points if p.since_last is not None]
+    whole = [(p.passes, p.average) for p in timeline.points if p.average is not None]
+    recent = smoothed(recent) if len(recent) > MANY else recent
+    for curve, label in ((recent, "recent rows"), (whole, "since the start")):
+        if curve:
+            axes.plot(*zip(*curve, strict=True), style, label=label)
     if proven := useful(timeline.certificates):
         objectives = [c.objective for c in proven]
         down = [min(c.objective, c.gap) for c in proven]  # no loss is below 0

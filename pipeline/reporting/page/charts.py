@@ -16,10 +16,11 @@ import numpy as np
 from fewpass.pipeline.reporting.safe_text import as_html
 
 WIDTH, HEIGHT = 460.0, 270.0
-LEFT, RIGHT, TOP, BOTTOM = 66.0, 14.0, 10.0, 40.0
+LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 10.0, 40.0
+WINDOW = 20  # points of a curve that are averaged
+MANY = 5 * WINDOW  # points of a curve that is easier to read smoothed
 MOST_POINTS = 600  # of a line: more cannot be told apart
 TICKS = 5
-WINDOW = 20  # points of a curve that are averaged
 
 Kind = Literal["linear", "log"]
 XY = tuple[float, float]

@@ -213,7 +213,7 @@ def test_three_anchors_tell_the_minimum_of_a_quadratic_in_their_plane():
     best = np.linalg.solve(H, X.T @ (weight * y) / 80)
     moments = in_memory(S2gd(m=2), problem, DenseRows, X, y, weight)
     third = [m.state for m in islice(moments, 5)][-1]
-    assert (third.held, third.rejected) == (2, 0)
+    assert (third.n_anchors, third.rejected) == (2, 0)
     close(S2gd().newest(third).coef, best, 1e-9)
     assert np.abs(third.x.coef - best).max() > 1e-3  # the model stays the anchor until f is known
 

@@ -22,7 +22,7 @@ from benchmarks.auto import METHODS, OTHERS, TOLS
 from benchmarks.data_sets import STUDIES
 from benchmarks.evidence_words import HOW, QUESTIONS, TITLE, WORDS
 from benchmarks.one_pass_findings import tables as one_pass_peers
-from fewpass.pipeline.training.reduce import MOST_SPANS
+from fewpass.pipeline.training.spans.reduce import MOST_SPANS
 from testing.results import EVIDENCE, Row, shown, table
 
 PAGE = EVIDENCE.with_name("evidence.md")

@@ -66,3 +66,8 @@ def _escaped(letter: str) -> str:
     if letter in "\\'":
         return f"\\{letter}"
     return letter if letter.isprintable() else f"\\U{ord(letter):08x}"
+
+
+def to_reproduce(memory: int) -> str:
+    """Say which option gives the same bits on a machine that has less memory, or more."""
+    return f"To reproduce exactly elsewhere, pass --memory {memory}."

@@ -1,25 +1,28 @@
-"""`fewpass plan`: what a training is going to take, before anything is written."""
+"""`fewpass plan`: the forecast of a training, before anything is written."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Group
+
 from fewpass.flows.display.console import Terminal, facts_table, format_seconds
 from fewpass.flows.display.training_display import ENGINES
-from fewpass.flows.flags import in_flags
+from fewpass.flows.flags import in_flags, to_reproduce
 from fewpass.flows.options import Output, PlanSource, TrainingOptions
 from fewpass.flows.settings import as_toml, training_settings
+from fewpass.pipeline.budget import PROGRAM, Budget, TakenMemory, not_taken
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import threads_of
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import flat
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.straight.telling import is_source
+from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
 from fewpass.pipeline.training.planning.advice import advice
 from fewpass.pipeline.training.planning.default_memory import with_memory
-from fewpass.pipeline.training.planning.forecast import Forecast, forecast
-from fewpass.pipeline.training.planning.job import solver_of_job
+from fewpass.pipeline.training.planning.forecast import Forecast, forecast, shares_of
+from fewpass.pipeline.training.planning.job import solver_of_job, training_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.place import place_of
 from fewpass.pipeline.training.planning.planner import Planner
@@ -27,7 +30,7 @@ from fewpass.pipeline.training.planning.trial import Speed, seconds_of, try_out
 from fewpass.storage.dataset import Dataset
 
 if TYPE_CHECKING:
-    from fewpass.pipeline.straight.forecast import StraightForecast
+    from fewpass.pipeline.training.planning.source_forecast import SourceForecast
 
 KEPT = (
     "A plan writes nothing, and `keep` asks for a data set. Leave it out to plan a training "
@@ -61,110 +64,129 @@ def run_plan(
 
 
 def _straight(terminal: Terminal, source: str, plan: TrainingPlan) -> int:
-    """Tell what learning straight from a source takes."""
-    from fewpass.pipeline.straight.forecast import foresee  # noqa: PLC0415 - and readers of text
+    """Print the forecast of a training from a source."""
+    from fewpass.pipeline.training.planning.source_forecast import forecast_of_source  # noqa: PLC0415
 
-    _, choice, foreseen, notes = foresee(plan)
-    facts = {"source": source} | foreseen.model_dump()
+    plan, choice, predicted, notes = forecast_of_source(plan, read_first_rows)
+    facts = {"source": source} | predicted.model_dump()
+    shares = _shares_of(plan, predicted)
     facts |= {"chosen": choice.reason if choice else None, "notes": notes}
+    facts |= {"budget": _as_facts(shares)}
     for note in notes:
         terminal.say(note, style="yellow")
-    terminal.result(facts, facts_table("Forecast", shown_straight(foreseen)))
+    terminal.result(facts, _tables(shown_straight(predicted), shares))
     if choice:
         terminal.explain(f"Chosen: {choice.reason}.")
     terminal.explain(NOT_STORED)
     return 0
 
 
+def _shares_of(plan: TrainingPlan, predicted: SourceForecast) -> list[TakenMemory]:
+    """Return who takes what of the memory of a training from a source."""
+    states = "states with their copies, statistics of columns, held-out rows, pieces being parsed"
+    taken = [
+        TakenMemory("program", predicted.overhead_bytes, PROGRAM),
+        TakenMemory("states", predicted.state_bytes, states),
+        TakenMemory(
+            "rows", predicted.buffer_bytes, f"{Budget.buffers} buffers, which are shuffled"
+        ),
+    ]
+    return [*taken, not_taken(plan.memory, taken)]
+
+
 def _on_data_set(terminal: Terminal, dataset: str, plan: TrainingPlan, place: Execution) -> int:
-    """Tell what a training on a data set takes."""
+    """Print the forecast of a training on a data set."""
     data = Dataset.open(plan.dataset)
     where_to, why = place_of(place, plan, data.manifest)
     planner = Planner(with_lam_path(plan, data.manifest), data)
     memory = with_memory(planner).memory
-    plan, choice, job = planner.named(memory), planner.choice(memory), planner.job(memory)
-    foreseen = forecast(plan, job)
-    said = [in_flags(one) for one in advice(planner, plan, job, foreseen)]
+    plan, choice = planner.named(memory), planner.choice(memory)
+    job = planner.job(training_memory(plan))
+    predicted = forecast(plan, job)
+    said = [in_flags(one) for one in advice(planner, plan, job, predicted)]
     speed = try_out(solver_of_job(plan, job), job)
-    seconds = seconds_of(foreseen, speed, plan.streams, threads_of(where_to))
-    facts = {"dataset": dataset} | foreseen.model_dump()
+    seconds = seconds_of(predicted, speed, plan.streams, threads_of(where_to))
+    facts = {"dataset": dataset} | predicted.model_dump()
     facts |= {"tried_rows": speed.rows, "seconds": seconds, "advice": said}
     facts |= {"chosen": choice.reason if choice else None}
-    facts |= {"engine": where_to.engine, "why": why}
-    lines = shown(foreseen, speed, seconds) | {"engine": f"{ENGINES[where_to.engine]} ({why})"}
-    terminal.result(facts, facts_table("Forecast", lines))
+    shares = shares_of(plan, job, predicted)
+    facts |= {"engine": where_to.engine, "why": why, "budget": _as_facts(shares)}
+    lines = shown(predicted, speed, seconds) | {"engine": f"{ENGINES[where_to.engine]} ({why})"}
+    terminal.result(facts, _tables(lines, shares))
     if choice:
         terminal.explain(f"Chosen: {choice.reason}.")
+    if memory > planner.plan.memory:
+        terminal.explain(to_reproduce(memory))
     for sentence in said:
         terminal.explain(sentence)
     return 0
 
 
-def shown(foreseen: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
-    """Lay a forecast out for people."""
-    windows = f"windows of {foreseen.window_rows:,} rows"
-    rows = "all rows, which are read once," if foreseen.resident else windows
-    memory = foreseen.state_bytes + foreseen.window_bytes + foreseen.overhead_bytes
+def _as_facts(shares: list[TakenMemory]) -> list[dict[str, Any]]:
+    return [one._replace(why=in_flags(one.why))._asdict() for one in shares]
+
+
+def _tables(lines: dict[str, Any], shares: list[TakenMemory]) -> Group:
+    """Lay out a forecast and below it who takes what of the memory."""
+    memory = {one.what: f"{format_bytes(one.bytes)}: {in_flags(one.why)}" for one in shares}
+    return Group(facts_table("Forecast", lines), facts_table("Memory", memory))
+
+
+def shown(predicted: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
+    """Lay out a forecast."""
     return {
-        "method": f"{foreseen.solver}, loss {foreseen.loss}, lam {foreseen.lam:.6g}",
-        "models": models_line(foreseen),
-        "L": smoothness_line(foreseen),
-        "mu": foreseen.strong_convexity,
-        "kappa": foreseen.kappa,
-        "passes": passes_line(foreseen),
-        "to read": f"{format_bytes(foreseen.bytes_per_pass)} a pass, "
-        f"{format_bytes(foreseen.bytes_read)} in all",
-        "memory": f"{format_bytes(memory)} at most: state {format_bytes(foreseen.state_bytes)}, "
-        f"{rows} {format_bytes(foreseen.window_bytes)}, "
-        f"overhead {format_bytes(foreseen.overhead_bytes)}",
+        "method": f"{predicted.solver}, loss {predicted.loss}, lam {predicted.lam:.6g}",
+        "models": models_line(predicted),
+        "L": smoothness_line(predicted),
+        "mu": predicted.strong_convexity,
+        "kappa": predicted.kappa,
+        "passes": passes_line(predicted),
+        "to read": f"{format_bytes(predicted.bytes_per_pass)} a pass, "
+        f"{format_bytes(predicted.bytes_read)} in all",
         "time": f"about {format_seconds(seconds)}, as {speed.rows:,} rows went here",
     }
 
 
-def shown_straight(foreseen: StraightForecast) -> dict[str, Any]:
-    """Lay the forecast of a straight training out for people."""
-    memory = foreseen.state_bytes + foreseen.buffer_bytes + foreseen.overhead_bytes
-    expected = f"about {foreseen.n_rows:,}, by the first {foreseen.first_rows:,}"
-    more = ", later rows may have more" if foreseen.columns_may_grow else ""
-    size, seconds = foreseen.bytes_to_read, foreseen.seconds
-    speed = f", as {foreseen.tried_rows:,} rows went here"
+def shown_straight(predicted: SourceForecast) -> dict[str, Any]:
+    """Lay out the forecast of a training from a source."""
+    expected = f"about {predicted.n_rows:,}, by the first {predicted.first_rows:,}"
+    more = ", later rows may have more" if predicted.columns_may_grow else ""
+    size, seconds = predicted.bytes_to_read, predicted.seconds
+    speed = f", as {predicted.tried_rows:,} rows went here"
     return {
-        "method": f"{foreseen.solver}, loss {foreseen.loss}, lam {foreseen.lam:.6g}",
-        "models": None if foreseen.models == 1 else f"{foreseen.models}: one per class and lam",
-        "rows": f"{foreseen.n_rows:,}" if foreseen.whole else expected,
-        "columns": f"{foreseen.n_features:,}{more}",
+        "method": f"{predicted.solver}, loss {predicted.loss}, lam {predicted.lam:.6g}",
+        "models": None if predicted.models == 1 else f"{predicted.models}: one per class and lam",
+        "rows": f"{predicted.n_rows:,}" if predicted.whole else expected,
+        "columns": f"{predicted.n_features:,}{more}",
         "to read": None if size is None else f"{format_bytes(size)}, once",
-        "memory": f"{format_bytes(memory)} at most: state {format_bytes(foreseen.state_bytes)}, "
-        f"rows {format_bytes(foreseen.buffer_bytes)}, "
-        f"overhead {format_bytes(foreseen.overhead_bytes)}",
         "time": None if seconds is None else f"about {format_seconds(seconds)}{speed}",
         "engine": "threads of this process (rows are read once)",
     }
 
 
-def models_line(foreseen: Forecast) -> str | None:
+def models_line(predicted: Forecast) -> str | None:
     """Say how many models there are, if several, and whether they are trained together."""
-    if foreseen.models == 1:
+    if predicted.models == 1:
         return None
-    line = f"{foreseen.models}: one per class and value of lam"
-    if foreseen.groups == 1:
+    line = f"{predicted.models}: one per class and value of lam"
+    if predicted.groups == 1:
         return line
-    return f"{line}, in {foreseen.groups} groups one after the other, as memory is short"
+    return f"{line}, in {predicted.groups} groups one after the other, as memory is short"
 
 
-def smoothness_line(foreseen: Forecast) -> str:
+def smoothness_line(predicted: Forecast) -> str:
     """Write down both smoothness constants, or why there is none."""
-    if foreseen.largest_smoothness is None:
+    if predicted.largest_smoothness is None:
         return "none: the loss has a kink"
-    return f"{foreseen.largest_smoothness:.4g} (mean {foreseen.mean_smoothness:.4g})"
+    return f"{predicted.largest_smoothness:.4g} (mean {predicted.mean_smoothness:.4g})"
 
 
-def passes_line(foreseen: Forecast) -> str:
-    """Tell passes: as allowed, as usual, as the theory has it."""
-    certifying = f" and {foreseen.certifying_passes:.0f} to certify"
-    line = f"{foreseen.passes:.0f}{certifying if foreseen.certifying_passes else ''}"
-    if foreseen.usual_passes is not None:
-        line += f", of about {foreseen.usual_passes:.0f} usual for {foreseen.tol:g}"
-    if foreseen.theory_passes is not None:
-        line += f" (theory: at most {foreseen.theory_passes:,.0f} on average)"
+def passes_line(predicted: Forecast) -> str:
+    """Return the passes: as allowed, as usual, by theory."""
+    certifying = f" and {predicted.certifying_passes:.0f} to certify"
+    line = f"{predicted.passes:.0f}{certifying if predicted.certifying_passes else ''}"
+    if predicted.usual_passes is not None:
+        line += f", of about {predicted.usual_passes:.0f} usual for {predicted.tol:g}"
+    if predicted.theory_passes is not None:
+        line += f" (theory: at most {predicted.theory_passes:,.0f} on average)"
     return line

@@ -26,9 +26,9 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import parse_bytes
-from fewpass.pipeline.straight.telling import is_source
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.result import IngestResult
+from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
 from fewpass.pipeline.training.planning.place import Place, place_for, place_of, seconds_of_pass
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
@@ -126,7 +126,7 @@ def train(
     else:
         place = place_of(execution, plan, Dataset.open(plan.dataset).manifest)
     with open_executor(*place) as executor:
-        training = TrainingRun.start(plan, os.fspath(run), executor)
+        training = TrainingRun.start(plan, os.fspath(run), executor, open_source=read_first_rows)
         show = progress(verbose, training.plan.passes)
         for event in training:
             on_event(event)

@@ -19,11 +19,12 @@ from typing import Literal, NamedTuple, Self, overload
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
 
-PROGRAM_BYTES = 96_000_000  # measured: kernels, lazy imports, compressed chunks, a local cluster
+PROGRAM_BYTES = 96_000_000  # measured
+PROGRAM = "kernels, modules imported late, compressed chunks, a cluster in this process"
 MEGABYTE = 10**6
 READING, INGEST, TRAINING = "reading files", "ingest", "training"
 FROM_SOURCE, SCORING, ANYONE = "training from a source", "scoring", "everything"
-Kept = Literal["plain", "typed", "encoded"]
+TableKind = Literal["plain", "typed", "encoded"]
 #: Bytes of a column while tables are read, measured: of numbers its name and its place ("plain");
 #: of a typed file its description by Arrow, and an array in every piece that is being read; an
 #: encoded one has a recipe as well.
@@ -31,7 +32,7 @@ BYTES_OF_COLUMN = {"plain": 600, "typed": 6_000, "encoded": 32_000}
 SAMPLE_MEMORY = 64 << 20  # of the cells that decide on a recipe, at most
 
 
-class Share:
+class MemoryShare:
     """A share of a budget, in bytes: an attribute of `Budget`.
 
     Parameters
@@ -49,12 +50,17 @@ class Share:
         self.taker, self.what, self.why = taker, what, why
 
     @overload
-    def __get__(self, budget: None, owner: type) -> Share: ...
+    def __get__(self, budget: None, owner: type) -> MemoryShare: ...
     @overload
     def __get__(self, budget: Budget, owner: type) -> int: ...
-    def __get__(self, budget: Budget | None, owner: type) -> Share | int:
+    def __get__(self, budget: Budget | None, owner: type) -> MemoryShare | int:
         """Return the bytes of a budget."""
         return self if budget is None else self.taken_of(budget)
+
+    def __str__(self) -> str:
+        """Write the part as a fraction."""
+        whole = "the budget" if self.of == "budget" else "the rest"
+        return f"{self.part} of {whole}" if self.part != 1 else whole
 
     def taken_of(self, budget: Budget) -> int:
         """Return the bytes, rounded down."""
@@ -81,12 +87,21 @@ class Copies(int):
         return made
 
 
-class Line(NamedTuple):
-    """A line of the table."""
+class BudgetLine(NamedTuple):
+    """A line of the table of a budget."""
 
     taker: str
     what: str
     much: str
+    of_default: int | None  # bytes of 1 GiB, of a share
+    why: str
+
+
+class TakenMemory(NamedTuple):
+    """A part of a budget that a training takes, in bytes."""
+
+    what: str
+    bytes: int
     why: str
 
 
@@ -110,31 +125,35 @@ class Budget:
         """Return the budget of a plan's `memory`."""
         return cls(memory, memory - PROGRAM_BYTES)
 
-    longest_row = Share(
+    longest_row = MemoryShare(
         "1/16", "rows", READING, "the longest line or row",
         "it is copied a few times, by several threads",
     )  # fmt: skip
-    unpacking = Share("1", "rows", READING, "the window of a compressed file", "it is there once")
-    page = Share(
+    unpacking = MemoryShare(
+        "1", "rows", READING, "the window of a compressed file", "it is there once"
+    )
+    page = MemoryShare(
         "1/8", "budget", READING, "a page, a batch or another part of a file",
         "it is there as stored, as packed, as Arrow has it, and in a piece",
     )  # fmt: skip
-    pages = Share("1/2", "budget", READING, "such parts of all columns", "they lie side by side")
-    columns = Share(
+    pages = MemoryShare(
+        "1/2", "budget", READING, "such parts of all columns", "they lie side by side"
+    )
+    columns = MemoryShare(
         "1/2", "budget", READING, "descriptions of columns", "600 to 32,000 bytes of each"
     )
-    sampled_cells = Share(
+    sampled_cells = MemoryShare(
         "1/4", "budget", READING, "cells that decide on a recipe",
         "fitting it takes several times as much; at most 64 MiB",
     )  # fmt: skip
-    pieces = Share(
+    pieces = MemoryShare(
         "1/4", "rows", f"{INGEST}, {FROM_SOURCE}", "pieces of text that are being parsed",
         "one per thread and two more, where they fit",
     )  # fmt: skip
     piece = Copies(
         6, f"{INGEST}, {FROM_SOURCE}", "copies of a piece", "text, rows, and what parsing needs"
     )
-    retained = Share(
+    retained = MemoryShare(
         "7/8", "rows", INGEST, "rows, where they stay in memory until they are written",
         "with the pieces in the making; more rows go to buckets on disk",
     )  # fmt: skip
@@ -145,18 +164,24 @@ class Budget:
         44, INGEST, "bytes of a column",
         "statistics (20), one as stored (8) and as in the source (8), the order both ways (8)",
     )  # fmt: skip
-    bucket = Share(
+    bucket = MemoryShare(
         "1/8", "rows", INGEST, "the largest bucket", "two are there while one follows the other"
     )
-    planned_bucket = Share(
+    planned_bucket = MemoryShare(
         "1/16", "rows", INGEST, "a bucket as planned", "an estimate of the rows may be too low"
     )
-    spilled_rows = Share("1/8", "rows", INGEST, "buffers in front of buckets", "writing is slow")
-    spilled_keys = Share("1/64", "rows", INGEST, "the same for keys of rows", "they are small")
-    chunks = Share("3/8", "rows", INGEST, "chunks in the making", "where buckets take the rest")
+    spilled_rows = MemoryShare(
+        "1/8", "rows", INGEST, "buffers in front of buckets", "rows are written in blocks"
+    )
+    spilled_keys = MemoryShare(
+        "1/64", "rows", INGEST, "the same for keys of rows", "a key is small"
+    )
+    chunks = MemoryShare(
+        "3/8", "rows", INGEST, "chunks in the making", "where buckets take the rest"
+    )
     written_chunk = Copies(3, INGEST, "copies of a chunk", "rows, and what encoding needs")
     scaled_chunk = Copies(6, INGEST, "copies of a chunk whose rows are scaled", "before and after")
-    chunk = Share("1/16", "budget", INGEST, "a chunk", "at most 8 MiB, unless given")
+    chunk = MemoryShare("1/16", "budget", INGEST, "a chunk", "at most 8 MiB, unless given")
 
     windows = Copies(
         3, TRAINING, "windows of each stream", "one is stepped, two are read, each by a thread"
@@ -173,7 +198,7 @@ class Budget:
     )  # fmt: skip
     weights = Copies(
         4, f"{TRAINING}, {SCORING}", "weights of classes trained in groups, or of a model",
-        "retained, in a snapshot, its bytes, and in the order of the source",
+        "retained, in a snapshot, and as the bytes of it",
     )  # fmt: skip
     single_copies = Copies(
         2, TRAINING, "copies by row and by column, for methods that read single ones",
@@ -181,15 +206,15 @@ class Budget:
     )  # fmt: skip
     single_row = Copies(400, TRAINING, "bytes of a row, for such methods", "state and trees")
     single_column = Copies(100, TRAINING, "bytes of a column, for such methods", "and a snapshot")
-    held_out = Share(
+    held_out = MemoryShare(
         "1/8", "budget", TRAINING, "held-out rows, with early stopping",
         "they are read chunk by chunk next to the rows that are learnt from",
     )  # fmt: skip
 
-    first_rows = Share(
+    first_rows = MemoryShare(
         "1/6", "rows", FROM_SOURCE, "the first rows", "as they came, as they are learnt from, whole"
     )
-    set_aside = Share(
+    set_aside = MemoryShare(
         "1/8", "rows", FROM_SOURCE, "held-out rows (`test_fraction`)", "nothing is learnt from them"
     )
     buffers = Copies(
@@ -203,11 +228,11 @@ class Budget:
     )
     kept_piece = Copies(3, FROM_SOURCE, "copies of a piece", "read, parsed, cut to size")
 
-    scored_piece = Share(
+    scored_piece = MemoryShare(
         "1/16", "budget", SCORING, "a piece of each thread, and one more",
         "its text, rows, scaled rows and scores fit twice",
     )  # fmt: skip
-    freed = Share(
+    freed = MemoryShare(
         "1/128", "budget", ANYONE, "freed memory that a thread may keep",
         "new memory costs as much as filling it five times; 1 to 32 MiB",
     )  # fmt: skip
@@ -230,9 +255,9 @@ class Budget:
         """Bytes of the cells that decide on a recipe."""
         return min(SAMPLE_MEMORY, self.sampled_cells)
 
-    def most_columns(self, kept: Kept) -> int:
+    def most_columns(self, kind: TableKind) -> int:
         """Return the largest number of columns."""
-        return self.columns // BYTES_OF_COLUMN[kept]
+        return self.columns // BYTES_OF_COLUMN[kind]
 
     def require_part(self, size: int, what: str, advice: str) -> None:
         """Refuse a part of a file that is too large; `what` ends before "3 GB"."""
@@ -251,7 +276,7 @@ class Budget:
         advice = "Check that it is one row, leave the column out (`drop`)"
         self._require(Budget.longest_row, size, f"{where}: the row takes", advice)
 
-    def require_columns(self, n: int, where: str, kept: Kept) -> None:
+    def require_columns(self, n: int, where: str, kind: TableKind) -> None:
         """Refuse more columns than can be described.
 
         Parameters
@@ -260,14 +285,14 @@ class Budget:
             Their number.
         where
             The file.
-        kept
-            What is in memory of each.
+        kind
+            Of the table, which decides on what is in memory of each.
         """
         what = f"{where}: {n:,} columns take"
         advice = "Check that it is a table of so many (a sparse format suits it better), drop some"
-        self._require(Budget.columns, n * BYTES_OF_COLUMN[kept], what, advice)
+        self._require(Budget.columns, n * BYTES_OF_COLUMN[kind], what, advice)
 
-    def _require(self, share: Share, size: int, what: str, advice: str) -> None:
+    def _require(self, share: MemoryShare, size: int, what: str, advice: str) -> None:
         most = share.taken_of(self)
         if size > most:
             raise BadInput(
@@ -281,13 +306,20 @@ class Budget:
 UNTOLD = Budget(1 << 32, 1 << 32)
 
 
-def lines() -> Iterator[Line]:
-    """Yield the table of all that may be taken, grouped by taker."""
-    yield Line(ANYONE, "the program itself", format_bytes(PROGRAM_BYTES), "kernels, lazy imports")
-    for entry in vars(Budget).values():
-        if isinstance(entry, Share):
-            whole = "the budget" if entry.of == "budget" else "the rest"
-            much = f"{entry.part} of {whole}" if entry.part != 1 else f"all of {whole}"
-            yield Line(entry.taker, entry.what, much, entry.why)
-        elif isinstance(entry, Copies):
-            yield Line(entry.taker, entry.what, str(int(entry)), entry.why)
+def lines() -> Iterator[BudgetLine]:
+    """Yield the table of all that may be taken."""
+    own = BudgetLine(ANYONE, "the program itself", format_bytes(PROGRAM_BYTES), None, PROGRAM)
+    entries = [entry for entry in vars(Budget).values() if isinstance(entry, (MemoryShare, Copies))]
+    of_default = Budget.of(1 << 30)
+    yield own
+    for entry in entries:
+        much, size = str(entry), None
+        if isinstance(entry, MemoryShare):
+            size = entry.taken_of(of_default)
+        yield BudgetLine(entry.taker, entry.what, much, size, entry.why)
+
+
+def not_taken(memory: int, taken: list[TakenMemory]) -> TakenMemory:
+    """Return what is left of a budget."""
+    left = memory - sum(one.bytes for one in taken)
+    return TakenMemory("not taken", left, f"of `memory={memory}`")

@@ -48,9 +48,9 @@ class ScoreCounts(NamedTuple):
 
     def points(self) -> tuple[Vector, Vector, Vector]:
         """Return mean score, weight and positive weight of the non-empty bins."""
-        held = self.weight > 0.0
-        weight = self.weight[held]
-        return self.score[held] / weight, weight, self.positive[held]
+        filled = self.weight > 0.0
+        weight = self.weight[filled]
+        return self.score[filled] / weight, weight, self.positive[filled]
 
 
 class Sigmoid(NamedTuple):
@@ -194,8 +194,8 @@ def fit_softmax(log_loss: Callable[[Vector], LogLoss], n_classes: int) -> Softma
     """
     at = np.zeros(n_classes)
     at[0] = 1.0  # the slope
-    found = _newton(at, log_loss)
-    return Softmax(float(found[0]), tuple(_offsets(found).tolist()))
+    result = _newton(at, log_loss)
+    return Softmax(float(result[0]), tuple(_offsets(result).tolist()))
 
 
 def _offsets(point: Vector) -> Vector:
@@ -251,11 +251,11 @@ def _newton(at: Vector, log_loss: Callable[[Vector], LogLoss]) -> Vector:
 def _sigmoid(s: Vector) -> Vector:
     """Return 1 / (1 + exp(-s)) without overflow."""
     e = np.exp(-np.abs(s))
-    found: Vector = np.where(s >= 0.0, 1.0, e) / (1.0 + e)
-    return found
+    result: Vector = np.where(s >= 0.0, 1.0, e) / (1.0 + e)
+    return result
 
 
 def _softmax(s: Vector) -> Vector:
     e = np.exp(s - s.max(axis=1, keepdims=True))
-    found: Vector = e / e.sum(axis=1, keepdims=True)
-    return found
+    result: Vector = e / e.sum(axis=1, keepdims=True)
+    return result

@@ -126,12 +126,12 @@ def warm_up(
 
 def combinations(losses: Sequence[str], layouts: Sequence[str]) -> Iterator[Combination]:
     """Yield the combinations, longest first; BadInput for unknown names."""
-    for name, given, known in (("loss", losses, tuple(LOSSES)), ("layout", layouts, LAYOUTS)):
-        unknown = [word for word in given if word not in known]
+    for name, given, all_of in (("loss", losses, tuple(LOSSES)), ("layout", layouts, LAYOUTS)):
+        unknown = [word for word in given if word not in all_of]
         if unknown or not given:
             raise BadInput(
                 f"There is no {name} {', '.join(unknown) or '(none named)'}. Choose among "
-                f"{', '.join(known)}."
+                f"{', '.join(all_of)}."
             )
     for kind in FILES:
         if {"csv": "dense", "svm": "sparse"}[kind] in layouts:

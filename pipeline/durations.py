@@ -21,10 +21,10 @@ def parse_seconds(text: Any) -> Any:
     """
     if not isinstance(text, str):
         return text
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
         raise ValueError(f"{shown(text)} is no duration. Write for example 30s, 5m or 2h.")
-    seconds = float(found[1]) * _UNITS[found[2]]
+    seconds = float(match[1]) * _UNITS[match[2]]
     if seconds > MOST_SECONDS:
         raise ValueError(f"{shown(text)} is longer than a year. Write for example 30s, 5m or 2h.")
     return seconds

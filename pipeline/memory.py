@@ -1,4 +1,4 @@
-"""How much memory this process takes, and how much it may."""
+"""The memory of this process: its peak, its limits, and what it gives back."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ def peak_memory_bytes() -> int:
     """Return the largest resident size of this process since it began."""
     try:
         with STATUS.open("rb", buffering=0) as status:  # asked for after every span
-            told = status.read(STATUS_BYTES)
+            text = status.read(STATUS_BYTES)
     except FileNotFoundError:  # the best there is, though it may count the process that began us
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return int(told.partition(b"VmHWM:")[2].split(None, 1)[0]) * 1024
+    return int(text.partition(b"VmHWM:")[2].split(None, 1)[0]) * 1024
 
 
 def usable_memory_bytes() -> int:
-    """Return how much this process may use: the machine, its control groups and its own limit."""
-    known = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_group_limits()]
+    """Return the bytes that this process may use: by the machine, its groups and its own limit."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_group_limits()]
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return min(known if soft == resource.RLIM_INFINITY else [*known, soft])
+    return min(limits if soft == resource.RLIM_INFINITY else [*limits, soft])
 
 
 def _group_limits(
-    root: Path = Path("/sys/fs/cgroup"), told: Path = Path("/proc/self/cgroup")
+    root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")
 ) -> list[int]:
     """Return the limits of the control groups that this process is in, of either version."""
-    found = []
-    for line in told.read_text().splitlines() if told.exists() else []:
+    limits = []
+    for line in groups.read_text().splitlines() if groups.exists() else []:
         _, kinds, inside = line.split(":", 2)
         group = root / "memory" if "memory" in kinds.split(",") else root
         for part in ["", *inside.strip("/").split("/")]:
             group /= part
             files = (group / name for name in ("memory.max", "memory.limit_in_bytes"))
             texts = (file.read_text().strip() for file in files if file.exists())
-            found += [int(text) for text in texts if text.isdigit()]  # "max": none
-    return found
+            limits += [int(text) for text in texts if text.isdigit()]  # "max": none
+    return limits
 
 
 def return_freed_memory(budget: int = 0) -> None:
     """Have large freed arrays go back to the system at once, in this process from now on.
 
     glibc raises the size from which it asks the system for memory with every large array that is
-    freed, up to 32 MB, and keeps what is smaller: a quarter of a 256 MB budget in a training.
-    Under a large budget larger ones are kept: new memory costs as much as filling it five times.
-    Where the C library knows no such setting nothing is done.
+    freed, up to 32 MB, and does not give back what is smaller: a quarter of a 256 MB budget in a
+    training.  Under a large budget larger ones stay with the process, as new memory costs as much
+    as filling it five times.  Where the C library has no such setting nothing is done.
     """
     large = min(max(LARGE_BYTES, Budget.of(budget).freed), MOST_LARGE_BYTES)
     set_option = _c_function("mallopt")

@@ -16,7 +16,7 @@ from typing import IO, NamedTuple
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.places import ELSEWHERE, StorageOptions, is_data_set, require_outside, shown
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
-from fewpass.pipeline.tables.readers.standard_input import WORDS
+from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 from fewpass.storage.addresses import local_path, open_store
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.locations import HERE, Location, plain_errors
@@ -108,7 +108,7 @@ def _is_there(here: Location, storage_options: StorageOptions) -> bool:
 
 def _files_of(spec: str, store: str, storage_options: StorageOptions = None) -> Iterator[Location]:
     """Yield the files of a store that a path, a glob or an address names, whatever they hold."""
-    if spec in WORDS or Location.of(spec).store != store:
+    if spec in STANDARD_INPUT_WORDS or Location.of(spec).store != store:
         return
     system, path = open_store(spec, storage_options)
     with plain_errors(spec):

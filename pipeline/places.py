@@ -6,9 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.settings.formats import EXTENSIONS
-from fewpass.pipeline.tables.readers.finding import COMPRESSIONS
-from fewpass.pipeline.tables.readers.standard_input import WORDS
+from fewpass.pipeline.settings.formats import COMPRESSIONS, EXTENSIONS, STANDARD_INPUT_WORDS
 from fewpass.storage.addresses import READ_ONLY
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.locations import Location
@@ -60,7 +58,7 @@ def head_of(folder: Folder, key: str) -> str:
 
 def is_data_set(address: str, storage_options: StorageOptions = None) -> bool:
     """Whether an address names a data set, and no file."""
-    if address in WORDS or shown(address) != address:  # then it names a single file
+    if address in STANDARD_INPUT_WORDS or shown(address) != address:  # then it names a single file
         return False
     if is_file_on_web(address):
         return False

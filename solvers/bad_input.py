@@ -48,8 +48,8 @@ def beyond_bounds(number: float) -> str | None:
 def within_bounds(value: Any) -> Any:
     """Return a setting's value; ValueError if it is, or contains, an unusable number."""
     for number in value.values() if isinstance(value, dict) else (value,):
-        if isinstance(number, int | float) and (told := beyond_bounds(number)):
-            raise ValueError(f"Input {told}")
+        if isinstance(number, int | float) and (problem := beyond_bounds(number)):
+            raise ValueError(f"Input {problem}")
     return value
 
 
@@ -104,11 +104,11 @@ def refusal(
         return f'There is no setting "{called(path)}".{near}{more}'
     if "missing" in kinds:
         return f"{called(path)} must be given.{more}"
-    told = list(dict.fromkeys(expected(p) for p in about))
-    if not path or not told[0].startswith("it "):
-        return told[0]
-    found = first["ctx"]["found"] if first["type"] == "method_setting" else shown(first["input"])
-    return f"{called(path)} is {found}, but {', or '.join(told)}.{more}"
+    expectations = list(dict.fromkeys(expected(p) for p in about))
+    if not path or not expectations[0].startswith("it "):
+        return expectations[0]
+    value = first["ctx"]["found"] if first["type"] == "method_setting" else shown(first["input"])
+    return f"{called(path)} is {value}, but {', or '.join(expectations)}.{more}"
 
 
 def _path(kind: type[BaseModel], problem: Any) -> Path:
@@ -136,13 +136,13 @@ def inner_model(hint: Any) -> type[BaseModel] | None:
 def _meant(kind: type[BaseModel], path: Path) -> str:
     """Suggest a setting with the same beginning, or a similar name."""
     for part in path[:-1]:
-        found = (
+        inner = (
             inner_model(kind.model_fields[part].annotation) if part in kind.model_fields else None
         )
-        if found is None:
+        if inner is None:
             return ""
-        kind = found
-    longer = [known for known in kind.model_fields if path[-1].startswith(known)]
+        kind = inner
+    longer = [name for name in kind.model_fields if path[-1].startswith(name)]
     return did_you_mean(longer[0] if longer else path[-1], kind.model_fields)
 
 

@@ -1,11 +1,13 @@
-"""Running a method over rows in memory, sweep by sweep, without storage, threads or Dask.
+"""A method driven over blocks of rows, without storage, threads or Dask.
 
-`pipeline/training` does the same out of core.  Trials, benchmarks and tests use this module.
+`visit` carries a state over some blocks: every walk of this project goes through it.  `sweeps`
+drives whole programs over rows in memory, for benchmarks and tests; `pipeline/training` does the
+same out of core.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +18,7 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import (
     Block,
     ColumnMoments,
+    Diverged,
     Part,
     ProblemStats,
     Reduce,
@@ -33,8 +36,11 @@ from fewpass.solvers.protocol import (
 Orders = Callable[[int, int], NDArray[np.int64] | list[NDArray[np.int64]]]
 RowState = NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) without them
 
+Step = Callable[[Problem, ProblemStats, State, Block], State]
+
 NO_ROW_STATE = np.empty(0)
 ZEROS = -1  # the version of the numbers per row before any sweep wrote them
+MOST_RESTARTS = 30  # over the same rows
 
 
 class AfterSweep(NamedTuple):
@@ -91,6 +97,60 @@ def permutations(n: int, seed: int = 0) -> Orders:
 def independent(n: int, seed: int = 0) -> Orders:
     """Return orders with every row drawn independently, as the theory assumes."""
     return lambda sweep, turn: np.random.default_rng([seed, sweep, turn]).integers(n, size=n)
+
+
+def visit(
+    walk: Walk,
+    problem: Problem,
+    stats: ProblemStats,
+    state: State,
+    blocks: Iterable[Block],
+    *,
+    in_place: bool = False,
+    step: Step | None = None,
+) -> tuple[State, int]:
+    """Return the state after these blocks, or after the first that makes it diverge, and the rows.
+
+    Parameters
+    ----------
+    in_place
+        Step the state that is given; otherwise a copy.
+    step
+        Called in place of the walk's own.
+    """
+    state, step, rows = state if in_place else walk.enter(state), step or walk.step, 0
+    for block in blocks:
+        rows += rows_visited(walk, state, block)
+        state = step(problem, stats, state, block)
+        if walk.diverged(state):
+            break
+    return walk.leave(state), rows
+
+
+def visit_again(
+    walk: Walk,
+    problem: Problem,
+    stats: ProblemStats,
+    state: State,
+    blocks: Sequence[Block],
+    *,
+    in_place: bool = False,
+    step: Step | None = None,
+    on_restart: Callable[[State], None] = lambda _: None,
+) -> tuple[State, int]:
+    """Do the same, and again from the state that the walk recovers where it diverged.
+
+    `on_restart` is given that state.  Raises Diverged where it always does.
+    """
+    for _attempt in range(MOST_RESTARTS):
+        state, rows = visit(walk, problem, stats, state, blocks, in_place=in_place, step=step)
+        if not walk.diverged(state):
+            return state, rows
+        state = walk.recover(problem, stats, state)
+        on_restart(state)
+    raise Diverged(
+        f"The loss explodes on {rows} rows whatever the step. Scale the columns, or raise `lam`."
+    )
 
 
 def add_up(what: Sum, problem: Problem, at: Any, blocks: Sequence[Block]) -> Part:
@@ -162,8 +222,10 @@ class _Drive:
             drawn = self._orders(number, turn)
             for order in drawn if isinstance(drawn, list) else [drawn]:
                 window = self._block._replace(order=order, row_state=values)
-                visited += rows_visited(sweep, state, window)
-                state = sweep.step(self._problem, self._stats, state, window)
+                state, rows = visit(
+                    sweep, self._problem, self._stats, state, [window], in_place=True
+                )
+                visited += rows
                 if sweep.diverged(state):
                     return state, visited
             turn += 1

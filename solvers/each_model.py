@@ -13,6 +13,7 @@ from fewpass.solvers.loss_monitor import MeanLosses, ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import (
     Block,
+    ColumnMoments,
     Interleaved,
     Part,
     ProblemStats,
@@ -42,6 +43,7 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
         if walk.interleaved is None
         else partial(interleave, multi, walk, walk.interleaved),
         leave=partial(deinterleave, walk.interleaved),
+        resize=None if walk.resize is None else partial(resize_each, multi, walk.resize),
     )
 
 
@@ -165,16 +167,18 @@ def recover_each(
 
     A step size that was shortened stays short, also if another model diverges later.
     """
-    models = []
-    for task, model in zip(multi.tasks, state.models, strict=True):
-        own = task.problem(problem)
-        if walk.diverged(model):
-            models.append(walk.recover(own, stats, model))
-        elif walk.again is not None:
-            models.append(walk.again(own, stats, model))
-        else:
-            models.append(multi.solver.init(own, stats))
-    return States(tuple(models))
+    each = zip(multi.tasks, state.models, strict=True)
+    return States(tuple(walk.recover(task.problem(problem), stats, model) for task, model in each))
+
+
+def resize_each(
+    multi: Models, resize: Callable[..., State], problem: Problem, state: States, d: int,
+    moments: ColumnMoments | None,
+) -> States:  # fmt: skip
+    """Give every model's state d columns and these moments."""
+    each = zip(multi.tasks, state.models, strict=True)
+    models = tuple(resize(task.problem(problem), model, d, moments) for task, model in each)
+    return state._replace(models=models)
 
 
 def most_rows(multi: Models, rows: Callable[[State], int], state: States) -> int:

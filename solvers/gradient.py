@@ -105,18 +105,18 @@ class Bounds(NamedTuple):
         """Whether an objective is above this one by more than rounding, or is not a number."""
         return not objective <= self.objective * (1.0 + RISE)
 
-    def moved(self, found: Certificate) -> Bounds:
+    def moved(self, certified: Certificate) -> Bounds:
         """Return the bounds at new weights, keeping the best lower bound.
 
         Objectives are sums over rows: their rounding error stays in the gap.
         """
-        lower = max(self.lower, found.objective * (1.0 - RISE) - found.gap)
-        gap = min(found.gap, found.objective * (1.0 + RISE) - lower)
-        return Bounds(found.objective, gap, lower)
+        lower = max(self.lower, certified.objective * (1.0 - RISE) - certified.gap)
+        gap = min(certified.gap, certified.objective * (1.0 + RISE) - lower)
+        return Bounds(certified.objective, gap, lower)
 
-    def stayed(self, found: Certificate) -> Bounds:
+    def stayed(self, certified: Certificate) -> Bounds:
         """Return the bounds at the same weights, with the lower bound of a rejected trial."""
-        lower = self.moved(found).lower
+        lower = self.moved(certified).lower
         gap = min(self.gap, self.objective * (1.0 + RISE) - lower)
         return Bounds(self.objective, gap, lower)
 
@@ -139,7 +139,7 @@ def add_slopes(
     `slopes` (n,) receives the weighted slopes of the rows visited, unless its shape is (0,).
     `inside` receives the running loss sums at regular intervals, until it is full.
     """
-    n, told = order.shape[0], 0
+    n, count = order.shape[0], 0
     whole = n - n % TILE
     how, p, target, c, g = Eight(), np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
     losses, sums = broadcast(0.0, how), broadcast(0.0, how)
@@ -160,7 +160,7 @@ def add_slopes(
                 slopes[order[start + k]] = g[k]
         for k in range(0, TILE, 8):
             add_eight(rows, order, start + k, g[k:], G)
-        told = noted(inside, told, start + TILE == (told + 1) * tiles * TILE, losses)
+        count = noted(inside, count, start + TILE == (count + 1) * tiles * TILE, losses)
     all_losses, all_slopes = sum_lanes(losses), sum_lanes(sums)
     for r in range(whole, n):
         i = order[r]
@@ -174,12 +174,12 @@ def add_slopes(
 
 
 @reading_part
-def noted(inside: Vector, told: int, is_due: bool, losses: LaneVector) -> int:
+def noted(inside: Vector, count: int, is_due: bool, losses: LaneVector) -> int:
     """Store the running loss if it is due; return the number of entries stored."""
-    if is_due and told < inside.shape[0]:
-        inside[told] = sum_lanes(losses)
-        told += 1
-    return told
+    if is_due and count < inside.shape[0]:
+        inside[count] = sum_lanes(losses)
+        count += 1
+    return count
 
 
 @part_of_kernels

@@ -29,7 +29,6 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import (
     Certificate,
     ChosenLearner,
-    ColumnMoments,
     ExpectedPasses,
     Goal,
     ProblemStats,
@@ -108,21 +107,13 @@ class MultiModel(Models):
             models.append(self.solver.start_at(task.problem(problem), stats, at, rows_before))
         return States(tuple(models))
 
-    def taken_up(self, state: States, *, midway: bool) -> States:
+    def adopted(self, state: States, *, midway: bool) -> States:
+        """Let every model that goes on take up what is its own."""
         models = [
-            model if self.is_converged(model) else self.solver.taken_up(model, midway=midway)
+            model if self.is_converged(model) else self.solver.adopted(model, midway=midway)
             for model in state.models
         ]
         return state._replace(models=tuple(models))
-
-    def widened(self, problem: Problem, state: States, d: int) -> States:
-        each = zip(self.tasks, state.models, strict=True)
-        models = tuple(self.solver.widened(task.problem(problem), s, d) for task, s in each)
-        return state._replace(models=models)
-
-    def remeasured(self, state: States, moments: ColumnMoments) -> States:
-        models = tuple(self.solver.remeasured(s, moments) for s in state.models)
-        return state._replace(models=models)
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the size of all states, with the lanes that are padded."""
@@ -165,12 +156,12 @@ def stacked(weights: list[Weights]) -> Weights:
 
 def jointly(certificates: list[Certificate | None]) -> Certificate | None:
     """Return the mean objective and the largest gap, which holds for every model and their mean."""
-    known = [found for found in certificates if found is not None]
-    if len(known) < len(certificates):
+    present = [each_one for each_one in certificates if each_one is not None]
+    if len(present) < len(certificates):
         return None
-    each = tuple((found.objective, found.gap) for found in known)
-    objective = float(np.mean([found.objective for found in known]))
-    return Certificate(objective, max(found.gap for found in known), each)
+    each = tuple((each_one.objective, each_one.gap) for each_one in present)
+    objective = float(np.mean([each_one.objective for each_one in present]))
+    return Certificate(objective, max(each_one.gap for each_one in present), each)
 
 
 # -- the gradient's certificate, for methods that have none of their own ------------------------
@@ -210,6 +201,6 @@ def certificate_each(
 ) -> Certificate:
     """Return the joint certificate from the gradients of all models."""
     each = zip(tasks, at, total, strict=True)
-    found = jointly([certificate(task.problem(problem), w, part) for task, w, part in each])
-    assert found is not None, "every model's gradient proves something"
-    return found
+    joint = jointly([certificate(task.problem(problem), w, part) for task, w, part in each])
+    assert joint is not None, "every model's gradient proves something"
+    return joint

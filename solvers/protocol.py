@@ -239,20 +239,11 @@ class Method(Settings):
     def row_state_size(self, _stats: ProblemStats) -> int:
         return max(1, self.needs.numbers_per_row)
 
-    def taken_up(self, state: State, *, midway: bool) -> State:  # noqa: ARG002
+    def adopted(self, state: State, *, midway: bool) -> State:  # noqa: ARG002
         return state
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         return array_bytes(self.init(problem, stats))
-
-    def widened(self, _problem: Problem, _state: State, d: int) -> State:
-        raise ValueError(
-            f"{getattr(self, 'kind', 'This method')} began with fewer columns than the {d} that "
-            "rows have by now. Say how many there are (`n_features`)."
-        )
-
-    def remeasured(self, state: State, moments: ColumnMoments) -> State:  # noqa: ARG002
-        return state
 
     def certificate(self, _state: State) -> Certificate | None:
         return None
@@ -325,21 +316,11 @@ class Solver(Protocol):
     ) -> State:
         """Return the state at given weights, which were trained on `rows_before` other rows."""
 
-    def taken_up(self, state: State, *, midway: bool) -> State:
+    def adopted(self, state: State, *, midway: bool) -> State:
         """Return a state read from storage, `midway` in a walk or not, ready to continue.
 
         A method may mark the state here so that its numbers per row are verified.
         """
-
-    def widened(self, problem: Problem, state: State, d: int) -> State:
-        """Return a state in the middle of a walk with d columns, the new ones zero.
-
-        For rows that are read once, with an unknown number of columns; ValueError if the method
-        cannot do it.
-        """
-
-    def remeasured(self, state: State, moments: ColumnMoments) -> State:
-        """Return a state in the middle of a walk whose steps use these moments of the columns."""
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the bytes of the arrays of its largest state."""

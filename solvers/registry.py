@@ -73,8 +73,8 @@ else:
 
 def loss_class(word: str) -> type[Loss]:
     """Return the class of a loss by name; KeyError for an unknown one."""
-    found: type[Loss] = _imported(LOSSES[word])
-    return found
+    made: type[Loss] = _imported(LOSSES[word])
+    return made
 
 
 def method_class(word: str) -> Any:

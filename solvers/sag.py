@@ -138,7 +138,7 @@ class Sag(Method):
             join=folded,
             order="random",
             diverged=has_exploded,
-            recover=self.halve_step,
+            recover=self.begun_again,
             metrics=progressive_loss,
             row_state="update",
         )
@@ -181,17 +181,17 @@ class Sag(Method):
     ) -> SagState:
         """Replace D by the sum of slopes at the same weights."""
         at = self.weights(state)
-        found = certificate(problem, at, total)
+        certified = certificate(problem, at, total)
         state.W[:, 0], state.W[:, 1] = at.coef, total.G
         return state._replace(
             scale=SagScalars(at.intercept, total.g_b), row_version=sweep, renewed=1,
-            objective=found.objective, gap=found.gap,
+            objective=certified.objective, gap=certified.gap,
         )  # fmt: skip
 
-    def halve_step(self, problem: Problem, stats: ProblemStats, state: SagState) -> SagState:
-        """Restart from zero weights with half the step size."""
+    def begun_again(self, problem: Problem, stats: ProblemStats, state: SagState) -> SagState:
+        """Start again from zero weights, with half the step of a state that exploded."""
         begun: SagState = self.init(problem, stats)
-        return begun._replace(h=0.5 * state.h)
+        return begun._replace(h=0.5 * state.h) if has_exploded(state) else begun
 
     @property
     def _counts_all(self) -> bool:

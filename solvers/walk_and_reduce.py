@@ -78,8 +78,8 @@ def as_sides(y: NDArray[np.float64], label: int) -> NDArray[np.float64]:
 
 def weights_of(state: State) -> NDArray[np.float64]:
     """Return a state's field W."""
-    found: NDArray[np.float64] = state.W
-    return found
+    W: NDArray[np.float64] = state.W
+    return W
 
 
 def with_weights(state: State, W: NDArray[np.float64]) -> State:
@@ -119,8 +119,8 @@ class Walk(NamedTuple):
 
     With several streams, every stream starts from its own copy of the state, and `join` combines
     the results.  A state for which `diverged` is true ends the walk, and the whole training
-    restarts from the state that `recover` returns.  Models that did not diverge restart, too: from
-    `again`, which keeps settings that the method has estimated, or else from `init`.
+    restarts from the state that `recover` returns.  Models that did not diverge restart, too, with
+    the steps that they had.
 
     A walk that reads or updates numbers per row has states with a top-level field `row_version`:
     the sweep that wrote the numbers the state belongs to.  A walk that updates them changes
@@ -134,7 +134,6 @@ class Walk(NamedTuple):
     metrics: Callable[[State], dict[str, float]]  # for the log and the live display
     diverged: Callable[[State], bool] = never
     recover: Callable[[Problem, ProblemStats, State], State] = no_recovery
-    again: Callable[[Problem, ProblemStats, State], State] | None = None
     rows: Callable[[State], int] | None = None  # rows left for a stream; None: each once
     row_state: RowStateUse = "none"
     interleaved: Interleaved | None = None
@@ -142,6 +141,9 @@ class Walk(NamedTuple):
     telling: Callable[[Problem, ProblemStats, State, Block, ReportLosses], State] | None = None
     enter: Callable[[State], State] = copy_state  # once before any number of steps, ...
     leave: Callable[[State], State] = same  # ... and after them
+    #: The state with d columns, those that are new at zero, and steps that go by these moments of
+    #: them: for rows whose columns are counted as they come.  None: columns are known before.
+    resize: Callable[[Problem, State, int, ColumnMoments | None], State] | None = None
 
 
 def rows_visited(walk: Walk, state: State, block: Block) -> int:

@@ -66,7 +66,7 @@ def evaluate(
     from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
-    from fewpass.pipeline.straight.telling import is_source
+    from fewpass.pipeline.tables.stream.sources import is_source
 
     terminal, words = Terminal(output), given(reading)
     place = checked(Execution, {n: words.pop(n) for n in Execution.model_fields if n in words})

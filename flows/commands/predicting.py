@@ -61,9 +61,9 @@ def predict(
     from fewpass.pipeline.scoring.predict import predict as predicted
     from fewpass.pipeline.scoring.predictions import STANDARD_OUTPUT
     from fewpass.pipeline.scoring.probabilities import caution
-    from fewpass.pipeline.tables.readers.standard_input import WORDS
+    from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 
-    piped = out in WORDS
+    piped = out in STANDARD_INPUT_WORDS
     if piped and output.json:
         raise UsageError(
             "Predictions and the JSON object would both go to standard output. Name a file."

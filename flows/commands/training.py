@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.options import (
@@ -81,7 +82,7 @@ def train(
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import as_toml, training_settings
     from fewpass.pipeline.settings.flat_settings import flat
-    from fewpass.pipeline.straight.telling import is_source
+    from fewpass.pipeline.tables.stream.sources import is_source
 
     terminal, from_source = Terminal(output), is_source(dataset)
     if from_source and training.keep is not None:
@@ -134,12 +135,14 @@ def resume(
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
     from fewpass.pipeline.runs.run_folder import RunFolder
+    from fewpass.pipeline.tables.stream.sources import read_first_rows
     from fewpass.pipeline.training.training_run import TrainingRun
 
     terminal, plan = Terminal(output), RunFolder(run).record().plan
     require_tolerance(plan, asked=require_tol)
     place = checked(Execution, given(where))
-    result = _follow(terminal, plan, place, lambda e: TrainingRun.resume(run, e))
+    begin = partial(TrainingRun.resume, run, open_source=read_first_rows)
+    result = _follow(terminal, plan, place, begin)
     return _report(terminal, result, plan, require_tol=require_tol)
 
 
@@ -147,9 +150,11 @@ def train_shown(
     terminal: Terminal, plan: TrainingPlan, run: str, place: Execution
 ) -> TrainingResult:
     """Train with a live display."""
+    from fewpass.pipeline.tables.stream.sources import read_first_rows
     from fewpass.pipeline.training.training_run import TrainingRun
 
-    return _follow(terminal, plan, place, lambda e: TrainingRun.start(plan, run, e))
+    begin = partial(TrainingRun.start, plan, run, open_source=read_first_rows)
+    return _follow(terminal, plan, place, begin)
 
 
 def _follow(

@@ -14,6 +14,7 @@ from rich.table import Table
 from fewpass.flows.display.bars import ShowWork, bar, line, work_display
 from fewpass.flows.display.console import Terminal, as_fixed, format_seconds, or_dash
 from fewpass.flows.display.log_lines import Every, GrowingIntervals
+from fewpass.flows.flags import to_reproduce
 from fewpass.pipeline.runs.events import Event, GroupTrained, Start
 from fewpass.pipeline.runs.timeline import LossSums, Timeline
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -273,8 +274,7 @@ def _begun(facts: Start) -> Iterator[str]:
     """Yield what was decided before a training began."""
     if facts.memory > TrainingPlan.model_fields["memory"].default:
         yield (
-            f"May use up to {format_bytes(facts.memory)} of memory. For the same bits on every "
-            f"machine: --memory {facts.memory}."
+            f"May use up to {format_bytes(facts.memory)} of memory. {to_reproduce(facts.memory)}"
         )
     if facts.groups > 1:
         yield (

@@ -22,7 +22,7 @@ from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.straight.telling import is_source
+from fewpass.pipeline.tables.stream.sources import is_source
 from fewpass.storage.dataset import Dataset
 
 

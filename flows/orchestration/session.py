@@ -14,6 +14,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Cursor, Saved
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.pipeline.training.training_run import TrainingRun
 
 MOST_STAGES = 20  # Prefect keeps every task's record: tens of them per run, not thousands
@@ -101,7 +102,9 @@ class Session:
     def _open(self) -> Iterator[Event]:
         if self._events is None:
             executor = self._stack.enter_context(engine_for_training(self.place, self.plan))
-            self._training = TrainingRun.start(self.plan, self.run.url, executor)
+            self._training = TrainingRun.start(
+                self.plan, self.run.url, executor, open_source=read_first_rows
+            )
             self._events = iter(self._training)
             self._stack.callback(self._events.close)  # type: ignore[attr-defined]
         return self._events

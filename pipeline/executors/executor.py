@@ -18,6 +18,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.on_dask import SAME_VERSIONS, OnDask, OnDaskThreads
 from fewpass.pipeline.executors.semaphores import require_semaphores
 from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.executors.tls_certificates import require_trust, security_of
 from fewpass.pipeline.executors.workers import (
     Deaths,
     of_scheduler,
@@ -27,7 +28,6 @@ from fewpass.pipeline.executors.workers import (
     starting,
 )
 from fewpass.pipeline.settings.execution import LOCAL, Execution
-from fewpass.pipeline.training.certificates import require_trust, security_of
 
 
 class Executor(Protocol):

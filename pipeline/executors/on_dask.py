@@ -18,7 +18,7 @@ import cloudpickle  # type: ignore[import-untyped]
 
 from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.threads import InProcess, Item, PoolTask, value_of
-from fewpass.pipeline.executors.versions import Versions, parted, versions_here
+from fewpass.pipeline.executors.versions import Versions, version_differences, versions_here
 from fewpass.pipeline.executors.workers import ANSWER_SECONDS, LOOK_SECONDS, Workers
 
 TOPIC = "fewpass-runs"  # of a scheduler's events: the runs trained on it
@@ -271,7 +271,9 @@ def call(versions: Versions, function: Packed | Callable[..., Any], *args: Any) 
 
     Raises OtherVersions if the submitting process has other versions than this one.
     """
-    differences = [words for weighs, words in parted(versions_here(), versions) if weighs]
+    differences = [
+        words for weighs, words in version_differences(versions_here(), versions) if weighs
+    ]
     if differences:
         raise OtherVersions("; ".join(differences))
     run, *given = [_unpacked(value) for value in (function, *args)]

@@ -34,11 +34,11 @@ class PoolTask:
         except IndexError:
             return
         try:
-            found = function(*map(value_of, args))
+            result = function(*map(value_of, args))
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             tell: Callable[[], None] = partial(self.result.set_exception, error)
         else:
-            tell = partial(self.result.set_result, found)
+            tell = partial(self.result.set_result, result)
         del function, args  # so that callbacks on the result may free their memory
         tell()
 

@@ -26,8 +26,8 @@ Versions = Mapping[str, str | None]
 @cache
 def versions_here() -> dict[str, str | None]:
     """Return the versions of this process by package, and a digest of fewpass."""
-    found = {package: _version(package) for package in PACKAGES}
-    return found | {"python": platform.python_version(), SOURCES: _sources()}
+    versions = {package: _version(package) for package in PACKAGES}
+    return versions | {"python": platform.python_version(), SOURCES: _sources()}
 
 
 def _version(package: str) -> str | None:
@@ -40,25 +40,25 @@ def _version(package: str) -> str | None:
 def _sources() -> str:
     """Return a digest of fewpass: checkouts of one version differ."""
     folder, digest = Path(__file__).parents[2], hashlib.sha256()
-    found = os.walk(folder, followlinks=True)  # a checkout has links to its folders
-    paths = (Path(where, name) for where, _, names in found for name in names)
+    folders = os.walk(folder, followlinks=True)  # a checkout has links to its folders
+    paths = (Path(where, name) for where, _, names in folders for name in names)
     for path in sorted(path for path in paths if path.suffix == ".py"):
         digest.update(f"{path.relative_to(folder)}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:8]
 
 
-def parted(found: Versions, here: Versions) -> Iterator[tuple[bool, str]]:
+def version_differences(elsewhere: Versions, here: Versions) -> Iterator[tuple[bool, str]]:
     """Yield differences of versions from those here: whether bits may differ, and a description."""
     for package, parts in PARTS.items():
-        there, ours = found.get(package), here.get(package)
+        there, ours = elsewhere.get(package), here.get(package)
         if package == "fewpass" and None in (there, ours):
             continue  # its sources are compared instead
         if there != ours:
             weighs = _first(there, parts) != _first(ours, parts)
             yield weighs, f"{package} {there or 'is missing'} there, {ours or 'none'} here"
-    there, ours = found.get(SOURCES), here.get(SOURCES)
-    if there is not None and there != ours and found.get("fewpass") == here.get("fewpass"):
+    there, ours = elsewhere.get(SOURCES), here.get(SOURCES)
+    if there is not None and there != ours and elsewhere.get("fewpass") == here.get("fewpass"):
         yield True, f"other {SOURCES} there ({there}) than here ({ours})"
 
 
@@ -66,9 +66,9 @@ def _first(text: str | None, parts: int) -> list[str] | None:
     return None if text is None else text.split(".")[:parts]
 
 
-def told_by_dask(answer: Mapping[str, Any]) -> dict[str, str | None]:
+def versions_by_dask(answer: Mapping[str, Any]) -> dict[str, str | None]:
     """Return a process's versions from Dask's information, with or without fewpass."""
     packages = answer["packages"]
-    found = {package: packages.get(package) for package in PACKAGES}
+    elsewhere = {package: packages.get(package) for package in PACKAGES}
     python = str(packages.get("python") or "")
-    return found | {"python": ".".join(python.split(".")[:3])}
+    return elsewhere | {"python": ".".join(python.split(".")[:3])}

@@ -14,8 +14,8 @@ from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.versions import (
     PACKAGES,
     SOURCES,
-    parted,
-    told_by_dask,
+    version_differences,
+    versions_by_dask,
     versions_here,
 )
 from fewpass.pipeline.settings.execution import Execution
@@ -100,13 +100,13 @@ class Workers:
         NoWorkers
             There is none after `most_s` seconds, or the scheduler does not answer.
         """
-        end, told = time.monotonic() + self._most_s, False
+        end, warned = time.monotonic() + self._most_s, False
         while (lack := self._lack()) is not None:
             if stopping() or time.monotonic() >= end:
                 raise NoWorkers(f"{lack}. {self._advice}")
-            if not told:
+            if not warned:
                 _log.warning("%s; waiting for %.0f s. %s", lack, self._most_s, self._advice)
-            told = True
+            warned = True
             time.sleep(min(LOOK_SECONDS, max(0.0, end - time.monotonic())))
 
     def _lack(self) -> str | None:
@@ -128,16 +128,18 @@ class Workers:
             self._client.scheduler.broadcast, msg={"op": "versions", "packages": PACKAGES},
             on_error="ignore", callback_timeout=ANSWER_SECONDS,
         )  # fmt: skip
-        workers = {at: told_by_dask(found) for at, found in answers.items()}
+        workers = {at: versions_by_dask(different) for at, different in answers.items()}
         new = workers.keys() - self._known
         self._known |= new
         sentences = []
         for at in sorted(new):
-            found = list(parted(workers[at] | self._sources_at(at), versions_here()))
-            if weighty := [words for weighs, words in found if weighs]:
+            different = list(
+                version_differences(workers[at] | self._sources_at(at), versions_here())
+            )
+            if weighty := [words for weighs, words in different if weighs]:
                 sentences.append(f"The Dask worker at {at} differs: {'; '.join(weighty)}.")
-            elif found:
-                words = "; ".join(words for _, words in found)
+            elif different:
+                words = "; ".join(words for _, words in different)
                 _log.warning("The Dask worker at %s differs, which changes no bit: %s.", at, words)
         return sentences
 
@@ -146,19 +148,19 @@ class Workers:
         answers = self._client.run(
             versions_here, workers=[worker], on_error="return", callback_timeout=ANSWER_SECONDS
         )
-        found = answers.get(worker)
-        if isinstance(found, ImportError | AttributeError):
-            return {SOURCES: _first_cause(found)}
-        return {SOURCES: found[SOURCES]} if isinstance(found, dict) else {}
+        answer = answers.get(worker)
+        if isinstance(answer, ImportError | AttributeError):
+            return {SOURCES: _first_cause(answer)}
+        return {SOURCES: answer[SOURCES]} if isinstance(answer, dict) else {}
 
     def warn_of_limits(self, memory: int) -> None:
         """Warn of workers that Dask would pause before they use the plan's memory."""
-        known = self._client.sync(
+        info = self._client.sync(
             self._client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS
         )
         needed = (memory + LIBRARIES_BYTES) / PAUSED_AT
-        for at, found in sorted(known["workers"].items()):
-            limit = found.get("memory_limit")
+        for at, worker in sorted(info["workers"].items()):
+            limit = worker.get("memory_limit")
             if limit and limit < needed:
                 _log.warning(
                     "The Dask worker at %s may take %s, and Dask pauses it before that; the plan's "
@@ -175,8 +177,8 @@ def _as_option(size: float) -> str:
 
 def threads_by_worker(client: Any) -> dict[str, int]:
     """Return the number of threads of each worker; TimeoutError without an answer."""
-    found = client.sync(client.scheduler.ncores, callback_timeout=ANSWER_SECONDS)
-    return dict(found)
+    cores = client.sync(client.scheduler.ncores, callback_timeout=ANSWER_SECONDS)
+    return dict(cores)
 
 
 def of_scheduler(client: Any, execution: Execution) -> Workers:
@@ -200,7 +202,7 @@ def of_this_machine(client: Any, execution: Execution, deaths: Deaths) -> Worker
     """Return the worker processes that were started for a run."""
     none = f"has none of its {execution.workers} worker processes left"
     whose, most_s = "Dask in this process", execution.wait_workers
-    return Workers(client, whose, none, LOCAL_ADVICE, most_s, deaths.told)
+    return Workers(client, whose, none, LOCAL_ADVICE, most_s, deaths.last)
 
 
 def seconds_to_start(execution: Execution) -> float:
@@ -214,7 +216,7 @@ def starting(execution: Execution, deaths: Deaths) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # Dask's cleanup may fail in any way
-        why = deaths.told() or _first_cause(error)
+        why = deaths.last() or _first_cause(error)
         raise NoWorkers(
             f"Dask could not start {execution.workers} worker processes here ({why}). "
             f"{LOCAL_ADVICE}"
@@ -229,8 +231,8 @@ def _first_cause(error: BaseException) -> str:
     of_system = [e for e in causes if isinstance(e, OSError) and e.strerror]
     if not of_system and any(isinstance(e, TimeoutError) for e in causes):
         return "they did not begin in time"
-    told = of_system[-1].strerror if of_system else str(error).strip().rstrip(".")
-    return told or type(error).__name__
+    message = of_system[-1].strerror if of_system else str(error).strip().rstrip(".")
+    return message or type(error).__name__
 
 
 class Deaths(logging.Handler):
@@ -255,7 +257,7 @@ class Deaths(logging.Handler):
         if record.levelno >= self._shown and self._logger.parent is not None:
             self._logger.parent.handle(record)
 
-    def told(self) -> str:
+    def last(self) -> str:
         """Return the last message; "" without any."""
         return self._last
 

@@ -1,4 +1,4 @@
-"""A random order of rows in which those that lie side by side are visited soon after each other.
+"""A random order of rows in which neighbours are visited soon after each other.
 
 Of a pass over rows in one permutation of all of them, up to half is waiting for memory.  Here the
 caches have seen the page, and often the line.
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel
 
-BLOCK_ROWS, TILE_ROWS = 64, 512  # neighbours that stay close, and rows that go through the cache
+BLOCK_ROWS, TILE_ROWS = 64, 512  # neighbours that stay together, and rows that fit into the cache
 GOLDEN, FIRST, SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
@@ -28,7 +28,7 @@ def shuffled_blocks(rows: NDArray[np.int64], generator: np.random.Generator) -> 
 
 @kernel
 def mix(rows: NDArray[np.int64], first: int, seed: np.uint64) -> None:
-    """See above; blocks begin at row `first`, what is before it and after the last stays there.
+    """Shuffle blocks from row `first` on; rows before it and after the last block stay.
 
     Numbers are splitmix64's: the same with NumPy's generator takes five times as long.
     """

@@ -1,7 +1,6 @@
-"""Rows of chunks, decoded into buffers that are used again and again.
+"""Rows of chunks, decoded into buffers that are reused; and tables seen as blocks.
 
-Memory that is new costs a third of what decoding into it does: so buffers outlive the span that
-they were made for.
+New memory costs a third of the time of decoding into it, so buffers outlive their span.
 """
 
 from __future__ import annotations
@@ -16,46 +15,48 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
+from fewpass.solvers.protocol import Block
 from fewpass.storage.dataset import Dataset, TableBuffer
 from fewpass.storage.table import DenseTable, Table
 
-AMPLE = 2  # times the room that is needed; a larger buffer is let go
+NO_NUMBERS = np.empty(0)  # per row
+AMPLE = 2  # times the size that is needed; a larger buffer is freed
 
 
 class WindowRows(NamedTuple):
-    """The rows of a window's chunks, maybe among others."""
+    """The rows of a window's chunks, possibly among others."""
 
     rows: Rows
     y: NDArray[np.float64]  # (n,)
     weight: NDArray[np.float64]  # (n,)
-    places: list[slice]  # where each chunk's rows are
+    places: list[slice]  # of each chunk's rows
     bytes_read: int
-    fetch_s: float  # of reading them: the store's part
+    fetch_s: float  # spent in the store
 
 
 class RowSource(Protocol):
-    """Something that has the rows of chunks."""
+    """Loads the rows of chunks."""
 
     def prefetch(self, chunk: int) -> None:
-        """Say that a chunk is about to be asked for."""
+        """Announce that a chunk will be loaded soon."""
 
     def load(self, chunks: Sequence[int]) -> WindowRows:
         """Return the rows of these chunks."""
 
 
 class DecodedRows:
-    """A window's rows, decoded one chunk after the other into a buffer that is used again."""
+    """A window's rows, decoded chunk by chunk into a buffer that is reused."""
 
     def __init__(self, dataset: Dataset, rule: TargetRule, buffer: TableBuffer) -> None:
         self._dataset, self._rule = dataset, rule
         self.buffer, self.fingerprint = buffer, dataset.manifest.fingerprint
 
     def prefetch(self, chunk: int) -> None:
-        """Let the disk fetch what will be decoded."""
+        """Have the disk fetch the chunk."""
         self._dataset.prefetch(chunk)
 
     def load(self, chunks: Sequence[int]) -> WindowRows:
-        """Return the rows of these chunks; those asked for before are overwritten."""
+        """Return the rows of these chunks; those loaded before are overwritten."""
         buffer, fetched = self.buffer, self.buffer.fetch_s
         buffer.clear()
         size, ends = 0, [0]
@@ -78,7 +79,7 @@ _giving = Lock()
 
 
 def borrowed(dataset: Dataset, rule: TargetRule, capacity: tuple[int, int]) -> DecodedRows:
-    """Return rows in a buffer that nobody uses, or in a new one; what does not suit is let go."""
+    """Return rows in an idle buffer, or in a new one; idle buffers of other sizes are freed."""
     fingerprint = dataset.manifest.fingerprint
     with _giving:
         _idle[:] = [(of, one) for of, one in _idle if of == fingerprint and suits(one, capacity)]
@@ -93,14 +94,14 @@ def suits(buffer: TableBuffer, capacity: tuple[int, int]) -> bool:
 
 
 def give_back(source: RowSource) -> None:
-    """Leave a buffer to whoever reads next in this process."""
+    """Return a buffer, for the next reader of this process."""
     if isinstance(source, DecodedRows):
         with _giving:
             _idle.append((source.fingerprint, source.buffer))
 
 
 def let_go_of_buffers() -> None:
-    """Give those that nobody uses back to the system."""
+    """Free the idle buffers."""
     with _giving:
         _idle.clear()
 
@@ -126,3 +127,27 @@ def unit_weights(table: Table, dataset: Dataset, rule: TargetRule) -> NDArray[np
     if table.weight is None or weights is None:
         return rule.weigh(table.target)
     return rule.weigh(table.target) * table.weight * (dataset.manifest.n_rows / weights.total)
+
+
+def table_block(
+    table: Table,
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    order: NDArray[np.int64] | None = None,
+    row_state: NDArray[np.float64] = NO_NUMBERS,
+) -> Block:
+    """See the rows of a table as a block; in their order unless another is given."""
+    order = np.arange(table.n_rows) if order is None else order
+    return Block(row_view(table), np.ascontiguousarray(y), weight, order, row_state)
+
+
+def dataset_block(
+    table: Table,
+    dataset: Dataset,
+    rule: TargetRule,
+    order: NDArray[np.int64] | None = None,
+    row_state: NDArray[np.float64] = NO_NUMBERS,
+) -> Block:
+    """See rows of a data set as a block: targets by a rule, weights of mean 1 over the set."""
+    weight = unit_weights(table, dataset, rule)
+    return table_block(table, rule.read(table.target), weight, order, row_state)

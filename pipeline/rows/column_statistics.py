@@ -1,4 +1,4 @@
-"""What is known of every column after one look at the rows, in float64 and row order.
+"""Statistics of every column after one look at the rows, in float64 and row order.
 
 Mean and variance follow Welford (1962, Technometrics 4:419-420), so a large mean does not eat the
 variance. Zeros that sparse rows leave out are counted at the end: with c non-zeros of mean m and
@@ -41,7 +41,7 @@ def _add_sparse(columns: Records, data: Floats, indices: Integers) -> None:
         column = columns[np.uint64(indices[k])]
         column.count += 1
         step = x - column.mean
-        if step != 0.0:  # as in columns of flags: what follows would change nothing
+        if step != 0.0:  # zero in columns of flags, where the rest would change nothing
             mean = column.mean + step / column.count
             column.mean = mean
             column.deviation += step * (x - mean)
@@ -95,8 +95,8 @@ class ColumnStatistics:
             self._columns = self._columns.astype(_record("u8"), copy=False)
 
     def widen(self, n_features: int) -> None:
-        """Make room for columns up to `n_features` (sparse layout)."""
-        self._columns = with_room(self._columns, n_features)
+        """Have `n_features` columns or more (sparse layout)."""
+        self._columns = with_columns(self._columns, n_features)
 
     def columns(self, n_features: int) -> dict[str, Vector]:
         """Return `count` of non-zeros, `mean` and `variance`, each (n_features,)."""
@@ -105,10 +105,10 @@ class ColumnStatistics:
     def column(self, name: str, n_features: int) -> Vector:
         """Return one of them, new: with one after the other, few are in memory."""
         if self.dense:
-            found = dict(zip(("count", "mean", "deviation"), self._columns, strict=True))
+            stats = dict(zip(("count", "mean", "deviation"), self._columns, strict=True))
             if name == "variance":
-                return self._variance(found["deviation"].copy())
-            return np.array(found[name])
+                return self._variance(stats["deviation"].copy())
+            return np.array(stats[name])
         self.widen(n_features)
         columns = self._columns[:n_features]
         if name == "count":
@@ -155,8 +155,8 @@ class LargestValues:
             np.maximum.at(self._largest, table.indices, np.abs(values))
 
     def widen(self, n_features: int) -> None:
-        """Make room for columns up to `n_features` (sparse layout)."""
-        self._largest = with_room(self._largest, n_features)
+        """Have `n_features` columns or more (sparse layout)."""
+        self._largest = with_columns(self._largest, n_features)
 
     def values(self, n_features: int) -> NDArray[np.float64]:
         """Return them, (n_features,), new."""
@@ -164,8 +164,8 @@ class LargestValues:
         return np.array(self._largest[:n_features], np.float64)
 
 
-def with_room(columns: NDArray[Any], n_features: int) -> NDArray[Any]:
-    """Return what is kept by column with zeros for more; half as many again, as more will come."""
+def with_columns(columns: NDArray[Any], n_features: int) -> NDArray[Any]:
+    """Return statistics by column with zeros for more; half as many again, as more will come."""
     have = columns.shape[0]
     if n_features <= have:
         return columns
@@ -174,5 +174,5 @@ def with_room(columns: NDArray[Any], n_features: int) -> NDArray[Any]:
 
 
 def _record(count: str) -> np.dtype[Any]:
-    """What is kept of a column of sparse rows."""
+    """Return the type of a sparse column's statistics."""
     return np.dtype([("mean", "f8"), ("deviation", "f8"), ("count", count)])

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.rows.buffers import RowSource, WindowRows, borrowed, give_back
 from fewpass.pipeline.rows.row_state import RowStates
+from fewpass.pipeline.rows.stream import ReadingStatistics, VisitedBlock
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.solvers.protocol import Block
@@ -22,28 +23,16 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.row_state_store import NOTHING_YET, Records, StoredRowState
 
 
-@dataclass
-class ReadingStatistics:
-    """What reading took, for the log: seconds of the reader's thread and of waiting for it."""
-
-    bytes_read: int = 0
-    read_s: float = 0.0
-    wait_s: float = 0.0
-    fetch_s: float = 0.0  # of read_s: the store's part, without checking and decoding
-    permute_s: float = 0.0  # of read_s: drawing the rows' order
-    ahead: bool = False  # whether a thread read, beside the steps
-
-
 @dataclass(frozen=True)
 class RowStateSource:
-    """Where the numbers kept per row come from; without a version they are 0.
+    """The store of numbers per row; without a version they are 0.
 
     Several models have a version each, and as many numbers each.
 
     Attributes
     ----------
     written : list of StoredRowState
-        What was written so far, for the records.
+        Objects written so far, for the records.
     """
 
     store: RowStates
@@ -52,11 +41,11 @@ class RowStateSource:
     records: Records = field(default_factory=dict)  # of the objects that are going to be read
     written: list[StoredRowState] = field(default_factory=list)
 
-    def read(self, window: Window, found: WindowRows) -> tuple[NDArray[np.float64], int]:
-        """Return the numbers of a window's rows, each where its row is, and the bytes read."""
-        shape = (found.y.shape[0], self.numbers)[: min(self.numbers, 2)]
-        values = np.zeros(shape)  # no memory is taken where nothing is written
-        each = zip(window.chunks, found.places, strict=True)
+    def read(self, window: Window, rows: WindowRows) -> tuple[NDArray[np.float64], int]:
+        """Return the numbers of a window's rows, at the rows' places, and the bytes read."""
+        shape = (rows.y.shape[0], self.numbers)[: min(self.numbers, 2)]
+        values = np.zeros(shape)  # untouched pages take no memory
+        each = zip(window.chunks, rows.places, strict=True)
         return values, sum(self._read_chunk(chunk, values[place]) for chunk, place in each)
 
     def _read_chunk(self, chunk: int, out: NDArray[np.float64]) -> int:
@@ -77,15 +66,8 @@ class RowStateSource:
                 self.written.append(StoredRowState(chunk, stored))
 
 
-class VisitedBlock(NamedTuple):
-    """A block, and where in it the rows of its window's chunks are."""
-
-    block: Block
-    places: list[slice]
-
-
 class WindowRead(NamedTuple):
-    """A window that was read, and what that took."""
+    """A window that was read, and the cost of reading it."""
 
     visited: VisitedBlock
     bytes_read: int
@@ -96,7 +78,7 @@ class WindowRead(NamedTuple):
 
 @dataclass
 class WindowReader:
-    """Yields one block per window, read ahead by threads.
+    """The stream of blocks of a data set's rows, stored or in memory, read ahead by threads.
 
     A block is valid until the next one is asked for.  Errors of the reading threads are raised
     where the block would have come.
@@ -107,7 +89,7 @@ class WindowReader:
     rule: TargetRule
     capacity: tuple[int, int]  # rows and non-zeros that every window fits in
     row_state: RowStateSource | None = None
-    resident: RowSource | None = None  # has all rows; None: windows are decoded into buffers
+    resident: RowSource | None = None  # all rows; None: windows are decoded into buffers
     ahead: int = 2  # windows that are read while another one is stepped, each by a thread
     statistics: ReadingStatistics = field(default_factory=ReadingStatistics)
 
@@ -134,7 +116,7 @@ class WindowReader:
     def _read_ahead(
         self, windows: Sequence[Window], sources: Sequence[RowSource]
     ) -> Generator[VisitedBlock]:
-        """Have `ahead` windows read at any time, each by a thread, into what is not stepped."""
+        """Have `ahead` windows read at any time, each by a thread, into idle buffers."""
         upcoming, free = with_new_chunks(windows), deque(sources)
         pending: deque[tuple[RowSource, Future[WindowRead]]] = deque()
         pool = ThreadPoolExecutor(self.ahead, thread_name_prefix="fewpass-reader")
@@ -147,47 +129,47 @@ class WindowReader:
         try:
             go_on()
             while pending:
-                source, found = pending.popleft()
-                yield self._counted(found.result)
+                source, reading = pending.popleft()
+                yield self._counted(reading.result)
                 free.append(source)
                 go_on()
         finally:
             pool.shutdown(cancel_futures=True)
 
     def _counted(self, read: Callable[..., WindowRead], *args: Any) -> VisitedBlock:
-        """Wait for a window, and count what it took."""
+        """Wait for a window, and count its cost."""
         asked, counts = time.perf_counter(), self.statistics
-        found = read(*args)
+        window = read(*args)
         counts.wait_s += time.perf_counter() - asked
-        counts.bytes_read += found.bytes_read
-        counts.read_s += found.read_s
-        counts.fetch_s += found.fetch_s
-        counts.permute_s += found.permute_s
-        return found.visited
+        counts.bytes_read += window.bytes_read
+        counts.read_s += window.read_s
+        counts.fetch_s += window.fetch_s
+        counts.permute_s += window.permute_s
+        return window.visited
 
     def _read(self, window: Window, new: Sequence[int], source: RowSource) -> WindowRead:
         began = time.perf_counter()
         for chunk in new:
             source.prefetch(chunk)
-        found = source.load(window.chunks)
+        rows = source.load(window.chunks)
         values, size = np.empty(0), 0
         if self.row_state is not None:
-            values, size = self.row_state.read(window, found)
+            values, size = self.row_state.read(window, rows)
         loaded = time.perf_counter()
-        order = row_order(self.plan, window, numbers_in(found.places))
+        order = row_order(self.plan, window, numbers_in(rows.places))
         permuted = time.perf_counter()
-        block = Block(found.rows, found.y, found.weight, order, values)
+        block = Block(rows.rows, rows.y, rows.weight, order, values)
         return WindowRead(
-            VisitedBlock(block, found.places), found.bytes_read + size,
-            permuted - began, found.fetch_s, permuted - loaded,
+            VisitedBlock(block, rows.places), rows.bytes_read + size,
+            permuted - began, rows.fetch_s, permuted - loaded,
         )  # fmt: skip
 
 
 def with_new_chunks(windows: Sequence[Window]) -> Iterator[tuple[Window, list[int]]]:
     """Yield every window with the chunks to prefetch before it is read.
 
-    Those of the window after it, so that the disk never waits for the decoding; its own are among
-    them only where it is the first.
+    Those of the window after it, so that the disk never waits for the decoding; the first window's
+    own, too.
     """
     for k, window in enumerate(windows):
         upcoming = windows[k + min(k, 1) : k + 2]

@@ -1,9 +1,8 @@
 """Rows that stay in memory, decoded, from pass to pass: in each process those that it reads.
 
-A data set that fits into the plan's budget whole is decoded once, to where it lies among all rows,
-and windows are orders over that table.  Which rows are visited when is the same as without, and so
-are the bits.  They go when the run ends; a run that is killed leaves them in workers that live on,
-until those work on another data set.
+A data set that fits into the plan's budget whole is decoded once into one table, and windows are
+orders over it.  The order of visits is the same as without, and so are the bits.  Rows are freed
+when the run ends; a killed run leaves them in workers until these work on another data set.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import numpy as np
 from fewpass.pipeline.rows.buffers import (
     WindowRows,
     cut_rows,
+    dataset_block,
     let_go_of_buffers,
     row_view,
     unit_weights,
@@ -29,19 +29,16 @@ from fewpass.storage.whole_table import WholeTable
 
 
 def rows_in_memory(dataset: Dataset, rule: TargetRule) -> MemoryRows | None:
-    """Return a data set's rows where they are in this process; None: they are to be read."""
+    """Return the rows of a data set in memory; None of one that is to be read."""
     return MemoryRows(dataset, rule) if isinstance(dataset, MemoryDataset) else None
 
 
 class MemoryRows:
-    """The rows of a data set in memory; they belong to the training that asked for them."""
+    """The rows of a data set in memory."""
 
     def __init__(self, dataset: MemoryDataset, rule: TargetRule) -> None:
-        table = dataset.table
-        self._rows, n = row_view(table), dataset.n_rows
-        self._y = np.ascontiguousarray(rule.read(table.target))
-        self._weight = unit_weights(table, dataset, rule)
-        self._places = [slice(0, n)]
+        self._rows, self._y, self._weight, *_ = dataset_block(dataset.table, dataset, rule)
+        self._places = [slice(0, dataset.n_rows)]
 
     def prefetch(self, chunk: int) -> None:
         """Do nothing: all rows are here."""
@@ -64,7 +61,7 @@ class ResidentRows:
         self._locks = [Lock() for _ in self._here]
 
     def prefetch(self, chunk: int) -> None:
-        """Let the disk fetch what is not here and will be decoded."""
+        """Have the disk fetch the chunk unless it is decoded."""
         if not self._here[chunk]:
             self._dataset.prefetch(chunk)
 
@@ -104,7 +101,7 @@ _keeping = Lock()
 
 
 def resident_rows(dataset: Dataset, rule: TargetRule) -> ResidentRows:
-    """Return this process's rows of a data set; those of another one are let go."""
+    """Return this process's rows of a data set; those of another one are freed."""
     key = (dataset.manifest.fingerprint, rule)
     with _keeping:
         if key not in _kept:
@@ -114,7 +111,7 @@ def resident_rows(dataset: Dataset, rule: TargetRule) -> ResidentRows:
 
 
 def let_go() -> None:
-    """Give this process's rows and buffers back to the system, once no span uses them."""
+    """Free this process's rows and buffers, once no span uses them."""
     let_go_of_buffers()
     with _keeping:
         _kept.clear()

@@ -20,7 +20,7 @@ class RowStates(Protocol):
     def write(self, version: int, chunk: int, values: Values) -> StoredObject | None:
         """Keep the numbers of a chunk's rows, which do not change any more.
 
-        Returns what to put on record, None where nothing was written yet.
+        Returns the record of the object, None where nothing was written yet.
         """
 
     def read_into(self, version: int, chunk: int, out: Values, stored: StoredObject | None) -> int:
@@ -30,40 +30,39 @@ class RowStates(Protocol):
 class RowStateInMemory:
     """Versions that stay in this process; only those of a snapshot are written.
 
-    For trainings whose spans all run here: when the process dies they go on from a snapshot, which
-    has what they need, and while it lives nothing is lost.  A training without snapshots has no
-    store.
+    For trainings whose spans all run here: after the death of the process they go on from a
+    snapshot, which has the versions that it needs.  A training without snapshots has no store.
     """
 
     def __init__(self, store: RowStateStore | None) -> None:
         self._store = store
-        self._held: dict[tuple[int, int], Values] = {}  # by version and chunk
+        self._chunks: dict[tuple[int, int], Values] = {}  # by version and chunk
         self._written: set[tuple[int, int]] = set()
 
     def write(self, version: int, chunk: int, values: Values) -> None:
         """Keep the numbers of a chunk's rows, which do not change any more."""
-        self._held[version, chunk] = values
+        self._chunks[version, chunk] = values
 
     def read_into(self, version: int, chunk: int, out: Values, stored: StoredObject | None) -> int:
         """Fill `out` from a version; one of an earlier session is read from disk."""
-        held = self._held.get((version, chunk))
-        if held is None and self._store is not None:
+        values = self._chunks.get((version, chunk))
+        if values is None and self._store is not None:
             return self._store.read_into(version, chunk, out, stored)
-        assert held is not None or version == NOTHING_YET, "every later version is here"
-        out[:] = 0.0 if held is None else held
+        assert values is not None or version == NOTHING_YET, "every later version is here"
+        out[:] = 0.0 if values is None else values
         return 0
 
     def flush(self, version: int) -> Iterator[StoredRowState]:
-        """Write what is here of a version and not on disk yet; yield what to put on record."""
+        """Write the chunks of a version that are not on disk yet; yield their records."""
         if self._store is None:
             return
-        for key in [key for key in self._held if key[0] == version and key not in self._written]:
-            stored = self._store.write(*key, self._held[key])
+        for key in [key for key in self._chunks if key[0] == version and key not in self._written]:
+            stored = self._store.write(*key, self._chunks[key])
             self._written.add(key)
             yield StoredRowState(key[1], stored)
 
     def keep_only(self, versions: Iterable[int]) -> None:
-        """Let go of all other versions."""
+        """Free all other versions."""
         kept = set(versions)
-        self._held = {key: values for key, values in self._held.items() if key[0] in kept}
-        self._written &= self._held.keys()
+        self._chunks = {key: values for key, values in self._chunks.items() if key[0] in kept}
+        self._written &= self._chunks.keys()

@@ -1,4 +1,4 @@
-"""Scaling of features: what is stored is (x - shift) * scale, computed in float64.
+"""Scaling of features: stored values are (x - shift) * scale, computed in float64.
 
 `maxabs` divides every column by its largest absolute value among the training rows, `standard`
 subtracts its mean and divides by its standard deviation (dense rows only: a shift would fill every
@@ -42,17 +42,17 @@ class Scaler:
 
     @classmethod
     def fitted(cls, kind: ScalingKind, columns: Measured | None, n_features: int) -> Scaler:
-        """Scaling of `kind` to what was `measured` of the training rows' columns."""
+        """Return the scaling of a kind to the `measured` columns of the training rows."""
         if columns is None:
             return cls(kind)
         if isinstance(columns, LargestValues):
             return cls(kind, _reciprocal(columns.values(n_features)))
-        found = columns.columns(n_features)
-        _require_squares(found["variance"])
+        stats = columns.columns(n_features)
+        _require_squares(stats["variance"])
         # Below this the deviation of a constant column is only the rounding of its mean.
-        deviation = np.sqrt(found["variance"])
-        constant = deviation <= 1e-12 * np.abs(found["mean"])
-        return cls(kind, _reciprocal(np.where(constant, 0.0, deviation)), found["mean"])
+        deviation = np.sqrt(stats["variance"])
+        constant = deviation <= 1e-12 * np.abs(stats["mean"])
+        return cls(kind, _reciprocal(np.where(constant, 0.0, deviation)), stats["mean"])
 
     @classmethod
     def of(cls, dataset: Dataset) -> Scaler:
@@ -72,7 +72,7 @@ class Scaler:
         return cls(state["kind"], _from_text(state["scale"]), _from_text(state["shift"]))
 
     def columns(self) -> dict[str, Vector]:
-        """Return what is stored beside the rows: `scale` and `shift`, where the kind has them."""
+        """Return `scale` and `shift`, where the kind has them: they are stored with the rows."""
         parts = {"scale": self.scale, "shift": self.shift}
         return {name: part for name, part in parts.items() if part is not None}
 
@@ -138,7 +138,7 @@ def resolved(kind: ScalingKind | Literal["auto"], first: Table, *, encoded: bool
     """Decide on the scaling that `auto` stands for, by the first rows of a source.
 
     Without scaling, one pass over columns of very different sizes learns from the largest alone.
-    Columns that are mostly zero are counts or flags: they do not tell of units.
+    Columns that are mostly zero are counts or flags: they say nothing of units.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def resolved(kind: ScalingKind | Literal["auto"], first: Table, *, encoded: bool
 
 
 def measured(kind: ScalingKind, layout: str, n_features: int) -> Measured | None:
-    """Return what takes in all training rows before the first can be scaled; None: nothing does."""
+    """Return the statistics to be made of all training rows before the first is scaled, or None."""
     if kind == "maxabs":
         return LargestValues(n_features)
     return ColumnStatistics(layout, n_features) if kind == "standard" else None

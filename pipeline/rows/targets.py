@@ -12,16 +12,16 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.solvers.losses import Loss
 from fewpass.storage.manifest import Labels, Values
 
-#: What a label's rows count, by label (1 where it is not named); or what makes all labels equal.
+#: Weights of rows by label (1 where it is not named); or those that make all labels equal.
 ClassWeight = Literal["balanced"] | dict[str, float] | None
 
 
 class Targeted(Protocol):
-    """A manifest, or what a run remembers of one."""
+    """A manifest, or a run's record of one."""
 
     @property
     def targets(self) -> Labels | Values:
-        """What the targets are."""
+        """Labels or numbers."""
 
 
 class TargetRule(NamedTuple):
@@ -30,7 +30,7 @@ class TargetRule(NamedTuple):
     positive: int = -1  # code that counts as +1; -1: there is none
     values: tuple[float, ...] = ()  # the number that each code stands for, where codes are not it
     n_classes: int = 0  # above 2: y is the number of a row's class
-    class_weight: tuple[float, ...] = ()  # what each code's rows count; (): all count once
+    class_weight: tuple[float, ...] = ()  # of each code's rows; (): 1
 
     def read(self, target: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return y (n,) for stored targets (n,)."""
@@ -41,7 +41,7 @@ class TargetRule(NamedTuple):
         return target
 
     def weigh(self, target: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what rows with stored targets (n,) count by their class."""
+        """Return the weights by class of rows with stored targets (n,)."""
         if not self.class_weight:
             return np.ones(len(target))
         return np.asarray(self.class_weight)[target.astype(np.int64)]
@@ -141,9 +141,9 @@ def _positive_code(targets: Labels, positive: str | None) -> int:
     return names.index(wanted)
 
 
-def as_label(text: str, known: Sequence[str]) -> str:
-    """Return the label that somebody means: as it is written, or else the number, 1 for 1.0."""
-    if text in known:
+def as_label(text: str, labels: Sequence[str]) -> str:
+    """Return the label that is meant: the text itself, or else its number, 1 for 1.0."""
+    if text in labels:
         return text
     try:
         return label_text(float(text))
@@ -158,9 +158,9 @@ def label_text(label: float | str) -> str:
     return str(int(label)) if float(label).is_integer() else repr(float(label))
 
 
-def alike(unknown: str, known: Sequence[str]) -> str:
-    """Say which known label an unknown one is written like, in small letters and without dots."""
-    for label in known:
+def alike(unknown: str, labels: Sequence[str]) -> str:
+    """Name the label that an unknown one is spelled like, in small letters and without dots."""
+    for label in labels:
         if _bare(label) == _bare(unknown):
             return (
                 f'"{unknown}" and "{label}" differ by case, blanks or a dot at the end alone: '

@@ -22,11 +22,11 @@ def unlike_columns(dataset: Dataset) -> float | None:
     """Return how many times the largest column's size is the smallest deviation, where it matters.
 
     Size is the root of the mean square, over columns that are mostly not zero, as `scale=auto` has
-    it.  None where columns are alike, or nothing is known of them.
+    it.  None where columns are alike, or were not measured.
     """
     manifest = dataset.manifest
-    known = manifest.columns.keys() >= {"count", "mean", "variance"}
-    if not known or manifest.scaling.kind == "standard" or manifest.n_features > MOST_COLUMNS:
+    measured = manifest.columns.keys() >= {"count", "mean", "variance"}
+    if not measured or manifest.scaling.kind == "standard" or manifest.n_features > MOST_COLUMNS:
         return None
     return _ratio_of_sizes(
         dataset.column("count"), dataset.column("mean"), dataset.column("variance"), dataset.n_rows

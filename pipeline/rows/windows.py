@@ -17,7 +17,7 @@ from fewpass.storage.manifest import Manifest
 #: chunks drawn, and rows one by one: for sets in which neighbours have something in common.
 Order = Literal["stored", "random", "permuted"]
 
-CHUNKS_OF_A_WINDOW, ROWS_OF_A_WINDOW = 11, 12  # what a random generator is for
+CHUNKS_OF_A_WINDOW, ROWS_OF_A_WINDOW = 11, 12  # purposes of random generators
 
 
 class WindowPlan(NamedTuple):
@@ -30,15 +30,15 @@ class WindowPlan(NamedTuple):
 
 
 def chunk_bytes(manifest: Manifest, row_state_size: int = 1) -> int:
-    """Bytes that the largest chunk takes in memory, with all that is kept per row."""
+    """Return the bytes of the largest chunk in memory, with numbers per row."""
     per_row, per_value = _row_and_value_bytes(manifest)
-    per_row += (3 + row_state_size) * 8  # y, weight, order, what a method keeps per row
+    per_row += (3 + row_state_size) * 8  # y, weight, order, the method's numbers
     pairs = zip(manifest.chunks.rows, manifest.chunks.nnz, strict=True)
     return max(rows * per_row + nnz * per_value for rows, nnz in pairs)
 
 
 def resident_bytes(manifest: Manifest, plan: WindowPlan, row_state_size: int = 1) -> int:
-    """Bytes that all rows take in memory, decoded, with what windows in flight need beside."""
+    """Return the bytes of all rows in memory, decoded, with orders of windows in flight."""
     per_row, per_value = _row_and_value_bytes(manifest)
     per_row += (2 + Budget.row_numbers * row_state_size) * 8  # weights, as stored and as they count
     rows = manifest.n_rows * per_row
@@ -49,13 +49,13 @@ def resident_bytes(manifest: Manifest, plan: WindowPlan, row_state_size: int = 1
 
 
 def rows_bytes(manifest: Manifest) -> int:
-    """Bytes that all rows take in memory, decoded."""
+    """Return the bytes of all rows in memory, decoded."""
     per_row, per_value = _row_and_value_bytes(manifest)
     return manifest.n_rows * per_row + sum(manifest.chunks.nnz) * per_value
 
 
 def _row_and_value_bytes(manifest: Manifest) -> tuple[int, int]:
-    """Bytes of a row with its target, and of each of its values beside."""
+    """Return the bytes of a row with its target, and of each of its values."""
     value = np.dtype(manifest.dtype).itemsize
     index = 8 if manifest.n_features > np.iinfo(np.int32).max else 4
     if manifest.layout == "dense":
@@ -73,7 +73,7 @@ def plan_windows(
     row_state_size: int = 1,
     models: int = 1,
 ) -> WindowPlan:
-    """Fit windows into the budget: what the state leaves, shared by all windows in flight."""
+    """Fit windows into the budget less the state, shared by all windows in flight."""
     n_chunks = len(manifest.chunks.rows)
     if streams > n_chunks:
         raise BadInput(
@@ -88,12 +88,12 @@ def plan_windows(
 
 
 class Window(NamedTuple):
-    """Chunks that are in memory together, and what the order of their rows is drawn from."""
+    """Chunks that are in memory together, and the key of the order of their rows."""
 
     chunks: tuple[int, ...]
     order: Order
     sweep: int
-    turn: int  # how often this sweep has been through the data before
+    turn: int  # number of earlier turns of this sweep through the data
 
 
 def windows_per_turn(plan: WindowPlan, stream: int) -> int:
@@ -133,7 +133,7 @@ def windows_of_turn(
 def row_order(plan: WindowPlan, window: Window, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Put the numbers of a window's rows in order, maybe in place.
 
-    Within a turn its first chunk tells a window from others.
+    Within a turn a window is identified by its first chunk.
     """
     if window.order == "stored":
         return rows

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.progress import Progress
@@ -22,7 +23,7 @@ from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.forecast import Forecast
 from fewpass.pipeline.training.planning.planner import Planner
-from fewpass.pipeline.training.span import Stopwatch
+from fewpass.pipeline.training.spans.span import Stopwatch
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats, Solver, State, Weights
 from fewpass.storage.dataset import Dataset
@@ -187,3 +188,4 @@ class Training:
     is_stopping: Callable[[], bool]
     start_at: tuple[Weights, int] | None = None  # a model and the rows that it learnt from
     judges: Dataset | None = None  # held-out rows; None: the plan names them, if there are any
+    source: OpenedSource | None = None  # that is read once, in place of the data set

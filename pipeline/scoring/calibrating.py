@@ -28,7 +28,7 @@ from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluate import evaluation_job
 from fewpass.pipeline.scoring.probabilities import class_scores
 from fewpass.pipeline.training.planning.problem import loss_of
-from fewpass.pipeline.training.reduce import reduce
+from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, same
 from fewpass.storage.dataset import Dataset
@@ -97,9 +97,9 @@ def calibrate(
         return fit_two_classes(counts, method)
 
     def log_loss(point: Vector) -> LogLoss:
-        found = total(softmax_sum(point))
-        assert isinstance(found, LogLoss), "log losses were added up"
-        return found
+        summed = total(softmax_sum(point))
+        assert isinstance(summed, LogLoss), "log losses were added up"
+        return summed
 
     return fit_softmax(log_loss, job.rule.n_classes)
 

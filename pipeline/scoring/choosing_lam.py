@@ -11,8 +11,8 @@ from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_o
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluate import Evaluation, evaluation_job, figures_of, sum_of
-from fewpass.pipeline.training.reduce import reduce
-from fewpass.pipeline.training.span import Job
+from fewpass.pipeline.training.spans.reduce import reduce
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.each_model import sum_each
 from fewpass.solvers.protocol import Certificate, State, Weights
 from fewpass.solvers.tasks import Task
@@ -31,8 +31,8 @@ class AsRead:
 
     @staticmethod
     def weights(state: State) -> Weights:
-        found: Weights = state
-        return found
+        weights: Weights = state
+        return weights
 
 
 def held_out_figures(
@@ -55,10 +55,10 @@ def held_out_figures(
     total = reduce(
         executor, job, sum_each(sum_of(job.rule), (Task(),) * lams), at, lambda _report: None
     )
-    found: list[Evaluation] = executor.result(
+    figures_of_lams: list[Evaluation] = executor.result(
         executor.submit("figures", partial(figures_of_each, job, record), at, total)
     )
-    return found
+    return figures_of_lams
 
 
 def choose_lam(
@@ -75,9 +75,9 @@ def choose_lam(
 
     `head` is a handle on the state that was trained on the data set `trained`.
     """
-    found = held_out_figures(record, trained, dataset, solver, len(lams), head, executor)
+    figures_of_lams = held_out_figures(record, trained, dataset, solver, len(lams), head, executor)
     candidates = []
-    for k, (lam, figures) in enumerate(zip(lams, found, strict=True)):
+    for k, (lam, figures) in enumerate(zip(lams, figures_of_lams, strict=True)):
         own = certificate_of(certified, len(lams), k)
         proven = (own.objective, own.gap) if own else ()
         candidates.append(Candidate(lam, figures.loss, figures.error, *proven))

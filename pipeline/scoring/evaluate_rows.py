@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.rows.buffers import row_view
+from fewpass.pipeline.rows.buffers import table_block
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import alike, label_text, shown, target_rule
 from fewpass.pipeline.runs.model import Model
@@ -26,12 +26,12 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.as_written import labelled
-from fewpass.pipeline.tables.readers.source import Parsed, Piece
+from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
+from fewpass.pipeline.tables.stream.pieces import ParsedPiece, each_piece
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Block, Sum, add_parts
+from fewpass.solvers.protocol import Sum, add_parts
 from fewpass.storage.manifest import Labels
-from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import n_bytes
 
 Vector = NDArray[np.float64]
@@ -96,17 +96,17 @@ def evaluate_rows(
         sums.append(sum_of_reliability(probabilities_of(model)))
     budget = scoring_budget(model, memory)
     expected = Expected(model.record.columns, room=budget)
-    known = {"n_features": model.record.n_features, "dtype": model.record.dtype}
-    options = options.model_copy(update=known)
+    like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
+    options = options.model_copy(update=like_model)
     source = open_source(inputs, options, storage_options, expected)
     threads = threads or os.cpu_count() or 1
     size = piece_bytes(budget, model, threads)
-    judge = partial(_judged, model, problem, source.parse, sums)
+    judge = partial(_judged, model, problem, source, sums)
     total: list[Any] | None = None
     rows = skipped = done = 0
-    with ThreadPoolExecutor(threads, "fewpass-evaluate") as pool:
-        whole = source.estimated_bytes()
-        for part in ordered_map(pool, judge, source.pieces(size), threads + 1):
+    whole = source.estimated_bytes()
+    with closing(each_piece(source, size, threads, threads + 1, judge)) as each:
+        for part in each:
             rows, done, skipped = rows + part.rows, done + part.done, skipped + part.skipped
             if part.parts:
                 both = zip(total, part.parts, strict=True) if total else ((p,) for p in part.parts)
@@ -114,25 +114,24 @@ def evaluate_rows(
             on_progress(rows, min(1.0, done / max(1, whole)))
     if total is None or not total[0].weight:
         raise BadInput("No row is left to judge the model by. Check the format and the weights.")
-    found = figures_of(problem, model.record, model.weights, total[0])
-    told = reliability_figures(total[1]) if with_reliability else None
-    return Judged(found._replace(left_out=source.left_out), told, skipped)
+    figures = figures_of(problem, model.record, model.weights, total[0])
+    reliability = reliability_figures(total[1]) if with_reliability else None
+    return Judged(figures._replace(left_out=source.left_out), reliability, skipped)
 
 
 def _judged(
-    model: Model, problem: Problem, parse: Callable[[Piece], Parsed], sums: Sequence[Sum],
-    piece: Piece,
-) -> _Part:  # fmt: skip
-    """Return the sums of a piece."""
-    parsed = parse(piece)
+    model: Model, problem: Problem, source: Source, sums: Sequence[Sum], number: int, piece: Piece
+) -> _Part:
+    """Add up what the rows of a piece say."""
+    _, parsed, _, where = ParsedPiece.of(source, number, piece)
     table = parsed.table
     if not table.n_rows:
         return _Part((), parsed.n_skipped, 0, 0)
-    y = targets_of(model, problem, parsed, f"{piece.file}, after line {piece.first_line - 1}")
+    y = targets_of(model, problem, parsed, where)
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
     at, rows = as_stepped(model.weights, scaler, table)
     weight = np.ones(len(y)) if table.weight is None else table.weight
-    block = Block(row_view(rows), y, weight, np.arange(len(y)), np.empty(0))
+    block = table_block(rows, y, weight)
     parts = tuple(what.add(problem, at, block, what.zero(at)) for what in sums)
     return _Part(parts, parsed.n_skipped, table.n_rows, n_bytes(table))
 
@@ -152,9 +151,9 @@ def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Ve
             )
         return target
     assert isinstance(record.targets, Labels), "losses other than the squared one need labels"
-    found, places = _labels_of(parsed, padded=isinstance(record.targets.labels[0], str))
+    labels, places = _labels_of(parsed, padded=isinstance(record.targets.labels[0], str))
     names = [label_text(label) for label in record.targets.labels]
-    unknown = [name for name in found if name not in names]
+    unknown = [name for name in labels if name not in names]
     if unknown and record.plan.positive is None:
         raise BadInput(
             f'{where}: the label "{unknown[0]}" is unknown to the model, which has '
@@ -162,8 +161,8 @@ def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Ve
             "`label`."
         )
     if positive is None:
-        return np.array([float(names.index(name)) for name in found])[places]
-    return np.array([1.0 if name == positive else -1.0 for name in found])[places]
+        return np.array([float(names.index(name)) for name in labels])[places]
+    return np.array([1.0 if name == positive else -1.0 for name in labels])[places]
 
 
 def _labels_of(parsed: Parsed, *, padded: bool) -> tuple[list[str], NDArray[np.int64]]:
@@ -173,8 +172,8 @@ def _labels_of(parsed: Parsed, *, padded: bool) -> tuple[list[str], NDArray[np.i
     """
     target = parsed.table.target
     if parsed.labels is None:
-        codes, found = labelled(target, parsed.written, padded=padded)
-        return found, codes
+        codes, labels = labelled(target, parsed.written, padded=padded)
+        return labels, codes
     values, places = np.unique(target, return_inverse=True)
     return [parsed.labels[int(value)] for value in values.tolist()], places
 

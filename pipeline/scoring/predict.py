@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,8 @@ from fewpass.pipeline.settings.matching import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.tables.readers import Expected, Source, open_source
+from fewpass.pipeline.tables.readers.source import Piece
+from fewpass.pipeline.tables.stream.pieces import each_piece
 from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.solvers.kernels.scores import rank, scores
 from fewpass.solvers.protocol import Weights
@@ -113,18 +116,18 @@ class Predictor(NamedTuple):
             every = class_scores(weights, rows, table.n_rows)
             best = every.argmax(axis=1) if every.ndim == 2 else (every > 0).astype(np.int64)
             score = every[np.arange(len(every)), best] if every.ndim == 2 else every
-        found = {"label": np.array(self.labels)[best], "score": score}
-        return found if self.probabilities is None else found | self._shares(every, best)
+        columns = {"label": np.array(self.labels)[best], "score": score}
+        return columns if self.probabilities is None else columns | self._shares(every, best)
 
     def _shares(self, every: NDArray[np.float64], best: NDArray[np.int64]) -> Columns:
         """Return a column per class, and last that of the positive or of the predicted label."""
         assert self.probabilities is not None, "they are asked for"
         p = self.probabilities.of(every)
         if p.ndim == 1:
-            each, told = (1.0 - p, p), p
+            each, chosen = (1.0 - p, p), p
         else:
-            each, told = tuple(p.T), p[np.arange(len(p)), best]
-        return dict(zip(self._of_classes, each, strict=True)) | {"probability": told}
+            each, chosen = tuple(p.T), p[np.arange(len(p)), best]
+        return dict(zip(self._of_classes, each, strict=True)) | {"probability": chosen}
 
 
 def as_stepped(weights: Weights, scaler: Scaler, table: Table) -> tuple[Weights, Table]:
@@ -197,31 +200,29 @@ def predict(
         wider = max(1, len(predictor.columns) // 4)  # a row may have more output columns than text
         size = piece_bytes(budget, model, threads, wider)
     else:
-        told = options.model_dump(exclude_defaults=True, exclude={*Matching.model_fields})
-        refuse_reading(told, inputs[0])
+        given = options.model_dump(exclude_defaults=True, exclude={*Matching.model_fields})
+        refuse_reading(given, inputs[0])
         require_chunks(budget, model, dataset)
-    with (
-        open_predictions(
-            output,
-            predictor.columns,
-            storage_options,
-            replace=file.may_replace,
-            before=file.require_free,
-        ) as out,
-        ThreadPoolExecutor(threads) as pool,
-    ):
+    with open_predictions(
+        output,
+        predictor.columns,
+        storage_options,
+        replace=file.may_replace,
+        before=file.require_free,
+    ) as out:
         if dataset is None:
             source = _source(model, inputs, options, budget, storage_options)
             left_out, whole = source.left_out, source.estimated_bytes()
-            batches = _of_files(predictor, source, size, pool)
+            batches = _of_files(predictor, source, size, threads)
         else:
             matched = require_same_columns(model.record, dataset, options)
             left_out, whole = matched.left_out, dataset.manifest.n_rows
-            batches = _of_dataset(predictor, dataset, matched, budget, pool)
-        for batch in batches:
-            rows += _keep(out, batch.columns)
-            beyond, done = beyond + batch.n_beyond, done + batch.done
-            on_progress(PredictionProgress(rows, min(1.0, done / max(1, whole))))
+            batches = _of_dataset(predictor, dataset, matched, budget, threads)
+        with closing(batches):
+            for batch in batches:
+                rows += _keep(out, batch.columns)
+                beyond, done = beyond + batch.n_beyond, done + batch.done
+                on_progress(PredictionProgress(rows, min(1.0, done / max(1, whole))))
     seconds = time.perf_counter() - began
     peak = peak_memory_bytes()
     return PredictionResult(output, rows, predictor.columns, seconds, peak, left_out, beyond)
@@ -245,8 +246,8 @@ def label_names(model: Model) -> tuple[Any, ...]:
     if positive is None:
         return tuple(names)
     others = [name for name in names if label_text(name) != positive]
-    found = next(name for name in names if name not in others)
-    return (others[0] if len(others) == 1 else f"not {positive}"), found
+    label = next(name for name in names if name not in others)
+    return (others[0] if len(others) == 1 else f"not {positive}"), label
 
 
 def _as_dataset(inputs: Sequence[str], storage: dict[str, Any] | None) -> Dataset | None:
@@ -264,22 +265,18 @@ def _source(
 ) -> Source:
     """Open files whose columns are those of a model, labels optional."""
     width = model.record.n_features
-    known = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
-    options = options.model_copy(update=known)
+    like_model = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
+    options = options.model_copy(update=like_model)
     expected = Expected(model.record.columns, room=budget)
     return open_source(inputs, options, storage, expected)
 
 
-def _of_files(
-    predictor: Predictor, source: Source, size: int, pool: ThreadPoolExecutor
-) -> Iterator[Batch]:
-    workers = pool._max_workers  # noqa: SLF001 - the pool is ours, and nothing public tells
-
-    def job(piece: Any) -> Batch:
+def _of_files(predictor: Predictor, source: Source, size: int, threads: int) -> Generator[Batch]:
+    def job(_number: int, piece: Piece) -> Batch:
         parsed = source.parse(piece)
         return Batch(predictor(parsed.table), parsed.n_beyond, n_bytes(parsed.table))
 
-    return ordered_map(pool, job, source.pieces(size), workers + 1)
+    return each_piece(source, size, threads, threads + 1, job)
 
 
 def _of_dataset(
@@ -287,22 +284,23 @@ def _of_dataset(
     dataset: Dataset,
     matched: Matched,
     budget: Budget,
-    pool: ThreadPoolExecutor,
-) -> Iterator[Batch]:
+    threads: int,
+) -> Generator[Batch]:
     weights = stored_weights(predictor.model.weights, dataset, matched)
     predictor = predictor._replace(model=predictor.model._replace(weights=weights))
 
     def job(table: Table) -> Batch:
         return Batch(predictor(table), 0, table.n_rows)
 
-    if predictor.probabilities is None or weights.coef.ndim == 1:
-        read = lambda k: job(dataset.read_stored(k))  # noqa: E731 - a line
-        yield from ordered_map(pool, read, range(dataset.n_chunks), 2)
-        return
-    step = max(1, budget.scored_piece // (8 * len(weights.coef)))  # a column per class
-    for table in ordered_map(pool, dataset.read_stored, range(dataset.n_chunks), 2):
-        for first in range(0, table.n_rows, step):
-            yield job(cut(table, first, min(first + step, table.n_rows)))
+    with ThreadPoolExecutor(threads) as pool:
+        if predictor.probabilities is None or weights.coef.ndim == 1:
+            read = lambda k: job(dataset.read_stored(k))  # noqa: E731 - a line
+            yield from ordered_map(pool, read, range(dataset.n_chunks), 2)
+            return
+        step = max(1, budget.scored_piece // (8 * len(weights.coef)))  # a column per class
+        for table in ordered_map(pool, dataset.read_stored, range(dataset.n_chunks), 2):
+            for first in range(0, table.n_rows, step):
+                yield job(cut(table, first, min(first + step, table.n_rows)))
 
 
 def _keep(out: PredictionFile, batch: dict[str, NDArray[Any]]) -> int:

@@ -31,7 +31,7 @@ class Probabilities(NamedTuple):
             return self.calibration.probabilities(scores)
         assert self.link is not None, "one of the two is there"
         p = self.link(scores)
-        return p if p.ndim == 1 else shares(p)
+        return p if p.ndim == 1 else normalised(p)
 
 
 def probabilities_of(model: Model) -> Probabilities:
@@ -61,7 +61,7 @@ def caution(model: Model) -> str | None:
     return f"{why}: good for ranking, not honest. Train with `calibrate=platt` for honest ones."
 
 
-def shares(p: Vector) -> Vector:
+def normalised(p: Vector) -> Vector:
     """Return each class's probability against the rest divided by their sum, (n, K).
 
     The order is that of the scores, but they are not calibrated.
@@ -74,6 +74,6 @@ def class_scores(at: Weights, rows: Rows, n_rows: int) -> Vector:
     """Return the scores of rows: (n,) of the second of two classes, else (n, K)."""
     if at.coef.ndim == 1:
         return scores(at.coef, float(at.intercept), rows)
-    found = np.empty((len(at.coef), n_rows))
-    rank(at.coef, at.intercept, rows, found.__setitem__)
-    return np.ascontiguousarray(found.T)
+    every = np.empty((len(at.coef), n_rows))
+    rank(at.coef, at.intercept, rows, every.__setitem__)
+    return np.ascontiguousarray(every.T)

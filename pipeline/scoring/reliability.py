@@ -19,7 +19,7 @@ from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluate import evaluation_job
 from fewpass.pipeline.scoring.probabilities import Probabilities, probabilities_of
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
-from fewpass.pipeline.training.reduce import reduce
+from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.storage.dataset import Dataset
@@ -95,13 +95,13 @@ def add_reliability(
     """Add a block."""
     for scores, classes, weight in scored_parts(problem, at, block):
         of_two = scores.ndim == 1
-        brier, log_loss, told, came_true = (two_classes if of_two else several_classes)(
+        brier, log_loss, p, came_true = (two_classes if of_two else several_classes)(
             made.of(scores), classes
         )
         part = ReliabilityPart(
             part.brier + float(weight @ brier),
             part.log_loss + float(weight @ log_loss),
-            part.counts + counted(told, came_true, weight),
+            part.counts + counted(p, came_true, weight),
         )
     return part
 

@@ -34,6 +34,11 @@ EXTENSIONS = {
     ".npz": "npz", ".arff": "arff",
 }  # fmt: skip
 
+#: What names of compressed files end in.
+COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
+#: Words for standard input.
+STANDARD_INPUT_WORDS = ("-", "stdin://")
+
 if TYPE_CHECKING:  # a checker cannot read dictionaries; at run time only their words are taken
     Format = str
 else:

@@ -12,17 +12,9 @@ from fewpass.pipeline.runs.model import sourced_weights, stored_weights
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.validation import Point, Validation, extended
 from fewpass.pipeline.scoring.choosing_lam import held_out_figures
-from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.storage.dataset import Dataset
-
-
-def training_memory(plan: TrainingPlan) -> int:
-    """Return the bytes of the budget that are left for training."""
-    if not plan.early_stopping:
-        return plan.memory
-    return plan.memory - plan.budget.held_out
 
 
 class EarlyStopping:

@@ -1,8 +1,7 @@
 """Rows in memory with few columns: Newton's method at once, without what an engine prepares.
 
-Such a fit takes milliseconds; choosing a method, cutting windows and keeping a log would take as
-long again.  What it does not reach, and whatever is asked for beside a model and its proof, is the
-engine's.
+Such a fit takes milliseconds; choosing a method and cutting windows would take as long again.
+Where the tolerance is not reached, and for all other plans, the engine trains.
 """
 
 from __future__ import annotations
@@ -10,9 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import numpy as np
-
-from fewpass.pipeline.rows.buffers import row_view, unit_weights
+from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import Convergence, Trained
@@ -23,7 +20,7 @@ from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.estimates.expected_passes import conditioning
-from fewpass.solvers.protocol import Block, Certificate, Weights
+from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.solvers.registry import SECOND_ORDER
 from fewpass.storage.memory_dataset import MemoryDataset
 
@@ -50,13 +47,10 @@ def train_few_columns(
     if rule.n_classes or conditioning(problem, stats) is None:
         return None
     table, (start, before) = dataset.table, start_at or (None, 0)
-    block = Block(
-        row_view(table), np.ascontiguousarray(rule.read(table.target)),
-        unit_weights(table, dataset, rule), np.arange(table.n_rows), np.empty(0),
-    )  # fmt: skip
+    block = dataset_block(table, dataset, rule)
     began = time.perf_counter()
 
-    def told(kind: str, passes: float, **facts: object) -> None:
+    def report(kind: str, passes: float, **facts: object) -> None:
         seconds, seen = time.perf_counter() - began, round(passes * table.n_rows)
         cursor = Cursor(passes=passes, rows_seen=seen, seconds=seconds, rows_before=before)
         on_event(Event.of(kind, cursor, **facts))
@@ -66,16 +60,16 @@ def train_few_columns(
             raise InterruptedError("The training was given up before its end.")
         if certified:
             proven = {"objective": certified.objective, "gap": certified.gap}
-            told("certificate", passes, **proven, left_passes=None)
+            report("certificate", passes, **proven, left_passes=None)
 
     if start is not None and not problem.intercept:
         start = start._replace(intercept=0.0)
-    told("start", 0.0, n_rows=table.n_rows, method=SECOND_ORDER)
+    report("start", 0.0, n_rows=table.n_rows, method=SECOND_ORDER)
     most = min(plan.passes, MOST_PASSES)
     weights, certified, passes = minimise(problem, stats, block, tol, most, start, after_reading)
     if certified.relative > tol:
         return None
-    told("finish", passes)
+    report("finish", passes)
     return Trained(
         weights, Cursor(passes=passes, rows_before=before), SECOND_ORDER, problem.lam, None, None,
         certified, Convergence.of(tol, certified, finished=True).converged,
@@ -83,6 +77,6 @@ def train_few_columns(
 
 
 def _is_asked_for(plan: TrainingPlan) -> bool:
-    """Whether nothing is but one model, by Newton's method or by any."""
+    """Whether the plan is for one model, by Newton's method or by any."""
     more = plan.early_stopping or plan.held_out or plan.streams > 1
     return plan.solver.kind in ("auto", SECOND_ORDER) and plan.passes >= LEAST_PASSES and not more

@@ -23,7 +23,7 @@ class Prover(NamedTuple):
 
     method: str
     tol: float
-    passes: float | None  # that it usually takes; None where that cannot be foreseen
+    passes: float | None  # that it usually takes; None where that cannot be predicted
 
     @property
     def sentence(self) -> str:

@@ -8,6 +8,7 @@ holds, so going on after a crash is what every training does all the time.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 from fewpass.pipeline.calibration import Calibration
@@ -24,20 +25,29 @@ from fewpass.pipeline.runs.model import (
     weights_shape,
     weights_to_start_at,
 )
+from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.run_snapshots import read_records
 from fewpass.pipeline.runs.saved import Cursor, Saved, require_array
 from fewpass.pipeline.scoring.calibrating import calibrate
-from fewpass.pipeline.scoring.choosing_lam import AsRead, choose_lam
+from fewpass.pipeline.scoring.choosing_lam import AsRead, ReadsWeights, choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.class_groups import ClassGroups
-from fewpass.pipeline.training.early_stopping import EarlyStopping, training_memory
+from fewpass.pipeline.training.early_stopping import EarlyStopping
+from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.planning.advice import warnings
 from fewpass.pipeline.training.planning.auto import far_behind
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast
-from fewpass.pipeline.training.planning.job import groups_of, is_grouped, solver_of_job
+from fewpass.pipeline.training.planning.job import (
+    groups_of,
+    is_grouped,
+    solver_of_job,
+    training_memory,
+)
 from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted
+from fewpass.pipeline.training.planning.source_job import source_job, source_warnings
 from fewpass.pipeline.training.position import require_method, require_position
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel
@@ -77,17 +87,32 @@ class Passes:
         self._early: EarlyStopping | None = None
         if training.plan.early_stopping:
             self._early = EarlyStopping(training, self._held_out())
+        self._once: OneReading | None = None
         self._is_new = False  # the state is the method's first one
         self._beginning = False  # a method at given weights: no snapshot can stand for that yet
         self._groups: ClassGroups | None = None
         self._take_method(0)
-        if is_grouped(self._job):
+        if self._once is None and is_grouped(self._job):
             self._groups = ClassGroups(groups_of(self._job), self._job.stats.d)
 
     def _take_method(self, number: int) -> None:
         """Work with one of the methods that were chosen, or with the plan's own."""
         training, methods = self._training, self._training.methods
         self.plan: TrainingPlan = methods.plan(training.plan, number) if methods else training.plan
+        if training.source is not None:
+            job, self._solver = source_job(self.plan, training.source)
+            assert job.once is not None, "the rows of a source come once"
+            self._once = OneReading(training, job.once, self._solver)
+        else:
+            job = self._job_on_data_set()
+            self._solver = solver_of_job(self.plan, job, self._group)
+        self._sweeps = Sweeps(
+            training.executor, self._progress, job, self._solver, training.is_stopping, self._once
+        )
+
+    def _job_on_data_set(self) -> Job:
+        """Return what spans need, with where numbers per row are kept."""
+        training = self._training
         job = training.planner.job(training_memory(self.plan), self.plan.solver)
         numbers = training.run.row_state
         if job.in_place and not training.executor.near:
@@ -97,15 +122,16 @@ class Passes:
                 "`memory`, or train in this process (leave `scheduler` and `workers` out)."
             )
         stay = job.resident and training.executor.near
-        self._solver = solver_of_job(self.plan, job, self._groups.number if self._groups else 0)
-        self._job = job._replace(
-            row_state_size=self._solver.row_state_size(job.stats),
+        solver = solver_of_job(self.plan, job, self._group)
+        return job._replace(
+            row_state_size=solver.row_state_size(job.stats),
             row_state=RowStateInMemory(numbers) if stay else numbers,
             rows=rows_in_memory(training.dataset, job.rule),
         )
-        self._sweeps = Sweeps(
-            training.executor, self._progress, self._job, self._solver, training.is_stopping
-        )
+
+    @property
+    def _job(self) -> Job:
+        return self._sweeps.job
 
     @property
     def problem(self) -> Problem:
@@ -123,18 +149,27 @@ class Passes:
         return self._job.rule.n_classes or None
 
     @property
-    def forecast(self) -> Forecast:
-        """What the training is going to take."""
-        return forecast(self.plan, self._job)
+    def forecast(self) -> Forecast | None:
+        """What the training is going to take; None where a source is read once."""
+        return None if self._once else forecast(self.plan, self._job)
 
     @property
     def warnings(self) -> list[str]:
         """Why the training may not come to its end, in sentences."""
-        return warnings(self._training.planner, self.plan, self._job, self.forecast)
+        if self._training.source is not None:
+            return source_warnings(self.plan, self._job, self._training.source)
+        return warnings(
+            self._training.planner, self.plan, self._job, forecast(self.plan, self._job)
+        )
 
     @property
     def _cursor(self) -> Cursor:
         return self._progress.cursor
+
+    @property
+    def _group(self) -> int:
+        """Number of the current group of classes."""
+        return self._groups.number if self._groups else 0
 
     @property
     def _passes_before(self) -> float:
@@ -161,21 +196,25 @@ class Passes:
 
     def restore(self, snapshot: Snapshot, saved: Saved) -> None:
         """Take the states of another session; BadInput unless they are such of this plan."""
-        require_array(snapshot, "coef", weights_shape(self._job))
+        if self._once is not None:
+            self._once.restore(snapshot, saved)
+            self._sweeps.job = self._job.with_columns(self._once.position.room_for)
+        else:
+            require_array(snapshot, "coef", weights_shape(self._job))
         methods = self._training.methods
         require_method(snapshot, saved, len(methods.methods) if methods else 1)
         if self._groups:
             self._groups.restore(snapshot, saved)
         if saved.cursor.method > 0 or self._groups:
             self._take_method(saved.cursor.method)
-        require_position(snapshot, saved, self._solver, self._job.windows)
+        require_position(snapshot, saved, self._solver, self._job)
         self._sweeps.records = read_records(snapshot, self._job.windows.n_chunks)
         self._progress.since_sweep()
         if self._early:
             self._early.restore(saved)
         snapshot.arrays.clear()  # states are read again where they are needed: one copy at a time
         self.go_on_from(saved)
-        self._sweeps.take_up()
+        self._sweeps.adopt()
 
     def go_on_from(self, saved: Saved) -> None:
         """Take the states that a snapshot holds, read where they are needed."""
@@ -241,24 +280,32 @@ class Passes:
         lams, judges = self._lams, self._judges() if finished else None
         choice = self._choose(certified, judges)
         k = lams.index(choice.lam) if choice else 0
-        weights = self._weights(states, k)
+        weights, once = self._weights(states, k), self._once
         return {
             "weights": weights, "certificate": certificate_of(certified, len(lams), k),
             "choice": choice, "calibration": self._calibrate(weights, judges),
+            "source": once.position if once else None, "moments": once.rows.sums if once else None,
         }  # fmt: skip
 
     def _weights(self, states: list[State], k: int) -> Weights:
         """Read the model of the k-th lam out of the states, in the order of the source."""
         dataset = self._training.dataset
         if len(states) == 1 and self._solver.by_column:
-            return read_out(self._solver, states[0], dataset)
-        newest = self._sweeps.weights_of(states)
-        return sourced_weights(weights_of(newest, len(self._lams), k), dataset)
+            weights = read_out(self._solver, states[0], dataset)
+        else:
+            newest = self._sweeps.weights_of(states)
+            weights = sourced_weights(weights_of(newest, len(self._lams), k), dataset)
+        return self._once.narrowed(weights) if self._once else weights
+
+    @property
+    def _record(self) -> RunRecord:
+        """What held-out rows are read by."""
+        return self._once.record if self._once else self._training.run.record()
 
     def _judges(self) -> Dataset | None:
         """Return the held-out rows, if there are any, which are read from now on."""
         if self._training.plan.held_out is None:
-            return None
+            return self._once.held_out() if self._once else None
         self._training.executor.everywhere(let_go)  # other rows are read, within the same budget
         return self._held_out()
 
@@ -273,10 +320,13 @@ class Passes:
         lams, training = self._lams, self._training
         if judges is None:
             return Choice(lams[0]) if len(lams) > 1 else None
+        head, trained = self._sweeps.heads[0], training.dataset
+        reads: ReadsWeights = self._solver
+        if self._once is not None:  # weights of the columns that there are, in their order
+            head, trained, reads = self._once.head(self._solver, head), judges, AsRead()
         return choose_lam(
-            training.run.record(), training.dataset, judges, self._solver, lams,
-            self._sweeps.heads[0], certified, training.executor,
-        )  # fmt: skip
+            self._record, trained, judges, reads, lams, head, certified, training.executor
+        )
 
     def _scores(
         self, weights: Weights, certified: Certificate | None, judges: Dataset | None
@@ -287,7 +337,7 @@ class Passes:
             return None
         head = executor.submit_small("weights", same, stored_weights(weights, training.dataset))
         return choose_lam(
-            training.run.record(), training.dataset, judges, AsRead(), (self.problem.lam,), head,
+            self._record, training.dataset, judges, AsRead(), (self.problem.lam,), head,
             certified, executor,
         )  # fmt: skip
 
@@ -296,16 +346,17 @@ class Passes:
         training, method = self._training, self.plan.calibrate
         if method is None or judges is None:
             return None
-        return calibrate(training.run.record(), judges, weights, method, training.executor)
+        return calibrate(self._record, judges, weights, method, training.executor)
 
     # -- epochs ----------------------------------------------------------------------------------
 
     def go_on(self) -> Iterator[Event]:
         """Train until the last snapshot is taken, or until the run is to stop."""
-        yield from self._train()
-        while self._is_over and not self._checkpoints.finished:
-            self._take_next_group()
+        with self._job.once or nullcontext():  # a source is read on until here
             yield from self._train()
+            while self._is_over and not self._checkpoints.finished:
+                self._take_next_group()
+                yield from self._train()
 
     def _take_next_group(self) -> None:
         """Go on with the next group of classes, from its first state."""
@@ -404,6 +455,8 @@ class Passes:
             if found := self._sweeps.learners():
                 told = [learner._asdict() for learner in found]
                 yield self._progress.event("learners", models=told)
+            if self._once is not None and (left_out := self._once.finish()):
+                yield self._progress.event("skipped", **left_out)
             yield self._save(certified, finished=True)
 
     def _why_fall_back(self) -> str | None:
@@ -443,7 +496,8 @@ class Passes:
         if end == "diverged":
             yield self._restart(sweep)
         else:
-            yield from self._end_sweep(self._cursor.rows_in_sweep / self._job.stats.n)
+            passes = 1.0 if self._once else self._cursor.rows_in_sweep / self._job.stats.n
+            yield from self._end_sweep(passes)
 
     def _absorb(self, sweep: Reduce) -> Certificate | None:
         """Do a reduction; where its sum is beyond all bounds, the state from before is saved."""

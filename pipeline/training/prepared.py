@@ -5,10 +5,11 @@ What was left open is chosen here, and what does not fit refused before anything
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.places import ELSEWHERE, require_outside, shown, what_is_at
+from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.runs.model import weights_to_start_at
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
 from fewpass.pipeline.runs.run_snapshots import TrainedFolder
@@ -19,11 +20,21 @@ from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.planner import Planner
+from fewpass.pipeline.training.planning.source_job import choose_for_source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.locations import Location
 
-if TYPE_CHECKING:
-    from fewpass.pipeline.straight.first_rows import FirstRows
+
+class OpenSource(Protocol):
+    """Opens the source of a plan."""
+
+    def __call__(self, plan: TrainingPlan, *, again: bool) -> OpenedSource:
+        """Return it with its first rows read; `again` says that another session read it before."""
+
+
+def no_source(plan: TrainingPlan, *, again: bool) -> OpenedSource:  # noqa: ARG001
+    """Refuse a plan that has a source."""
+    raise AssertionError("whoever trains on a source says how it is opened")
 
 
 class Prepared(NamedTuple):
@@ -34,7 +45,7 @@ class Prepared(NamedTuple):
     dataset: Dataset
     planner: Planner
     methods: MethodChoice | None  # those in place of `auto`
-    first: FirstRows | None = None  # of a source that is read once
+    source: OpenedSource | None = None  # that is read once
     judges: Dataset | None = None  # held out, where a data set is trained on
 
     def require_fit(self, record: RunRecord) -> None:
@@ -50,7 +61,12 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    plan: TrainingPlan, url: str, storage_options: StorageOptions, *, near: bool
+    plan: TrainingPlan,
+    url: str,
+    storage_options: StorageOptions,
+    open_source: OpenSource,
+    *,
+    near: bool,
 ) -> Prepared:
     """Make ready a plan for a new run at `url`, or for the one that is there already.
 
@@ -59,7 +75,7 @@ def prepare(
     run = TrainedFolder(url, storage_options)
     _require_place(run)
     if plan.source is not None:
-        return _straight(plan, run)
+        return _on_source(open_source(plan, again=False), run)
     dataset = Dataset.open(plan.dataset, storage_options)
     judges = _judges(plan, storage_options, dataset)
     found = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
@@ -100,19 +116,14 @@ def _require_place(run: RunFolder) -> None:
             )
 
 
-def _straight(plan: TrainingPlan, run: TrainedFolder) -> Prepared:
-    """Make ready a plan that reads a source once."""
-    from fewpass.pipeline.straight.first_rows import FirstRows, found_from_anywhere  # noqa: PLC0415 - and readers of text
-    from fewpass.pipeline.straight.known import choose_straight  # noqa: PLC0415
-
-    plan = found_from_anywhere(plan)
-    first = FirstRows(plan)
+def _on_source(source: OpenedSource, run: TrainedFolder) -> Prepared:
+    """Make ready the plan of a source that is read once."""
+    plan, dataset = source.plan, source.dataset
     if plan.held_out is not None:
         plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
-    dataset = first.dataset
     plan = _as_begun(plan, run) if run.exists() else with_lam_path(plan, dataset.manifest)
     planner = Planner(plan, dataset)
-    return Prepared(run, plan, dataset, planner, choose_straight(plan, first), first)
+    return Prepared(run, plan, dataset, planner, choose_for_source(plan, source), source)
 
 
 def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
@@ -125,24 +136,16 @@ def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
     return plan.model_copy(update=known)
 
 
-def prepared_again(url: str, storage_options: StorageOptions) -> Prepared:
+def prepared_again(url: str, storage_options: StorageOptions, open_source: OpenSource) -> Prepared:
     """Make ready the run at `url` to go on, with the data it began with."""
     run = TrainedFolder(url, storage_options)
     record = run.record()
     if record.plan.source is not None:
-        return _straight_again(run, record)
+        source = open_source(record.plan, again=True)
+        run.require_data(record, source.dataset.manifest.fingerprint)
+        planner = Planner(record.plan, source.dataset)
+        return Prepared(run, record.plan, source.dataset, planner, record.methods, source)
     dataset = Dataset.open(record.plan.dataset, storage_options)
     run.require_data(record, dataset.manifest.fingerprint)
     planner = Planner(record.plan, dataset)
     return Prepared(run, record.plan, dataset, planner, record.methods)
-
-
-def _straight_again(run: TrainedFolder, record: RunRecord) -> Prepared:
-    """Make ready a run that reads a source once, to go on from where its newest snapshot stands."""
-    from fewpass.pipeline.straight.first_rows import FirstRows, require_seekable  # noqa: PLC0415
-
-    require_seekable(record.plan)
-    first = FirstRows(record.plan)
-    run.require_data(record, first.dataset.manifest.fingerprint)
-    planner = Planner(record.plan, first.dataset)
-    return Prepared(run, record.plan, first.dataset, planner, record.methods, first)

@@ -5,7 +5,7 @@ States stay on the workers; here are handles: a state per stream inside a walk, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from typing import Any, Literal
 
@@ -16,10 +16,11 @@ from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.engine import RunStore, Stopped
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.progress import Progress
-from fewpass.pipeline.training.reduce import ReduceReport, reduce
-from fewpass.pipeline.training.span import Job, Stopwatch, told
-from fewpass.pipeline.training.state_tasks import absorb_sum, join_own_streams, join_streams
-from fewpass.pipeline.training.walk import Position, SpanReport, WalkDriver
+from fewpass.pipeline.training.one_reading import OneReading
+from fewpass.pipeline.training.spans.reduce import ReduceReport, absorb_sum, reduce
+from fewpass.pipeline.training.spans.span import Job, Stopwatch, logged
+from fewpass.pipeline.training.spans.walk_spans import SpanReport, join_own_streams, join_streams
+from fewpass.pipeline.training.walk import Position, WalkDriver
 from fewpass.solvers.multi_model import appraisal
 from fewpass.solvers.protocol import (
     Certificate,
@@ -65,9 +66,9 @@ class Sweeps:
 
     def __init__(
         self, executor: Executor, progress: Progress, job: Job, solver: Solver,
-        is_stopping: Callable[[], bool],
+        is_stopping: Callable[[], bool], reading: OneReading | None = None,
     ) -> None:  # fmt: skip
-        self.job, self.solver = job, solver
+        self.job, self.solver, self._reading_once = job, solver, reading
         self._is_stopping = is_stopping
         self.executor, self._progress = executor, progress
         self.heads: list[Any] = []
@@ -95,11 +96,11 @@ class Sweeps:
         submit = partial(self.executor.submit, "state", run.read_state, *given)
         self._take([submit(stream) for stream in range(streams)])
 
-    def take_up(self) -> None:
+    def adopt(self) -> None:
         """Tell the method that another process left the states that were read."""
         midway = bool(self._progress.cursor.windows)
-        taken_up = partial(self.solver.taken_up, midway=midway)
-        self._take([self._do("state", taken_up, head) for head in self.heads], self._versions)
+        adopted = partial(self.solver.adopted, midway=midway)
+        self._take([self._do("state", adopted, head) for head in self.heads], self._versions)
 
     def put(self, state: State) -> None:
         """Take a state for all streams."""
@@ -152,8 +153,10 @@ class Sweeps:
         )
         self.heads = []  # the driver has them, and lets go of a state when the next one is there
         for report in driver:
+            self.job = driver.job
             self.records.note(number, report.row_state)
-            yield self._count_span(report)
+            if report.windows or self._reading_once is None:
+                yield from self._counted(report)
             if report.diverged:
                 self._take([driver.positions[report.stream].state])
                 self._tell(walk.name, driver.watch)
@@ -181,14 +184,21 @@ class Sweeps:
         last = len(self.heads) - 1
         return [Position(self.heads[min(k, last)], done) for k, done in enumerate(windows)]
 
-    def _count_span(self, report: SpanReport) -> Event:
+    def _counted(self, report: SpanReport) -> Iterator[Event]:
+        """Count a span; yield what happened in it."""
         cursor = self._progress.cursor
         self._progress.count(
             report,
             rows_seen=cursor.rows_seen + report.rows,
             rows_in_sweep=cursor.rows_in_sweep + report.rows,
+            restarts=cursor.restarts + len(report.restarts),
         )
-        return self._progress.event("span", **told(report))
+        for metrics in report.restarts:
+            yield self._progress.event("restart", metrics=metrics)
+        yield self._progress.event("span", **logged(report))
+        if self._reading_once is not None:
+            for warned in self._reading_once.follow(report):
+                yield self._progress.event("warning", **warned._asdict())
 
     def recover(self, walk: Walk) -> dict[str, float]:
         """Take the state that the method gives after an explosion; return its metrics."""
@@ -289,7 +299,9 @@ class Sweeps:
 
         def count(report: ReduceReport) -> None:
             self._progress.count(report)
-            self._progress.on_reduce(self._progress.event("reduce", counts=counts, **told(report)))
+            self._progress.on_reduce(
+                self._progress.event("reduce", counts=counts, **logged(report))
+            )
             self.records.note(number, report.row_state)
 
         def check() -> None:

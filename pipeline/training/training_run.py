@@ -11,8 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.executor import Executor
@@ -25,34 +24,32 @@ from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.pipeline.tables.encoding.schema import told_columns
 from fewpass.pipeline.training.passes import Passes
 from fewpass.pipeline.training.planning.forecast import Forecast
 from fewpass.pipeline.training.planning.rate import left_passes
-from fewpass.pipeline.training.prepared import Prepared, prepare, prepared_again
+from fewpass.pipeline.training.prepared import (
+    OpenSource,
+    Prepared,
+    no_source,
+    prepare,
+    prepared_again,
+)
 from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Weights
 from fewpass.storage.zarr_documents import import_ahead
 
-if TYPE_CHECKING:
-    from fewpass.pipeline.straight.first_rows import FirstRows
-
 logger = logging.getLogger(__name__)
 COMPILING = "Compiling kernels for %s: this is done once on a machine."
 
 
-def engine_class(plan: TrainingPlan, first: FirstRows | None) -> Callable[[Training], Engine]:
-    """Return what goes over the data by the plan's method, or straight through a source."""
-    if first is not None:
-        from fewpass.pipeline.straight.straight import Straight  # noqa: PLC0415 - and readers of text
-
-        return partial(Straight, first=first)
-    if plan.solver.goal == "steps":
+def engine_of(training: Training) -> Engine:
+    """Return the engine of the plan's method."""
+    if training.plan.solver.goal == "steps":
         from fewpass.pipeline.training.feature_steps import FeatureSteps  # noqa: PLC0415 - kernels that others do without
 
-        return FeatureSteps
-    return Passes
+        return FeatureSteps(training)
+    return Passes(training)
 
 
 class StopRequest:
@@ -86,16 +83,16 @@ class TrainingRun:
         storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
     ) -> None:
-        run, plan, dataset, planner, methods, first, _ = begins
-        self.run, self.methods, self._first = run, methods, first
+        run, plan, dataset, planner, methods, source, _ = begins
+        self.run, self.methods, self._source = run, methods, source
         self._executor, self._stop_request = executor, StopRequest()
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
         training = Training(
             run, plan, dataset, planner, executor, methods, storage_options, self._progress,
-            self._checkpoints, self._stop_request, start_at,
+            self._checkpoints, self._stop_request, start_at, source=source,
         )  # fmt: skip
-        self._engine = engine_class(plan, first)(training)
+        self._engine = engine_of(training)
 
     @classmethod
     def start(
@@ -105,16 +102,18 @@ class TrainingRun:
         executor: Executor,
         storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
+        open_source: OpenSource = no_source,
     ) -> TrainingRun:
         """Begin a run at `url`, or go on with the one that is there if its plan is the same.
 
         A new one starts at zero weights, at those of the plan's `start_from`, or at the weights
-        `start_at`, which are as the data set's rows are stored, and learnt from so many rows.
+        `start_at`, in the order of the stored columns, given with the number of rows learnt from.
+        `open_source` opens the source of a plan that has one.
 
         Raises PlanMismatch when another plan or other data lie there, BadInput when plan, data set
         and executor do not fit, NotADataset when there is none (all are ValueErrors).
         """
-        begins = prepare(plan, url, storage_options, near=executor.near)
+        begins = prepare(plan, url, storage_options, open_source, near=executor.near)
         made, dataset = cls(begins, executor, storage_options, start_at), begins.dataset
         record = RunRecord.of(
             begins.plan, dataset.manifest, made.forecast, made.methods, dataset.schema,
@@ -129,10 +128,14 @@ class TrainingRun:
 
     @classmethod
     def resume(
-        cls, url: str, executor: Executor, storage_options: StorageOptions = None
+        cls,
+        url: str,
+        executor: Executor,
+        storage_options: StorageOptions = None,
+        open_source: OpenSource = no_source,
     ) -> TrainingRun:
         """Continue the run at `url` from its newest whole snapshot."""
-        return cls(prepared_again(url, storage_options), executor, storage_options)
+        return cls(prepared_again(url, storage_options, open_source), executor, storage_options)
 
     def __iter__(self) -> Iterator[Event]:
         mine = threading.get_ident()
@@ -151,12 +154,12 @@ class TrainingRun:
 
         The last event is `stop` then, unless all was done.  A signal handler may call this.  A sum
         that writes numbers per row goes on to its end before; the first one of a training that
-        starts from another's weights is given up, and nothing of it is kept.
+        starts from another's weights is given up, and nothing of it is stored.
         """
         self._stop_request.made = True
 
     def hear(self, on_reduce: Callable[[Event], None]) -> None:
-        """Have a display told of every span of a reduction, which iteration does not yield.
+        """Call a display for every span of a reduction, which iteration does not yield.
 
         Its kind is `reduce`; `counts` says whether the sum counts as a pass.
         """
@@ -255,7 +258,7 @@ class TrainingRun:
 
     @property
     def forecast(self) -> Forecast | None:
-        """What the training is going to take, where that can be told."""
+        """Expected passes, seconds and memory, where they can be estimated."""
         return self._engine.forecast
 
     @property
@@ -266,7 +269,7 @@ class TrainingRun:
     @property
     def notes(self) -> tuple[str, ...]:
         """What somebody should look at of a source, by what was read so far; none of data sets."""
-        return self._first.notes() if self._first else ()
+        return self._source.notes() if self._source else ()
 
     @property
     def cursor(self) -> Cursor:
@@ -304,7 +307,7 @@ class TrainingRun:
             "seconds": cursor.seconds,
             "bytes_read": cursor.bytes_read,
             "peak_memory_bytes": self._progress.peak_memory,
-            "encoded": dict(told_columns(self._first.dataset.schema)) if self._first else {},
+            "encoded": self._source.encoded() if self._source else {},
             "notes": self.notes,
             "features": self._engine.features,
         }

@@ -1,156 +1,54 @@
-"""A walk: a state carried from window to window, in spans that follow each other.
-
-What runs on a worker is `walk_span`, a pure function of its arguments that reads its own data;
-`WalkDriver` drives it.  Span boundaries change no bit, as the state is carried exactly.
-"""
+"""A walk: a state carried from window to window, in spans (`walk_spans.py`) one after the other."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.executors.executor import Executor
-from fewpass.pipeline.memory import return_freed_memory
-from fewpass.pipeline.rows.reader import chunk_rows
-from fewpass.pipeline.rows.windows import (
-    Order,
-    Window,
-    largest_window,
-    windows_between,
-    windows_per_turn,
+from fewpass.pipeline.rows.windows import windows_between, windows_per_turn
+from fewpass.pipeline.training.spans.span import Job, Stopwatch, is_small
+from fewpass.pipeline.training.spans.walk_spans import (
+    SpanReport,
+    arrival_span,
+    legal_order,
+    walk_span,
 )
-from fewpass.pipeline.training.span import (
-    Job,
-    LossSoFar,
-    Stopwatch,
-    cost_of,
-    is_small,
-    note,
-    row_state_source,
-    stored_by,
-    window_reader,
-)
-from fewpass.solvers.protocol import State, Walk, row_versions, rows_visited
-from fewpass.storage.row_state_store import NO_RECORDS, Records, StoredRowState
+from fewpass.solvers.protocol import Walk, same
+from fewpass.storage.row_state_store import NO_RECORDS, Records
 
-SPAN_SECONDS = 1.0  # what a span should take: a thousand times what Dask asks for a task
+SPAN_SECONDS = 1.0  # of a span: a thousand times Dask's cost of a task
 FASTER = 16  # times as many windows, at most, in a span as in the one before
-ENDLESS = 1 << 62  # windows of a walk whose end its own state knows
+ENDLESS = 1 << 62  # windows of a walk that ends by its own state
 SPANS_SUBMITTED = 2  # per stream: one runs, one waits for its result
 
 
-class SpanReport(NamedTuple):
-    """What a span did, for the log and the live display."""
-
-    stream: int
-    windows: int  # visited
-    rows: int
-    bytes_read: int
-    seconds: float
-    read_s: float  # of the reading thread: fetch, check, decode
-    wait_s: float  # of the kernel's thread, for the reader
-    peak_memory: int  # bytes, of the process that the span ran in
-    metrics: dict[str, float]
-    diverged: bool = False
-    arrived: bool = False  # at the number of rows that the walk was to visit
-    fetch_s: float = 0.0  # of read_s: the store's part
-    worker: str = ""  # the process that did it
-    permute_s: float = 0.0  # of read_s: drawing the rows' order
-    step_s: float = 0.0  # of the method itself
-    ahead: bool = False  # whether a thread read, beside the steps
-    row_state: tuple[
-        StoredRowState, ...
-    ] = ()  # what was written of numbers per row; not for the log
-    losses: tuple[LossSoFar, ...] = ()  # the losses inside it, where the method tells them
-
-
 class Position(NamedTuple):
-    """How far one stream of a walk is."""
+    """Where one stream of a walk stands."""
 
     state: Any  # handle on the state after `windows` windows; None while a span goes on from there
     windows: int
     arrived: bool = False
 
 
-def walk_span(
-    job: Job, walk: Walk, sweep: int, stream: int, first: int, stop: int, state: State,
-    records: Records = NO_RECORDS,
-) -> tuple[State, SpanReport]:  # fmt: skip
-    """Carry a copy of `state` over windows first <= k < stop of a stream, if it has that far to go.
-
-    A job in place carries the state itself: there is no other, and its tasks run once.
-
-    Numbers kept per row are read in the version that the state names, and checked against
-    `records`; where the walk updates them they are written as the version of this sweep.
-    """
-    return_freed_memory(job.memory)
-    began = time.perf_counter()
-    state = state if job.in_place else walk.enter(state)
-    windows = windows_to_visit(job, walk, sweep, stream, first, stop, state)
-    row_state = row_state_source(job, walk.row_state, row_versions(state), records)
-    reader = window_reader(job, largest_window(job.dataset.manifest, job.windows), row_state)
-    visited, rows, stepping, losses = 0, 0, Stopwatch(), list[LossSoFar]()
-    with closing(reader.blocks(windows)) as blocks:
-        for window, (block, places) in zip(windows, blocks, strict=False):
-            before, visited, rows = rows, visited + 1, rows + rows_visited(walk, state, block)
-            with stepping:
-                if walk.telling is None:
-                    state = walk.step(job.problem, job.stats, state, block)
-                else:
-                    tell = partial(note, losses, before)
-                    state = walk.telling(job.problem, job.stats, state, block, tell)
-            if walk.diverged(state):
-                break
-            if row_state is not None and walk.row_state == "update":
-                row_state.write(sweep, window, places, block)
-    state = walk.leave(state)
-    return state, SpanReport(
-        stream=stream, windows=visited, rows=rows, **cost_of(reader, began, stepping),
-        metrics=walk.metrics(state), diverged=walk.diverged(state),
-        arrived=walk.rows is not None and walk.rows(state) <= 0, row_state=stored_by(row_state),
-        losses=tuple(losses),
-    )  # fmt: skip
-
-
-def windows_to_visit(
-    job: Job, walk: Walk, sweep: int, stream: int, first: int, stop: int, state: State
-) -> list[Window]:
-    """Return a span's windows, cut where the state has visited all the rows that it wants."""
-    windows = windows_between(job.windows, legal_order(job, walk), sweep, stream, first, stop)
-    if walk.rows is None:
-        return list(windows)
-    wanted, chosen = walk.rows(state), []
-    for window in windows:
-        if wanted <= 0:
-            break
-        chosen.append(window)
-        wanted -= sum(chunk_rows(job.dataset, window))
-    return chosen
-
-
-def legal_order(job: Job, walk: Walk) -> Order:
-    """Return the walk's order; rows that lie in no random order are all permuted."""
-    return walk.order if job.stats.shuffled else "permuted"
-
-
 class WalkDriver:
     """Runs the streams of one walk span by span; the states stay where they were computed.
 
-    Iterating yields a report per finished span.  `positions` says how far every stream is; after
-    `rest` they are all at rest and can be saved.
+    Iterating yields a report per finished span.  `positions` has the place of every stream; after
+    `rest` all of them are at rest and can be saved.
 
     Attributes
     ----------
+    job : Job
+        Given to spans; of rows that come once, with the columns so far.
     span_windows : int
-        Windows of the next span: so many that it takes about a second.
+        Windows of the next span, for about a second.
 
     Parameters
     ----------
     records_of
-        What is on record of the numbers per row of some chunks; None where none are read.
+        Returns the records of the numbers per row of some chunks; None where none are read.
     """
 
     def __init__(
@@ -158,13 +56,16 @@ class WalkDriver:
         span_windows: int = 1, records_of: Callable[[Iterable[int]], Records] | None = None,
     ) -> None:  # fmt: skip
         self.watch = Stopwatch()  # of asking for spans and waiting for them
-        self._executor, self._job = executor, job
-        self._submit_to = executor.submit_small if is_small(job) else executor.submit
+        self._executor, self.job = executor, job
+        small = is_small(job) and job.once is None
+        self._submit_to = executor.submit_small if small else executor.submit
         self._walk, self._sweep, self._records_of = walk, sweep, records_of
+        counted = walk.rows is None and job.once is None
         self._lengths = [
-            windows_per_turn(job.windows, stream) if walk.rows is None else ENDLESS
+            windows_per_turn(job.windows, stream) if counted else ENDLESS
             for stream in range(len(positions))
         ]
+        self._ahead = SPANS_SUBMITTED if job.once is None else 1
         self.positions = [
             p._replace(arrived=p.windows == length)
             for p, length in zip(positions, self._lengths, strict=True)
@@ -173,6 +74,7 @@ class WalkDriver:
         self._pending: list[tuple[int, Any, Any]] = []
         self._submitted = [p.windows for p in positions]
         self._heads = [p.state for p in positions]
+        self._began = positions[0].windows
         self._resting = False
 
     def __iter__(self) -> Iterator[SpanReport]:
@@ -186,15 +88,23 @@ class WalkDriver:
                 report: SpanReport = self._executor.result(handle)
             done = self.positions[stream].windows + report.windows
             arrived = report.arrived or done == self._lengths[stream]
-            kept = state if report.diverged or not self._under_way(stream) else None
-            self.positions[stream] = Position(kept, done, arrived)
+            last = state if report.diverged or not self._under_way(stream) else None
+            self.positions[stream] = Position(last, done, arrived)
             self._adapt(report)
+            if report.arrival is not None:
+                self.job = self.job.with_columns(report.arrival.position.room_for)
             if report.diverged:
                 self._resting = True
-            if not self._resting:
-                with self.watch:
-                    self._submit()
+            if self.job.once is None:
+                self._go_on()
             yield report
+            if self.job.once is not None:  # a training that is to stop waits for no more rows
+                self._go_on()
+
+    def _go_on(self) -> None:
+        if not self._resting:
+            with self.watch:
+                self._submit()
 
     def rest(self) -> None:
         """Submit no further span, so that iteration ends with every stream at rest."""
@@ -206,7 +116,7 @@ class WalkDriver:
         return all(p.arrived for p in self.positions)
 
     def _adapt(self, report: SpanReport) -> None:
-        if report.windows:
+        if report.windows and self.job.once is None:
             wanted = int(SPAN_SECONDS * report.windows / max(report.seconds, 1e-6))
             self.span_windows = min(max(1, wanted), FASTER * self.span_windows)
 
@@ -216,7 +126,7 @@ class WalkDriver:
         for stream in range(len(self.positions)):
             ahead = self._under_way(stream)
             length = 0 if self.positions[stream].arrived else self._lengths[stream]
-            while ahead < SPANS_SUBMITTED and self._submitted[stream] < length:
+            while ahead < self._ahead and self._submitted[stream] < length:
                 if compiling and self._pending:
                     return
                 self._submit_span(stream)
@@ -230,21 +140,28 @@ class WalkDriver:
         first = self._submitted[stream]
         stop = min(first + self.span_windows, self._lengths[stream])
         if self._lengths[stream] - stop < self.span_windows // 2:
-            stop = self._lengths[stream]  # a short span's first window is read beside nothing
-        result = self._submit_to(
-            self._walk.name, walk_span, self._job, self._walk, self._sweep, stream, first, stop,
-            self._heads[stream], self._records(stream, first, stop),
-        )  # fmt: skip
+            stop = self._lengths[stream]  # the first window of a span is not read ahead
+        result = self._submit_to(self._walk.name, *self._span(stream, first, stop))
         state = self._executor.item("state", result, 0)
         self._pending.append((stream, state, self._executor.item("report", result, 1)))
         self._submitted[stream], self._heads[stream] = stop, state
-        # who keeps no handle on a state has it gone as soon as the span that it was given to ends
+        # without a handle a state is freed as soon as the next span ends
         self.positions[stream] = self.positions[stream]._replace(state=None)
 
+    def _span(self, stream: int, first: int, stop: int) -> tuple[Any, ...]:
+        """Return the function of a span and its arguments."""
+        job, walk, head = self.job, self._walk, self._heads[stream]
+        if job.once is None:
+            records = self._records(stream, first, stop)
+            return walk_span, job, walk, self._sweep, stream, first, stop, head, records
+        # from the second span on the state is this walk's own
+        own = walk.leave is same and first > self._began
+        return partial(arrival_span, in_place=own), job, walk, first, head
+
     def _records(self, stream: int, first: int, stop: int) -> Records:
-        """Return what is on record of the chunks of a span's windows, visited or not."""
+        """Return the records of the chunks of a span's windows, visited or not."""
         if self._records_of is None:
             return NO_RECORDS
-        order, plan = legal_order(self._job, self._walk), self._job.windows
+        order, plan = legal_order(self.job, self._walk), self.job.windows
         windows = windows_between(plan, order, self._sweep, stream, first, stop)
         return self._records_of(chunk for window in windows for chunk in window.chunks)

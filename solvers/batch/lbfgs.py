@@ -121,7 +121,7 @@ class Lbfgs(BatchMethod):
 
     def is_good(self, state: LbfgsState, trial: Trial) -> bool:
         """Whether Wolfe's conditions hold."""
-        return judge(state, trial) == "accept"
+        return wolfe(state, trial) == "accept"
 
     def go_on(
         self,
@@ -137,7 +137,7 @@ class Lbfgs(BatchMethod):
 
     def go_back(self, state: LbfgsState, trial: Trial) -> LbfgsState:
         """Try another length; after too many, another direction."""
-        slope, verdict = slope_at(state, trial), judge(state, trial)
+        slope, verdict = slope_at(state, trial), wolfe(state, trial)
         state = state._replace(bounds=state.bounds.stayed(trial.certificate))
         if state.search.trials + 1 >= MOST_TRIALS:
             return begin_search(state._replace(pairs=state.pairs._replace(n_pairs=0)))
@@ -160,7 +160,7 @@ def slope_at(state: LbfgsState, trial: Trial) -> float:
     return float(as_vector(trial.g, state.length) @ state.p)
 
 
-def judge(state: LbfgsState, trial: Trial) -> Literal["accept", "shorter", "longer"]:
+def wolfe(state: LbfgsState, trial: Trial) -> Literal["accept", "shorter", "longer"]:
     """Evaluate Wolfe's conditions; a trial that is not a number is too long."""
     f, slope, at_zero = (
         trial.certificate.objective,

@@ -158,9 +158,9 @@ class _Readings:
         """Return objective and gradient at x, over every `every`-th row."""
         block, at = self._read(every), Weights(x[:-1], float(x[-1]))
         part = add_gradient(self._problem, at, block, no_gradient(at))
-        found = certificate(self._problem, at, part)
-        self._tell(self.passes, found if every == 1 else None)
-        return EvaluatedPoint(x, np.append(*whole_gradient(self._problem, at, part)), found)
+        certified = certificate(self._problem, at, part)
+        self._tell(self.passes, certified if every == 1 else None)
+        return EvaluatedPoint(x, np.append(*whole_gradient(self._problem, at, part)), certified)
 
     def curvature(self, x: Vector, every: int = 1) -> NDArray[np.float64]:
         """Return H (d + 1, d + 1) at x, over every `every`-th row."""

@@ -137,7 +137,7 @@ class Sdca(DualMethod):
         centre = state.centre._replace(offset=weights.intercept)
         return state._replace(centre=centre)
 
-    def taken_up(self, state: SdcaState, *, midway: bool) -> SdcaState:
+    def adopted(self, state: SdcaState, *, midway: bool) -> SdcaState:
         """Have the first whole pass prove that the dual variables read go with the weights."""
         return state._replace(unproven=state.unproven | (2 if midway else 1))
 

@@ -29,15 +29,15 @@ def sigma_square(
     """
     sample = order[:MOST_ROWS]
     u = np.random.default_rng(0).uniform(0.5, 1.5, d)
-    found = 0.0
+    eigenvalue = 0.0
     for _ in range(ITERATIONS):
         v = np.zeros(d)
-        before, found = found, float(multiply(u, v, rows, weight, sample))
+        before, eigenvalue = eigenvalue, float(multiply(u, v, rows, weight, sample))
         size = float(np.linalg.norm(v))
-        if size == 0.0 or abs(found - before) <= CONVERGED * found:
+        if size == 0.0 or abs(eigenvalue - before) <= CONVERGED * eigenvalue:
             break
         u = v / size
-    return found
+    return eigenvalue
 
 
 @kernel

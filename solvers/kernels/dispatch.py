@@ -97,8 +97,8 @@ def cache_folder(package: Path = SOLVERS) -> Path:
 
 def _is_private(folder: Path) -> bool:
     """Whether a folder belongs to this user, and nobody else can write to it."""
-    found = folder.stat()
-    return found.st_uid == os.getuid() and not found.st_mode & 0o022
+    status = folder.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 _folder_of = cache(cache_folder)
@@ -110,13 +110,13 @@ def kernel(function: Function) -> Function:
     The plain Python body is available as `function.py_func`.
     """
     folder = Path(function.__code__.co_filename).parent
-    kept = _folder_of(SOLVERS if folder.is_relative_to(SOLVERS) else folder)
+    place = _folder_of(SOLVERS if folder.is_relative_to(SOLVERS) else folder)
     compiled = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
-    load_without_compiler(compiled, kept)
+    load_without_compiler(compiled, place)
     compile_or_load = compiled.compile
 
     def compile_once(signature: Any) -> Any:
-        lock = kept / f"{function.__module__}.{function.__name__}.lock"
+        lock = place / f"{function.__module__}.{function.__name__}.lock"
         with _alone(lock), _nothing_collected():
             entry = compile_or_load(signature)
             give_environments(compiled)
@@ -198,8 +198,8 @@ def by_type(generic: Callable[..., Any]) -> Verb:
     def verb(*args: Any) -> Any:
         body = bodies.get(type(args[0]))
         if body is None:
-            known = ", ".join(sorted(kind.__name__ for kind in bodies))
-            raise TypeError(f"{generic.__name__} knows {known}, not {type(args[0]).__name__}.")
+            kinds = ", ".join(sorted(kind.__name__ for kind in bodies))
+            raise TypeError(f"{generic.__name__} knows {kinds}, not {type(args[0]).__name__}.")
         return body(*args)
 
     def register(

@@ -37,17 +37,19 @@ def read_kernel(path: Path) -> bytes:
     if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would block
         raise DamagedKernel("it is no file")
     with path.open("rb") as file:
-        found = os.fstat(file.fileno())
-        if found.st_uid != os.getuid() or found.st_mode & 0o022:
+        status = os.fstat(file.fileno())
+        if status.st_uid != os.getuid() or status.st_mode & 0o022:
             raise DamagedKernel("another user owns it or can write to it")
         head = file.read(_HEADER.size)
         if len(head) < _HEADER.size:
-            raise DamagedKernel(f"it is cut short, to {found.st_size} bytes")
+            raise DamagedKernel(f"it is cut short, to {status.st_size} bytes")
         magic, length, checksum = _HEADER.unpack(head)
         if magic != _MAGIC:
             raise DamagedKernel("it does not begin as a compiled kernel does")
-        if found.st_size != _HEADER.size + length:
-            raise DamagedKernel(f"it has {found.st_size} bytes in place of {_HEADER.size + length}")
+        if status.st_size != _HEADER.size + length:
+            raise DamagedKernel(
+                f"it has {status.st_size} bytes in place of {_HEADER.size + length}"
+            )
         content = file.read()
     if _checksum(path.name, content) != checksum:
         raise DamagedKernel("its checksum is another")
@@ -70,15 +72,15 @@ def write_kernel(path: Path, content: bytes) -> None:
 
 def damaged_kernels(folder: Path) -> dict[str, str]:
     """Return the faults of the damaged files of a folder, by name."""
-    found = {}
+    faults = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:
             read_kernel(path)
         except FileNotFoundError:
             continue
         except OSError as error:
-            found[path.name] = why(error)
-    return found
+            faults[path.name] = why(error)
+    return faults
 
 
 def why(error: Exception) -> str:

@@ -126,8 +126,8 @@ def common(*kinds: Any) -> Any:
     """Return the lane type among some types; float64 if all are numbers, None if one is neither."""
     if not all(_is_real(kind) for kind in kinds):
         return None
-    found = {kind for kind in kinds if isinstance(kind, Lanes)}
-    return None if len(found) > 1 else found.pop() if found else types.float64
+    lanes = {kind for kind in kinds if isinstance(kind, Lanes)}
+    return None if len(lanes) > 1 else lanes.pop() if lanes else types.float64
 
 
 def _broadcast(context: Any, builder: Any, value: Any, kind: Any, to: Any) -> Any:
@@ -301,7 +301,7 @@ def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: A
     return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
 
 
-def _as_kept(context: Any, V: Any, kind: Lanes) -> Any:
+def _vector_of(context: Any, V: Any, kind: Lanes) -> Any:
     """Return the vector type with the element type of an array."""
     return ir.VectorType(context.get_value_type(V.dtype), kind.width)
 
@@ -316,8 +316,8 @@ def load(_typing: Any, V: Any, place: Any, how: Any) -> Any:
     kind = Lanes(how.instance_class._field_defaults["width"])
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        kept = _as_kept(context, V, kind)
-        loaded = builder.load(_place(context, builder, V, args[0], args[1], kept))
+        vector = _vector_of(context, V, kind)
+        loaded = builder.load(_place(context, builder, V, args[0], args[1], vector))
         loaded.align = V.dtype.bitwidth // 8
         return _as_float64(builder, loaded, context.get_value_type(kind))
 
@@ -340,13 +340,13 @@ def load_first(_typing: Any, V: Any, place: Any, count: Any, how: Any) -> Any:
     kind = Lanes(how.instance_class._field_defaults["width"])
 
     def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        kept, width, number = _as_kept(context, V, kind), kind.width, ir.IntType(32)
+        vector, width, number = _vector_of(context, V, kind), kind.width, ir.IntType(32)
         mask = _first_lanes(builder, args[2], width)
-        pointer = _place(context, builder, V, args[0], args[1], kept)
-        signature = ir.FunctionType(kept, [pointer.type, number, mask.type, kept])
+        pointer = _place(context, builder, V, args[0], args[1], vector)
+        signature = ir.FunctionType(vector, [pointer.type, number, mask.type, vector])
         name = f"llvm.masked.load.v{width}f{V.dtype.bitwidth}.p0"
         function = cgutils.get_or_insert_function(builder.module, signature, name)
-        nothing = ir.Constant(kept, [0.0] * width)
+        nothing = ir.Constant(vector, [0.0] * width)
         loaded = builder.call(function, [pointer, number(V.dtype.bitwidth // 8), mask, nothing])
         return _as_float64(builder, loaded, context.get_value_type(kind))
 

@@ -55,8 +55,8 @@ def _environment(module: str, constants: Sequence[Any], name: str) -> Any:
 
     Its globals are used by calls of the interpreter, its constants by raised errors.
     """
-    known = environment.lookup_environment(name)
-    if known is not None or module in sys.modules or not module.startswith("numba."):
+    loaded = environment.lookup_environment(name)
+    if loaded is not None or module in sys.modules or not module.startswith("numba."):
         return environment._rebuild_env(module, constants, name)
     made = environment.Environment({"__name__": module})
     made.consts[:], made.env_name = constants, name
@@ -87,14 +87,14 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
         rtsys.initialize(context)
         path = self._path(signature, context.codegen())
         try:
-            kept = _MachineCode(io.BytesIO(read_kernel(path))).load()
-            found = CompileResult._rebuild(context, *kept)
+            content = _MachineCode(io.BytesIO(read_kernel(path))).load()
+            result = CompileResult._rebuild(context, *content)
         except FileNotFoundError:
             return None
         except Exception as error:  # noqa: BLE001 - whatever it is, the sources are there
             _tell_damaged(path, error)
             return None
-        return found if found.signature.args == _arguments(signature) else None
+        return result if result.signature.args == _arguments(signature) else None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Store a kernel; one that cannot be stored is compiled by every process."""
@@ -121,11 +121,11 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
         """Return the path of the kernel for these types on this processor."""
         function, arguments = self._function, _arguments(signature)
         closed = tuple(cell.cell_contents for cell in function.__closure__ or ())
-        told = (
+        key = (
             function.__qualname__, function.__code__.co_firstlineno, sys.version_info[:2],
             arguments, list(_classes(arguments)), codegen.magic_tuple(),
         )  # fmt: skip
-        digest = hashlib.sha256(repr(told).encode())
+        digest = hashlib.sha256(repr(key).encode())
         digest.update(function.__code__.co_code)
         digest.update(serialize.dumps(closed) if closed else b"")
         name = f"{function.__module__}.{function.__name__}.{digest.hexdigest()[:24]}{SUFFIX}"
@@ -150,10 +150,10 @@ def _tell_damaged(path: Path, error: Exception) -> None:
     """Warn of all damaged kernels of a folder, which will be compiled again."""
     if path in _warned:
         return
-    found = {path.name: why(error)} | damaged_kernels(path.parent)
-    _warned.update(path.parent / name for name in found)
-    named = "; ".join(f"{name}: {what}" for name, what in list(found.items())[:MOST_NAMED])
-    more = f"; and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    faults = {path.name: why(error)} | damaged_kernels(path.parent)
+    _warned.update(path.parent / name for name in faults)
+    named = "; ".join(f"{name}: {what}" for name, what in list(faults.items())[:MOST_NAMED])
+    more = f"; and {len(faults) - MOST_NAMED} more" if len(faults) > MOST_NAMED else ""
     _log.warning(
         "Compiled kernels in %s cannot be used as they are (%s%s). What is needed of them is "
         "compiled anew and replaced; results are the same.",

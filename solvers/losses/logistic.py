@@ -21,8 +21,8 @@ def sigmoid(s: Number) -> Number:
 
 def probabilities(scores: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return 1 / (1 + exp(-score)), (n,), always positive."""
-    found: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-np.clip(scores, -700.0, 700.0)))
-    return found
+    p: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-np.clip(scores, -700.0, 700.0)))
+    return p
 
 
 @part_of_kernels
@@ -86,7 +86,7 @@ class Logistic(Loss, NoParameters):
         s = where(a > 0.5, log_large - log_small, log_small - log_large)
         s, bend = clip(s, -FAR, FAR), q * maximum(a * (1.0 - a), LEAST_BEND)
         s = clip((bend * s - z) * (1.0 / (1.0 + bend)), low, high)
-        g, found, is_open, most = sigmoid(s), a, a > -1.0, high - low
+        g, result, is_open, most = sigmoid(s), a, a > -1.0, high - low
         for _step in range(MOST_STEPS):
             bend = g * (1.0 - g)
             F, slant = s + z + q * (g - a), 1.0 + q * bend
@@ -95,10 +95,10 @@ class Logistic(Loss, NoParameters):
             step = -F * slant / (slant * slant - 0.5 * F * q * bend * (1.0 - 2.0 * g))
             step = where((low - s <= step) & (step <= high - s), step, half)
             step = where(abs(step) > most, half, step)
-            found = where(is_open, g + bend * step * (1.0 + (0.5 - g) * step), found)
+            result = where(is_open, g + bend * step * (1.0 + (0.5 - g) * step), result)
             is_open = is_open & (abs(step) > LAST_STEP)
             if not any_lane(is_open):
                 break
             s, most = s + step, 0.5 * abs(step)
             g = sigmoid(s)
-        return clip(found, 0.0, 1.0) - a
+        return clip(result, 0.0, 1.0) - a

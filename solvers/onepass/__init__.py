@@ -1,1 +1,1 @@
-"""One pass: several learners over the same rows, the best of them by their progressive losses."""
+"""One pass with several learners; the best one is chosen by progressive losses."""

@@ -9,14 +9,14 @@ For eta = 1 and eta = 4, and for each row i, t = 1, 2, ..., with g0 = c phi'(x.w
     w_j <- (w_j - D_j g x_j) e_j = w_j + d_j
     u_j <- u_j - m d_j,    then  m <- m + (t/n)^5
 
-over the columns that the row has a value in: f_j is the share of rows that have one, S_j the root
-of their mean square, N the mean number of them in a row.  The square of w_j is charged where
-column j has a value alone, 1/f_j times as much, which comes to the same objective; so columns that
-a row does not touch stay as they are, exactly, and a row costs its values.  The average of all w,
+over the columns with a value in the row: f_j is the fraction of rows with a value in column j, S_j
+the root mean square of these values, N the mean number of values per row.  Regularisation of w_j is
+applied only for rows with a value in column j, multiplied by 1/f_j, which gives the same objective;
+so the weights of other columns do not change, and a row costs its values.  The average of all w,
 each with the weight (t/n)^5, is w + u/m.
 
-The step is implicit: the row's margin ends where its own loss and what the step costs balance, and
-cannot overshoot.  z is where the dual step of losses/ ends that begins at 0, with q c for q.
+The step is implicit: the margin after it balances the row's loss and the length of the step, and
+cannot overshoot.  z is computed by the dual step of losses/ from 0, with q c for q.
 
 Sources: Duchi, Hazan, Singer 2011 (AdaGrad); Ross, Mineiro, Langford 2013 (scale by column, by the
 number of values in a row), here with known moments; Toulis, Airoldi 2017, and Karampatziakis,
@@ -48,58 +48,58 @@ from fewpass.solvers.losses import Loss, direction, dual_step
 ETAS = (1.0, 4.0)
 G_START = 1e-3  # times the mean square of a first slope
 
-#: A column's eight numbers, a cache line: w, u and G of both learners, 1/f and 1/S.  Of several
-#: models side by side (interleaved.py) each number stands there once per model.
+#: A column's eight numbers, one cache line: w, u and G of both learners, 1/f and 1/S.  With several
+#: interleaved models (interleaved.py) there is one of each number per model.
 RECORD = 8
 W, U, G, INVERSE_SHARE, INVERSE_SCALE = 0, 2, 4, 6, 7
-FOUND = 4  # numbers that a step keeps of each value between its two visits: D e x and e of both
-MOST_G = 1e300  # beyond it a step is next to nothing; an infinite G would leave no number
+SCRATCH = 4  # scratch numbers per value between the two visits of a step: D e x and e of both
+MOST_G = 1e300  # beyond it steps are negligible; an infinite G would give NaN
 
 Records = Vector  # all columns' numbers end to end, the constant column's last
 
 
 class RecordLayout(NamedTuple):
-    """Where records stand."""
+    """Positions of records."""
 
-    first: int  # the first column's
-    step: int  # from one column to the next
-    constant: int  # the constant column's
+    first: int  # of the first column
+    step: int  # distance of columns
+    constant: int  # of the constant column
 
 
 @by_type
 def longest(rows: Rows, order: Order) -> int:  # type: ignore[empty-body]
-    """Count the values of the longest of these rows."""
+    """Return the number of values of the longest of these rows."""
 
 
 @by_type
 def predict(  # type: ignore[empty-body]
     rows: Rows, i: int, V: Records, place: RecordLayout, how: LaneWidth
 ) -> tuple[LaneVector, LaneVector]:
-    """x_i . w and x_i . u of both learners."""
+    """Return x_i . w and x_i . u of both learners."""
 
 
 @by_type
 def count_slopes(  # type: ignore[empty-body]
     rows: Rows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number, V: Records,
-    place: RecordLayout, found: Vector, how: LaneWidth,
+    place: RecordLayout, scratch: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
-    """Count the row's slopes in G; return a and q, and keep what the step needs of each value."""
+    """Add the row's squared slopes to G; return a and q, and store D e x and e of each value."""
 
 
 @by_type
 def move(
     rows: Rows, i: int, g: LaneVector, mass: float, V: Records, place: RecordLayout,
-    found: Vector, how: LaneWidth,
+    scratch: Vector, how: LaneWidth,
 ) -> None:  # fmt: skip
-    """Take the step along row i."""
+    """Take the step of row i."""
 
 
 @part_of_kernels
 def count_slope(
     x: float, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number, V: Records, at: Index,
-    found: Vector, n: Index, how: LaneWidth,
+    scratch: Vector, n: Index, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
-    """count_slopes for one value x, whose column's record begins at V[at]; it is the row's n-th."""
+    """Do count_slopes for the row's n-th value x, with its column's record at V[at]."""
     L = half(how)
     scale = V[at + INVERSE_SCALE * L]
     slope = g0 * (x * scale)
@@ -108,26 +108,26 @@ def count_slope(
     h, k = root_n * sqrt(total), eta * (scale * scale)  # D = k / h
     share = 1.0 / fma(k, lam * V[at + INVERSE_SHARE * L], h)
     e, De_x = h * share, k * share * x
-    store(found, FOUND * L * n, De_x)
-    store(found, FOUND * L * n + 2 * L, e)
+    store(scratch, SCRATCH * L * n, De_x)
+    store(scratch, SCRATCH * L * n + 2 * L, e)
     return x * load(V, at + W * L, how) * e, De_x * x
 
 
 @part_of_kernels
 def move_at(
-    g: LaneVector, mass: float, V: Records, at: Index, found: Vector, n: Index, how: LaneWidth
+    g: LaneVector, mass: float, V: Records, at: Index, scratch: Vector, n: Index, how: LaneWidth
 ) -> None:
-    """Move one column."""
+    """Take the step of one column."""
     L = half(how)
-    before = load(V, at + W * L, how)
-    after = before * load(found, FOUND * L * n + 2 * L, how) - load(found, FOUND * L * n, how) * g
+    before, e = load(V, at + W * L, how), load(scratch, SCRATCH * L * n + 2 * L, how)
+    after = before * e - load(scratch, SCRATCH * L * n, how) * g
     store(V, at + W * L, after)
     store(V, at + U * L, load(V, at + U * L, how) - mass * (after - before))
 
 
 @part_of_kernels
 def implicit_slope(loss: Loss, c: float, a: Number, q: Number, y: float) -> Number:
-    """g = c phi'(z, y) where z + q g = a."""
+    """Return g = c phi'(z, y) with z + q g = a."""
     return -c * direction(loss, y) * dual_step(loss, 0.0 * q, a, y, c * q)
 
 
@@ -170,20 +170,20 @@ def _(
     return last, average
 
 
-# Zeros among dense values, and those that sparse rows hold, are no values: nothing is charged.
+# Zeros in dense rows, and stored zeros in sparse rows, are not values: nothing is charged.
 
 
 @count_slopes.register(DenseRows, fastmath=FUSED)
 def _(
     rows: DenseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
-    V: Records, place: RecordLayout, found: Vector, how: LaneWidth,
+    V: Records, place: RecordLayout, scratch: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     a, q = broadcast(0.0, how), broadcast(0.0, how)
     for j in range(rows.X.shape[1]):
         x = np.float64(rows.X[i, j])
         if x != 0.0:
             da, dq = count_slope(
-                x, g0, eta, root_n, lam, V, place.first + place.step * j, found, j, how
+                x, g0, eta, root_n, lam, V, place.first + place.step * j, scratch, j, how
             )
             a, q = a + da, q + dq
     return a, q
@@ -192,14 +192,14 @@ def _(
 @count_slopes.register(SparseRows, fastmath=FUSED)
 def _(
     rows: SparseRows, i: int, g0: LaneVector, eta: LaneVector, root_n: float, lam: Number,
-    V: Records, place: RecordLayout, found: Vector, how: LaneWidth,
+    V: Records, place: RecordLayout, scratch: Vector, how: LaneWidth,
 ) -> tuple[LaneVector, LaneVector]:  # fmt: skip
     a, q = broadcast(0.0, how), broadcast(0.0, how)
     first = rows.indptr[i]
     for n in positions(rows, i):
         x, at = np.float64(rows.data[n]), place.first + place.step * np.int64(rows.indices[n])
         if x != 0.0:
-            da, dq = count_slope(x, g0, eta, root_n, lam, V, at, found, np.int64(n) - first, how)
+            da, dq = count_slope(x, g0, eta, root_n, lam, V, at, scratch, np.int64(n) - first, how)
             a, q = a + da, q + dq
     return a, q
 
@@ -207,20 +207,20 @@ def _(
 @move.register(DenseRows, fastmath=FUSED)
 def _(
     rows: DenseRows, i: int, g: LaneVector, mass: float, V: Records, place: RecordLayout,
-    found: Vector, how: LaneWidth,
+    scratch: Vector, how: LaneWidth,
 ) -> None:  # fmt: skip
     for j in range(rows.X.shape[1]):
         if rows.X[i, j] != 0.0:
-            move_at(g, mass, V, place.first + place.step * j, found, j, how)
+            move_at(g, mass, V, place.first + place.step * j, scratch, j, how)
 
 
 @move.register(SparseRows, fastmath=FUSED)
 def _(
     rows: SparseRows, i: int, g: LaneVector, mass: float, V: Records, place: RecordLayout,
-    found: Vector, how: LaneWidth,
+    scratch: Vector, how: LaneWidth,
 ) -> None:  # fmt: skip
     first = rows.indptr[i]
     for n in positions(rows, i):
         if rows.data[n] != 0.0:
             at = place.first + place.step * np.int64(rows.indices[n])
-            move_at(g, mass, V, at, found, np.int64(n) - first, how)
+            move_at(g, mass, V, at, scratch, np.int64(n) - first, how)

@@ -1,4 +1,4 @@
-"""What steps follow from, before the first row: moments of columns, level and unit of targets."""
+"""Scales for the steps, before the first row: moments of columns, mean and unit of targets."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ from fewpass.solvers.onepass.streaming_newton import scaled
 from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats
 from fewpass.solvers.sgd.first_step_size import TRIAL_ROWS
 
-LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # of a column's values; beyond, it has no scale
+LEAST_SQUARE, MOST_SQUARE = (
+    1e-280,
+    1e280,
+)  # mean square of a column's values; beyond, the column has no scale
 
 
 def begun(problem: Problem, stats: ProblemStats, state: OnepassState, block: Block) -> OnepassState:
-    """Read what is known of the columns; take level and unit of the targets from the first rows.
+    """Return the state with moments of the columns, and mean and unit of the first targets.
 
-    Slopes of rows learnt from before count in G as if they had been like those of the first rows.
+    Rows that the start weights were trained on count in G with slopes as those of the first rows.
     """
-    assert stats.columns is not None, "the first state asks for it"
+    assert stats.columns is not None, "first_state requires them"
     columns, moments = state.columns, stats.columns()
     write_moments(columns, moments)
     if state.newton.used:
@@ -47,22 +50,22 @@ def begun(problem: Problem, stats: ProblemStats, state: OnepassState, block: Blo
 
 
 def write_moments(columns: NDArray[np.float64], moments: ColumnMoments) -> None:
-    """Keep 1/f and 1/S of every column beside its weights; without a scale, it never moves."""
+    """Store 1/f and 1/S of every column; the weight of a column without a scale stays 0."""
     write_inverses(columns, moments.share, moments.square)
 
 
 @kernel
 def write_inverses(columns: Matrix, share: PerColumn, square: PerColumn) -> None:
-    """write_moments, in one go over the columns."""
+    """Do write_moments, in one loop over the columns."""
     for j in range(share.shape[0]):
-        known = LEAST_SQUARE < square[j] < MOST_SQUARE
-        columns[j, INVERSE_SCALE] = 1.0 / math.sqrt(square[j]) if known else 0.0
+        has_scale = LEAST_SQUARE < square[j] < MOST_SQUARE
+        columns[j, INVERSE_SCALE] = 1.0 / math.sqrt(square[j]) if has_scale else 0.0
         columns[j, INVERSE_SHARE] = 1.0 / share[j] if share[j] > 0.0 else 1.0
     columns[-1, INVERSE_SHARE] = columns[-1, INVERSE_SCALE] = 1.0
 
 
 def unit_of(problem: Problem, stats: ProblemStats, first: Block, start: float) -> float:
-    """Return how far targets are from their level: what a step is counted in; 1 for labels."""
+    """Return the unit of steps: the standard deviation of the targets; 1 for labels."""
     if not problem.loss.takes_numbers:
         return 1.0
     away = first.y[first.order] - start
@@ -73,7 +76,7 @@ def unit_of(problem: Problem, stats: ProblemStats, first: Block, start: float) -
 def mean_square_slope(
     w: PerColumn, problem: Problem, rows: Rows, y: PerRow, weight: PerRow, order: Order
 ) -> float:
-    """Mean over rows `order` of (c phi')^2 at weights w, the constant column's last."""
+    """Return the mean of (c phi')^2 over rows `order` at weights w, the intercept last."""
     total, d = 0.0, w.shape[0] - 1
     for r in range(order.shape[0]):
         i = order[r]

@@ -1,4 +1,4 @@
-"""The end of a pass: Newton's last rows, one state of several streams, and the choice."""
+"""The end of a pass: Newton's last rows, joining of streams, and the choice of a learner."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import numpy as np
 
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.onepass.adagrad import G, U, W
-from fewpass.solvers.onepass.onepass_state import OnepassState, judged, pace_of
+from fewpass.solvers.onepass.onepass_state import OnepassState, pace_of, with_choice
 from fewpass.solvers.onepass.streaming_newton import Proof, fitted, joined
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.sgd.averaged_state import join_streams
 
 
 def join(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> OnepassState:
-    """Let Newton take in its last rows; average what streams offer, and their losses; choose."""
+    """Fit Newton to its last rows; average the learners of the streams, and choose."""
     states = [closed(problem, stats, s, several=len(states) > 1) for s in states]
     newton, proof = states[0].newton, Proof()
     if newton.used:
         newton, proof = joined(problem, [s.newton for s in states])
     one = together(problem, stats, states) if len(states) > 1 else states[0]
-    return judged(problem, one._replace(newton=newton, proof=proof))
+    return with_choice(problem, one._replace(newton=newton, proof=proof))
 
 
 def together(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> OnepassState:
-    """Average what the learners of several streams offer, and its losses."""
+    """Average the learners' weights and losses over several streams."""
     first, columns = states[0], states[0].columns
     averages = [s.columns[:, W : W + 2] + s.columns[:, U : U + 2] / (s.mass or 1.0) for s in states]
     for part in (slice(W, W + 2), slice(G, G + 2)):
@@ -42,7 +42,7 @@ def together(problem: Problem, stats: ProblemStats, states: list[OnepassState]) 
 def closed(
     problem: Problem, stats: ProblemStats, state: OnepassState, *, several: bool
 ) -> OnepassState:
-    """Return the state with Newton's weights fitted to all rows; of several streams, summed up."""
+    """Return the state with Newton fitted to all rows, of all streams."""
     if not state.newton.used:
         return state
     horizon, closing = pace_of(stats, state).horizon, several or problem.loss.is_quadratic

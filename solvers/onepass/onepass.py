@@ -7,12 +7,12 @@
     the model is the output with the smallest J
 
 Outputs are the last weights and the late-weighted average of AdaGrad at two step sizes, and the
-average of averaged SGD.  None of them is best everywhere: on unit rows under weak regularisation
-averaged SGD is, on columns of different scales AdaGrad.  What each predicts of rows that it has not
-seen says which (Blum, Kalai, Langford 1999).
+average of averaged SGD.  None of them is always best: averaged SGD is on unit rows with weak
+regularisation, AdaGrad on columns of different scales.  They are compared by their predictions of
+rows not seen before (Blum, Kalai, Langford 1999).
 
-Nothing here can explode: an implicit step does not overshoot, and averaged SGD leaves the choice
-where it does.  docs/methods.md, section 3a.
+Nothing here can diverge: implicit steps do not overshoot, and averaged SGD is excluded if it
+diverges.  docs/methods.md, section 3a.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from fewpass.solvers.onepass.onepass_state import (
     OnepassState,
     ProgressiveLosses,
     ahead,
-    judged,
     offer,
     pace_of,
+    with_choice,
 )
 from fewpass.solvers.onepass.streaming_newton import (
     MOST_WORK,
@@ -78,12 +78,12 @@ from fewpass.solvers.sgd.averaged_sgd import Asgd, loss_of_zero
 from fewpass.solvers.sgd.averaged_state import scale_intercept
 
 SGD = Asgd()
-PIECE = 2048  # rows after which another output may be the one that losses are told of
+PIECE = 2048  # rows between changes of the output whose losses are reported
 FIFTH = 6.0  # the sum of t^5 to t is about t^6 / 6
 
 
 class Onepass(Method):
-    """Several learners in one pass, and the best of them: for one look at each row."""
+    """Several learners in one pass, of which the best is chosen."""
 
     goal: ClassVar[Goal] = "passes"
     scale_free: ClassVar[bool] = True
@@ -93,12 +93,11 @@ class Onepass(Method):
     most_work: ClassVar[float] = MOST_WORK
     kind: Literal["onepass"] = "onepass"
     newton_columns: NonNegativeInt = 512
-    """Streaming Newton runs beside the others for up to so many columns, where the loss is smooth
-    and a stream has 50 rows per column, and rows times squared columns are 2e10 at most; 0:
-    never."""
+    """Most columns for streaming Newton as a further learner; it also needs a smooth loss, 50 rows
+    per column and stream, and at most 2e10 rows times squared columns.  0: never."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> OnepassState:
-        """Start at zero weights; refuses data whose columns nothing is known of."""
+        """Return the state at zero weights; ValueError for columns without known moments."""
         if stats.columns is None:
             raise ValueError(
                 "onepass scales its steps by what ingest measured of every column, and nothing is "
@@ -116,16 +115,16 @@ class Onepass(Method):
         return stats.d <= self.newton_columns and suits(problem, stats)
 
     def for_more_columns(self, problem: Problem, stats: ProblemStats) -> Self:
-        """Return settings without streaming Newton, whose state has no room for more columns."""
+        """Return settings without streaming Newton, whose state cannot be resized."""
         return self.model_copy(update={"newton_columns": 0}) if suits(problem, stats) else self
 
     def start_at(
         self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
     ) -> OnepassState:
-        """Return the state before the first row, at weights that have learnt from other rows.
+        """Return a state at weights that were trained on other rows.
 
-        They count as visited here: steps are as short as they would be by then, and averages
-        begin with these weights in the place of all before.
+        Those rows count as visited: steps are as short as after them, and averages start with
+        these weights in place of all earlier ones.
         """
         state: OnepassState = self.init(problem, stats)
         state.columns[:, W] = state.columns[:, W + 1] = np.append(*weights)
@@ -139,28 +138,35 @@ class Onepass(Method):
             mass=mass, progressive=state.progressive._replace(mass_before=mass),
         )  # fmt: skip
 
-    def widened(self, problem: Problem, state: OnepassState, d: int) -> OnepassState:
-        """Return the state with room for d columns; streaming Newton has none for more.
+    def resized(
+        self, problem: Problem, state: OnepassState, d: int, moments: ColumnMoments | None
+    ) -> OnepassState:
+        """Return the state with d columns, and 1/f and 1/S of these moments once it has begun."""
+        if d > len(state.columns) - 1:
+            state = self._with_columns(problem, state, d)
+        if moments is not None and state.values_per_row:
+            write_moments(state.columns, moments)
+        return state
 
-        G begins as it would have at the first row; where targets are numbers, about so.
+    def _with_columns(self, problem: Problem, state: OnepassState, d: int) -> OnepassState:
+        """Add columns, of which streaming Newton cannot have more.
+
+        G of new columns is that of the first row; for regression approximately.
         """
         if state.newton.used:
-            return Method.widened(self, problem, state, d)  # type: ignore[no-any-return]
+            raise ValueError(
+                f"onepass began with fewer columns than the {d} that rows have by now. Say how "
+                "many there are (`n_features`)."
+            )
         columns, known = np.zeros((d + 1, RECORD)), len(state.columns) - 1
         columns[:known], columns[-1] = state.columns[:-1], state.columns[-1]
         columns[known:-1, INVERSE_SHARE] = 1.0
         pull = state.columns[-1, G : G + 2] / (G_START + state.t)  # the mean squared slope
         columns[known:-1, G : G + 2] = G_START * (pull if problem.loss.takes_numbers else 1.0)
-        return state._replace(columns=columns, sgd=SGD.widened(problem, state.sgd, d))
-
-    def remeasured(self, state: OnepassState, moments: ColumnMoments) -> OnepassState:
-        """Return the state with 1/f and 1/S of these moments, once it has begun."""
-        if state.values_per_row:
-            write_moments(state.columns, moments)
-        return state
+        return state._replace(columns=columns, sgd=SGD.resized(problem, state.sgd, d))
 
     def program(self, epoch: int) -> tuple[Walk, ...]:
-        """One walk an epoch; the first may take the rows as they lie."""
+        """Return one walk; that of the first epoch may read rows in stored order."""
         return (
             Walk(
                 name="walk-onepass",
@@ -170,6 +176,7 @@ class Onepass(Method):
                 order="stored" if epoch == 0 else "random",
                 metrics=progress,
                 enter=on_lines,
+                resize=self.resized,
                 interleaved=Interleaved(
                     fit_together, self.step_interleaved, numbers_of, with_numbers_of
                 ),
@@ -177,25 +184,25 @@ class Onepass(Method):
         )
 
     def weights(self, state: OnepassState) -> Weights:
-        """Return the output that was ahead after the last block."""
+        """Return the weights of the best output after the last block."""
         return offer(state, state.chosen)
 
     def certificate(self, state: OnepassState) -> Certificate | None:
-        """Return what the summed-up rows prove under the squared loss."""
+        """Return the certificate by the quadratic of streaming Newton, for the squared loss."""
         proven = state.chosen == NEWTON and state.proof.gap >= 0.0
         return Certificate(*state.proof) if proven else None
 
     def learners(self, state: OnepassState) -> tuple[ChosenLearner, ...]:
-        """Return whose weights are ahead, and how far the next is behind."""
+        """Return the best output, and its lead over the next one."""
         lead = state.lead
-        found = ChosenLearner(NAMES[state.chosen], lead.objective, NAMES[lead.runner_up], lead.by)
-        return (found,)
+        learner = ChosenLearner(NAMES[state.chosen], lead.objective, NAMES[lead.runner_up], lead.by)
+        return (learner,)
 
     def step(
         self, problem: Problem, stats: ProblemStats, state: OnepassState, block: Block,
         report: ReportLosses = ignore_losses,
     ) -> OnepassState:  # fmt: skip
-        """Visit the rows of one block, and say which output is ahead."""
+        """Visit the rows of a block, and update the choice of the output."""
         if state.values_per_row == 0.0:
             state = begun(problem, stats, state, block)
         own, state, length = prepared(problem, stats, state, block)
@@ -205,8 +212,8 @@ class Onepass(Method):
                 state = visited(problem, own, stats, state, rows)
                 if piece.stop % PIECE == 0:
                     state = state._replace(chosen=ahead(state))
-            report(part.stop, state.progressive.told)
-        return judged(problem, state._replace(sgd=scale_intercept(state.sgd, length)))
+            report(part.stop, state.progressive.reported)
+        return with_choice(problem, state._replace(sgd=scale_intercept(state.sgd, length)))
 
     def step_interleaved(
         self,
@@ -240,16 +247,16 @@ class Onepass(Method):
                 states = visited_interleaved(problems, owns, stats, states, W, labels, rows)
                 if piece.stop % PIECE == 0:
                     states = [state._replace(chosen=ahead(state)) for state in states]
-            known = [state.progressive.told for state in states]
+            reported = [state.progressive.reported for state in states]
             report(
                 part.stop,
-                (sum(one.n_monitored for one in known), sum(one.loss_sum for one in known)),
+                (sum(one.n_monitored for one in reported), sum(one.loss_sum for one in reported)),
             )
         moved = []
         numbers = unpack(W, len(models))  # judged where they lie apart: outputs are read by column
         for problem, state, own, one in zip(problems, states, numbers, ready, strict=True):
             sgd = scale_intercept(state.sgd, one[2])
-            done = judged(problem, with_numbers_of(state._replace(sgd=sgd), own))
+            done = with_choice(problem, with_numbers_of(state._replace(sgd=sgd), own))
             moved.append(with_numbers_of(done, EMPTY))
         return moved
 
@@ -257,7 +264,7 @@ class Onepass(Method):
 def prepared(
     problem: Problem, stats: ProblemStats, state: OnepassState, block: Block
 ) -> tuple[Problem, OnepassState, float]:
-    """Let averaged SGD prepare for a block: the problem as it sees it, and its column's length."""
+    """Prepare averaged SGD for a block; return its problem and its constant column's length."""
     own, sgd, length = SGD.prepared(problem, stats, state.sgd, block)
     return own, state._replace(sgd=sgd), length
 
@@ -265,7 +272,7 @@ def prepared(
 def visited(
     problem: Problem, own: Problem, stats: ProblemStats, state: OnepassState, rows: Block
 ) -> OnepassState:
-    """Visit rows with all learners; `own` is the problem as averaged SGD sees it."""
+    """Visit rows with all learners; `own` is the problem of averaged SGD."""
     sgd, sums = state.sgd, state.progressive.sums
     before = sums.copy()
     t, mass, scalars = visit_rows(
@@ -282,7 +289,7 @@ def visited_interleaved(
     problems: list[Problem], owns: list[Problem], stats: ProblemStats,
     states: list[OnepassState], W: NDArray[np.float64], labels: list[int], rows: Block,
 ) -> list[OnepassState]:  # fmt: skip
-    """Visit rows with several models side by side in W."""
+    """Visit rows with several models interleaved in W."""
     clock, sums, sgds = walk_interleaved(
         problems, owns, [SGD.schedule(own) for own in owns], states, labels,
         loss_of_zero(owns[0], stats), pace_of(stats, states[0]), W, rows,
@@ -302,21 +309,23 @@ def with_losses_counted(
     problem: Problem, stats: ProblemStats, moved: OnepassState, before: OnepassState,
     change: NDArray[np.float64], rows: Block,
 ) -> OnepassState:  # fmt: skip
-    """Let streaming Newton take the rows in, and count the losses of who was ahead before them."""
+    """Fit streaming Newton to the rows, and count the losses of the output best before them."""
     newton, output = moved.newton, before.chosen
     if newton.used:
         newton = take(problem, newton, rows, pace_of(stats, moved).horizon)
-    told = before.progressive.told
+    reported = before.progressive.reported
     if output == NEWTON:
-        told = told.add(newton.rows - before.newton.rows, newton.losses - before.newton.losses)
+        reported = reported.add(
+            newton.rows - before.newton.rows, newton.losses - before.newton.losses
+        )
     else:
-        told = told.add(len(rows.order), float(change[1, output]))
-    progressive = moved.progressive._replace(told=told)
+        reported = reported.add(len(rows.order), float(change[1, output]))
+    progressive = moved.progressive._replace(reported=reported)
     return moved._replace(newton=newton, progressive=progressive, proof=Proof())
 
 
 def pieces(part: slice) -> Iterator[slice]:
-    """Cut rows of a block after every 2048, where it is seen who is ahead, wherever `part` ends."""
+    """Yield slices of at most 2048 rows, after which the best output is determined anew."""
     start = part.start
     while start < part.stop:
         stop = min(part.stop, (start // PIECE + 1) * PIECE)
@@ -325,9 +334,9 @@ def pieces(part: slice) -> Iterator[slice]:
 
 
 def on_lines(state: OnepassState) -> OnepassState:
-    """Copy a state so that every column's record is one cache line, not parts of two.
+    """Copy a state so that every column's record is in one cache line.
 
-    A pass over imdb, 738,000 columns, takes 0.6 of what it does otherwise.
+    A pass over imdb, with 738,000 columns, takes 0.6 of the time otherwise.
     """
     columns = from_line(state.columns.size).reshape(state.columns.shape)
     columns[:] = state.columns
@@ -336,5 +345,5 @@ def on_lines(state: OnepassState) -> OnepassState:
 
 
 def progress(state: OnepassState) -> dict[str, float]:
-    """Losses, before their own steps, of the output that was ahead."""
-    return state.progressive.told.metrics()
+    """Return the losses before the steps of the output that was best."""
+    return state.progressive.reported.metrics()

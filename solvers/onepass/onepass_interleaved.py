@@ -1,4 +1,4 @@
-"""One reading of every row for all learners of several models side by side: visit.py in lanes."""
+"""One visit of every row by all learners of several interleaved models: visit.py in lanes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from fewpass.solvers.kernels.simd.lanes import (
 )
 from fewpass.solvers.loss_monitor import LossMonitor
 from fewpass.solvers.losses import Loss, Problem, value
-from fewpass.solvers.onepass.adagrad import ETAS, FOUND, RECORD, RecordLayout, longest
+from fewpass.solvers.onepass.adagrad import ETAS, RECORD, SCRATCH, RecordLayout, longest
 from fewpass.solvers.onepass.onepass_state import OnepassState
 from fewpass.solvers.onepass.visit import (
     ASGD,
@@ -73,21 +73,21 @@ LAM, LAM_B, STEP, LABEL = range(0, ABOUT, 2)
 
 
 def fit_together(states: list[OnepassState]) -> bool:
-    """Say whether models can go interleaved: sparse rows, as many of them on."""
+    """Whether models can be interleaved: with sparse rows, and at the same row."""
     moments = {(s.t, s.rows_before, s.mass, s.values_per_row, s.sgd.t0) for s in states}
     first = states[0].sgd
     return len(moments) == 1 and first.t0 != SOUGHT and first.W.flags.c_contiguous
 
 
 def numbers_of(state: OnepassState) -> NDArray[np.float64]:
-    """Return all that a model has per column, (d + 1, 10)."""
+    """Return all numbers per column of a model, (d + 1, 10)."""
     own = np.zeros((len(state.columns), COLUMNS))
     own[:, :RECORD], own[:-1, RECORD:] = state.columns, state.sgd.W
     return own
 
 
 def with_numbers_of(state: OnepassState, W: NDArray[np.float64]) -> OnepassState:
-    """Return the state with these in place of its own."""
+    """Return the state with these numbers per column."""
     columns, both = np.ascontiguousarray(W[:, :RECORD]), np.ascontiguousarray(W[:-1, RECORD:])
     return state._replace(columns=columns, sgd=state.sgd._replace(W=both))
 
@@ -96,7 +96,7 @@ EMPTY = np.empty((0, 0))
 
 
 def looking_at(state: OnepassState, W: NDArray[np.float64], k: int, L: int) -> OnepassState:
-    """Return model k's state with its numbers where they stand in W, groups of L models."""
+    """Return model k's state with its numbers as views of W, in groups of L models."""
     own = W[k // L, :, k % L :: L]
     return state._replace(
         columns=own[:, :RECORD], sgd=state.sgd._replace(W=own[:-1, RECORD:])
@@ -104,7 +104,7 @@ def looking_at(state: OnepassState, W: NDArray[np.float64], k: int, L: int) -> O
 
 
 def fill_lanes(W: NDArray[np.float64], models: int, L: int) -> None:
-    """Copy the last model's numbers to the lanes that no model has."""
+    """Pad the last group with copies of the last model's numbers."""
     for k in range(models, W.shape[0] * L):
         W[k // L, :, k % L :: L] = W[(models - 1) // L, :, (models - 1) % L :: L]
 
@@ -120,10 +120,10 @@ def walk_interleaved(
     W: NDArray[np.float64],
     block: Block,
 ) -> tuple[Clock, list[NDArray[np.float64]], list[SgdState]]:
-    """Carry several models, all at one row, over a block; W as in interleaved.py changes.
+    """Step several models, all at the same row, over a block; W (see interleaved.py) changes.
 
-    `owns` are the problems as averaged SGD sees them.  Returns where the pass is, and of
-    every model its sums of losses and averaged SGD's state.
+    `owns` are the problems of averaged SGD.  Returns the clock, and for every model its sums of
+    losses and the state of averaged SGD.
     """
     first, how = states[0], lanes_for(len(states))
     twice = Sixteen() if isinstance(how, Eight) else Eight()
@@ -154,15 +154,15 @@ def visit_interleaved(
 ) -> tuple[int, float]:  # fmt: skip
     """visit_rows for models in lanes, all at one row; W, losses and scalars change in place.
 
-    Of every model W has ten numbers per column, `losses` the ten of visit_rows, `scalars` the
-    eleven of averaged SGD; `about` has lam, lam_b, both steps and the label, each but the steps
-    twice, and `of_sgd` what visit_interleaved of sgd/ calls numbers.  Returns t and mass.
+    For every model W has ten numbers per column, `losses` the ten of visit_rows, `scalars` the
+    scalars of averaged SGD, `about` lam, lam_b, step and label of both AdaGrad learners, and
+    `of_sgd` the `numbers` of visit_interleaved in sgd/.  Returns t and mass.
     """
     (t, mass), (horizon, root_n) = clock, pace
     L, V, last = how.width, W.reshape(-1), order.shape[0] - 1
     groups, columns, width = W.shape
     most = longest(rows, order)
-    found = np.empty(FOUND * L * (most + 1))
+    scratch = np.empty(SCRATCH * L * (most + 1))
     for r in range(last + 1):
         i, next_row = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
@@ -176,7 +176,7 @@ def visit_interleaved(
                 rows, i, targets_of(load(about, mine + LABEL * L, twice), y[i]), weight[i], share,
                 Problem(loss, lam, intercept, lam_b), load(about, mine + STEP * L, twice),
                 root_n, mass, V, RecordLayout(start, width, start + width * (columns - 1)), losses,
-                2 * OUTPUTS * L * g, found, most, twice,
+                2 * OUTPUTS * L * g, scratch, most, twice,
             )  # fmt: skip
 
             problem, gamma = problem_and_step(of_sgd, NUMBERS * L * g, loss, c, t, how)
@@ -215,7 +215,7 @@ def visit_interleaved(
 def monitor_alive(
     losses: Vector, first: int, alive: Truth, c: float, share: float, loss: Vector, how: LaneWidth
 ) -> None:
-    """Count an output's losses of the models whose averaged SGD has not diverged."""
+    """Add the losses of an output, for models whose averaged SGD has not diverged."""
     loss, L = bounded(c, loss), how.width
     before, plain = load(losses, first, how), load(losses, first + OUTPUTS * L, how)
     store(losses, first, where(alive, before + share * loss, before))
@@ -224,7 +224,7 @@ def monitor_alive(
 
 @part_of_kernels
 def of_those(alive: Truth, new: StepScalars, old: StepScalars) -> StepScalars:
-    """Return the new scalars of some models, the old ones of all others."""
+    """Return the new scalars of models that are alive, the old ones of others."""
     theta = Iterate(
         where(alive, new.theta.b, old.theta.b), where(alive, new.theta.alpha, old.theta.alpha)
     )

@@ -1,4 +1,4 @@
-"""Everything that changes in a pass of several learners, and what each of them offers."""
+"""The state of a pass with several learners, and their outputs."""
 
 from __future__ import annotations
 
@@ -29,45 +29,45 @@ NAMES = (
     "streaming newton",
 )
 NEWTON = OUTPUTS
-PROVEN = 1e-6  # a certified relative gap that ends the choice
+PROVEN = 1e-6  # certified relative gap below which streaming Newton is chosen
 
 
 class ProgressiveLosses(NamedTuple):
-    """Losses of rows before their steps: what outputs are chosen by, and what is told meanwhile."""
+    """Losses of rows before their steps, for the choice of an output and for the log."""
 
-    sums: NDArray[np.float64]  # (2, 5) of every output: late-weighted, and as they are
-    charges: NDArray[np.float64]  # (6,) what the weights of each were charged after the last block
+    sums: NDArray[np.float64]  # (2, 5) of every output: late-weighted, and plain
+    charges: NDArray[np.float64]  # (6,) regularisation terms of the outputs after the last block
     mass_before: float = 0.0  # the state's mass before the first row that was counted
-    told: LossSum = LossSum()  # of the output that was ahead before each piece of rows
+    reported: LossSum = LossSum()  # of the output that was best before each piece of rows
 
 
 class Lead(NamedTuple):
-    """By how much the output is ahead that was chosen."""
+    """The lead of the chosen output."""
 
     objective: float = 0.0  # its J
     runner_up: int = 0  # the output with the next larger one
-    by: float = 0.0  # larger by so much
+    by: float = 0.0  # difference
 
 
 class OnepassState(NamedTuple):
-    """Everything that changes."""
+    """The state of a pass with several learners."""
 
     columns: NDArray[np.float64]  # (d + 1, 8): adagrad.py's records, the constant column's last
     sgd: SgdState
-    newton: Summary  # of no size where it is not run
+    newton: Summary  # empty if it is not run
     progressive: ProgressiveLosses
-    t: int  # rows visited, those before this data set included
-    rows_before: int  # learnt from in another data set
+    t: int  # rows visited, including those of other data sets before
+    rows_before: int  # of them in other data sets
     mass: float  # sum of (t/n)^5
     values_per_row: float  # mean, the constant included; 0 before the first block
-    unit: float  # how far targets are from their level; 1 for labels
-    chosen: int  # output that is ahead
+    unit: float  # standard deviation of the targets; 1 for labels
+    chosen: int  # best output
     lead: Lead
     proof: Proof  # of streaming Newton's, after a pass under the squared loss
 
     @property
     def weight(self) -> float:
-        """Sum of (t/n)^5 over the rows whose losses were counted."""
+        """Sum of (t/n)^5 over the rows with counted losses."""
         return self.mass - self.progressive.mass_before
 
 
@@ -85,62 +85,62 @@ def offer(state: OnepassState, output: int) -> Weights:
 
 
 def progressive_objectives(problem: Problem, state: OnepassState) -> NDArray[np.float64]:
-    """J of every output, (6,): late-weighted losses before each row's step, and what w is charged.
+    """Return J of every output, (6,): late-weighted losses before the steps plus regularisation.
 
-    Infinite for what is not finite, for averaged SGD once it exploded, and for streaming Newton
-    where it is not run or has not predicted a row yet.
+    Infinite if not finite, for averaged SGD after divergence, and for streaming Newton if it is not
+    run or has not predicted a row yet.
     """
     losses = late_losses(state)
     return losses + charges(problem, state, losses)
 
 
 def late_losses(state: OnepassState) -> NDArray[np.float64]:
-    """Return the late-weighted mean loss of every output, (6,), infinite for what cannot be had."""
+    """Return the late-weighted mean loss of every output, (6,); infinite if unavailable."""
     progressive, newton = state.progressive, state.newton
-    found = np.append(
+    losses_of_outputs = np.append(
         progressive.sums[0] / (state.weight or 1.0), newton.late / (newton.weight or 1.0)
     )
     if has_exploded(state.sgd):
-        found[ASGD] = np.inf
+        losses_of_outputs[ASGD] = np.inf
     if not newton.weight:
-        found[NEWTON] = np.inf
-    return np.where(np.isfinite(found), found, np.inf)
+        losses_of_outputs[NEWTON] = np.inf
+    return np.where(np.isfinite(losses_of_outputs), losses_of_outputs, np.inf)
 
 
 def charges(
     problem: Problem, state: OnepassState, losses: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return what the weights of every output are charged, (6,): 0 where its loss is infinite."""
-    found = np.zeros(len(losses))
-    found[:ASGD], found[ASGD] = adagrad_charges(problem, state), asgd_charge(problem, state.sgd)
+    """Return the regularisation term of every output, (6,); 0 where the loss is infinite."""
+    terms = np.zeros(len(losses))
+    terms[:ASGD], terms[ASGD] = adagrad_charges(problem, state), asgd_charge(problem, state.sgd)
     if np.isfinite(losses[NEWTON]):
-        found[NEWTON] = charge(problem, offer(state, NEWTON))
-    found[~np.isfinite(losses)] = 0.0
-    return np.minimum(np.nan_to_num(found, nan=MOST_LOSS), MOST_LOSS)
+        terms[NEWTON] = charge(problem, offer(state, NEWTON))
+    terms[~np.isfinite(losses)] = 0.0
+    return np.minimum(np.nan_to_num(terms, nan=MOST_LOSS), MOST_LOSS)
 
 
 def adagrad_charges(problem: Problem, state: OnepassState) -> NDArray[np.float64]:
-    """Return what `charge` says of the outputs before averaged SGD's, (4,), in one reading."""
+    """Return `charge` of AdaGrad's outputs, (4,), in one loop over the columns."""
     squares = squares_of(state.columns, 1.0 / state.mass if state.mass > 0.0 else 0.0)
     return 0.5 * (problem.lam * squares[:, 0] + problem.lam_b * squares[:, 1])
 
 
 @kernel
 def squares_of(columns: Matrix, inverse_mass: float) -> Matrix:
-    """||w||^2 and b^2 of the last weights and of the average at both step sizes, (4, 2)."""
-    found, d = np.zeros((ASGD, 2)), columns.shape[0] - 1
+    """Return ||w||^2 and b^2 of AdaGrad's outputs, (4, 2)."""
+    squares, d = np.zeros((ASGD, 2)), columns.shape[0] - 1
     for j in range(d + 1):
         for k in range(POLY):
             w = columns[j, W + k]
             average = w + columns[j, U + k] * inverse_mass
             part = 1 if j == d else 0
-            found[k, part] += w * w
-            found[POLY + k, part] += average * average
-    return found
+            squares[k, part] += w * w
+            squares[POLY + k, part] += average * average
+    return squares
 
 
 def asgd_charge(problem: Problem, sgd: SgdState) -> float:
-    """Return what `charge` says of averaged SGD's weights, which are not read out for it."""
+    """Return `charge` of averaged SGD's weights, without computing them."""
     (b, alpha), (b_bar, tau, beta) = sgd.theta, sgd.bar
     u, uh, b = (tau / beta, 1.0 / beta, b_bar) if sgd.t > sgd.t0 >= 0 else (1.0 / alpha, 0.0, b)
     return 0.5 * (problem.lam * square_of_sum(sgd.W, u, uh) + problem.lam_b * b * b)
@@ -148,39 +148,39 @@ def asgd_charge(problem: Problem, sgd: SgdState) -> float:
 
 @kernel
 def square_of_sum(W: SideBySide, u: float, uh: float) -> float:
-    """||u W[:, 0] + uh W[:, 1]||^2."""
-    found = 0.0
+    """Return ||u W[:, 0] + uh W[:, 1]||^2."""
+    total = 0.0
     for j in range(W.shape[0]):
         w = u * W[j, 0] + uh * W[j, 1]
-        found += w * w
-    return found
+        total += w * w
+    return total
 
 
 def ahead(state: OnepassState) -> int:
-    """Return the output that is ahead by the losses so far, charged as after the last block."""
+    """Return the best output by the losses so far and the last regularisation terms."""
     return int(np.argmin(late_losses(state) + state.progressive.charges))
 
 
 def charge(problem: Problem, w: Weights) -> float:
-    """lam/2 ||w||^2 + lam_b/2 b^2."""
+    """Return lam/2 ||w||^2 + lam_b/2 b^2."""
     return 0.5 * (problem.lam * float(w.coef @ w.coef) + problem.lam_b * float(w.intercept) ** 2)
 
 
 def pace_of(stats: ProblemStats, state: OnepassState) -> StepConstants:
-    """Return what steps and late weights follow from."""
+    """Return the constants of steps and late weights."""
     return StepConstants(
         float(stats.stream_rows + state.rows_before), math.sqrt(state.values_per_row)
     )
 
 
-def judged(problem: Problem, state: OnepassState) -> OnepassState:
-    """Take note of the output with the smallest progressive objective, or of a proven optimum."""
+def with_choice(problem: Problem, state: OnepassState) -> OnepassState:
+    """Return the state with the output of the least J as chosen, or a proven optimum."""
     losses = late_losses(state)
     charged, (objective, gap) = charges(problem, state, losses), state.proof
-    found, progressive = losses + charged, state.progressive._replace(charges=charged)
+    J, progressive = losses + charged, state.progressive._replace(charges=charged)
     proven = 0.0 <= gap <= PROVEN * max(1.0, objective)
-    chosen = NEWTON if proven else int(np.argmin(found))
-    second = int(np.argmin(np.where(np.arange(len(found)) == chosen, np.inf, found)))
-    known = np.isfinite(found[[chosen, second]]).all()
-    lead = Lead(float(found[chosen]), second, float(found[second] - found[chosen]))
-    return state._replace(progressive=progressive, chosen=chosen, lead=lead if known else Lead())
+    chosen = NEWTON if proven else int(np.argmin(J))
+    second = int(np.argmin(np.where(np.arange(len(J)) == chosen, np.inf, J)))
+    lead = Lead(float(J[chosen]), second, float(J[second] - J[chosen]))
+    lead = lead if np.isfinite(J[[chosen, second]]).all() else Lead()
+    return state._replace(progressive=progressive, chosen=chosen, lead=lead)

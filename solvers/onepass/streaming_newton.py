@@ -1,4 +1,4 @@
-"""Streaming Newton: rows that have gone by live on as one quadratic, d x d, for few columns.
+"""Streaming Newton: past rows are summarised by one quadratic, d x d, for few columns.
 
     A = 0, r = 0, w = 0
     for blocks T of rows, t the number of rows up to a block's end
@@ -7,12 +7,12 @@
         H = sum over T of c phi'' x x',  g = sum of c phi' x,  both at the new w
         A <- A + H,   r <- r + H w - g
 
-The first B0 = max(1024, 2 (d + 1)) rows stay in one block, fitted anew at 32, 64, 128, ... rows,
-and are summed up once; later blocks double up to 2048 rows.  Columns are divided by the root of
-their mean square, and L_j = lam over that square; a Newton step adds e to it.  Under the squared
-loss every quadratic is exact, and one pass gives the ridge optimum with its certificate.  Under
-others w comes as near as the optimum of all rows in the limit (Luo, Song 2020); it fails where
-blocks are hardly larger than d and separable, so it is offered beside others.
+The first B0 = max(1024, 2 (d + 1)) rows form one block, which is fitted again at 32, 64, 128, ...
+rows and then added to the quadratic; later blocks double up to 2048 rows.  Columns are divided by
+their root mean square, and L_j = lam over the mean square; a Newton step adds e to it.  For the
+squared loss every quadratic is exact, and one pass gives the ridge optimum with its certificate.
+For others w is asymptotically as good as the optimum of all rows (Luo, Song 2020); it fails if
+blocks are hardly larger than d and separable, so it is one learner among others.
 
 Sources: Schifano et al. 2016 (online updating of estimating equations); Luo, Song 2020 (renewable
 estimation).
@@ -35,61 +35,61 @@ from fewpass.solvers.losses import Problem, curvature_at, slope, value
 from fewpass.solvers.protocol import ENDLESS, Block, ProblemStats, Weights
 
 ENOUGH = 50  # rows per column
-MOST_WORK = 2e10  # rows times squared columns: some ten seconds of a core
-FEW_COLUMNS = 128  # where nobody knows how many rows will come: some ten microseconds a row
+MOST_WORK = 2e10  # rows times squared columns: about ten seconds of a core
+FEW_COLUMNS = 128  # for an unknown number of rows: about ten microseconds per row
 FIRST_BLOCK, LARGEST_BLOCK, LEAST_START = 32, 2048, 1024  # rows
-FEW_STEPS, MANY_STEPS = 3, 30  # Newton steps to a block, and to the rows at the start
-ENOUGH_PRECISION = 1e-9  # of the mean objective that a block is fitted to
+FEW_STEPS, MANY_STEPS = 3, 30  # Newton steps per block, and for the first block
+ENOUGH_PRECISION = 1e-9  # of the mean objective, for a block
 DECREASE, MOST_HALVINGS = 1e-4, 30
-POLISH = 5  # and to what all blocks came to
-RIDGE = 1e-9  # e: no column goes without a curvature, however small lam
+POLISH = 5  # extra steps at the end
+RIDGE = 1e-9  # e: curvature of every column, for any lam
 MOST_LOSS = 1e100
-ADDED = ("rows", "late", "weight", "losses", "level")  # of streams' numbers
+ADDED = ("rows", "late", "weight", "losses", "level")  # numbers that are summed over streams
 
 Vector = NDArray[np.float64]
 
 
 class Summary(NamedTuple):
-    """What rows have come to; the constant column is the last one, all in scaled coordinates."""
+    """Summary of rows; the constant column is the last one, all in scaled coordinates."""
 
     A: Matrix  # (d + 1, d + 1)
     r: Vector  # (d + 1,)
     w: Vector  # (d + 1,)
-    prior: Vector  # (d + 1,) the w that it begins at
-    scale: Vector  # (d,) root of the columns' mean square; 1 where there is nothing
-    X: Matrix  # (rows, d + 1) of the block under way
+    prior: Vector  # (d + 1,) initial w
+    scale: Vector  # (d,) root mean square of the columns; 1 if 0
+    X: Matrix  # (rows, d + 1) of the current block
     y: Vector  # (rows,)
-    c: Vector  # (rows,) their weights
-    start: int = 0  # rows that are kept before they are summed up
-    filled: int = 0  # rows in the block under way; at the start all so far
+    c: Vector  # (rows,) row weights
+    start: int = 0  # size of the first block
+    filled: int = 0  # rows in the current block
     rows: int = 0  # that w is fitted to
-    rows_before: int = 0  # that the prior learnt from
-    late: float = 0.0  # sum of late-weighted losses before w knew of the rows
+    rows_before: int = 0  # that the prior was trained on
+    late: float = 0.0  # sum of late-weighted losses before w was fitted to the rows
     weight: float = 0.0  # sum of these weights
-    losses: float = 0.0  # sum of the same losses as they are
-    level: float = 0.0  # what the quadratic, w'Aw/2 - r'w + level, is at 0
+    losses: float = 0.0  # sum of the same losses, unweighted
+    level: float = 0.0  # constant term of the quadratic w'Aw/2 - r'w + level
 
     @property
     def used(self) -> bool:
-        """Whether there is one."""
+        """Whether streaming Newton is run."""
         return len(self.w) > 0
 
 
 def no_summary() -> Summary:
-    """Return what stands where streaming Newton is not run."""
+    """Return the empty summary, if streaming Newton is not run."""
     none, empty = np.zeros((0, 0)), np.zeros(0)
     return Summary(none, empty, empty, empty, empty, none, empty, empty)
 
 
 def suits(problem: Problem, stats: ProblemStats) -> bool:
-    """Say whether the loss has a curvature, and a stream enough rows, but not too much work."""
+    """Whether the loss is smooth, and a stream has enough rows, but not too much work."""
     n, d = stats.stream_rows, stats.d
     bearable = d <= FEW_COLUMNS if n == ENDLESS else n <= MOST_WORK / (d * d)
     return problem.loss.is_smooth and n >= ENOUGH * d and bearable
 
 
 def first_summary(d: int) -> Summary:
-    """Return that of no rows."""
+    """Return the summary of no rows."""
     start = max(LEAST_START, 2 * (d + 1))
     rows = max(start, LARGEST_BLOCK)
     return Summary(
@@ -99,7 +99,7 @@ def first_summary(d: int) -> Summary:
 
 
 def scaled(summary: Summary, scale: Vector) -> Summary:
-    """Return the summary of no rows with its columns' scales known."""
+    """Return the summary of no rows with the scales of its columns."""
     summary.scale[:] = scale
     summary.w[:-1] *= scale
     summary.prior[:] = summary.w
@@ -107,39 +107,39 @@ def scaled(summary: Summary, scale: Vector) -> Summary:
 
 
 def next_end(rows: int, start: int) -> int:
-    """Return how many rows there are at the end of the block that begins after `rows`."""
+    """Return the number of rows at the end of the block that begins after `rows`."""
     if rows < start:
         return min(start, 2 * rows if rows else FIRST_BLOCK)
     return rows + min(rows, LARGEST_BLOCK)
 
 
 def weights_of(summary: Summary) -> Weights:
-    """Return w in the columns' own units."""
+    """Return w in the original units."""
     return Weights(summary.w[:-1] / summary.scale, float(summary.w[-1]))
 
 
 def take(problem: Problem, summary: Summary, block: Block, horizon: float) -> Summary:
-    """Take in a block's rows; w follows wherever one of this method's own blocks is full."""
+    """Add a block's rows; fit w whenever a block of this method is full."""
     taken = 0
     while taken < len(block.order):
-        room = next_end(summary.rows, summary.start) - summary.rows - pending(summary)
-        if not 0 < room <= len(summary.X) - summary.filled:  # compiled code would write outside
+        space = next_end(summary.rows, summary.start) - summary.rows - pending(summary)
+        if not 0 < space <= len(summary.X) - summary.filled:  # or compiled code would write outside
             raise ValueError(
                 f"Streaming Newton's {summary.filled} rows under way do not go with the "
                 f"{summary.rows} before. Begin a new run at the model (`start_from`)."
             )
-        part = block.order[taken : taken + room]
+        part = block.order[taken : taken + space]
         first, last = summary.filled, summary.filled + len(part)
         copy_rows(summary.X[first:last], summary.scale, problem.intercept, block.rows, part)
         summary.y[first:last], summary.c[first:last] = block.y[part], block.weight[part]
         summary, taken = summary._replace(filled=last), taken + len(part)
-        if len(part) == room:
+        if len(part) == space:
             summary = fitted(problem, summary, horizon)
     return summary
 
 
 def fitted(problem: Problem, summary: Summary, horizon: float, *, closing: bool = False) -> Summary:
-    """Fit w to all rows up to here; sum them up where the start is over, or is to end here."""
+    """Fit w to all rows so far; add the block to the quadratic unless the first one grows on."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         try:
             if pending(summary):
@@ -153,7 +153,7 @@ def fitted(problem: Problem, summary: Summary, horizon: float, *, closing: bool 
 
 
 def refitted(problem: Problem, summary: Summary, horizon: float) -> Summary:
-    """Hear what w makes of the rows that it does not know of, and fit it to them."""
+    """Add the losses of w on the new rows, then fit w to them."""
     late, weight, losses = late_losses(problem, summary, horizon)
     summary = summary._replace(
         rows=summary.rows + pending(summary),
@@ -169,7 +169,7 @@ def refitted(problem: Problem, summary: Summary, horizon: float) -> Summary:
 
 
 def summed_up(problem: Problem, summary: Summary) -> Summary:
-    """Put the block's losses into the quadratic, to the second order at w."""
+    """Add the block's losses to the quadratic, to second order at w."""
     X, y, c = rows_of(summary)
     p = X @ summary.w
     H = squares(X, c * curvature_at(problem.loss, p, y))
@@ -183,7 +183,7 @@ def summed_up(problem: Problem, summary: Summary) -> Summary:
 
 
 def take_prior(problem: Problem, summary: Summary) -> None:
-    """Count the rows before as if they were like those here, and the prior their optimum."""
+    """Add a prior as if earlier rows were like these, with the prior as their optimum."""
     X, y, c = rows_of(summary)
     h = c * curvature_at(problem.loss, X @ summary.prior, y)
     summary.A[:] = squares(X, h) * (summary.rows_before / len(y))
@@ -192,25 +192,25 @@ def take_prior(problem: Problem, summary: Summary) -> None:
 
 
 def given_up(summary: Summary) -> Summary:
-    """Return a summary of nothing, which is never chosen: its numbers left all bounds."""
+    """Return an unusable summary, never chosen, after an overflow."""
     for part in (summary.A, summary.r, summary.w):
         part[:] = 0.0
     return summary._replace(filled=0, start=0, late=MOST_LOSS, weight=1.0)
 
 
 def pending(summary: Summary) -> int:
-    """Count the rows that w does not know of."""
-    return summary.filled - known(summary)
+    """Return the number of rows that w is not fitted to yet."""
+    return summary.filled - fitted_in_block(summary)
 
 
-def known(summary: Summary) -> int:
-    """Count the rows of the block under way that w is fitted to: those of the start."""
+def fitted_in_block(summary: Summary) -> int:
+    """Return the number of rows of the current block that w is fitted to."""
     return summary.rows if summary.rows < summary.start else 0
 
 
 def late_losses(problem: Problem, summary: Summary, horizon: float) -> tuple[float, float, float]:
-    """Return late-weighted losses of the rows that w does not know of, the weights, and losses."""
-    X, y, c = (part[known(summary) :] for part in rows_of(summary))
+    """Return late-weighted losses, their weights, and plain losses of the rows not fitted yet."""
+    X, y, c = (part[fitted_in_block(summary) :] for part in rows_of(summary))
     before = summary.rows_before + summary.rows
     share = ((before + 1.0 + np.arange(len(y))) / horizon) ** 5
     loss = c * np.minimum(value(problem.loss, X @ summary.w, y), MOST_LOSS)
@@ -218,29 +218,29 @@ def late_losses(problem: Problem, summary: Summary, horizon: float) -> tuple[flo
 
 
 def rows_of(summary: Summary) -> tuple[Matrix, Vector, Vector]:
-    """Return the rows, targets and weights of the block under way."""
+    """Return rows, targets and weights of the current block."""
     return tuple(part[: summary.filled] for part in (summary.X, summary.y, summary.c))  # type: ignore[return-value]
 
 
 def charges(problem: Problem, summary: Summary) -> Vector:
-    """t L_j of every column, (d + 1,)."""
+    """Return t L_j of every column, (d + 1,)."""
     L = np.append(problem.lam / summary.scale**2, problem.lam_b)
     return (summary.rows + summary.rows_before) * L
 
 
 def squares(X: Matrix, h: Vector) -> Matrix:
-    """Sum of h x x'."""
+    """Return the sum of h x x'."""
     rooted = X * np.sqrt(h)[:, None]
-    found: Matrix = rooted.T @ rooted
-    return found
+    product: Matrix = rooted.T @ rooted
+    return product
 
 
 def minimiser(problem: Problem, summary: Summary, most_steps: int, enough: float) -> Vector:
-    """Return the minimiser, or what is found in so many Newton steps from w.
+    """Return the minimiser after at most `most_steps` Newton steps from w.
 
-    Steps end, too, where the next one promises no more than `enough`.  At the start every step has
-    its own curvature; later a block adds little to A, and is taken at the first point alone: that
-    is a third of the time, for an excess a few percent larger.
+    Steps also end if the predicted decrease is at most `enough`.  In the first block the curvature
+    is computed in every step; later a block adds little to A, and its curvature is computed at the
+    first point only: a third of the time, for an excess a few percent larger.
     """
     (X, y, c), charge, w = rows_of(summary), charges(problem, summary), summary.w.copy()
     ridge = np.diag(charge + RIDGE * (summary.rows + summary.rows_before))
@@ -275,14 +275,14 @@ def minimiser(problem: Problem, summary: Summary, most_steps: int, enough: float
 
 
 class Proof(NamedTuple):
-    """What is proven of w."""
+    """The certificate of w."""
 
     objective: float = 0.0
-    gap: float = -1.0  # below 0: nothing
+    gap: float = -1.0  # negative: none
 
 
 def joined(problem: Problem, summaries: list[Summary]) -> tuple[Summary, Proof]:
-    """Return the mean of the streams' quadratics with its minimum, and what their sum proves."""
+    """Return the mean of the streams' quadratics with its minimum, and the certificate."""
     first, several = summaries[0], len(summaries)
     if first.filled:
         return first, Proof()
@@ -292,17 +292,17 @@ def joined(problem: Problem, summaries: list[Summary]) -> tuple[Summary, Proof]:
     added = {name: reduce(add, [getattr(s, name) for s in summaries]) for name in ADDED}
     total = first._replace(**added)
     total.w[:] = minimiser(problem, total._replace(w=first.w / several), POLISH, 0.0)
-    found = proof(problem, total)
+    proven = proof(problem, total)
     total.A[:] /= several
     total.r[:] /= several
     shared = {name: number / several for name, number in added.items() if name != "rows"}
-    return total._replace(rows=total.rows // several, start=0, **shared), found
+    return total._replace(rows=total.rows // several, start=0, **shared), proven
 
 
 def proof(problem: Problem, summary: Summary) -> Proof:
-    """Certify w where the quadratic is the objective itself: the squared loss, all rows summed up.
+    """Certify w if the quadratic is the objective: for the squared loss, with all rows added.
 
-    By its gradient in the columns' own units, as gradient.py does it.
+    By its gradient in the original units, as in gradient.py.
     """
     if not problem.loss.is_quadratic or summary.filled or summary.rows_before or not summary.rows:
         return Proof()
@@ -310,13 +310,13 @@ def proof(problem: Problem, summary: Summary) -> Proof:
     g = (summary.A @ w - summary.r) / n
     losses = float(0.5 * w @ summary.A @ w - summary.r @ w + summary.level) / n
     part = GradientPart(losses, g[:-1] * summary.scale, float(g[-1]), 1)
-    found = certificate(problem, weights_of(summary), part)
-    return Proof(found.objective, found.gap)
+    certified = certificate(problem, weights_of(summary), part)
+    return Proof(certified.objective, certified.gap)
 
 
 @kernel
 def copy_rows(X: Matrix, scale: PerColumn, intercept: float, rows: Rows, order: Order) -> None:
-    """X[k] = row order[k] over the columns' scales, the constant column last."""
+    """X[k] = row order[k] divided by the columns' scales, the constant column last."""
     d = scale.shape[0]
     for k in range(order.shape[0]):
         X[k] = 0.0

@@ -1,4 +1,4 @@
-"""One reading of every row for all learners: what each predicts of it, then its step."""
+"""One visit of every row by all learners: predictions, then steps."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from fewpass.solvers.kernels.simd.lanes import LaneWidth, fma, half, load, store
 from fewpass.solvers.loss_monitor import LossMonitor, in_counts, in_numbers
 from fewpass.solvers.losses import Problem, slope, value
 from fewpass.solvers.onepass.adagrad import (
-    FOUND,
     RECORD,
+    SCRATCH,
     RecordLayout,
     U,
     W,
@@ -46,29 +46,29 @@ from fewpass.solvers.sgd.steps import (
     square_of,
 )
 
-#: What learners have to offer: of AdaGrad the last weights and the late-weighted average at both
-#: step sizes, then averaged SGD's average.
+#: Outputs: AdaGrad's last weights and late-weighted averages at both step sizes, then averaged
+#: SGD's average.
 LAST, POLY, ASGD = 0, 2, 4
 OUTPUTS = 5
-MOST_LOSS = 1e100  # a sum of losses beyond it says no more, and an infinite one is no number
+MOST_LOSS = 1e100  # larger losses are cut, to avoid infinity and NaN
 
 
 class Clock(NamedTuple):
-    """Where a pass is."""
+    """Progress of a pass."""
 
     t: int  # rows visited
     mass: float  # sum of (t/n)^5 over them
 
 
 class StepConstants(NamedTuple):
-    """What AdaGrad's steps and the late weights follow from, beside the columns' moments."""
+    """Constants of AdaGrad's steps and of the late weights."""
 
-    horizon: float  # n of (t/n)^5: rows of the pass, and those learnt from before
-    root_n: float  # root of the mean number of values in a row, the constant one among them
+    horizon: float  # n of (t/n)^5: rows of the pass, and those before it
+    root_n: float  # square root of the mean number of values in a row, with the constant one
 
 
 class AveragedSgd(NamedTuple):
-    """Averaged SGD's part of a pass, beside its vectors."""
+    """The scalars of averaged SGD."""
 
     theta: Iterate
     bar: Average
@@ -77,7 +77,7 @@ class AveragedSgd(NamedTuple):
 
 @part_of_kernels
 def late(t: int, horizon: float) -> float:
-    """(t/n)^5."""
+    """Return (t/n)^5."""
     share = t / horizon
     square = share * share
     return square * square * share
@@ -85,13 +85,13 @@ def late(t: int, horizon: float) -> float:
 
 @part_of_kernels
 def bounded(c: float, loss: Number) -> Number:
-    """Return a row's loss as it counts."""
+    """Return a row's weighted and bounded loss."""
     return c * where(loss <= MOST_LOSS, loss, MOST_LOSS)
 
 
 @part_of_kernels
 def count_loss(losses: Vector, output: int, c: float, share: float, loss: float) -> None:
-    """Count an output's loss before the row's step, late-weighted and as it is."""
+    """Add an output's loss before the row's step, late-weighted and plain."""
     loss = bounded(c, loss)
     losses[output] += share * loss
     losses[OUTPUTS + output] += loss
@@ -102,7 +102,7 @@ def monitor_both(
     losses: Vector, first: int, output: int, c: float, share: float, loss: LaneVector,
     how: LaneWidth,
 ) -> None:  # fmt: skip
-    """Count the losses of two outputs side by side; `first` is where their models' sums begin."""
+    """Add the losses of two adjacent outputs; `first` is the start of their models' sums."""
     loss, L = bounded(c, loss), half(how)
     late_at, at = first + output * L, first + (OUTPUTS + output) * L
     store(losses, late_at, fma(share, loss, load(losses, late_at, how)))
@@ -113,11 +113,11 @@ def monitor_both(
 def learn(
     rows: Rows, i: int, target: Number, c: float, share: float, problem: Problem, etas: LaneVector,
     root_n: float, mass: float, V: Vector, place: RecordLayout, losses: Vector, first: int,
-    found: Vector, most: int, how: LaneWidth,
+    scratch: Vector, most: int, how: LaneWidth,
 ) -> None:  # fmt: skip
-    """Let both AdaGrad learners predict row i and take their steps; of several models those of all.
+    """Predict row i by both AdaGrad learners, of all models, and take their steps.
 
-    `found` is room for what is found of each value, of `most` at most; `losses` as in monitor_both.
+    `scratch` is scratch memory for at most `most` values; `losses` as in monitor_both.
     """
     loss, lam, intercept, lam_b = problem
     L, constant = half(how), place.constant
@@ -129,21 +129,21 @@ def learn(
     monitor_both(losses, first, POLY, c, share, value(loss, p_bar, target), how)
 
     g0 = c * slope(loss, p, target)
-    a, q = count_slopes(rows, i, g0, etas, root_n, lam, V, place, found, how)
+    a, q = count_slopes(rows, i, g0, etas, root_n, lam, V, place, scratch, how)
     if intercept != 0.0:
-        da, dq = count_slope(intercept, g0, etas, root_n, lam_b, V, constant, found, most, how)
+        da, dq = count_slope(intercept, g0, etas, root_n, lam_b, V, constant, scratch, most, how)
         a, q = a + da, q + dq
     g = implicit_slope(loss, c, a, q, target)
-    move(rows, i, g, mass, V, place, found, how)
+    move(rows, i, g, mass, V, place, scratch, how)
     if intercept != 0.0:
-        move_at(g, mass, V, constant, found, most, how)
+        move_at(g, mass, V, constant, scratch, most, how)
 
 
 @part_of_kernels
 def sgd_prediction(
     at: StepScalars, problem: Problem, t: int, t0: int, s: float, s_bar: float
 ) -> float:
-    """What averaged SGD offers for row t: bar . x, and theta . x until averaging begins."""
+    """Return the prediction of averaged SGD for row t: bar . x, or theta . x before averaging."""
     b, tau, beta = at.bar
     if t - 1 > t0:
         return (tau * s + s_bar) / beta + problem.intercept * b
@@ -159,15 +159,15 @@ def visit_rows(
 ) -> tuple[int, float, AveragedSgd]:  # fmt: skip
     """Visit rows `order` with all learners; V, losses and sgd_W change in place.
 
-    V is the columns' records, eta (2,), losses (10,): of every output the late-weighted sum of
-    its losses before each row's step, then the plain one.  t0 to least are averaged SGD's, see
-    steps.py; once it has diverged it is left alone.  Returns t, mass and averaged SGD's scalars.
+    V are the columns' records, eta (2,), losses (10,): the late-weighted sums of the outputs'
+    losses before the steps, then the plain ones.  t0 to least are for averaged SGD, see steps.py,
+    which stops after divergence.  Returns t, mass and the scalars of averaged SGD.
     """
     loss = problem.loss
     (t, mass), (horizon, root_n) = clock, pace
     place, last = RecordLayout(0, RECORD, V.shape[0] - RECORD), order.shape[0] - 1
     most = longest(rows, order)
-    found, etas = np.empty(FOUND * (most + 1)), load(eta, 0, how)
+    scratch, etas = np.empty(SCRATCH * (most + 1)), load(eta, 0, how)
     at = StepScalars(sgd.theta, 1.0 / sgd.theta.alpha, sgd.bar, in_numbers(sgd.monitor))
     for r in range(last + 1):
         i, next_row = order[r], order[min(r + 1, last)]
@@ -177,7 +177,7 @@ def visit_rows(
         t += 1
         target, c, share = y[i], weight[i], late(t, horizon)
         learn(
-            rows, i, target, c, share, problem, etas, root_n, mass, V, place, losses, 0, found,
+            rows, i, target, c, share, problem, etas, root_n, mass, V, place, losses, 0, scratch,
             most, how,
         )  # fmt: skip
         mass += share

@@ -1,10 +1,10 @@
-"""How long an inner loop is (Konecny and Richtarik 2013, equations 4 and 5).
+"""The random length of inner loops (Konecny and Richtarik 2013, equations 4 and 5).
 
     P(t) = rho^(m - t) / beta,   t = 1 .. m,   rho = 1 - nu h,   beta = 1 + rho + ... + rho^(m - 1)
 
-Long loops are likelier than short ones; with nu = 0 all lengths are equally likely.  With
-r = m - t, P(r <= k) = (1 - rho^(k + 1)) / (1 - rho^m), which is inverted in closed form: a draw
-and the mean cost the same whatever m is.
+Long loops are more likely than short ones; with nu = 0 all lengths are equally likely.  With r = m
+- t, P(r <= k) = (1 - rho^(k + 1)) / (1 - rho^m), which has a closed inverse: the cost of a draw and
+of the mean does not depend on m.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 import sys
 
-SERIES_BELOW = 0.1  # where both forms of `_bend` are good to 1e-14
+SERIES_BELOW = 0.1  # where both forms of `_bend` are accurate to 1e-14
 
 
 def inner_length(m: int, nu: float, h: float, U: float) -> int:
-    """Return t in 1 .. m, drawn from the law by a uniform number U in (0, 1].
+    """Return t in 1 .. m, drawn from the law with a uniform random number U in (0, 1].
 
-    `m` is the largest length, `nu` a lower bound on the strong convexity (0: none is known), `h`
-    the step size.  U of a generator whose numbers lie in [0, 1) is 1 minus such a number.
+    `m` is the largest length, `nu` a lower bound on the strong convexity (0: none), `h` the step
+    size.  With a generator of numbers in [0, 1), U is 1 minus such a number.
 
     Raises
     ------
@@ -29,7 +29,7 @@ def inner_length(m: int, nu: float, h: float, U: float) -> int:
     decay = -_log_rho(m, nu, h)
     if not 0.0 < U <= 1.0:
         raise ValueError(f"U is {U}. Draw it uniformly from (0, 1].")
-    if U == 1.0:  # where log1p below could see -1
+    if U == 1.0:  # where log1p below could be called with -1
         return 1
     if m * decay < sys.float_info.epsilon:  # rho^m rounds to 1
         behind = math.ceil(U * m) - 1
@@ -39,11 +39,11 @@ def inner_length(m: int, nu: float, h: float, U: float) -> int:
 
 
 def mean_inner_length(m: float, nu: float, h: float) -> float:
-    """Return xi = sum t P(t) = m / (1 - rho^m) - rho / (nu h), to 1e-14 for small nu h too.
+    """Return xi = sum t P(t) = m / (1 - rho^m) - rho / (nu h), to 1e-14 also for small nu h.
 
     The two terms grow like 1 / (nu h) while their difference stays near m/2; with
     B(x) = 1 / (exp(x) - 1) - 1/x + 1/2 and x = -log(rho) it is (m + 1)/2 + m B(m x) - B(x).
-    A real m is taken as the formula takes it.
+    m may be real.
 
     Raises
     ------

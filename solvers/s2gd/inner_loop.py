@@ -1,11 +1,11 @@
-"""The inner loop of S2GD: steps that cost their rows' non-zeros only (Algorithm 3, other form).
+"""The inner loop of S2GD: steps that cost only the rows' non-zeros (another form of Algorithm 3).
 
-G and the decay touch every weight at every step.  They are kept apart from the rows' share,
+G and the decay change every weight in every step.  They are represented by scalars,
 
     y = A z - B G,    A <- (1 - h lam) A,    B <- (1 - h lam) B + h,    z <- z - (h/A) [..] x_i
 
-with z and G side by side: one cache line serves both, and no weight needs a time stamp.  z takes
-all over ("fold") once A falls below 1e-3.
+with z and G in the same cache line, and without a time stamp per weight.  y is written back into z
+("fold") once A falls below 1e-3.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fewpass.solvers.kernels.rows import Rows, add, dot_both, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerRow, SideBySide
 from fewpass.solvers.losses import Problem, slope
 
-FOLD_BELOW = 1e-3  # A: what z loses in precision until then does not matter
+FOLD_BELOW = 1e-3  # A: until then the loss of precision in z does not matter
 
 
 @kernel
@@ -25,9 +25,9 @@ def inner_steps(
     W: SideBySide, A: float, B: float, b: float, G_b: float, problem: Problem, h: float, batch: int,
     rows: Rows, y: PerRow, weight: PerRow, order: Order, slopes: PerRow,
 ) -> tuple[float, float, float]:  # fmt: skip
-    """Steps over the rows in their order, `batch` rows a step; `slopes` are those at the anchor.
+    """Take steps over the rows in order, `batch` rows per step; `slopes` are those at the anchor.
 
-    A last batch of fewer rows takes a step that is shorter in proportion.  Returns (A, B, b).
+    A last, smaller batch takes a proportionally shorter step.  Returns (A, B, b).
     """
     loss, lam, intercept, lam_b = problem
     change = np.empty(batch)

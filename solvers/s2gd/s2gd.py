@@ -4,16 +4,16 @@ An epoch reads the data once for the gradient at the anchor x, and about once mo
 
     y <- y - h (G + [phi'(y . x_i) - c0_i] x_i + lam y),      c0_i = phi'(x . x_i)
 
-with G = mean c0_i x_i.  Then y is the next anchor.  The slopes c0 are kept per row, so that a step
-costs one dot product over its row's non-zeros (inner_loop.py); t is drawn from the paper's law
+with G = mean c0_i x_i.  Then y is the next anchor.  The slopes c0 are stored per row, so that a
+step costs one dot product over its row's non-zeros (inner_loop.py); t is drawn from the paper's law
 (inner_length.py) or is one pass.  Batches of b rows take a step b / beta_b times as long
 (spectrum.py).
 
-Differs from the paper: an inner loop begins where the quadratic of the last anchors' gradients is
-least (subspace_extrapolation.py); h is 1 / (4 L), L the mean over the rows, and is halved, the
-epoch undone, when the objective rises; rows are visited in random permutations; the regulariser
-stands apart; a run may start from a pass of averaged SGD, which is S2GD+.  docs/methods.md, section
-6.
+Differs from the paper: an inner loop starts at the minimum of the quadratic of the last anchors'
+gradients (subspace_extrapolation.py); h is 1 / (4 L), L the mean over the rows, and if the
+objective rises, h is halved and the epoch undone; rows are visited in random permutations; the
+regulariser is separate; a run may start with a pass of averaged SGD, which is S2GD+.
+docs/methods.md, section 6.
 """
 
 from __future__ import annotations
@@ -71,18 +71,18 @@ from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.solvers.sgd.averaged_state import SgdState
 
 MOST_HALVINGS = 40
-INNER_LENGTH = 21  # what a random generator is for
+INNER_LENGTH = 21  # purpose of a random generator
 
 
 class EpochLength(NamedTuple):
-    """What an epoch amounts to."""
+    """Step size and length of an epoch."""
 
     h: float  # step per row visited
     inner_passes: float  # mean length of its inner loop
 
 
 class S2gd(Method):
-    """Full gradients with random inner loops in between; the step is found, not given."""
+    """Full gradients with random inner loops in between; the step size is estimated by default."""
 
     needs: ClassVar[Needs] = Needs(loss="smooth", numbers_per_row=1)
     states: ClassVar[tuple[type, ...]] = (S2gdState,)
@@ -91,17 +91,17 @@ class S2gd(Method):
     step: Literal["mean", "largest", "conservative"] | PositiveFloat = "mean"
     """h: 1/(4 L) for the mean L or the largest, 1/(10 L) for the largest, or a number."""
     m: Steps | None = None
-    """Inner steps at most; default 2 n (its random law then means about n), s2gd+ exactly n."""
+    """Most inner steps; default 2 n (about n on average by the random law), for s2gd+ exactly n."""
     nu: NonNegativeFloat | None = None
-    """Strong convexity that the random law counts on; default lam."""
+    """Strong convexity assumed by the random law; default lam."""
     batch_size: BatchSize = 1
-    """Rows that share an inner step."""
+    """Rows per inner step."""
     subspace: int = Field(2, ge=0, le=1000)
-    """Anchors whose gradients say where an inner loop begins; 0 begins at the newest, as the paper
-    does.  Each takes two vectors of memory."""
+    """Previous anchors for the start of an inner loop; 0: it starts at the newest one, as in the
+    paper.  Each takes two vectors of memory."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> State:
-        """Start at zero weights; ValueError for steps that are too long."""
+        """Start at zero weights; ValueError for step sizes that are too long."""
         h = self._first_step(problem, stats)
         refuse_long_step(h, problem.lam)
         self._refuse_convexity(problem, stats, h)
@@ -114,31 +114,31 @@ class S2gd(Method):
         weights: Weights,
         rows_before: int,  # noqa: ARG002
     ) -> S2gdState:
-        """Make given weights the first anchor."""
+        """Return a state with given weights as the first anchor."""
         self.refuse_unfit(problem, stats)
-        S2gd.first_state(self, problem, stats)  # refuses settings that do not fit
+        S2gd.first_state(self, problem, stats)  # refuses unsuitable settings
         return first_anchor(weights, self._first_step(problem, stats), stats, self.subspace)
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
-        """Return what three vectors take, and two per secant."""
+        """Return the bytes of three vectors, and of two per previous anchor."""
         return array_bytes(S2gd.first_state(self, problem, stats))
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
-        """Semi-stochastic epochs; theory knows the random laws, whose best parameters it takes."""
-        known = conditioning(problem, stats)
-        if known is None or not tol < 1.0:
+        """Return the passes of semi-stochastic epochs, in theory with the best parameters."""
+        conditions = conditioning(problem, stats)
+        if conditions is None or not tol < 1.0:
             return ExpectedPasses(None, None, 0.5)
         h, inner_passes = self.pace(problem, stats)
         return ExpectedPasses(
-            theory=theory_passes(known, problem, stats, tol, self._law),
+            theory=theory_passes(conditions, problem, stats, tol, self._law),
             usual=usual_passes(
-                slowness(h, known.mu, stats.n), tol, inner_passes, self.subspace > 0
+                slowness(h, conditions.mu, stats.n), tol, inner_passes, self.subspace > 0
             ),
             reductions=1.0 / (1.0 + inner_passes),
         )
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:  # noqa: ARG002
-        """One gradient and one inner loop."""
+        """Return one gradient and one inner loop."""
         gradient = Reduce(GRADIENT_AND_SLOPES, self.newest, self.absorb)
         inner = Walk(
             name=f"walk-{self.kind}",
@@ -153,7 +153,7 @@ class S2gd(Method):
         return gradient, inner
 
     def newest(self, state: State) -> Weights:
-        """Read y, the next anchor, out of a state."""
+        """Return y, the next anchor."""
         z, G, y = state.W[:, 0], state.W[:, 1], state.y
         return Weights(y.A * z - y.B * G, y.b)
 
@@ -162,7 +162,7 @@ class S2gd(Method):
         return cast("Weights", state.x)
 
     def certificate(self, state: State) -> Certificate | None:
-        """Return what the anchor's gradient proved."""
+        """Return the certificate by the anchor's gradient."""
         return state.bounds.certificate if state.epoch > 0 else None
 
     def absorb(
@@ -173,14 +173,14 @@ class S2gd(Method):
         total: GradientPart,
         sweep: int,
     ) -> S2gdState:
-        """Make y the anchor, or go back to the one before with half the step where f rose."""
+        """Make y the anchor, or return to the previous one with half the step size if f rose."""
         at = self.newest(state)
-        found = certificate(problem, at, total)
-        if state.epoch > 0 and state.bounds.has_risen(found.objective):
-            state = self._go_back(state, found.objective)
+        certified = certificate(problem, at, total)
+        if state.epoch > 0 and state.bounds.has_risen(certified.objective):
+            state = self._go_back(state, certified.objective)
         else:
             state = remember_anchor(problem, state)
-            state = move_anchor(state, at, total, found)._replace(row_version=sweep)
+            state = move_anchor(state, at, total, certified)._replace(row_version=sweep)
             state = begin_ahead(problem, state)
         state = state._replace(epoch=state.epoch + 1)
         return state._replace(left=self._draw_length(problem, stats, state))
@@ -188,7 +188,7 @@ class S2gd(Method):
     def step_rows(
         self, problem: Problem, stats: ProblemStats, state: S2gdState, block: Block
     ) -> S2gdState:
-        """Take inner steps over the rows of one block, or as many as are left."""
+        """Take inner steps over the rows of a block, or over as many as are left."""
         length = column_length(problem, stats)
         scaled = with_column(problem, length)
         rows = min(state.left, block.order.shape[0])
@@ -201,11 +201,11 @@ class S2gd(Method):
 
     @property
     def _law(self) -> Law:
-        """The law with which theory covers the method."""
+        """The law of the theory for the method."""
         return "uniform" if self.nu == 0.0 else "geometric"
 
     def pace(self, problem: Problem, stats: ProblemStats) -> EpochLength:
-        """Tell what an epoch amounts to before anything is halved."""
+        """Return step size and length of an epoch before any halving."""
         h = self._batch_step(problem, stats, self._first_step(problem, stats))
         inner = self._mean_length(problem, stats, h) * self.batch_size / stats.n
         return EpochLength(h / (self.batch_size * stats.streams), inner)
@@ -219,11 +219,11 @@ class S2gd(Method):
             )
 
     def _go_back(self, state: S2gdState, objective: float) -> S2gdState:
-        """Undo an epoch: without the subspace if they had a part in it, else with half the step."""
+        """Undo an epoch: drop previous anchors if there are any, else halve the step size."""
         state.W[:, 0] = state.x.coef
         state = state._replace(y=InnerIterate(state.x.intercept), rejected=state.rejected + 1)
-        if state.held > 0:
-            return state._replace(held=0)
+        if state.n_anchors > 0:
+            return state._replace(n_anchors=0)
         if not isinstance(self.step, str) or state.rejected >= MOST_HALVINGS:
             raise Diverged(
                 f"The objective rose from {state.bounds.objective:g} to {objective:g} with the "
@@ -240,14 +240,14 @@ class S2gd(Method):
         return 1.0 / (share * smoothness(problem, stats, square))
 
     def _batch_step(self, problem: Problem, stats: ProblemStats, h: float) -> float:
-        """h b / beta_b, streams counted in, but never beyond 1/L, nor to where h lam is 1."""
+        """Return h b / beta_b, streams included, but at most 1/L, and below 1/lam."""
         b = self.batch_size * stats.streams
         longest = 1.0 / (smoothness(problem, stats, stats.mean_square) + problem.lam)
         scale = b / batch_factor(b, stats.sigma_square, stats.max_square)
         return max(h, min(scale * h, longest))
 
     def _draw_length(self, problem: Problem, stats: ProblemStats, state: S2gdState) -> int:
-        """Rows that each stream visits: t steps of a batch each, t drawn anew for every epoch."""
+        """Return the rows that each stream visits: t batches, t drawn for every epoch."""
         U = 1.0 - np.random.default_rng([stats.seed, INNER_LENGTH, state.epoch]).random()
         h = self._batch_step(problem, stats, state.h)
         t = inner_length(self._longest(stats), self._counted_on(problem), h, U)
@@ -264,11 +264,11 @@ class S2gd(Method):
 
 
 class Svrg(S2gd):
-    """S2GD that counts on no strong convexity: every inner length is as likely."""
+    """S2GD without assuming strong convexity: all inner lengths are equally likely."""
 
     kind: Literal["svrg"] = "svrg"  # type: ignore[assignment]
     nu: NonNegativeFloat | None = 0.0
-    """Strong convexity that the random law counts on: none."""
+    """Strong convexity assumed by the random law: none."""
 
     @property
     def _law(self) -> Law:
@@ -282,20 +282,20 @@ class S2gdPlus(S2gd):
     warm_epoch: ClassVar[int] = 1
     kind: Literal["s2gd+"] = "s2gd+"  # type: ignore[assignment]
     first_pass: Asgd = Asgd()
-    """Settings of the pass at the beginning."""
+    """Settings of the first pass."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> State:
         """Return the first state of the averaged pass."""
-        super().first_state(problem, stats)  # refuses what would only show after it
+        super().first_state(problem, stats)  # refuses settings that would only fail after it
         return self.first_pass.init(problem, stats)
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:
-        """One pass of averaged SGD, then gradients and inner loops."""
+        """Return a pass of averaged SGD, later a gradient and an inner loop."""
         first = self.first_pass.program(0) if epoch == 0 else ()
         return (*first, *super().program(epoch))
 
     def newest(self, state: State) -> Weights:
-        """Read the average, later y, out of a state."""
+        """Return the average, later y."""
         if isinstance(state, SgdState):
             return self.first_pass.weights(state)
         return super().newest(state)
@@ -305,7 +305,7 @@ class S2gdPlus(S2gd):
         return self.newest(state) if isinstance(state, SgdState) else super().weights(state)
 
     def certificate(self, state: State) -> Certificate | None:
-        """Return what the anchor's gradient proved."""
+        """Return the certificate by the anchor's gradient."""
         return None if isinstance(state, SgdState) else super().certificate(state)
 
     def absorb(
@@ -329,16 +329,16 @@ class S2gdPlus(S2gd):
 
 
 def inner_metrics(state: S2gdState) -> dict[str, float]:
-    """Return the step, and how often it was halved."""
+    """Return the step size, and how often it was halved."""
     return {"step": state.h, "rejected": state.rejected}
 
 
 def theory_passes(
-    known: Conditioning, problem: Problem, stats: ProblemStats, tol: float, law: Law
+    conditions: Conditioning, problem: Problem, stats: ProblemStats, tol: float, law: Law
 ) -> float | None:
-    """Passes that Theorem 6 asks for at most, one gradient per inner step."""
+    """Return the passes of Theorem 6, with one gradient per inner step."""
     share = tol / max(tol, zero_loss(problem, stats))  # f - f* <= f(0) at the start
-    if not known.mu < known.largest or not share < 1.0:
+    if not conditions.mu < conditions.largest or not share < 1.0:
         return None
-    of = Curvature(known.largest, known.mu)
+    of = Curvature(conditions.largest, conditions.mu)
     return plan_epochs(of, stats.n, share, law, gradients=1).work / stats.n

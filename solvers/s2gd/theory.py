@@ -1,13 +1,13 @@
-"""How many epochs, how many inner steps, which step size: S2GD's theory as numbers.
+"""S2GD's theory: number of epochs, number of inner steps, step size.
 
 Konecny and Richtarik 2013, Theorems 4 and 6, equations 20 to 28.  An epoch is one full gradient
 and t steps at random rows, t by the law of `inner_length` with nu = mu ("geometric") or nu = 0
-("uniform", for which mu need not be known).  After j epochs
+("uniform", without knowing mu).  After j epochs
 
     E (f(x_j) - f*)  <=  c^j (f(x_0) - f*)
 
-Work is counted in gradients of single rows: n of a full gradient, and per inner step 2, or 1 when
-the rows' slopes at the anchor are kept.
+Work is counted in gradients of single rows: n for a full gradient, and 2 per inner step, or 1 with
+stored slopes at the anchor.
 
 Theorem 4 asks for h < 1/(2L); its c is below 1 only where h < 1/(4L - 2 mu) (docs/methods.md).
 """
@@ -22,13 +22,15 @@ from fewpass.solvers.s2gd.inner_length import mean_inner_length
 
 Law = Literal["geometric", "uniform"]
 
-MOST_DIGITS = 100  # that an epoch is asked for; lengths go with 1/delta^2, which must stay finite
-LONGEST = 1e3  # times n + kappa: no best inner loop comes near it
+MOST_DIGITS = (
+    100  # most digits per epoch; lengths are proportional to 1/delta^2, which must be finite
+)
+LONGEST = 1e3  # times n + kappa: far above any optimal inner loop
 PRECISION = 1e-10  # of log m and log h
 
 
 class Curvature(NamedTuple):
-    """What the theory knows of a problem."""
+    """The constants of a problem in the theory."""
 
     L: float  # every row's loss is L-smooth, regularisation included
     mu: float  # the mean loss is mu-strongly convex
@@ -40,7 +42,7 @@ class Curvature(NamedTuple):
 
 
 class Epochs(NamedTuple):
-    """Parameters that reach an accuracy, and what they cost."""
+    """Parameters that reach an accuracy, and their cost."""
 
     j: int  # epochs
     m: int  # largest number of inner steps
@@ -49,12 +51,12 @@ class Epochs(NamedTuple):
 
 
 class Optimum(NamedTuple):
-    """Parameters with the least expected work per digit gained."""
+    """Parameters with the least expected work per digit."""
 
     m: int
     h: float
-    c: float  # what an epoch leaves of f - f*, at most
-    work: float  # expected gradients of single rows until f - f* is at most 1/e of what it was
+    c: float  # factor of f - f* per epoch, at most
+    work: float  # expected gradients of single rows to reduce f - f* by the factor 1/e
 
 
 def rate(of: Curvature, m: float, h: float, nu: float) -> float:
@@ -70,7 +72,7 @@ def rate(of: Curvature, m: float, h: float, nu: float) -> float:
 
 
 def step_for(of: Curvature, delta: float) -> float:
-    """Return h of (24), with which an epoch can leave a share delta of f - f*."""
+    """Return h of (24), with which an epoch can reduce f - f* by the factor delta."""
     L, mu = _checked(of)
     return 1.0 / (4.0 / delta * (L - mu) + 2.0 * L)
 
@@ -116,7 +118,7 @@ def plan_with_epochs(
 def plan_epochs(of: Curvature, n: int, eps: float, law: Law, gradients: int = 2) -> Epochs:
     """Return the number of epochs with the least work such that E f - f* <= eps (f0 - f*).
 
-    No j beyond the search can win: j epochs cost j (n + gradients m(delta = 1)) at least.
+    Larger j than those searched cannot win: j epochs cost at least j (n + gradients m(delta = 1)).
     """
     if not 0.0 < eps < 1.0:
         raise ValueError(f"eps is {eps}. Ask for a share between 0 and 1.")
@@ -132,7 +134,7 @@ def plan_epochs(of: Curvature, n: int, eps: float, law: Law, gradients: int = 2)
 def best_parameters(of: Curvature, n: int, law: Law, gradients: int = 2) -> Optimum:
     """Minimise (n + gradients xi(m, h)) / log(1/c) over h and m: problem (20), numerically.
 
-    What is minimised is minus its inverse, which is finite where c >= 1 too.
+    Minimises minus its inverse, which is finite also for c >= 1.
     """
     L, mu = _checked(of)
     nu = mu if law == "geometric" else 0.0
@@ -157,8 +159,8 @@ def _minimum(function: Callable[[float], float], bounds: tuple[float, float]) ->
     from scipy.optimize import minimize_scalar  # noqa: PLC0415 - slow to load, and seldom asked for
 
     options = {"xatol": PRECISION, "maxiter": 500}
-    found = minimize_scalar(function, bounds=bounds, method="bounded", options=options)
-    return float(found.x)
+    result = minimize_scalar(function, bounds=bounds, method="bounded", options=options)
+    return float(result.x)
 
 
 def _checked(of: Curvature) -> Curvature:

@@ -38,6 +38,7 @@ from fewpass.solvers.losses import Problem, value
 from fewpass.solvers.protocol import (
     ENDLESS,
     Block,
+    ColumnMoments,
     Goal,
     Interleaved,
     Method,
@@ -114,8 +115,12 @@ class Sgd(Method):
         t0 = state.t0 if state.t0 in (SOUGHT, NEVER) else rows_before + state.t0
         return at_intercept(state, weights.intercept)._replace(t=rows_before, t0=t0)
 
-    def widened(self, _problem: Problem, state: SgdState, d: int) -> SgdState:
-        """Return the state with d columns, the new ones zero in both vectors."""
+    def resized(
+        self, _problem: Problem, state: SgdState, d: int, _moments: ColumnMoments | None = None
+    ) -> SgdState:
+        """Return the state with d columns: both vectors are 0 where no row was."""
+        if d == len(state.W):
+            return state
         W = np.zeros((d, 2), order="C" if state.W.flags.c_contiguous else "F")
         W[: len(state.W)] = state.W
         return state._replace(W=W)
@@ -130,10 +135,10 @@ class Sgd(Method):
                 join=join_streams,
                 order="stored" if epoch == 0 else "random",
                 diverged=has_exploded,
-                recover=self.halve_step,
-                again=self.keep_step,
+                recover=self.begun_again,
                 metrics=progressive_loss,
                 interleaved=Interleaved(at_one_row, self.step_interleaved),
+                resize=self.resized,
             ),
         )
 
@@ -209,6 +214,11 @@ class Sgd(Method):
             return state
         return at_intercept(state, start / (problem.intercept or 1.0))
 
+    def begun_again(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
+        """Start again, with half the first step where the state exploded with it."""
+        begin = self.halve_step if has_exploded(state) else self.keep_step
+        return begin(problem, stats, state)
+
     def halve_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
         """Restart from zero weights with half the first step size."""
         begun: SgdState = self.init(problem, stats)
@@ -256,8 +266,8 @@ class Asgd(Sgd):
             return SOUGHT
         if isinstance(self.average_from, int):
             return self.average_from
-        known = stats.stream_rows != ENDLESS
-        return int(float(self.average_from) * stats.stream_rows) if known else TRIAL_ROWS
+        is_finite = stats.stream_rows != ENDLESS
+        return int(float(self.average_from) * stats.stream_rows) if is_finite else TRIAL_ROWS
 
 
 def loss_of_zero(problem: Problem, stats: ProblemStats) -> float:

@@ -37,19 +37,19 @@ def calibrate(
     """
     base = 1.0 / (largest_square + problem.lam)
     trial = block._replace(order=block.order[:TRIAL_ROWS])
-    found: dict[float, float] = {}
+    objectives: dict[float, float] = {}
 
-    def judge(gamma0: float) -> None:
-        if problem.lam * gamma0 < 0.9 and gamma0 not in found:
+    def try_step(gamma0: float) -> None:
+        if problem.lam * gamma0 < 0.9 and gamma0 not in objectives:
             W = paired_zeros(stats.rows_kind, stats.d)
             objective = trial_objective(W, gamma0, schedule, problem, *trial[:4])
-            found[gamma0] = objective if np.isfinite(objective) else np.inf
+            objectives[gamma0] = objective if np.isfinite(objective) else np.inf
 
     for j in POWERS:
-        judge(base * 4.0**j)
-    judge(0.5 * min(found, key=lambda gamma0: (found[gamma0], gamma0)))
-    bound = (1.0 + NEAR_TIE) * min(found.values())
-    return min(gamma0 for gamma0, objective in found.items() if objective <= bound)
+        try_step(base * 4.0**j)
+    try_step(0.5 * min(objectives, key=lambda gamma0: (objectives[gamma0], gamma0)))
+    bound = (1.0 + NEAR_TIE) * min(objectives.values())
+    return min(gamma0 for gamma0, objective in objectives.items() if objective <= bound)
 
 
 @kernel

@@ -7,7 +7,7 @@
     child.py      what such a child does: watched, with a call that fails, or a signal at a moment
     recorder.py   what a power cut would leave: the content and the names that were fsynced
     damage.py     one bit, a cut, a deletion, an exchange, an older version
-    hostile.py    documents that lie, sealed as an attacker can seal them
+    hostile.py    forged documents, sealed as an attacker can seal them
     small_files.py, mutations.py, fuzzing.py
                   files of every format, changed at random, and read
     truth.py      the optimum, found without fewpass

@@ -46,10 +46,10 @@ def prepare() -> None:
     import fewpass.flows.settings
     import fewpass.pipeline.api
     import fewpass.pipeline.reporting.pictures  # noqa: F401
-    from fewpass.pipeline.budget import Budget, Share
+    from fewpass.pipeline.budget import Budget, MemoryShare
 
     for name, part in {"planned_bucket": "1/10000", "bucket": "1/5000", "retained": "0"}.items():
-        setattr(Budget, name, Share(part, "rows", "", "", ""))
+        setattr(Budget, name, MemoryShare(part, "rows", "", "", ""))
 
 
 def memory_bytes() -> int:

@@ -19,22 +19,21 @@ PAGE = RESULTS.with_name("trust.md")
 HEAD = """\
 # Trust
 
-What fewpass promises when things go wrong, what was done to see whether it keeps that, how often,
-and what broke. `make faults` does all of it and writes this page from its own results
-([trust.jsonl](trust.jsonl)); `make test` tries a small sample, always the same.
+What fewpass promises about faults, how each promise was tested, how often, and what failed.
+`make faults` runs all cases and writes this page from the results ([trust.jsonl](trust.jsonl));
+`make test` runs a small, fixed sample.
 
-Every case runs real commands on data of some hundred rows, in a process of its own: it may crash,
-hang or fill the memory, and that would be seen. What must not change is compared bit by bit with
-a run that nothing was done to: the weights, the objective and the certificate of a model, every
-byte of a data set."""
+Every case runs real commands on a few hundred rows in a separate process, so that crashes, hangs
+and excessive memory are detected. The results are compared bit by bit with those of an undisturbed
+run: the weights, the objective and the certificate of a model, every byte of a data set."""
 
 ENDS = """\
 A case ends in one of these ways:
 
-- **healed**: the same bits in the end.
-- **named**: the damaged object is named, and nothing is computed from it.
-- **refused**: a document is refused with a sentence.
-- **harmless**: a document was changed into another true one, or nothing could be seen.
+- **healed**: the same bits at the end.
+- **named**: the damaged object is reported by name, and not used.
+- **refused**: a document is refused with a message.
+- **harmless**: the changed document is valid, too, or the fault has no effect.
 - **broken**: a promise was not kept. Each one is listed below."""
 
 WORDS = {"equal": "healed"}
@@ -83,10 +82,10 @@ def _section(promise: str, rows: list[Row]) -> list[str]:
     if promise == "P6":
         return [
             (
-                "After every training that was healed, its objective is computed anew from its "
-                "weights, and the optimum is found by SciPy on rows that never were stored: by "
-                "L-BFGS for smooth losses, and for the hinge from its dual, which bounds it from "
-                "both sides. The certificates compared are counted above."
+                "After every healed training, its objective is recomputed from its weights, and the "
+                "optimum is computed by SciPy on rows that were never stored: by L-BFGS for smooth "
+                "losses, and for the hinge from its dual, which bounds it from both sides. The "
+                "certificates compared are counted above."
             )
         ]
     mine = [row for row in rows if row["promise"] == promise]
@@ -125,19 +124,19 @@ def _figures(rows: list[Row]) -> list[str]:
     lines = [
         [target, *(f"{row['figures'].get(target, '')}" for row in measured)] for target in targets
     ]
-    told = "Megabytes at the peak, beyond the libraries, with a budget of 128 MB (0: refused, or "
-    told += "no more than a small file takes):"
-    return [told, table(("file", *(row["subject"] for row in measured)), lines, ("file",))]
+    title = "Megabytes at the peak, beyond the libraries, with a budget of 128 MB (0: refused, or "
+    title += "no more than for a small file):"
+    return [title, table(("file", *(row["subject"] for row in measured)), lines, ("file",))]
 
 
 def _breaks(rows: list[Row]) -> list[str]:
     count = _broken(rows)
     if not count:
         return ["Nothing broke."]
-    told = [(row, one) for row in rows for one in row["broken"]]
+    broken = [(row, one) for row in rows for one in row["broken"]]
     lines = [
         f"- {row['subject']}, {one['fault']}, `{one['target']}`: {' '.join(one['why'].split())}"
-        for row, one in told
+        for row, one in broken
     ]
     return [f"{count} broke, of which:", "\n".join(lines)]
 

@@ -4,40 +4,39 @@ from __future__ import annotations
 
 PROMISES = {
     "P1": "A training that is killed at any moment loses at most the work since its last "
-    "snapshot. Continued, it ends with the same bits as if nothing had happened.",
-    "P2": "An ingest, a column copy, a file of predictions and a refresh that are killed leave "
-    "nothing that looks complete and is not. The same command again ends with the same bytes.",
-    "P3": "When a write, an fsync, a rename, an open or another call fails, fewpass says where it "
-    "failed, and the same command again ends with the same bits.",
-    "P4": "What a power cut takes is only what was not brought to the disk. Nothing that is left "
-    "is false: the same command again ends with the same bits.",
-    "P5": "Any changed bit, cut, deletion, exchange or older version of any stored object is "
-    "named, or healed with the same bits. A wrong model does not come of it.",
-    "P6": "The certificate is true: no model is further above the optimum than it says.",
-    "P7": "Documents that lie are refused with a sentence: no crash, no hang, no memory beyond "
+    "snapshot. When resumed, it ends with the same bits as without interruption.",
+    "P2": "An ingest, a column copy, a file of predictions or a refresh that is killed leaves "
+    "nothing incomplete that looks complete. The same command again ends with the same bytes.",
+    "P3": "If a write, an fsync, a rename, an open or another call fails, fewpass reports where, "
+    "and the same command again ends with the same bits.",
+    "P4": "A power cut loses only data not yet flushed to disk. The rest is valid: the same "
+    "command again ends with the same bits.",
+    "P5": "Any changed bit, truncation, deletion, exchange or older version of any stored object is "
+    "reported by name, or healed with the same bits. It never leads to a wrong model.",
+    "P6": "Certificates are true: the objective of a model is never further above the optimum.",
+    "P7": "Forged documents are refused with a message: no crash, no hang, no memory beyond "
     "the budget.",
-    "P8": "A stranger's run, data set or configuration runs no code, and nothing is read or "
+    "P8": "A run, data set or configuration of a stranger executes no code, and nothing is read or "
     "written outside its folder.",
     "P9": "A password or a token in an address is not stored, printed or logged.",
-    "P10": "Nothing that fewpass starts listens to anything but 127.0.0.1.",
-    "P11": "Of a source on the web all bytes are read that it has, of one version of it, or the "
-    "command says which source it is and what came instead.",
-    "P12": "A file of any format that is damaged, or made to do harm, is read as far as it says "
-    "something, or refused by its name in a sentence: no crash, no hang, no memory beyond the "
-    "budget, and no row of text that is neither read nor counted.",
-    "P13": "No file makes a command take more memory than its budget (`--memory`) and the "
-    "libraries, nor minutes to find that out: what a file makes its reader have at once (a line, "
-    "a row, a page, a batch, a window of its compression, a description of every column) is taken "
-    "within the budget, or refused before it is taken, with the file, the size and the budget "
-    "that would do. The libraries are what a command takes for a small file of the same kind "
-    "with kernels compiled before. Beside the budget, and not counted here, are kernels that are "
-    "compiled for the first time on a machine, frames and arrays that a caller of the estimators "
-    "holds itself, and blocks that Dask computes.",
-    "P14": "A compiled kernel that was damaged on disk is not run: it is named, compiled anew and "
+    "P10": "Servers that fewpass starts listen on 127.0.0.1 only.",
+    "P11": "A source on the web is read completely and in one version, or the command reports the "
+    "source and what was received instead.",
+    "P12": "A damaged or malicious file of any format is read as far as it is valid, or refused by "
+    "name with a message: no crash, no hang, no memory beyond the budget, and no row of text "
+    "that is neither read nor counted.",
+    "P13": "No file makes a command use more memory than its budget (`--memory`) and the "
+    "libraries, or run for minutes before it is refused: parts of a file that must be in memory "
+    "at once (a line, a row, a page, a batch, a compression window, a description of every "
+    "column) fit into the budget, or are refused before they are allocated, with the file, the "
+    "size and a sufficient budget. The memory of the libraries is that of the same command for "
+    "a small file with compiled kernels. Not included are the first compilation of kernels on a "
+    "machine, frames and arrays of a caller of the estimators, and blocks that Dask computes.",
+    "P14": "A compiled kernel that is damaged on disk is not run: it is reported, compiled again and "
     "replaced, and the command ends with the same bits.",
 }
 
-#: Each in a few words.
+#: Short names.
 SHORT = {
     "P1": "killed trainings",
     "P2": "other commands, killed",
@@ -45,7 +44,7 @@ SHORT = {
     "P4": "power cuts",
     "P5": "damaged objects",
     "P6": "certificates",
-    "P7": "documents that lie",
+    "P7": "forged documents",
     "P8": "strangers' files",
     "P9": "secrets in addresses",
     "P10": "open sockets",
@@ -61,27 +60,24 @@ NOT_PROMISED = (
         "program itself."
     ),
     (
-        "A forger who knows the format: seals and checksums find accidents and exchanges, and anybody "
-        "can compute them. A data set or a run from a stranger may be wrong; it runs no code and "
-        "crashes nothing."
+        "A forger who knows the format: seals and checksums detect accidents and exchanges, but anybody "
+        "can compute them. A data set or a run of a stranger may be wrong, but it executes no code and "
+        "causes no crash."
     ),
     "Bits that flip in memory or in the processor.",
-    "A disk, a controller or a network file system that says a write is durable when it is not.",
+    "A disk, a controller or a network file system that reports a write as durable when it is not.",
     (
-        "An object store without whole puts and reads that see them; a lease on a store without "
-        "conditional puts keeps honest processes apart only if they do not start at the same moment."
+        "An object store without atomic puts and consistent reads; a lease on a store without "
+        "conditional puts separates processes only if they do not start at the same moment."
     ),
     (
-        "Work since the last snapshot (`--snapshot-every`, 30 seconds by default), and the parts of a "
-        "log that a power cut takes: a log is for people, nothing is computed from it."
+        "Work since the last snapshot (`--snapshot-every`, 30 seconds by default), and parts of a "
+        "log lost in a power cut: a log is for people, nothing is computed from it."
     ),
     (
-        "The same bits with another version of fewpass, NumPy or numba, or on a processor of another "
-        "kind."
+        "The same bits with another version of fewpass, NumPy or numba, or on another type of "
+        "processor."
     ),
     "Objects that the user or another program changes while they are being read.",
-    (
-        "Prefect, Dask and the web browser: what they keep and show is theirs, and so are their "
-        "faults."
-    ),
+    ("Prefect, Dask and the web browser: their data, their displays and their faults."),
 )

@@ -10,20 +10,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from fewpass.pipeline.rows.buffers import row_view
+from fewpass.pipeline.rows.buffers import table_block
+from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, moments_of
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.straight.moments import RunningMoments, Sums, moments_of
 from fewpass.pipeline.training.planning.auto import FEW_MODELS, MOST_MODELS
 from fewpass.pipeline.training.planning.job import solver_of
 from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
+from fewpass.solvers.drive import visit_again
 from fewpass.solvers.protocol import (
     ENDLESS,
-    Block,
-    Diverged,
     ProblemStats,
-    Solver,
     State,
     Walk,
     Weights,
@@ -32,7 +30,6 @@ from fewpass.solvers.registry import ONE_LEARNER, SEVERAL_LEARNERS, method_class
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.memory_dataset import MemoryDataset
 
-MOST_RESTARTS = 30
 ONE_PASS = (SEVERAL_LEARNERS, ONE_LEARNER)
 #: When averaging begins is found as rows come: how many there will be, nobody knows.
 AS_ROWS_COME = {"average_from": "auto"}
@@ -94,18 +91,20 @@ def learn(
     weight = np.ones(batch.n_rows) if batch.table.weight is None else batch.table.weight
     sums, rows = counted(plan, batch, last), batch.n_rows + (last.rows if last else 0)
     solver = solver_of(plan, rule, batch.n_rows)
+    (walk,) = solver.program(0)
+    assert isinstance(walk, Walk), "a method of one pass walks"
     if last:
         stats, state = last.stats, last.state
-        state = state if sums is None else solver.remeasured(state, moments_of(sums, rows))
+        if sums is not None and walk.resize is not None:
+            state = walk.resize(problem, state, stats.d, moments_of(sums, rows))
     else:
         stats = stats_of(batch.manifest, rule, seed=plan.seed)._replace(
             stream_rows=ENDLESS, max_weight=float(weight.max()),
             columns=None if sums is None else partial(moments_of, sums, rows),
         )  # fmt: skip
         state = solver.start_at(problem, stats, *at) if at else solver.init(problem, stats)
-    y = np.ascontiguousarray(rule.read(batch.table.target))
-    block = Block(row_view(batch.table), y, weight, np.arange(batch.n_rows), np.empty(0))
-    state = stepped(solver, problem, stats, state, block)
+    block = table_block(batch.table, rule.read(batch.table.target), weight)
+    state, _ = visit_again(walk, problem, stats, state, [block], on_restart=warn_of_restart)
     kind = plan.solver.kind
     return Learnt(kind, solver.weights(state), state, stats._replace(columns=None), sums, rows)
 
@@ -121,21 +120,11 @@ def counted(plan: TrainingPlan, batch: MemoryDataset, last: Learnt | None) -> Su
     return moments.sums
 
 
-def stepped(
-    solver: Solver, problem: Any, stats: ProblemStats, state: State, block: Block
-) -> State:  # fmt: skip
-    """Return the state after a block's rows; where the loss explodes, with half the step."""
-    (walk,) = solver.program(0)
-    assert isinstance(walk, Walk), "a method of one pass walks"
-    for _attempt in range(MOST_RESTARTS):
-        state = walk.leave(walk.step(problem, stats, walk.enter(state), block))
-        if not walk.diverged(state):
-            return state
-        warnings.warn(
-            "The loss exploded: the model begins anew with half the step, and has learnt from this "
-            "batch alone. Scale the columns, or raise lam.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-        state = walk.recover(problem, stats, state)
-    raise Diverged("The loss explodes whatever the step. Scale the columns, or raise lam.")
+def warn_of_restart(_state: State) -> None:
+    """Say what is lost where the loss explodes."""
+    warnings.warn(
+        "The loss exploded: the model begins anew with half the step, and has learnt from this "
+        "batch alone. Scale the columns, or raise lam.",
+        ConvergenceWarning,
+        stacklevel=6,
+    )

@@ -315,12 +315,12 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         """
         if is_collection(X):
             return self._lazily(self.predict_proba, X)
-        from fewpass.pipeline.scoring.probabilities import shares
+        from fewpass.pipeline.scoring.probabilities import normalised
 
         link = loss_class(self.loss)().link
         assert link is not None, "available only where there is one"
         p = link(self.decision(X))
-        return np.column_stack([1.0 - p, p]) if p.ndim == 1 else shares(p)
+        return np.column_stack([1.0 - p, p]) if p.ndim == 1 else normalised(p)
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Vector:

@@ -61,7 +61,7 @@ def as_onnx(model: PlainModel) -> bytes:
 def as_safetensors(model: PlainModel) -> bytes:
     """Return the tensors coef (K, d) and intercept (K,), with everything else as JSON metadata."""
     classes = None if model.classes is None else model.classes.tolist()
-    told = {
+    metadata = {
         "format": SAFETENSORS_FORMAT, "loss": model.loss, "classes": classes, "lam": model.lam,
         "certificate": model.certificate, "feature_names": model.feature_names,
         "calibration": model.calibration._asdict() if model.calibration else None,
@@ -70,7 +70,7 @@ def as_safetensors(model: PlainModel) -> bytes:
     with _needed("safetensors"):
         from safetensors.numpy import save  # noqa: PLC0415 - an extra
 
-        content: bytes = save(tensors, {"fewpass": json.dumps(told)})
+        content: bytes = save(tensors, {"fewpass": json.dumps(metadata)})
     return content
 
 

@@ -118,8 +118,10 @@ def _classes(model: Model) -> NDArray[Any] | None:
 
 def as_labels(labels: tuple[Any, ...]) -> NDArray[Any]:
     """Return stored labels as an array: whole numbers as integers, words as str."""
-    found = np.asarray(labels)
-    if found.dtype.kind != "f":
-        return found
-    whole = bool((found == np.round(found)).all()) and float(np.abs(found).max()) <= MOST_EXACT
-    return found.astype(np.int64) if whole else found
+    numbers = np.asarray(labels)
+    if numbers.dtype.kind != "f":
+        return numbers
+    whole = (
+        bool((numbers == np.round(numbers)).all()) and float(np.abs(numbers).max()) <= MOST_EXACT
+    )
+    return numbers.astype(np.int64) if whole else numbers

@@ -60,8 +60,8 @@ class Generation(NamedTuple):
     @property
     def is_abandoned(self) -> bool:
         """Whether it was abandoned: its files count as new then, and it has no model."""
-        told = _told(self.folder) if self.is_decided else None
-        return told is not None and told.get("abandoned") is True
+        decision = _decision(self.folder) if self.is_decided else None
+        return decision is not None and decision.get("abandoned") is True
 
 
 class Decision(NamedTuple):
@@ -97,12 +97,12 @@ class GenerationState(NamedTuple):
 
 def generations(store: Folder) -> list[Generation]:
     """Return all generations of a store, oldest first."""
-    found: list[Generation] = []
+    every: list[Generation] = []
     while True:
-        folder = store.child(f"generations/{len(found) + 1:06d}")
+        folder = store.child(f"generations/{len(every) + 1:06d}")
         if not folder.exists(FILES):
-            return found
-        found.append(Generation(len(found) + 1, folder, _files_in(folder)))
+            return every
+        every.append(Generation(len(every) + 1, folder, _files_in(folder)))
 
 
 def begin_generation(store: Folder, number: int, files: tuple[str, ...]) -> Generation:
@@ -147,8 +147,8 @@ def _files_in(folder: Folder) -> tuple[str, ...]:
 
 def newest_run(store: str) -> str | None:
     """Return the address of the newest generation's run; None before the first one."""
-    known = generations(Folder(store))
-    return known[-1].run if known else None
+    every = generations(Folder(store))
+    return every[-1].run if every else None
 
 
 def write_decision(store: str, generation: Generation, made: Decision) -> None:
@@ -182,23 +182,23 @@ def carry_out(store: str, generation: Generation) -> None:
 
 def decided(folder: Folder, member: str, kind: type[T]) -> T:
     """Return a field of a generation's decision; BadInput if it is missing or of another type."""
-    told = _told(folder)
-    found = told.get(member) if told else None
-    if type(found) is not kind:
+    decision = _decision(folder)
+    value = decision.get(member) if decision else None
+    if type(value) is not kind:
         raise BadInput(
-            f"{folder.address(DECISION)} decides nothing ({member} is {found!r:.60}). "
+            f"{folder.address(DECISION)} decides nothing ({member} is {value!r:.60}). "
             "Remove it, and refresh again."
         )
-    return found
+    return value
 
 
-def _told(folder: Folder) -> dict[str, Any] | None:
+def _decision(folder: Folder) -> dict[str, Any] | None:
     """Return a generation's decision as a dictionary; None if it is none."""
     try:
-        told = json.loads(folder.read(DECISION))
+        decision = json.loads(folder.read(DECISION))
     except (ValueError, RecursionError):
         return None
-    return told if isinstance(told, dict) else None
+    return decision if isinstance(decision, dict) else None
 
 
 class GenerationList(list[GenerationState]):
@@ -223,10 +223,10 @@ def models(store: str) -> GenerationList:
     Raises BadInput if there is no generation, or a decision is invalid.
     """
     folder = Folder(store)
-    known, moves, aside = generations(folder), history(store), refused_now(folder)
-    if not known and not aside:
+    every, moves, aside = generations(folder), history(store), refused_now(folder)
+    if not every and not aside:
         raise BadInput(instead(folder, "store"))
-    return GenerationList((_state_of(generation, moves) for generation in known), aside)
+    return GenerationList((_state_of(generation, moves) for generation in every), aside)
 
 
 def refused_now(store: Folder) -> list[Refused]:
@@ -235,14 +235,14 @@ def refused_now(store: Folder) -> list[Refused]:
     return [one for one in refused(store) if one.file not in took]
 
 
-def taken(known: Iterable[Generation]) -> set[str]:
+def taken(every: Iterable[Generation]) -> set[str]:
     """Return the files of all generations, except abandoned ones."""
-    return {name for one in known if not one.is_abandoned for name in one.files}
+    return {name for one in every if not one.is_abandoned for name in one.files}
 
 
 def _state_of(generation: Generation, moves: Sequence[Publication]) -> GenerationState:
     own = tuple(move for move in moves if move.generation == generation.number)
-    decision = _told(generation.folder) if generation.is_decided else None
+    decision = _decision(generation.folder) if generation.is_decided else None
     if generation.is_decided and decision is None:
         decided(generation.folder, "published", bool)  # says what is wrong
     state = "kept back" if decision else "not decided"
@@ -280,17 +280,17 @@ def publish_generation(
     for name, given in (("generation", number), ("after", NONE_YET if after is None else after)):
         if not isinstance(given, int) or isinstance(given, bool):
             raise BadInput(f"{name} is {shown(given)}. Give a whole number, such as 7.")
-    known = generations(Folder(store))
-    if not known:
+    every = generations(Folder(store))
+    if not every:
         raise BadInput(instead(Folder(store), "store"))
-    if not 1 <= number <= len(known):
+    if not 1 <= number <= len(every):
         raise BadInput(
             f"There is no generation {shown(number).zfill(6)} at {Folder(store).url}. "
             f"{command('models', store)} lists those that are there."
         )
-    if not known[number - 1].is_decided:
+    if not every[number - 1].is_decided:
         raise BadInput(f"Generation {number:06d} is not decided yet. The next refresh finishes it.")
-    if known[number - 1].is_abandoned:
+    if every[number - 1].is_abandoned:
         raise BadInput(f"Generation {number:06d} was abandoned. Publish another one.")
     current = newest_readable(store)
     if current and current.generation == number and after in (None, current.number):

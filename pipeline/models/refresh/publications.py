@@ -82,8 +82,8 @@ def published(store: str) -> Publication | None:
     """
     folder = Folder(store)
     numbers = _numbers(folder)
-    found = _newest(folder, numbers)
-    if found is None and numbers:
+    newest = _newest(folder, numbers)
+    if newest is None and numbers:
         try:
             return _read(folder, numbers[-1])
         except (Damaged, FileNotFoundError) as error:
@@ -91,7 +91,7 @@ def published(store: str) -> Publication | None:
                 f"{error} No other publication of {folder.url} can be read. Publish a model again: "
                 f"fewpass publish {folder.url} NUMBER."
             ) from error
-    return found
+    return newest
 
 
 def newest_readable(store: str) -> Publication | None:
@@ -121,14 +121,14 @@ def _warn(sentence: str) -> None:
 
 def _numbers(folder: Folder) -> list[int]:
     names = [key.rpartition("/")[2] for key in folder.list(PUBLICATIONS)]
-    found = sorted(int(n[:-5]) for n in names if n.endswith(".json") and n[:-5].isdecimal())
-    if not found and folder.exists(EARLIER):
+    numbers = sorted(int(n[:-5]) for n in names if n.endswith(".json") and n[:-5].isdecimal())
+    if not numbers and folder.exists(EARLIER):
         raise BadInput(
             f"{folder.address(EARLIER)} was written by an earlier version, and is not followed any "
             f"more. Look which generation it names, remove it, and say "
             f"{command('publish', folder.url, 'NUMBER')}."
         )
-    return found
+    return numbers
 
 
 def _key(number: int) -> str:
@@ -139,13 +139,13 @@ def _read(folder: Folder, number: int) -> Publication:
     try:
         document = unseal(folder.read(_key(number)))
         del document["fingerprint"]
-        found = _PUBLICATION.validate_python(document)
-        if found.number != number:
-            raise ValueError(f"it is number {found.number}")  # noqa: TRY301 - told as the others
+        publication = _PUBLICATION.validate_python(document)
+        if publication.number != number:
+            raise ValueError(f"it is number {publication.number}")  # noqa: TRY301 - told as the others
     except ValueError as error:
         said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
         raise Damaged(f"{folder.address(_key(number))} is no publication ({said}).") from error
-    return found
+    return publication
 
 
 def publish(
@@ -204,5 +204,5 @@ def who() -> str:
 
 def run_at(url: str) -> RunFolder:
     """Return the run at an address, or the published run of a store at that address."""
-    found = published(url)
-    return RunFolder(found.run_in(url) if found else url)
+    current = published(url)
+    return RunFolder(current.run_in(url) if current else url)

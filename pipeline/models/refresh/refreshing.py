@@ -57,33 +57,33 @@ def next_generation(plan: RefreshPlan) -> Generation | None:
         Another refresh began one at the same time; see `alone_in`.
     """
     store = Folder(plan.store)
-    known = generations(store)
-    if known:
-        if not known[-1].is_decided:
-            return known[-1]
-        carry_out(plan.store, known[-1])  # a refresh may have been killed before this
-    new = tuple(address.name for address in _new_in(plan, store, taken(known)))
-    return begin_generation(store, len(known) + 1, new) if new else None
+    every = generations(store)
+    if every:
+        if not every[-1].is_decided:
+            return every[-1]
+        carry_out(plan.store, every[-1])  # a refresh may have been killed before this
+    new = tuple(address.name for address in _new_in(plan, store, taken(every)))
+    return begin_generation(store, len(every) + 1, new) if new else None
 
 
 def _new_in(plan: RefreshPlan, store: Folder, took: set[str]) -> list[Address]:
     """Return the files not taken yet, and not refused in their present state."""
-    found = {address.name: address for address in _found(plan.sources)}
-    aside = refused(store)
-    gone = {one.file for one in aside if one.file not in found and not _is_there(one.file)}
+    present = {address.name: address for address in _files_of(plan.sources)}
+    records = refused(store)
+    gone = {one.file for one in records if one.file not in present and not _is_there(one.file)}
     forget(store, gone)
-    free = [address for name, address in found.items() if name not in took]
-    return worth_trying(free, aside, plan.ingest)
+    free = [address for name, address in present.items() if name not in took]
+    return worth_trying(free, records, plan.ingest)
 
 
-def _found(sources: tuple[str, ...]) -> list[Address]:
-    found: list[Address] = []
+def _files_of(sources: tuple[str, ...]) -> list[Address]:
+    files: list[Address] = []
     for source in sources:
         try:
-            found += find([source], {}, empty=True)
+            files += find([source], {}, empty=True)
         except FileNotFoundError:  # an inbox may be empty
             continue
-    return found
+    return files
 
 
 def _is_there(file: str) -> bool:
@@ -107,8 +107,8 @@ def ingest_plan(plan: RefreshPlan, generation: Generation) -> IngestPlan:
 
 def first_of(store: str) -> int:
     """Return the number of the generation that defines the columns of all others."""
-    known = generations(Folder(store))
-    return next((one.number for one in known if not one.is_abandoned), len(known) + 1)
+    every = generations(Folder(store))
+    return next((one.number for one in every if not one.is_abandoned), len(every) + 1)
 
 
 def _generation_at(store: str, number: int) -> str:

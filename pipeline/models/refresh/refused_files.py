@@ -41,18 +41,18 @@ _REFUSED = TypeAdapter(Refused, config=ConfigDict(strict=True))
 def refused(store: Folder) -> list[Refused]:
     """Return the refused files, by name."""
     keys = [key for key in store.list(REFUSED) if key.endswith(".json")]
-    found = (_read(store, key) for key in keys)
-    return sorted(one for one in found if one is not None)
+    records = (_read(store, key) for key in keys)
+    return sorted(one for one in records if one is not None)
 
 
 def _read(store: Folder, key: str) -> Refused | None:
     try:
         document = unseal(store.read(key))
         del document["fingerprint"]
-        found = _REFUSED.validate_python(document)
+        record = _REFUSED.validate_python(document)
     except (ValueError, FileNotFoundError):  # another refresh may just have removed it
         return None
-    return found if key == _key(found.file) else None
+    return record if key == _key(record.file) else None
 
 
 def _key(file: str) -> str:
@@ -65,9 +65,9 @@ def refusal(address: Address, reason: str, plan: IngestPlan, mark: str | None) -
     return Refused(address.name, reason, address.size, mark, now, reading_of(plan))
 
 
-def set_aside(store: Folder, found: Iterable[Refused]) -> None:
+def record_refused(store: Folder, files: Iterable[Refused]) -> None:
     """Record refused files, with the reasons."""
-    for one in found:
+    for one in files:
         store.write(_key(one.file), seal(one._asdict(), indent=1))
 
 
@@ -78,11 +78,11 @@ def forget(store: Folder, files: Iterable[str]) -> None:
 
 
 def worth_trying(
-    addresses: Sequence[Address], known: Iterable[Refused], plan: IngestPlan
+    addresses: Sequence[Address], records: Iterable[Refused], plan: IngestPlan
 ) -> list[Address]:
     """Return the files not refused in their present state with these reading options."""
     reading = reading_of(plan)
-    as_before = {(one.file, one.size, one.changed) for one in known if one.reading == reading}
+    as_before = {(one.file, one.size, one.changed) for one in records if one.reading == reading}
     suspects = {file for file, _, _ in as_before}
 
     def was_refused(address: Address) -> bool:

@@ -22,8 +22,8 @@ from fewpass.pipeline.models.refresh.refused_files import (
     Refused,
     forget,
     mark_of,
+    record_refused,
     refusal,
-    set_aside,
 )
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
@@ -85,36 +85,36 @@ def take(
     OSError
         A full disk, a lost connection.  No file is refused for that; call again.
     """
-    aside: list[Refused] = []
+    refused_so_far: list[Refused] = []
     while not Folder(generation.data).exists(KEY):
         try:
             make(ingest_plan(plan, generation))
         except Exception as error:
-            found = _refused_of(plan, generation, error)
-            if not found:
+            bad = _refused_of(plan, generation, error)
+            if not bad:
                 if isinstance(error, ValueError) and not isinstance(error, BusyPlace):
                     leave_out(
                         generation, generation.files
                     )  # the next refresh takes the files that exist then
                 raise
-            generation = _without(plan, generation, found)
-            aside += found
+            generation = _without(plan, generation, bad)
+            refused_so_far += bad
     tidy(ingest_plan(plan, generation))
     forget(Folder(plan.store), generation.files)
-    return Taken(generation, tuple(aside))
+    return Taken(generation, tuple(refused_so_far))
 
 
-def _without(plan: RefreshPlan, generation: Generation, found: Sequence[Refused]) -> Generation:
-    set_aside(Folder(plan.store), found)
-    left = leave_out(generation, {one.file for one in found})
+def _without(plan: RefreshPlan, generation: Generation, bad: Sequence[Refused]) -> Generation:
+    record_refused(Folder(plan.store), bad)
+    left = leave_out(generation, {one.file for one in bad})
     if left is None:
-        raise AllRefused(_all_refused(plan.store, found))
+        raise AllRefused(_all_refused(plan.store, bad))
     return left
 
 
-def _all_refused(store: str, found: Sequence[Refused]) -> str:
-    all_of = "The new file was" if len(found) == 1 else f"All {len(found)} new files were"
-    reasons = " ".join(f"{one.file}: {one.reason}" for one in found[:SHOWN])
+def _all_refused(store: str, bad: Sequence[Refused]) -> str:
+    all_of = "The new file was" if len(bad) == 1 else f"All {len(bad)} new files were"
+    reasons = " ".join(f"{one.file}: {one.reason}" for one in bad[:SHOWN])
     return (
         f"{all_of} refused and set aside, and no generation was made. {reasons} What is mended "
         f"is tried again by the next refresh; fewpass models {store} lists what is set aside."
@@ -144,10 +144,10 @@ def _looked_at(name: str) -> _Trial:
 
 
 def _tried(
-    plan: RefreshPlan, generation: Generation, place: Folder, one: _Trial, beside: str | None = None
+    plan: RefreshPlan, generation: Generation, place: Folder, one: _Trial, first: str | None = None
 ) -> _Trial:
     """Ingest a file by itself, or together with another; raises errors not due to the file."""
-    files = (one.name,) if beside is None else (beside, one.name)
+    files = (one.name,) if first is None else (first, one.name)
     alone = ingest_plan(plan, generation._replace(files=files)).model_copy(
         update={
             "dataset": place.url, "test_fraction": 0.0, "columns": False, "overwrite": True,

@@ -20,7 +20,7 @@ from fewpass.pipeline.scoring.evaluate import Evaluation, ScorePart, figures_of,
 from fewpass.pipeline.scoring.evaluate_classes import ClassPart
 from fewpass.pipeline.scoring.predict import label_names
 from fewpass.pipeline.scoring.reliability import Reliability, reliability
-from fewpass.pipeline.training.reduce import ReduceReport
+from fewpass.pipeline.training.spans.reduce import ReduceReport
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from fewpass.pipeline.budget import UNTOLD, Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.settings.formats import EXTENSIONS
+from fewpass.pipeline.settings.formats import COMPRESSIONS, EXTENSIONS, STANDARD_INPUT_WORDS
 from fewpass.pipeline.tables.readers.source import SourceFile
-from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, WORDS, StandardInput
+from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, StandardInput
 from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import OWN, instead, kind_of
@@ -26,7 +26,6 @@ from fewpass.storage.source_files import (
     WebSource,
 )
 
-COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 _HIDDEN = re.compile(r"/[._]")
 _WITH_AN_END = ("parquet", "arrow", "npy", "npz")  # formats
 
@@ -93,7 +92,7 @@ def find(
 
 
 def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
-    if spec in WORDS:
+    if spec in STANDARD_INPUT_WORDS:
         yield Address(StandardInput(), spec, STANDARD_INPUT, None)
         return
     is_web = protocol_of(spec) in READ_ONLY

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from typing import Any, BinaryIO, cast
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 
 STANDARD_INPUT = "standard input"
-WORDS = ("-", "stdin://")
 HEAD_BYTES = 16 << 20  # that may be looked at before rows are read
 
 
 def is_standard_input(specs: Sequence[str]) -> bool:
     """Whether sources name it."""
-    return any(word in specs for word in WORDS)
+    return any(word in specs for word in STANDARD_INPUT_WORDS)
 
 
 class StandardInput:

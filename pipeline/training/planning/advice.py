@@ -1,4 +1,4 @@
-"""What to know before a training begins, in sentences: one of fact, one of what helps."""
+"""Warnings and advice before a training begins: a sentence of fact, and one of what helps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fewpass.pipeline.training.planning.ill_conditioned import (
 )
 from fewpass.pipeline.training.planning.job import streaming
 from fewpass.pipeline.training.planning.planner import Planner
-from fewpass.pipeline.training.span import Job
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.estimates.expected_passes import (
     Conditioning,
     conditioning,
@@ -37,8 +37,8 @@ STANDARD = "standard"
 SHORT_OF_MEMORY = ", but needs more `memory`"
 
 
-def warnings(planner: Planner, plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
-    """Return what `fewpass train` says before it begins: why it may not come to its end.
+def warnings(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast) -> list[str]:
+    """Return the warnings of `fewpass train` before it begins: why it may not reach its end.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ def warnings(planner: Planner, plan: TrainingPlan, job: Job, foreseen: Forecast)
         Knows whether another method fits.
     plan, job
         With the method that is at work.
-    foreseen
+    predicted
         Of these.
     """
     sorted_rows = clustering_warning(job.dataset.manifest, job.windows)
     said = [sorted_rows] if sorted_rows else []
     if plan.tol is not None:
-        said += _out_of_reach(planner, plan, plan.tol, job, foreseen)
+        said += _out_of_reach(planner, plan, plan.tol, job, predicted)
     if plan.tol is not None and visits_chunks_alone(plan, job):
         said.append(
             "A window holds one chunk, so that the same rows meet in every pass: dual ascent then "
@@ -78,11 +78,11 @@ def visits_chunks_alone(plan: TrainingPlan, job: Job) -> bool:
 
 
 def _out_of_reach(
-    planner: Planner, plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast
+    planner: Planner, plan: TrainingPlan, tol: float, job: Job, predicted: Forecast
 ) -> Iterator[str]:
-    """Yield the sentence that says why a tolerance may not be certified in the passes allowed."""
-    by_dual_gap, usual = streaming(plan).certify_pass is not None, foreseen.usual_passes
-    enough, solver = foreseen.theory_passes, foreseen.solver
+    """Yield the reason why a tolerance may not be certified in the passes allowed."""
+    by_dual_gap, usual = streaming(plan).certify_pass is not None, predicted.usual_passes
+    enough, solver = predicted.theory_passes, predicted.solver
     if not job.problem.loss.is_smooth and not by_dual_gap:
         yield (
             f"{solver} cannot certify {tol:g}: the hinge has a kink, where gradients prove "
@@ -103,62 +103,62 @@ def _out_of_reach(
             f"certificate no faster. `solver={DUAL}` proves {tol:g} sooner."
         )
     elif usual is None and (enough is None or enough > plan.passes):
-        yield from _not_foreseen(planner, plan, tol, job, foreseen)
+        yield from _unpredictable(planner, plan, tol, job, predicted)
 
 
-def _not_foreseen(
-    planner: Planner, plan: TrainingPlan, tol: float, job: Job, foreseen: Forecast
+def _unpredictable(
+    planner: Planner, plan: TrainingPlan, tol: float, job: Job, predicted: Forecast
 ) -> Iterator[str]:
-    if conditioning(job.problem, job.stats) is None:  # a kink, or too small a lam: nothing is known
+    if conditioning(job.problem, job.stats) is None:  # a kink, or too small a lam
         return
     kind, best = best_method(job.problem, job.stats, tol)
     fits = "" if planner.fits(plan.memory, method(kind), in_groups=True) else SHORT_OF_MEMORY
     if plan.passes == 1:  # `passes` decided on the method, too
         yield (
-            f"Whether one pass comes to a certificate of {tol:g} cannot be foreseen. With more "
+            f"Whether one pass comes to a certificate of {tol:g} cannot be predicted. With more "
             f"`passes`, {kind} usually takes about {best:.0f}{fits}."
         )
         return
     yield (
-        f"Whether {foreseen.solver} comes to a certificate of {tol:g} in {plan.passes} passes "
-        f"cannot be foreseen. `solver={kind}` usually takes about {best:.0f}{fits}."
+        f"Whether {predicted.solver} comes to a certificate of {tol:g} in {plan.passes} passes "
+        f"cannot be predicted. `solver={kind}` usually takes about {best:.0f}{fits}."
     )
 
 
-def advice(planner: Planner, plan: TrainingPlan, job: Job, foreseen: Forecast) -> list[str]:
-    """Return the warnings and what would make the training shorter or surer."""
-    return [*warnings(planner, plan, job, foreseen), *_hints(plan, job, foreseen)]
+def advice(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast) -> list[str]:
+    """Return the warnings, and hints that make the training shorter or surer."""
+    return [*warnings(planner, plan, job, predicted), *_hints(plan, job, predicted)]
 
 
-def _hints(plan: TrainingPlan, job: Job, foreseen: Forecast) -> Iterator[str]:
-    known = conditioning(job.problem, job.stats)
-    if known is None:  # a kink, or lam is too small for anything to be foreseen
+def _hints(plan: TrainingPlan, job: Job, predicted: Forecast) -> Iterator[str]:
+    cond = conditioning(job.problem, job.stats)
+    if cond is None:  # a kink, or lam is too small for anything to be predicted
         return
     if plan.tol is not None:
-        yield from _shorter(plan, job, known, foreseen)
-    if method_class(streaming(plan).kind).halves_steps and known.largest > HEAVY_TAIL * known.mean:
+        yield from _shorter(plan, job, cond, predicted)
+    if method_class(streaming(plan).kind).halves_steps and cond.largest > HEAVY_TAIL * cond.mean:
         yield (
-            f"The longest row's loss is {known.largest / known.mean:.0f} times as curved as the "
+            f"The longest row's loss is {cond.largest / cond.mean:.0f} times as curved as the "
             "mean, so the first step may be too long; each halving costs an epoch. "
             f"Ingest with `scale={UNIT_ROWS}` to avoid it."
         )
 
 
 def _shorter(
-    plan: TrainingPlan, job: Job, known: Conditioning, foreseen: Forecast
+    plan: TrainingPlan, job: Job, cond: Conditioning, predicted: Forecast
 ) -> Iterator[str]:
     assert plan.tol is not None
-    usual, (kind, best) = foreseen.usual_passes, best_method(job.problem, job.stats, plan.tol)
+    usual, (kind, best) = predicted.usual_passes, best_method(job.problem, job.stats, plan.tol)
     if usual is not None and best <= BETTER * usual:
         yield f"`solver={kind}` usually takes about {format_passes(best)} to {plan.tol:g}."
     if min(best, usual or best) > MANY_PASSES:
-        yield from _cures(plan.tol, job, known, best)
+        yield from _cures(plan.tol, job, cond, best)
 
 
-def _cures(tol: float, job: Job, known: Conditioning, best: float) -> Iterator[str]:
+def _cures(tol: float, job: Job, cond: Conditioning, best: float) -> Iterator[str]:
     yield (
-        f"The problem is hard: the mean curvature over lam is {known.mean / known.mu:.2g}, "
-        f"{slowness_of(known, job.stats.n):.3g} times the number of rows. What helps is rows of "
+        f"The problem is hard: the mean curvature over lam is {cond.mean / cond.mu:.2g}, "
+        f"{slowness_of(cond, job.stats.n):.3g} times the number of rows. What helps is rows of "
         "smaller norm, a larger `lam`, or a larger `tol`."
     )
     for scale, square in scaled_squares(job).items():
@@ -167,7 +167,7 @@ def _cures(tol: float, job: Job, known: Conditioning, best: float) -> Iterator[s
         if passes <= BETTER * best:
             usual = format_passes(passes)
             yield f"Ingested with `scale={scale}`, {kind} usually takes about {usual}."
-    lam = lam_for(FEW_PASSES, known, job.stats.n, tol)
+    lam = lam_for(FEW_PASSES, cond, job.stats.n, tol)
     if lam is not None:
         yield (
             f"With `lam={lam:.1g}` ({lam * job.stats.n:.2g}/n) {PRIMAL} usually takes about "
@@ -176,23 +176,23 @@ def _cures(tol: float, job: Job, known: Conditioning, best: float) -> Iterator[s
 
 
 def best_method(problem: Problem, stats: ProblemStats, tol: float) -> tuple[str, float]:
-    """Return which method of many passes usually takes the fewest, and how many."""
+    """Return the method of many passes that usually takes the fewest, and their number."""
     single = stats._replace(streams=1, stream_rows=stats.n)
     passes = {
         solver.kind: solver.expected_passes(problem, single, tol).usual
         for solver in (method_class(word)() for word in (PRIMAL, DUAL))
     }
-    known = {kind: number for kind, number in passes.items() if number is not None}
-    return min(known.items(), key=lambda item: item[1])
+    expected = {kind: number for kind, number in passes.items() if number is not None}
+    return min(expected.items(), key=lambda item: item[1])
 
 
-def slowness_of(known: Conditioning, n: int) -> float:
+def slowness_of(cond: Conditioning, n: int) -> float:
     """K of S2GD's default step."""
-    return slowness(1.0 / (4.0 * known.mean), known.mu, n)
+    return slowness(1.0 / (4.0 * cond.mean), cond.mu, n)
 
 
 def scaled_squares(job: Job) -> dict[str, float]:
-    """Return what mean ||x||^2 would be by the other scalings that `fewpass ingest` offers."""
+    """Return mean ||x||^2 by each of the other scalings that `fewpass ingest` offers."""
     manifest = job.dataset.manifest
     others = {UNIT_ROWS: 1.0}
     if manifest.layout == "dense":
@@ -200,9 +200,9 @@ def scaled_squares(job: Job) -> dict[str, float]:
     return {kind: square for kind, square in others.items() if kind != manifest.scaling.kind}
 
 
-def lam_for(passes: float, known: Conditioning, n: int, tol: float) -> float | None:
+def lam_for(passes: float, cond: Conditioning, n: int, tol: float) -> float | None:
     """Return the lam with which S2GD usually takes that many passes, if there is one."""
     K = slowness_for(passes, tol)
     if K is None or K * n <= 1.0:
         return None
-    return (known.mean - known.mu) / (K * n - 1.0)  # K = (data's curvature + lam) / (lam n)
+    return (cond.mean - cond.mu) / (K * n - 1.0)  # K = (data's curvature + lam) / (lam n)

@@ -4,12 +4,12 @@ Without a tolerance, or in one pass, the several learners of `onepass`: nothing 
 then.  Averaged SGD alone for very many models, and where their states do not fit into the memory.
 
 To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales,
-unless rows are read anew in every pass and dual ascent is foreseen to take fewer; else dual
+unless rows are read anew in every pass and dual ascent is predicted to take fewer; else dual
 coordinate ascent with a proximal centre, which finds out by its certificate how hard the problem
-is.  S2GD+ goes before it only where rows stay in memory, are short beside lam, and its cheaper
-passes (solvers/estimates/expected_passes.py) are foreseen to take less.  Where rows lie sorted it
-does not: its averages count on a random order.  Plain SDCA takes less memory, and is taken where
-that is short.
+is.  S2GD+ goes before it only where rows stay in memory, are short relative to lam, and its
+cheaper passes (solvers/estimates/expected_passes.py) are predicted to take less.  Where rows lie
+sorted it does not: its averages count on a random order.  Plain SDCA takes less memory, and is
+taken where that is short.
 
 All of it follows from the plan and from what ingest measured, and is written down in the run's
 record, so that a run goes on with what it began with.
@@ -45,11 +45,11 @@ MOST_MODELS = 64  # of onepass: beyond, averaged SGD, which takes a ninth of the
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
 MORE_COLUMNS = 1000  # the same where K is above HARD: there nothing else comes to a certificate
 HARD = 1e4
-SHORT = 1.0  # K of rows that are short beside lam
-CHEAPER = 0.7  # a pass of s2gd+ beside one of psdca in memory: half are reductions, which do not
+SHORT = 1.0  # K of rows that are short relative to lam
+CHEAPER = 0.7  # a pass of s2gd+, to one of psdca in memory: half are reductions, which do not
 # wait for each other's rows
-FAR_BEHIND = 2.0  # times what is foreseen to be left
-PATIENCE = 2.0  # times what is foreseen, before a method is judged
+FAR_BEHIND = 2.0  # times what is predicted to be left
+PATIENCE = 2.0  # times what is predicted, before another method takes over
 NOTHING = 1.0 - 1e-9  # relative gap
 IN_GROUPS = "for some classes at a time, as no method fits all of them into the memory"
 KINKED = f"{DUAL}, as no gradient certifies a loss with a kink"
@@ -57,12 +57,12 @@ KINKED = f"{DUAL}, as no gradient certifies a loss with a kink"
 
 def method(word: str, **settings: Any) -> Method:
     """Return a method, its class imported only now: each brings kernels of its own."""
-    found: Method = method_class(word)(**settings)
-    return found
+    made: Method = method_class(word)(**settings)
+    return made
 
 
 class MethodChoice(BaseModel):
-    """What `auto` came to."""
+    """The choice of `auto`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -112,10 +112,9 @@ def choose(
         return for_a_kink(problem.loss.name, fits, fits_in_groups)
     if conditioning(problem, stats) is None:
         return MethodChoice(
-            methods=(method(DUAL),), reason=f"{DUAL}, as lam is too small to foresee more"
+            methods=(method(DUAL),), reason=f"{DUAL}, as lam is too small to predict more"
         )
-    known = {"resident": resident, "sorted_rows": sorted_rows}
-    wanted = list(candidates(problem, stats, plan.tol, **known))
+    wanted = list(candidates(problem, stats, plan.tol, resident=resident, sorted_rows=sorted_rows))
     fitting = [one for one in wanted if fits(one)][:2]
     if not fitting:
         return where_memory_is_short(wanted, fits, fits_in_groups)
@@ -189,9 +188,9 @@ def candidates(
     problem: Problem, stats: ProblemStats, tol: float, *, resident: bool, sorted_rows: bool
 ) -> Iterator[Method]:
     """Yield the methods for a smooth loss, first choice first."""
-    known = conditioning(problem, stats)
-    assert known is not None, "asked before"
-    K, dual, primal = known.slowness(stats.n), method(DUAL), method(PRIMAL)
+    cond = conditioning(problem, stats)
+    assert cond is not None, "asked before"
+    K, dual, primal = cond.slowness(stats.n), method(DUAL), method(PRIMAL)
     few = stats.d <= (MORE_COLUMNS if K > HARD else FEW_COLUMNS)
     if few:
         columns = method(SECOND_ORDER)
@@ -206,7 +205,7 @@ def candidates(
 
 
 def passes_of(solver: Method, problem: Problem, stats: ProblemStats, tol: float) -> float:
-    """Return how many passes a method usually takes; infinitely many where nothing is known."""
+    """Return the passes that a method usually takes; infinitely many where it has no estimate."""
     usual = solver.expected_passes(problem, stats, min(tol, NOTHING)).usual
     return math.inf if usual is None else usual
 
@@ -222,7 +221,7 @@ def far_behind(
     """Say in a sentence why the second method should go on; None while it should not.
 
     It should when the last three passes brought so little that what is left, at that rate, is
-    twice what was foreseen and more than all that the other usually takes, which must be among the
+    twice what was predicted and more than all that the other usually takes, which must be among the
     passes that may be made.  What gradients prove may stand still for long before it falls: so
     patience.
     """

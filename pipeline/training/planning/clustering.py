@@ -1,4 +1,4 @@
-"""Whether the rows of an unshuffled data set lie sorted, told by the chunks' sums.
+"""Whether the rows of an unshuffled data set lie sorted, by the sums of its chunks.
 
 Methods that go through the rows in stored order, or through random windows of them, count on
 every window being like the whole.  On rows sorted by label they stand still or move away from the
@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.rows.mixing import CLUSTERED, DEVIATIONS
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.storage.manifest import Labels, Manifest, Values
 
-CLUSTERED = 0.05  # share of the variance that lies between chunks
-DEVIATIONS = 5.0  # of what a random order leaves between them
 ENOUGH_IN_MEMORY = 0.2  # of the rows in one window: more passes, but they arrive
 
 
@@ -28,7 +27,7 @@ class Clustering(NamedTuple):
     norms: float  # of ||x||^2
 
     @property
-    def found(self) -> bool:
+    def matters(self) -> bool:
         """Whether chunks differ enough to matter."""
         return max(self) > CLUSTERED
 
@@ -69,23 +68,23 @@ def target_variance(targets: Labels | Values) -> float:
 
 
 def clustering_warning(manifest: Manifest, windows: WindowPlan) -> str | None:
-    """Say what is wrong with the order of the rows, and what helps; None when nothing is.
+    """Warn of the order of the rows, with a remedy; None where it does no harm.
 
     One window that holds everything is permuted as a whole, so that no order can harm.
     """
     in_memory = min(1.0, windows.chunks_per_window / windows.n_chunks)
     if manifest.shuffle.seed is not None or in_memory == 1.0:
         return None
-    found = clustering(manifest)
-    if not found.found:
+    shares = clustering(manifest)
+    if not shares.matters:
         return None
-    what = "targets" if found.targets >= found.norms else "row norms"
+    what = "targets" if shares.targets >= shares.norms else "row norms"
     harm, cure = "Training takes more passes for it", ""
     if in_memory < ENOUGH_IN_MEMORY:
         harm = "Training may stand still or diverge"
         cure = f", or give `memory` enough for {ENOUGH_IN_MEMORY:.0%} of the rows in a window"
     return (
-        f"The rows are stored sorted: {max(found):.0%} of the variance of their {what} lies "
+        f"The rows are stored sorted: {max(shares):.0%} of the variance of their {what} lies "
         f"between chunks, and a window holds {in_memory:.0%} of the rows. {harm}. Ingest again "
         f"without `shuffle=false`{cure}."
     )

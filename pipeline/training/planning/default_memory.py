@@ -28,7 +28,7 @@ from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.solvers.registry import SEVERAL_LEARNERS
 
 SHARE = 2  # of what a process may use, a half is taken at most
-ROUND = 10**6  # what is needed is told in megabytes
+ROUND = 10**6  # what is needed is rounded up to megabytes
 READING = 8  # bytes of memory that a byte is worth which is not read and decoded once more
 CANDIDATES = 8  # budgets that are compared
 
@@ -39,7 +39,7 @@ def with_memory(planner: Planner, most: int | None = None) -> TrainingPlan:
     Parameters
     ----------
     planner
-        Of the plan as it was asked for; where it says how much memory there is, nothing is changed.
+        Of the plan as asked for; a memory that it gives is not changed.
     most
         Bytes at most; by default half of what this process may use.
     """
@@ -66,7 +66,7 @@ def _memory_for(planner: Planner, usual: int, most: int) -> int:
 def _for_its_learners(planner: Planner, usual: int, most: int) -> int | None:
     """Return the memory that one pass of several learners takes; None for others.
 
-    What rows have is left as it was: windows are no larger than without.
+    The memory of rows stays the same: windows are no larger than without.
     """
     plan = planner.plan
     if not isinstance(plan.solver, Auto) or (plan.tol is not None and plan.passes > 1):
@@ -104,7 +104,7 @@ def _beside_rows(planner: Planner, usual: int, most: int) -> int:
 def _with_groups(planner: Planner, usual: int, wider: int) -> int:
     """Return the memory that training classes in groups takes, where that is the better way.
 
-    It is where the memory, and what is read anew for every group, are least together.
+    That is where the memory, and the bytes read anew for every group, are least together.
     """
     if planner.fits(usual) or not _may_be_grouped(planner, wider):
         return wider
@@ -123,7 +123,7 @@ def _may_be_grouped(planner: Planner, memory: int) -> bool:
 
 
 def _cost(planner: Planner, memory: int) -> float:
-    """Return a memory and what is read with it, in bytes; infinite where it does not do."""
+    """Return a memory and the bytes read with it; infinite where it is too small."""
     try:
         job = planner.job(memory)
     except BadInput:

@@ -1,7 +1,7 @@
-"""What a training is going to take, told before anything runs.
+"""The forecast of a training: passes, bytes and memory, before anything runs.
 
 All of it follows from the plan and from what ingest measured; not a row is read.  The forecast is
-kept in the run's record, where `fewpass report` sets the outcome beside it, and changes no bit.
+stored in the run's record, where `fewpass report` compares it with the outcome, and changes no bit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
+from fewpass.pipeline.budget import PROGRAM, PROGRAM_BYTES, Budget, TakenMemory, not_taken
 from fewpass.pipeline.rows.windows import (
     chunk_bytes,
     largest_window,
@@ -20,9 +20,10 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.job import (
     bytes_of_models,
     groups_of,
+    is_grouped,
     streaming,
 )
-from fewpass.pipeline.training.span import Job
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.protocol import ExpectedPasses
 from fewpass.storage.array_layout import chunk_parts
@@ -75,9 +76,9 @@ class Forecast(BaseModel):
 
 
 def forecast(plan: TrainingPlan, job: Job) -> Forecast:
-    """Work out what the plan is going to take on the job's data set."""
+    """Predict what a plan takes on the job's data set."""
     manifest, problem = job.dataset.manifest, job.problem
-    known = conditioning(problem, job.stats)
+    cond = conditioning(problem, job.stats)
     ahead = expected_passes_of(plan, job)
     groups = len(groups_of(job))
     passes = groups * min(plan.passes, ahead.usual or plan.passes)
@@ -90,10 +91,10 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
         n_rows=job.stats.n,
         models=job.all_models,
         groups=groups,
-        largest_smoothness=known.largest if known else None,
-        mean_smoothness=known.mean if known else None,
+        largest_smoothness=cond.largest if cond else None,
+        mean_smoothness=cond.mean if cond else None,
         strong_convexity=problem.lam,
-        kappa=known.kappa if known else None,
+        kappa=cond.kappa if cond else None,
         tol=plan.tol,
         theory_passes=ahead.theory,
         usual_passes=ahead.usual,
@@ -108,7 +109,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
 
 
 def expected_passes_of(plan: TrainingPlan, job: Job) -> ExpectedPasses:
-    """Ask how many passes the method takes; without a tolerance all that the plan allows."""
+    """Return the passes that the method takes; without a tolerance all that the plan allows."""
     ahead = streaming(plan).expected_passes(job.problem, job.stats, plan.tol or 1.0)
     return ahead if plan.tol is not None else ahead._replace(theory=None, usual=None)
 
@@ -134,7 +135,7 @@ def stored_bytes(manifest: Manifest) -> int:
 
 
 def memory_of(plan: TrainingPlan, job: Job) -> dict[str, Any]:
-    """Return what the budget goes to."""
+    """Return the bytes of states and rows, and the fields that explain them."""
     manifest, windows = job.dataset.manifest, job.windows
     in_flight = Budget.windows * windows.streams * windows.chunks_per_window
     streamed = in_flight * chunk_bytes(manifest, job.row_state_size)
@@ -145,3 +146,26 @@ def memory_of(plan: TrainingPlan, job: Job) -> dict[str, Any]:
         "resident": job.resident,
         "window_rows": largest_window(manifest, windows)[0],
     }
+
+
+def shares_of(plan: TrainingPlan, job: Job, predicted: Forecast) -> list[TakenMemory]:
+    """Return who takes what of the plan's memory, and what nobody takes."""
+    windows = f"{Budget.windows} windows of {predicted.window_rows:,} rows for each stream"
+    taken = [
+        TakenMemory("program", predicted.overhead_bytes, PROGRAM),
+        TakenMemory("states", predicted.state_bytes, _states_of(plan, job)),
+        TakenMemory("rows", predicted.window_bytes, "all, read once" if job.resident else windows),
+    ]
+    if plan.early_stopping:
+        taken.append(TakenMemory("held-out rows", plan.budget.held_out, Budget.held_out.why))
+    return [*taken, not_taken(plan.memory, taken)]
+
+
+def _states_of(plan: TrainingPlan, job: Job) -> str:
+    """Say how many copies of the state there are."""
+    if job.in_place:
+        return "one, stepped without a copy, and what a snapshot makes of it"
+    copies = f"{Budget.states} for each stream, {streaming(plan).spare_copies} for sums"
+    if is_grouped(job):
+        return f"of {job.models} models at a time: {copies}; the weights of all"
+    return copies if job.models == 1 else f"of {job.models} models: {copies}"

@@ -18,7 +18,7 @@ HOPELESS = 1000.0
 
 
 class Columns(NamedTuple):
-    """What is known of a source's columns."""
+    """The scales of a source's columns, and their remedy."""
 
     apart: Callable[[], float | None]  # how many times the largest is the smallest; None: alike
     remedy: str  # the scaling that makes them alike
@@ -32,22 +32,22 @@ def ill_conditioned(
 
     A loss with a kink has no kappa; there the rows' squares over lam n say as much.
     """
-    known = conditioning(problem, stats)
+    cond = conditioning(problem, stats)
     smooth = not math.isinf(problem.loss.curvature)
-    if method_class(kind).scale_free or (known is None and smooth):
+    if method_class(kind).scale_free or (cond is None and smooth):
         return []
-    K = known.slowness(stats.n) if known else stats.mean_square / (problem.lam * stats.n)
+    K = cond.slowness(stats.n) if cond else stats.mean_square / (problem.lam * stats.n)
     if HOPELESS * passes >= K:
         return []
-    what = f"kappa is {known.kappa:.2g} and the mean curvature" if known else "The mean square norm"
+    what = f"kappa is {cond.kappa:.2g} and the mean curvature" if cond else "The mean square norm"
     within = "one pass" if passes == 1 else f"{passes:g} passes"
-    fact = f"{what} over lam {'' if known else 'is '}{K:.2g} times the number of rows, beyond "
+    fact = f"{what} over lam {'' if cond else 'is '}{K:.2g} times the number of rows, beyond "
     fact += f"what {kind} does in {within}"
     apart = columns.apart()
     if apart is not None:
         fact += f": columns differ in size by a factor of {apart:.2g}"
         return [f"{fact}. {columns.say} `{columns.remedy}`."]
-    largest, mean = (known.largest, known.mean) if known else (stats.max_square, stats.mean_square)
+    largest, mean = (cond.largest, cond.mean) if cond else (stats.max_square, stats.mean_square)
     if largest > HEAVY_TAIL * mean:
         return [f"{fact}: a few rows are very long. {columns.say} `scale={UNIT_ROWS}`."]
     return [f"{fact}. {columns.say} `{columns.remedy}`, or choose a larger `lam`."]

@@ -13,7 +13,7 @@ from fewpass.pipeline.rows.windows import WindowPlan, plan_windows, resident_byt
 from fewpass.pipeline.settings.methods import Auto
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem, tasks_of
-from fewpass.pipeline.training.span import Job
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import ProblemStats, Solver
@@ -60,7 +60,7 @@ def make_job(plan: TrainingPlan, planned: PlannedProblem) -> Job:
 
 
 def _with_windows(plan: TrainingPlan, job: Job) -> Job:
-    """Return a job with windows that leave room for the states of its models; BadInput if none."""
+    """Return a job with the windows that the states of its models leave memory for, or BadInput."""
     manifest, stats, solver = job.dataset.manifest, job.stats, solver_of_job(plan, job)
     row_state_size = solver.row_state_size(stats)
     state_bytes = bytes_of_models(plan, job)
@@ -81,6 +81,11 @@ def _with_windows(plan: TrainingPlan, job: Job) -> Job:
         sum_bytes=0 if job.in_place else spare_bytes(solver, job.problem, stats),
         resident=fits or job.dataset.in_memory,
     )
+
+
+def training_memory(plan: TrainingPlan) -> int:
+    """Return the bytes of a plan's memory that held-out rows leave for training."""
+    return plan.memory - (plan.budget.held_out if plan.early_stopping else 0)
 
 
 def rereads(plan: TrainingPlan) -> bool:
@@ -131,7 +136,7 @@ def numbers_at_once(plan: TrainingPlan, rule: TargetRule, models: int) -> Iterat
 def may_be_grouped(plan: TrainingPlan, rule: TargetRule) -> bool:
     """Say whether classes may be trained in groups, one after the other.
 
-    Where rows end a training early, or choose a lam, they judge all classes of a model together.
+    Where rows end a training early, or choose a lam, they score all classes of a model together.
     """
     return rule.n_classes > 1 and len(plan.lam.factors) == 1 and not plan.early_stopping
 
@@ -178,5 +183,5 @@ def bytes_of_states(solver: Solver, problem: Problem, stats: ProblemStats) -> in
 
 
 def spare_bytes(solver: Solver, problem: Problem, stats: ProblemStats) -> int:
-    """Bytes beside the states of streams: of what is read out of them, and of sums."""
+    """Bytes on top of the states of streams: of what is read out of them, and of sums."""
     return solver.spare_copies * solver.state_bytes(problem, stats)

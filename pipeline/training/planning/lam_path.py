@@ -1,4 +1,4 @@
-"""lam where nobody said how strong: with rows to judge by, the best of three in the same pass.
+"""lam where a plan leaves it open: with held-out rows, the best of three in the same pass.
 
 1/n comes nearest to what rows of unit length want; text is often predicted better with less.  Rows
 are read and decoded once for all three, and the model is the one with the least mean loss on the
@@ -18,15 +18,15 @@ PATH = Lam.of("1/n,.1/n,.01/n")
 
 
 def with_lam_path(plan: TrainingPlan, manifest: Manifest) -> TrainingPlan:
-    """Return the plan with a path of lam, where it was left open and one pass judges it.
+    """Return the plan with a path of lam, where it was left open, and one pass scores it.
 
-    Of 22 to 64 classes `auto` would take averaged SGD for so many models; the one lam of several
+    Of 22 to 64 classes `auto` would take averaged SGD for that many models; the one lam of several
     learners is better there.
     """
-    judged = plan.held_out is not None or bool(plan.source and plan.source.test_fraction)
+    held_out = plan.held_out is not None or bool(plan.source and plan.source.test_fraction)
     one_pass = (plan.tol is None or plan.passes == 1) and not plan.early_stopping
     asked = "lam" in plan.model_fields_set or plan.start_from is not None
-    if asked or not judged or not one_pass or not _tries_several(plan):
+    if asked or not held_out or not one_pass or not _tries_several(plan):
         return plan
     labels = manifest.targets.labels if isinstance(manifest.targets, Labels) else ()
     several = len(labels) > 2 and plan.positive is None

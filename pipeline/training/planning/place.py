@@ -1,7 +1,7 @@
 """Which engine a training runs on: plain threads for what takes seconds, else Dask.
 
 Dask's scheduler and dashboard take a second or two to start, and some milliseconds per task.
-Neither counts beside a training of minutes, which one may want to watch.
+Neither counts in a training of minutes, which one may want to watch.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Place(NamedTuple):
 
 
 def place_of(asked: Execution, plan: TrainingPlan, manifest: Manifest) -> Place:
-    """Choose the engine of a training where nobody else has; changes no bit of the result."""
+    """Choose the engine of a training, unless one was asked for; changes no bit of the result."""
     if plan.solver.goal == "steps" and not _is_asked(asked):
         return Place(_at(asked, NONE), f"{plan.solver.kind}'s steps are far shorter than a task")
     return place_for(asked, rough_seconds(plan, manifest))
 
 
 def place_for(asked: Execution, seconds: float) -> Place:
-    """Choose the engine for so many seconds of work where nobody else has."""
+    """Choose the engine for some seconds of work, unless one was asked for."""
     if _is_asked(asked):
         return Place(asked, "asked for")
     engine = NONE if seconds < LONG_SECONDS else LOCAL

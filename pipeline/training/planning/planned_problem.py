@@ -47,7 +47,7 @@ class PlannedProblem(NamedTuple):
             manifest, rule, streams=plan.streams, seed=plan.seed,
             sigma_square=sampled_sigma_square(dataset, rule),
         )  # fmt: skip
-        stats = stats._replace(columns=known_moments(dataset))
+        stats = stats._replace(columns=moments_reader(dataset))
         return cls(dataset, problem, stats, rule, tasks_of(plan, rule, manifest.n_rows))
 
 
@@ -65,7 +65,7 @@ def stats_of(
     seed: int = 0,
     sigma_square: float | None = None,
 ) -> ProblemStats:
-    """Return what ingest measured, as step sizes need it; sigma^2 is max ||x||^2 at most."""
+    """Return the measurements of ingest as step sizes need them; sigma^2 is max ||x||^2 at most."""
     weights, n, norms = manifest.weights, manifest.n_rows, manifest.norms
     max_weight = weights.maximum * n / weights.total if weights else 1.0
     return ProblemStats(
@@ -104,10 +104,10 @@ def _estimated_sigma_square(dataset: Dataset, rule: TargetRule) -> float:
     return min(SAMPLED_TOO_LOW * sampled, norms.max_square)
 
 
-def known_moments(dataset: Dataset) -> Callable[[], ColumnMoments] | None:
-    """Return what reads the moments of a data set's columns; None where nobody measured them."""
-    known = dataset.in_memory or dataset.manifest.columns.keys() >= set(STATISTICS)
-    return partial(column_moments, dataset) if known else None
+def moments_reader(dataset: Dataset) -> Callable[[], ColumnMoments] | None:
+    """Return a function that reads the moments of columns; None where nobody measured them."""
+    measured = dataset.in_memory or dataset.manifest.columns.keys() >= set(STATISTICS)
+    return partial(column_moments, dataset) if measured else None
 
 
 def column_moments(dataset: Dataset) -> ColumnMoments:

@@ -16,7 +16,7 @@ from fewpass.pipeline.training.planning.auto import MethodChoice, choose, method
 from fewpass.pipeline.training.planning.clustering import clustering_warning
 from fewpass.pipeline.training.planning.job import is_grouped, make_job
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
-from fewpass.pipeline.training.span import Job
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.registry import ONE_LEARNER
 from fewpass.storage.dataset import Dataset
 

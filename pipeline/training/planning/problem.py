@@ -1,4 +1,4 @@
-"""What a plan minimises on a data set: its loss, lam and intercept."""
+"""The problem of a plan on a data set: loss, lam and intercept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fewpass.storage.manifest import Labels, Values
 
 
 class TrainingData(Protocol):
-    """What a plan must know of its data set; a manifest has it, and so has a run's record."""
+    """The rows and targets of a data set; a manifest has them, and so has a run's record."""
 
     @property
     def n_rows(self) -> int:
@@ -20,7 +20,7 @@ class TrainingData(Protocol):
 
     @property
     def targets(self) -> Labels | Values:
-        """What the targets are."""
+        """Labels or numbers."""
 
 
 def loss_word(plan: TrainingPlan, targets: Labels | Values) -> str:
@@ -42,7 +42,7 @@ def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
 
 
 def problem_of(plan: TrainingPlan, data: TrainingData, lam: float | None = None) -> Problem:
-    """Return what the plan minimises on that data set: of several lam that one, or the hardest."""
+    """Return the problem of a plan on a data set, with that lam, or the hardest of several."""
     lam = lam or min(plan.lam.values(data.n_rows))
     return Problem(
         loss=loss_of(plan, data),

@@ -1,6 +1,6 @@
 """How fast a certificate falls, by its last three passes, and how many are left at that rate.
 
-Digits of a relative gap fall about evenly where a method converges linearly.  What was foreseen
+Digits of a relative gap fall about evenly where a method converges linearly.  What was predicted
 before the training knows nothing of these rows; the last three passes do.
 """
 
@@ -25,9 +25,9 @@ class Mark(NamedTuple):
     digits: Annotated[float, Field(ge=0.0, le=301.0)]  # of the certificate: 3 for 1e-3, relative
 
     @classmethod
-    def of(cls, passes: float, found: Certificate) -> Mark:
+    def of(cls, passes: float, certificate: Certificate) -> Mark:
         """Read a certificate; one that proves nothing has no digits."""
-        return cls(passes, -math.log10(min(1.0, max(found.relative, SMALLEST))))
+        return cls(passes, -math.log10(min(1.0, max(certificate.relative, SMALLEST))))
 
 
 Marks = tuple[Mark, ...]
@@ -49,7 +49,7 @@ def rate(marks: Marks) -> float | None:
 
 def left_passes(marks: Marks, tol: float) -> float | None:
     """Return the passes to a tolerance at that rate; None where it is unknown or not above 0."""
-    found = rate(marks)
-    if found is None or not found > 0.0:
+    speed = rate(marks)
+    if speed is None or not speed > 0.0:
         return None
-    return max(0.0, -math.log10(tol) - marks[-1].digits) / found
+    return max(0.0, -math.log10(tol) - marks[-1].digits) / speed

@@ -8,27 +8,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.rows.buffers import row_view, unit_weights
+from fewpass.pipeline.rows.buffers import NO_NUMBERS, dataset_block
 from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.pipeline.training.span import Job
-from fewpass.solvers.drive import add_up
+from fewpass.pipeline.training.spans.span import Job
+from fewpass.solvers.drive import add_up, visit_again
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import appraisal
 from fewpass.solvers.protocol import (
     Block,
-    Diverged,
     ProblemStats,
     Reduce,
     Solver,
     State,
     Sum,
     Walk,
-    rows_visited,
 )
 
 MOST_CHUNKS = 4
-MOST_RESTARTS = 30
-WARM_UP_ROWS = 1000  # kernels compile and a first step is found on them, untimed
+WARM_UP_ROWS = 1000  # to compile kernels and choose a first step on, untimed
 TYPICAL_EPOCH = 1  # the first may begin in a way of its own
 
 
@@ -47,7 +44,7 @@ def try_out(solver: Solver, job: Job) -> Speed:
     Raises
     ------
     Damaged
-        When a chunk is not as it was written.
+        When a chunk is not intact.
     """
     began = time.perf_counter()
     blocks = list(_first_blocks(job))
@@ -59,29 +56,26 @@ def try_out(solver: Solver, job: Job) -> Speed:
     return Speed(rows, read_s * job.stats.n / rows, walk_s * job.stats.n, reduce_s * job.stats.n)
 
 
-def seconds_of(foreseen: Forecast, speed: Speed, streams: int, threads: int) -> float:
-    """Seconds of the passes foreseen: a walk reads ahead while it steps, a reduction is shared out.
+def seconds_of(predicted: Forecast, speed: Speed, streams: int, threads: int) -> float:
+    """Return the seconds of the predicted passes.
 
-    Rows that stay in memory are read once.
+    A walk reads ahead while it steps, a reduction is shared out among threads.  Rows that stay in
+    memory are read once.
     """
-    walks = foreseen.passes + foreseen.certifying_passes - foreseen.reduce_passes
-    once, each = (speed.read_s, 0.0) if foreseen.resident else (0.0, speed.read_s)
+    walks = predicted.passes + predicted.certifying_passes - predicted.reduce_passes
+    once, each = (speed.read_s, 0.0) if predicted.resident else (0.0, speed.read_s)
     walk = max(each, speed.walk_s) / min(streams, threads)
     reduce = (each + speed.reduce_s) / threads
-    return once + walks * walk + foreseen.reduce_passes * reduce
+    return once + walks * walk + predicted.reduce_passes * reduce
 
 
 def _first_blocks(job: Job) -> Iterator[Block]:
     chunks = min(MOST_CHUNKS, job.windows.chunks_per_window, job.windows.n_chunks)
     for chunk in range(chunks):
         table = job.dataset.read_stored(chunk)
-        yield Block(
-            rows=row_view(table),
-            y=np.ascontiguousarray(job.rule.read(table.target)),
-            weight=unit_weights(table, job.dataset, job.rule),
-            order=np.random.default_rng(chunk).permutation(table.n_rows),
-            row_state=np.zeros((table.n_rows, job.row_state_size)[: min(job.row_state_size, 2)]),
-        )
+        order = np.random.default_rng(chunk).permutation(table.n_rows)
+        numbers = np.zeros((table.n_rows, job.row_state_size)[: min(job.row_state_size, 2)])
+        yield dataset_block(table, job.dataset, job.rule, order, numbers)
 
 
 def _epoch(
@@ -113,33 +107,26 @@ def step_over(
     *,
     in_place: bool,
 ) -> tuple[State, float]:
-    """Return the state after these blocks, and seconds per row.
+    """Return the state after these blocks, and seconds per row; see `drive.visit_again`."""
+    began = time.perf_counter()
 
-    Begin again as the method says where the loss explodes; a few rows are more easily lost.
-    """
-    for _attempt in range(MOST_RESTARTS):
-        began, rows = time.perf_counter(), 0
-        state = state if in_place else walk.enter(state)
-        for block in blocks:
-            rows += rows_visited(walk, state, block)
-            state = walk.step(problem, stats, state, block)
-            if walk.diverged(state):
-                break
-        state = walk.leave(state)
-        if not walk.diverged(state):
-            return state, (time.perf_counter() - began) / max(rows, 1)
-        state = walk.recover(problem, stats, state)
+    def begin_again(_state: State) -> None:
+        nonlocal began
+        began = time.perf_counter()
         for block in blocks:
             block.row_state[:] = 0.0
-    raise Diverged(
-        f"The loss explodes on the first {rows} rows whatever the step. Scale the features "
-        "(`scale` of an ingest), or raise `lam`."
+
+    state, rows = visit_again(
+        walk, problem, stats, state, blocks, in_place=in_place, on_restart=begin_again
     )
+    return state, (time.perf_counter() - began) / max(rows, 1)
 
 
 def _add_up(what: Sum, at: object, job: Job, blocks: Sequence[Block]) -> tuple[object, float]:
-    if what.row_state == "none":  # where there is room, a gradient leaves its slopes
-        blocks = [block._replace(row_state=np.empty(0)) for block in blocks]
+    if (
+        what.row_state == "none"
+    ):  # where blocks have numbers per row, a gradient would write its slopes
+        blocks = [block._replace(row_state=NO_NUMBERS) for block in blocks]
     began = time.perf_counter()
     part = add_up(what, job.problem, at, blocks)
     return part, (time.perf_counter() - began) / sum(block.order.shape[0] for block in blocks)

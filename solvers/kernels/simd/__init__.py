@@ -1,1 +1,1 @@
-"""Several numbers at once: lanes, their LLVM instructions, and rows walked in them."""
+"""SIMD: lanes, their LLVM instructions, and rows processed in them."""

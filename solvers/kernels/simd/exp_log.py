@@ -1,4 +1,4 @@
-"""exp and log for one number or for several side by side: polynomials, so that they need no call.
+"""exp and log for numbers and for lanes, as polynomials, so that they need no function call.
 
     exp(x) = 2^k exp(r),   k = the whole number nearest to x / log 2,   |r| <= log(2) / 2
 
@@ -8,7 +8,8 @@ last place.  And
     log(1 + e) = 2 atanh(s) = 2 (s + s^3/3 + s^5/5 + ...),   s = e / (2 + e)
 
 to s^35 for |s| <= 1/3, that is -1/2 <= e <= 1.  Any number's logarithm follows from its exponent
-and its mantissa.  The same operations in the same order for a number as for lanes: the same bits.
+and its mantissa.  Numbers and lanes use the same operations in
+the same order, and get the same bits.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _LOG_2, _LOG_2_REST = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # 
 
 @part_of_kernels
 def exp_below(x: Number) -> Number:
-    """exp(x) for x <= 0."""
+    """Return exp(x) for x <= 0."""
     shifted = fma(x, _TO_TWO, MAGIC)
     k = shifted - MAGIC
     r = fma(k, -_LOG_2_REST, fma(k, -_LOG_2, x))
-    # Pairs first (Estrin): the processor works on several at once.
+    # Pairs first (Estrin): independent operations.
     r2 = r * r
     r4 = r2 * r2
     low = fma(fma(r, 1.0 / 6.0, 0.5), r2, 1.0 + r)
@@ -48,7 +49,7 @@ def exp_below(x: Number) -> Number:
 
 @part_of_kernels
 def log_one_plus(e: Number) -> Number:
-    """log(1 + e) for -1/2 <= e <= 1."""
+    """Return log(1 + e) for -1/2 <= e <= 1."""
     s = e / (2.0 + e)
     q = s * s
     q2 = q * q
@@ -67,6 +68,6 @@ def log_one_plus(e: Number) -> Number:
 
 @part_of_kernels
 def log_below(x: Number) -> Number:
-    """log(x) for 0 < x <= 1/2; for 0 the logarithm of the least number that there is, about."""
+    """Return log(x) for 0 < x <= 1/2; for 0 about the logarithm of the least positive number."""
     k, fraction = exponent(x), log_one_plus(mantissa(x) - 1.0)
     return where(x <= 0.0, LOWEST, fma(k, _LOG_2, fma(k, _LOG_2_REST, fraction)))

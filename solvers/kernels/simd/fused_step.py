@@ -1,10 +1,10 @@
-"""Adding a row and the next row's dot product in one go: for methods that step row by row.
+"""Adding a row and computing the next row's dot product in one sweep over dense weights.
 
-A step waits for its row's dot product, which waits for what the step before has added.  On dense
-rows one sweep over the weights does both; two would read them twice and wait for their own stores.
-The weights are there copied to where a cache line begins, each vector filled up with zeros to whole
-registers.  Sums run in lanes, in an order that is the same on every machine and for every sweep:
-it does not matter where a block of rows ends.
+A step depends on its row's dot product, which depends on the step before.  For dense rows one sweep
+over the weights does both; two sweeps would read the weights twice and wait for their own stores.
+The weights are copied to a cache line boundary, each vector padded with zeros to whole registers.
+Sums are computed in lanes, in an order that is the same on every machine and independent of the
+boundaries of blocks.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from fewpass.solvers.kernels.simd.lanes import (
 
 AtHand = Matrix | Vector  # sparse rows: W itself; dense: its columns end to end, (2 length,)
 WIDTH = 8  # lanes
-SHORT = 256  # values; adding so few costs less than a branch that nobody foresees
+SHORT = 256  # values; adding so few costs less than a mispredicted branch
 _LINE = 64  # bytes
 
 
 @by_type
 def at_hand(rows: Rows, W: SideBySide) -> AtHand:
-    """Weights W (d, 2), laid out for `move_then_dot`: a copy, or W itself."""
+    """Return weights W (d, 2) in the layout of `move_then_dot`: a copy, or W itself."""
 
 
 @by_type
 def fetch(rows: Rows, V: AtHand, W: SideBySide) -> None:
-    """Copy W into V, which is what `at_hand` made of it."""
+    """Copy W into V, the result of `at_hand`."""
 
 
 @by_type
@@ -49,12 +49,12 @@ def put_back(rows: Rows, V: AtHand, W: SideBySide) -> None:
 def move_then_dot(
     rows: Rows, i: int, a: float | None, b: float | None, V: AtHand, to: int
 ) -> float:
-    """W[:, 0] += a x_i and W[:, 1] += b x_i, but not where it is None; returns x_to . W[:, 0]."""
+    """W[:, 0] += a x_i and W[:, 1] += b x_i, unless None; returns x_to . W[:, 0]."""
 
 
 @by_type
 def skipping_pays(rows: Rows) -> bool:
-    """Say whether a row that moves nothing is better left out than added with a = 0."""
+    """Whether skipping a row with a = 0 is faster than adding it."""
 
 
 @skipping_pays.register(SparseRows)
@@ -95,9 +95,9 @@ def _(rows: SparseRows, i: int, a: float | None, b: float | None, V: AtHand, to:
 @at_hand.register(DenseRows, arrays=True)
 def _(rows: DenseRows, W: SideBySide) -> AtHand:
     length = -(-W.shape[0] // WIDTH) * WIDTH
-    room = np.zeros(2 * length + _LINE // 8)
-    first = -room.ctypes.data % _LINE // 8
-    V = room[first : first + 2 * length]
+    memory = np.zeros(2 * length + _LINE // 8)
+    first = -memory.ctypes.data % _LINE // 8
+    V = memory[first : first + 2 * length]
     fetch(rows, V, W)
     return V
 
@@ -139,7 +139,7 @@ def _(rows: DenseRows, i: int, a: float | None, b: float | None, V: AtHand, to: 
 
 @part_of_kernels
 def moved(x: LaneVector, a: float | None, b: float | None, V: AtHand, j: int) -> LaneVector:
-    """Move the weights j and on by values of a row; returns those of column 0."""
+    """Add values of a row to the weights from j on; return those of column 0."""
     how = Eight()
     u = load(V, j, how)
     if a is not None:

@@ -1,13 +1,13 @@
-"""Verbs for several models side by side: a cache line serves eight of them.
+"""Operations on several interleaved models: a cache line has the weights of eight of them.
 
-Models go in groups of lanes (lanes.py), eight or, where there are no more, four; the last group is
-filled up with copies of the last model.  W has shape (groups, d, C lanes): for a feature column 0
-of each model of a group, then column 1, ... .  It begins at a cache line, and so a row's value
-touches one line per group and column.  Each model's sums run in the order that they have alone,
-and have the same bits.
+Models are in groups of lanes (lanes.py), eight or, for up to four models, four; the last group is
+padded with copies of the last model.  W has shape (groups, d, C lanes): for each feature, column 0
+of all models of a group, then column 1, ... .  It begins at a cache line boundary, so that a row's
+value touches one line per group and column.  Each model's sums have the same order, and the same
+bits, as without interleaving.
 
-Lines are asked for ahead: while a row is added, both columns are asked for of what comes next.  The
-weights of eight models rarely fit into the inner caches.
+Lines are prefetched: while a row is added, both columns of the next one are requested.  The weights
+of eight models rarely fit into the inner caches.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from fewpass.solvers.kernels.simd.lanes import (
 
 GroupWeights = Matrix  # (d, C lanes): the weights of one group's models
 AllGroups = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]  # (groups, d, C lanes)
-EndToEnd = Vector  # AllGroups as one vector, or what `in_lanes` makes of other numbers
+EndToEnd = Vector  # AllGroups as one vector, or the result of `in_lanes`
 
 
 def lanes_for(models: int) -> LaneWidth:
-    """Return how many go in a group."""
+    """Return the number of lanes of a group."""
     return Four() if models <= Four().width else Eight()
 
 
 def lanes_taken(models: int) -> int:
-    """Return for how many models there is room in their groups."""
+    """Return the number of models in whole groups, padding included."""
     width = lanes_for(models).width
     return -(-models // width) * width
 
 
 def pack(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Lay models' weights (d, C) side by side, see above."""
+    """Interleave the models' weights (d, C), see above."""
     (d, C), lanes = weights[0].shape, lanes_for(len(weights)).width
     shape = lanes_taken(len(weights)) // lanes, d, C * lanes
     W = from_line(math.prod(shape)).reshape(shape)
@@ -60,7 +60,7 @@ def pack(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 def unpack(W: NDArray[np.float64], models: int) -> Iterator[NDArray[np.float64]]:
-    """Yield copies of the models' weights (d, C), a group's at a time."""
+    """Yield copies of the models' weights (d, C), one group at a time."""
     lanes = lanes_for(models).width
     shape = W.shape[1], W.shape[2] // lanes
     for g, first in enumerate(range(0, models, lanes)):
@@ -70,21 +70,21 @@ def unpack(W: NDArray[np.float64], models: int) -> Iterator[NDArray[np.float64]]
 
 
 def taken_apart(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
-    """Return the models' weights (d, C), which take W's own memory: W is written over.
+    """Return the models' weights (d, C) in the memory of W, which is overwritten.
 
-    The first group goes out of the way, each other one to where the one before it lay, and the
-    first to the place that is left.
+    The first group is copied out, each other one is written over the one before, and the first to
+    the remaining place.
     """
     lanes, last = lanes_for(models).width, len(W) - 1
     apart = W.reshape(len(W), lanes, W.shape[1], -1)
-    # an array of a model each: of that size the allocator has some that were in use before
+    # one array per model: the allocator can reuse arrays of that size
     first = tuple(np.empty(apart.shape[2:]) for _ in range(lanes))
     unpack_models(W[0], first, lanes)
     for g in range(last):
         unpack_models(W[g + 1], tuple(apart[g]), lanes)
     if last:
-        for kept, model in zip(apart[last], first, strict=True):
-            kept[...] = model
+        for copy, model in zip(apart[last], first, strict=True):
+            copy[...] = model
         first = tuple(apart[last])
     return [*first, *apart[:last].reshape(-1, *apart.shape[2:])][:models]
 
@@ -92,7 +92,7 @@ def taken_apart(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]
 def groups(
     weights: Sequence[NDArray[np.float64]],
 ) -> Iterator[tuple[NDArray[np.float64], ...]]:
-    """Yield groups of as many models as go in one, the last model standing in where they end."""
+    """Yield groups of models, the last group padded with the last model."""
     width, last = lanes_for(len(weights)).width, len(weights) - 1
     for first in range(0, len(weights), width):
         yield tuple(weights[min(first + lane, last)] for lane in range(width))
@@ -100,7 +100,7 @@ def groups(
 
 @kernel
 def pack_models(W: GroupWeights, group: tuple[SideBySide, ...]) -> None:
-    """Copy a group's weights into its W, feature by feature: every line of memory is met once."""
+    """Copy a group's weights into its W, feature by feature: each cache line is visited once."""
     L = len(group)
     for j in range(W.shape[0]):
         for lane in range(L):
@@ -121,14 +121,14 @@ def unpack_models(W: GroupWeights, group: tuple[SideBySide, ...], models: int) -
 
 
 def from_line(size: int) -> NDArray[np.float64]:
-    """Return room for numbers that begins at a cache line."""
-    room = np.empty(size + LINE // 8)
-    first = -room.ctypes.data % LINE // 8
-    return room[first : first + size]
+    """Return an uninitialised array that begins at a cache line boundary."""
+    memory = np.empty(size + LINE // 8)
+    first = -memory.ctypes.data % LINE // 8
+    return memory[first : first + size]
 
 
 def in_lanes(numbers: Sequence[Sequence[float]], how: LaneWidth) -> NDArray[np.float64]:
-    """Lay the numbers of every model out for lanes: group by group, number by number."""
+    """Return the models' numbers in lanes: group by group, number by number."""
     each, width = np.array(numbers, dtype=np.float64), how.width
     groups = -(-len(each) // width)
     each = np.concatenate([each, np.repeat(each[-1:], groups * width - len(each), axis=0)])
@@ -139,13 +139,13 @@ def out_of_lanes(V: NDArray[np.float64], models: int, how: LaneWidth) -> list[li
     """Return the numbers of every model."""
     groups = -(-models // how.width)
     each = V.reshape(groups, -1, how.width).transpose(0, 2, 1)
-    found: list[list[float]] = each.reshape(groups * how.width, -1)[:models].tolist()
-    return found
+    numbers: list[list[float]] = each.reshape(groups * how.width, -1)[:models].tolist()
+    return numbers
 
 
 @part_of_kernels
 def targets_of(labels: LaneVector, y: float) -> LaneVector:
-    """Return what each model sees of a target: y itself, or its own class as +1, others as -1."""
+    """Return each model's target: y itself, or +1 for its own class and -1 for others."""
     side = where(abs(y - labels) > 0.0, -1.0, 1.0)
     return where(labels < 0.0, y, side)
 
@@ -154,9 +154,9 @@ def targets_of(labels: LaneVector, y: float) -> LaneVector:
 def dot_lanes(
     rows: Rows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth
 ) -> LaneVector:
-    """x_i . W for every lane, W a column of a group.
+    """Return x_i . W for every lane, W a column of a group.
 
-    V is all groups as one vector; features lie `width` numbers apart, the first one at `place`.
+    V is all groups as one vector; features are `width` numbers apart, the first one at `place`.
     """
 
 
@@ -164,7 +164,7 @@ def dot_lanes(
 def dot_both_lanes(  # type: ignore[empty-body]
     rows: Rows, i: int, V: EndToEnd, width: int, place: int, how: LaneWidth
 ) -> tuple[LaneVector, LaneVector]:
-    """dot_lanes for two columns side by side."""
+    """Return dot_lanes for two adjacent columns."""
 
 
 @by_type
@@ -172,7 +172,7 @@ def add_lanes(
     rows: Rows, i: int, a: LaneVector, V: EndToEnd, width: int, place: int,
     upcoming: tuple[int, int], how: LaneWidth,
 ) -> None:  # fmt: skip
-    """Add a[lane] x_i to a column; `upcoming` are the row and the place that come next."""
+    """Add a[lane] x_i to a column; `upcoming` are the next row and place, to be prefetched."""
 
 
 @by_type
@@ -180,7 +180,7 @@ def add_both_lanes(
     rows: Rows, i: int, a: LaneVector, b: LaneVector, V: EndToEnd, width: int,
     place: int, upcoming: tuple[int, int], how: LaneWidth,
 ) -> None:  # fmt: skip
-    """add_lanes of a, and of b for the column after."""
+    """Add a[lane] x_i to a column and b[lane] x_i to the next one."""
 
 
 @dot_lanes.register(SparseRows, fastmath=FUSED)
@@ -235,13 +235,13 @@ def _(
 
 @part_of_kernels
 def pairs_of(rows: SparseRows, i: int) -> tuple[int, int]:
-    """Where a row's first and last pair stand; some pair where it has none."""
+    """Return the positions of a row's first and last pair; any pair if it has none."""
     last = max(rows.indptr[i + 1] - 1, 0)
     return min(rows.indptr[i], last), last
 
 
 @part_of_kernels
 def prefetch_both(V: EndToEnd, at: Index, how: LaneWidth) -> None:
-    """Ask for a feature's two columns."""
+    """Prefetch a feature's two columns."""
     prefetch_line(V, at)
     prefetch_line(V, at + how.width)

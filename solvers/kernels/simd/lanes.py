@@ -1,9 +1,9 @@
-"""Several float64 that go through the same arithmetic at once, in one register of the processor.
+"""Lanes: several float64 in one register of the processor, with the same arithmetic for all.
 
-Compiled code sees lanes as vectors (llvm.py), plain Python sees an array.  The functions
-below, + - * /, comparisons and abs take lanes, numbers, or both, and every lane has the bits that
-the number would have alone: an algorithm written with them is one text for one model and for
-several side by side.  Their names are NumPy's where NumPy has one.
+Lanes are vectors in compiled code (llvm.py), and arrays in plain Python.  The functions below,
++ - * /, comparisons and abs take lanes, numbers, or both, and every lane has the same bits as a
+single number: an algorithm written with them works for one model and for several side by side.
+Their names are NumPy's, if NumPy has the function.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fewpass.solvers.kernels.llvm import Lanes, Mask, common, lane, with_lane
 from fewpass.solvers.kernels.shapes import Floats, Index, LaneVector, Number, Truth
 
 LEAST_MANTISSA = math.sqrt(0.5)
-MAGIC = 1.5 * 2.0**52  # added to a small number, it leaves the nearest whole one in the lowest bits
+MAGIC = 1.5 * 2.0**52  # added to a small number, the lowest bits are the nearest integer
 
 
 class Two(NamedTuple):
@@ -49,7 +49,7 @@ class Sixteen(NamedTuple):
     width: int = 16
 
 
-LaneWidth = Two | Four | Eight | Sixteen  # how many numbers go together
+LaneWidth = Two | Four | Eight | Sixteen  # number of lanes
 
 
 _compiled = partial(overload, strict=False, jit_options=PART | {"_nrt": False})
@@ -60,7 +60,7 @@ def _has_lanes(*kinds: Any) -> bool:
 
 
 def _stand_for(operation: Any, inner: Any) -> None:
-    """Let kernels use an operator on lanes."""
+    """Define an operator on lanes for kernels."""
 
     @_compiled(operation)  # type: ignore[untyped-decorator]
     def _(a: Any, b: Any) -> Any:
@@ -68,7 +68,7 @@ def _stand_for(operation: Any, inner: Any) -> None:
 
 
 def _compare_by(operation: Any, inner: Any) -> None:
-    """Let kernels compare lanes, with lanes or with a number."""
+    """Define a comparison of lanes, with lanes or with a number, for kernels."""
 
     @_compiled(operation)  # type: ignore[untyped-decorator]
     def _(a: Any, b: Any) -> Any:
@@ -111,18 +111,18 @@ def _(a: Any, b: Any) -> Any:
 
 
 def half(how: LaneWidth) -> int:
-    """Return half of how many go together, in compiled code a constant."""
+    """Return half the number of lanes, a constant in compiled code."""
     return how.width // 2
 
 
 @_compiled(half)  # type: ignore[untyped-decorator]
 def _(how: Any) -> Any:
-    found = how.instance_class._field_defaults["width"] // 2
-    return lambda how: found  # noqa: ARG005
+    lanes = how.instance_class._field_defaults["width"] // 2
+    return lambda how: lanes  # noqa: ARG005
 
 
 def load(V: Floats, place: Index, how: LaneWidth) -> LaneVector:
-    """V[place : place + how.width], as lanes; V is float32 or float64, its rows end to end."""
+    """Return V[place : place + how.width] as lanes; V is float32 or float64, indexed as flat."""
     return V.reshape(-1)[int(place) : int(place) + how.width].astype(np.float64)
 
 
@@ -132,10 +132,10 @@ def _(V: Any, place: Any, how: Any) -> Any:
 
 
 def load_first(V: Floats, place: Index, count: int, how: LaneWidth) -> LaneVector:
-    """Return the first `count` of them and zeros."""
-    found = np.zeros(how.width)
-    found[:count] = V.reshape(-1)[int(place) : int(place) + count]
-    return found
+    """Return the first `count` of them, followed by zeros."""
+    lanes = np.zeros(how.width)
+    lanes[:count] = V.reshape(-1)[int(place) : int(place) + count]
+    return lanes
 
 
 @_compiled(load_first)  # type: ignore[untyped-decorator]
@@ -144,7 +144,7 @@ def _(V: Any, place: Any, count: Any, how: Any) -> Any:
 
 
 def store(V: Floats, place: Index, v: LaneVector) -> None:
-    """V[place : place + width] = v, its rows end to end."""
+    """V[place : place + width] = v, V indexed as flat."""
     V.reshape(-1)[int(place) : int(place) + len(v)] = v
 
 
@@ -154,7 +154,7 @@ def _(V: Any, place: Any, v: Any) -> Any:
 
 
 def store_first(V: Floats, place: Index, count: int, v: LaneVector) -> None:
-    """V[place : place + count] = the first of v."""
+    """V[place : place + count] = v[:count]."""
     V.reshape(-1)[int(place) : int(place) + count] = v[:count]
 
 
@@ -164,7 +164,7 @@ def _(V: Any, place: Any, count: Any, v: Any) -> Any:
 
 
 def broadcast(x: float, how: LaneWidth) -> LaneVector:
-    """x in every lane."""
+    """Return x in every lane."""
     return np.full(how.width, float(x))
 
 
@@ -174,7 +174,7 @@ def _(x: Any, how: Any) -> Any:
 
 
 def sum_lanes(v: LaneVector) -> float:
-    """Sum of the lanes, in an order that is the same everywhere."""
+    """Return the sum of the lanes, in a fixed order."""
     while len(v) > 1:
         v = v[: len(v) // 2] + v[len(v) // 2 :]
     return float(v[0])
@@ -186,7 +186,7 @@ def _(v: Any) -> Any:
 
 
 def fma(a: Number, b: Number, c: Number) -> Number:
-    """a b + c, rounded once where the processor can; plain Python rounds twice."""
+    """Return a b + c, rounded once if the processor can; plain Python rounds twice."""
     return a * b + c
 
 
@@ -196,7 +196,7 @@ def _(a: Any, b: Any, c: Any) -> Any:
 
 
 def where(condition: Truth, a: Number, b: Number) -> Number:
-    """a where the condition holds, else b; compiled code has no branch for it."""
+    """Return a where the condition holds, else b, without a branch in compiled code."""
     return np.where(condition, a, b) if np.ndim(condition) else (a if condition else b)
 
 
@@ -207,30 +207,30 @@ def _(condition: Any, a: Any, b: Any) -> Any:
 
 @part_of_kernels
 def maximum(x: Number, bound: Number) -> Number:
-    """Return the larger one of x and a bound; x where it is not a number."""
+    """Return max(x, bound); x if it is NaN."""
     return where(x <= bound, bound, x)
 
 
 @part_of_kernels
 def minimum(x: Number, bound: Number) -> Number:
-    """Return the smaller one of x and a bound; x where it is not a number."""
+    """Return min(x, bound); x if it is NaN."""
     return where(x > bound, bound, x)
 
 
 @part_of_kernels
 def clip(x: Number, low: Number, high: Number) -> Number:
-    """Return x, or the bound that it is beyond; x where it is not a number."""
+    """Return x limited to [low, high]; x if it is NaN."""
     return minimum(maximum(x, low), high)
 
 
 @part_of_kernels
 def full_like(x: Number, number: float) -> Number:
-    """A number in as many lanes as x has."""
+    """Return a number in as many lanes as x has."""
     return where(x > 0.0, number, number)
 
 
 def any_lane(mask: Truth) -> bool:
-    """Say whether a comparison holds in any lane."""
+    """Whether a comparison holds in any lane."""
     return bool(np.any(mask))
 
 
@@ -252,7 +252,7 @@ def _(x: Any) -> Any:
 
 
 def whole_power_of_two(x: Number) -> Number:
-    """2^k for x = MAGIC + k, k a whole number, -1022 <= k <= 1023."""
+    """Return 2^k for x = MAGIC + k, k an integer, -1022 <= k <= 1023."""
     return np.ldexp(1.0, np.int64(x - MAGIC)) if isinstance(x, np.ndarray) else math.ldexp(
         1.0, int(x - MAGIC)
     )  # fmt: skip
@@ -264,10 +264,10 @@ def _(x: Any) -> Any:
 
 
 def exponent(x: Number) -> Number:
-    """k of x = 2^k m, sqrt(1/2) <= m < sqrt(2), for x > 0; some finite number for x = 0."""
+    """Return k of x = 2^k m, sqrt(1/2) <= m < sqrt(2), for x > 0; any finite number for x = 0."""
     m, k = np.frexp(x)
-    found = np.where(m < LEAST_MANTISSA, k - 1.0, k)
-    return found if isinstance(x, np.ndarray) else float(found)
+    result = np.where(m < LEAST_MANTISSA, k - 1.0, k)
+    return result if isinstance(x, np.ndarray) else float(result)
 
 
 @_compiled(exponent)  # type: ignore[untyped-decorator]
@@ -276,7 +276,7 @@ def _(x: Any) -> Any:
 
 
 def mantissa(x: Number) -> Number:
-    """m of x = 2^k m, sqrt(1/2) <= m < sqrt(2), for x > 0; some finite number for x = 0."""
+    """Return m of x = 2^k m, sqrt(1/2) <= m < sqrt(2), for x > 0; any finite number for x = 0."""
     return np.ldexp(x, -np.int64(exponent(x)))
 
 
@@ -286,7 +286,7 @@ def _(x: Any) -> Any:
 
 
 def power(x: Number, c: float) -> Number:
-    """x^c."""
+    """Return x^c."""
     return np.array([q**c for q in x]) if isinstance(x, np.ndarray) else x**c
 
 

@@ -1,11 +1,11 @@
-"""Verbs for several rows at a time: where no row waits for another.
+"""Operations on several rows at a time, for reductions.
 
-Eight dense rows at a time read the weights an eighth as often, and come from memory in eight
-streams, which bring half as much again as one.  They go in lanes, the last few values too: what
-LLVM does with a rest of six is not quick.  While they are added, from the inner caches, the memory
-brings the rows that are TILE further.  Sparse rows gain nothing, and go one by one.
+With eight dense rows at a time the weights are read an eighth as often, and rows are read in eight
+streams, which are half as fast again as one.  They are processed in lanes, including the last few
+values, for which LLVM's own code is slow.  While rows in the inner caches are added, the rows TILE
+further are prefetched.  Sparse rows gain nothing, and are processed one by one.
 
-The eight stand there one by one, as loops over them compile to slower code: 2 to 5 % for
+The eight are written out one by one, as loops over them compile to slower code: 2 to 5 % for
 `dot_eight` on float32 (sums in a tuple; none on float64), 18 to 74 % for `add_eight`, with numba
 0.68, 28 to 1000 columns.
 """
@@ -38,7 +38,7 @@ from fewpass.solvers.kernels.simd.lanes import (
 )
 
 PerVisit = Vector  # (8,) or longer: of the eight rows order[r + k]; (4,) of four
-TILE = 16  # rows between one call of add_eight and the call for the same eight of the next tile
+TILE = 16  # rows between a call of add_eight and that for the same eight of the next tile
 
 
 @by_type
@@ -49,7 +49,7 @@ def prefetch_eight(
     order: Order,
     r: int,
 ) -> None:
-    """prefetch_row for eight rows, where add_eight does not ask."""
+    """Prefetch eight rows, where add_eight does not."""
 
 
 @by_type
@@ -66,7 +66,7 @@ def add_eight(rows: Rows, order: Order, r: int, a: PerVisit, v: PerColumn) -> No
 def add_four_squares(rows: Rows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> None:
     """H += a[k] x_i x_i^T for the four rows i = order[r + k]; H is square, its lower triangle.
 
-    Beside the diagonal, above it, numbers may be added that mean nothing.
+    Numbers above the diagonal are undefined afterwards.
     """
 
 
@@ -184,7 +184,7 @@ def _(rows: DenseRows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> N
         b32, b33 = a[2] * np.float64(X[r2, j + 3]), a[3] * np.float64(X[r3, j + 3])
         h0, h1, h2, h3 = j * width, (j + 1) * width, (j + 2) * width, (j + 3) * width
         for k in range(0, j + 4, 8):
-            n = min(8, j + 4 - k)  # or four: the last of which are above the diagonal
+            n = min(8, j + 4 - k)  # or four: those after them are above the diagonal
             if n == 8:
                 x0, x1 = load(X, i0 + k, how), load(X, i1 + k, how)
                 x2, x3 = load(X, i2 + k, how), load(X, i3 + k, how)

@@ -13,7 +13,7 @@ import pytest
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.executors.on_dask import OnDask, OtherVersions, call
-from fewpass.pipeline.executors.versions import SOURCES, parted, versions_here
+from fewpass.pipeline.executors.versions import SOURCES, version_differences, versions_here
 from fewpass.pipeline.executors.workers import of_scheduler
 from fewpass.pipeline.settings.execution import Execution
 from tests.conftest import PROJECT
@@ -100,15 +100,17 @@ def test_a_task_is_not_begun_for_others():
     ],
 )
 def test_what_differs_in_bits_is_told_from_what_does_not(package, there, here, weighs):
-    ((found, words),) = parted({**HERE, package: there}, {**HERE, package: here})
+    ((found, words),) = version_differences({**HERE, package: there}, {**HERE, package: here})
     assert found is weighs
     assert here in words
     assert there is None or there in words
 
 
 def test_equals_do_not_differ():
-    assert not list(parted(HERE, HERE))
-    assert not list(parted({**HERE, "fewpass": None}, HERE))  # its folder is on the path there
+    assert not list(version_differences(HERE, HERE))
+    assert not list(
+        version_differences({**HERE, "fewpass": None}, HERE)
+    )  # its folder is on the path there
 
 
 def test_a_worker_that_may_take_less_than_the_plan_is_named(cluster, caplog):

@@ -7,8 +7,9 @@ import pytest
 
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training import reduce, walk
+from fewpass.pipeline.training import walk
 from fewpass.pipeline.training.planning.forecast import memory_of
+from fewpass.pipeline.training.spans import reduce
 from fewpass.storage import objects
 from testing.datasets import wide_table, write
 from testing.interruptions import trained

@@ -17,7 +17,7 @@ from fewpass.pipeline.runs.packing import unpack_state
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.reduce import reduce
+from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.sdca_state import SdcaState
 from fewpass.solvers.gradient import GRADIENT

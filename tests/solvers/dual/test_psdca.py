@@ -211,13 +211,13 @@ def test_numbers_of_another_time_are_refused():
     problem, of = problem_of("logistic"), heavy("logistic")
     run = Run(Psdca(), problem, of).passes(10)
     assert run.state.pull.r > 1
-    resumed = run.solver.taken_up(run.state, midway=False)
+    resumed = run.solver.adopted(run.state, midway=False)
     before = resumed.W.copy()
     run.state = resumed
     run.one_pass()  # they go together: nothing is said, and nothing else happens
     assert not run.state.fresh.any()
     assert not np.array_equal(run.state.W, before)
-    run.state = run.solver.taken_up(run.state, midway=False)
+    run.state = run.solver.adopted(run.state, midway=False)
     run.row_state[5] += 1e-6
     with pytest.raises(Mispaired, match="certificate would be wrong by"):
         run.one_pass()

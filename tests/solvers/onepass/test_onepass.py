@@ -120,7 +120,7 @@ def test_a_resumed_pass_has_the_same_bits_at_any_row(newton_columns):
             state = from_named_fields(type(state), fields)
             state = solver.step(problem, known, state, block(rows, y, weight, order))
         for (name, mine), (_, other) in zip(named_fields(whole), named_fields(state), strict=True):
-            if not name.startswith("progressive.told"):  # told by blocks
+            if not name.startswith("progressive.reported"):  # by blocks
                 assert np.array_equal(mine, other), name
 
 

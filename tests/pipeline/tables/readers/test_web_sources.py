@@ -17,10 +17,10 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.outputs import is_data_set
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.straight.telling import is_source
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.reading import stamps
 from fewpass.pipeline.tables.readers import finding, open_source
+from fewpass.pipeline.tables.stream.sources import is_source
 from fewpass.storage.source_files import CutShort, SourceChanged, ranges, spool
 from testing import web_server as answers
 from testing.object_store import object_store

@@ -70,8 +70,8 @@ def test_what_was_given_or_is_not_there_is_not_taken(wide):
 
 def test_the_same_command_on_another_machine_is_the_same_plan(wide, tmp_path, monkeypatch):
     plan, url = plan_for(wide), str(tmp_path / "run")
-    widened = lambda p: p.plan.model_copy(update={"memory": 3 * DEFAULT})  # noqa: E731
-    monkeypatch.setattr(prepared, "with_memory", widened)
+    resized = lambda p: p.plan.model_copy(update={"memory": 3 * DEFAULT})  # noqa: E731
+    monkeypatch.setattr(prepared, "with_memory", resized)
     for _ in TrainingRun.start(plan, url, InProcess()):
         pass
     assert RunFolder(url).record().plan.memory == 3 * DEFAULT

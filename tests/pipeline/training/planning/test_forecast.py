@@ -20,7 +20,7 @@ from fewpass.pipeline.training.planning.clustering import (
     clustering,
     clustering_warning,
 )
-from fewpass.pipeline.training.planning.forecast import forecast
+from fewpass.pipeline.training.planning.forecast import forecast, shares_of
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.trial import try_out
 from fewpass.pipeline.training.training_run import TrainingRun
@@ -161,6 +161,9 @@ def test_memory_foreseen_is_within_the_budget(dense, memory, streams):
     told = forecast(planner.named(memory), planner.job(memory))
     assert told.state_bytes + told.window_bytes + told.overhead_bytes <= memory
     assert 0 < told.window_rows <= dense.n_rows
+    shares = shares_of(planner.named(memory), planner.job(memory), told)
+    assert sum(share.bytes for share in shares) == memory
+    assert all(share.bytes >= 0 for share in shares)
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +239,7 @@ def test_a_run_from_before_there_were_forecasts(tmp_path, fewpass, as_json):
     snapshots.save({k: v for k, v in newest.attributes.items() if k != "record"}, newest.arrays)
     assert as_json("resume", tmp_path / "r", *NO_DASK)["weights_sha256"] == digest
     assert as_json("report", tmp_path / "r")["forecast"] is None
-    assert "foreseen" not in fewpass("report", tmp_path / "r").out
+    assert "predicted" not in fewpass("report", tmp_path / "r").out
 
 
 @pytest.mark.parametrize("kind", [kind for kind in METHODS if kind != "simba"])  # it has no passes
@@ -319,9 +322,9 @@ def test_a_tolerance_for_a_one_pass_method_names_a_better_one(tmp_path, as_json)
     ("asked", "said"),
     [
         ("--tol 1e-9 --passes 3", "usually takes about"),
-        ("--tol 1e-6 --passes 3 --solver asgd", "in 3 passes cannot be foreseen. --solver"),
-        ("--tol 1e-6 --passes 1", "cannot be foreseen. With more --passes"),
-        ("--tol 1e-6 --solver gd --lam 1e-6", "in 100 passes cannot be foreseen. --solver"),
+        ("--tol 1e-6 --passes 3 --solver asgd", "in 3 passes cannot be predicted. --solver"),
+        ("--tol 1e-6 --passes 1", "cannot be predicted. With more --passes"),
+        ("--tol 1e-6 --solver gd --lam 1e-6", "in 100 passes cannot be predicted. --solver"),
         ("--tol 1e-3 --solver asgd --loss hinge", "cannot certify 0.001: the hinge has a kink"),
         ("--tol 1e-9 --solver pegasos --loss hinge", "--solver psdca proves 1e-09 sooner"),
     ],
@@ -420,7 +423,7 @@ def test_the_share_between_chunks_is_that_of_an_analysis_of_variance(tmp_path, b
         between = sum(len(v) * (v.mean() - every.mean()) ** 2 for v in values)
         exact = between / ((every - every.mean()) ** 2).sum()
         assert share == (pytest.approx(exact, rel=1e-5) if by == key else 0.0)
-    assert found.found == (by != "chance")
+    assert found.matters == (by != "chance")
 
 
 def test_rows_in_chance_order_are_not_called_sorted(rng):

@@ -7,7 +7,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.training.planning.planned_problem import column_moments, known_moments
+from fewpass.pipeline.training.planning.planned_problem import column_moments, moments_reader
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels
 from fewpass.storage.memory_dataset import MemoryDataset
@@ -65,6 +65,6 @@ def test_of_rows_in_memory_and_written_directly(tmp_path, layout):
 
 def test_where_nobody_measured_them(tmp_path):
     dataset = make(tmp_path / "set", n=300)
-    assert known_moments(dataset) is not None
+    assert moments_reader(dataset) is not None
     dataset.manifest = dataset.manifest.model_copy(update={"columns": {}})
-    assert known_moments(dataset) is None
+    assert moments_reader(dataset) is None

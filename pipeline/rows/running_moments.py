@@ -1,4 +1,4 @@
-"""What is known of every column so far, as steps that are scaled by column need it."""
+"""Moments of every column so far, for steps that are scaled by column."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fewpass.solvers.protocol import ColumnMoments
 from fewpass.storage.table import DenseTable, Integers, Table
 
 Sums = NDArray[np.float64]
-GROWTH = 1.5  # of the room for columns, where there are more than there is room for
-FEW = 1 << 16  # columns, for which room is soon made
+GROWTH = 1.5  # of the number of columns, where more come than there are
+FEW = 1 << 16  # columns: resizing for them is cheap
 MOST_LACKING = 1.25  # columns that may come over columns that came, where a power of two is near
 
 
@@ -33,14 +33,14 @@ class RunningMoments:
     def add(self, table: Table, max_index: int) -> None:
         """Count rows in, whose last column is `max_index`."""
         if max_index >= len(self.sums):
-            self.sums = with_room(self.sums, max(max_index + 1, int(GROWTH * len(self.sums))))
+            self.sums = resized(self.sums, max(max_index + 1, int(GROWTH * len(self.sums))))
         if isinstance(table, DenseTable):
             add_dense(self.sums, table.X)
         else:
             add_sparse(self.sums, table.data, table.indices, table.nnz)
 
 
-def with_room(sums: Sums, d: int) -> Sums:
+def resized(sums: Sums, d: int) -> Sums:
     """Return sums of d columns, those that are new at 0; columns beyond d have none."""
     if d == len(sums):
         return sums
@@ -48,7 +48,7 @@ def with_room(sums: Sums, d: int) -> Sums:
 
 
 def likely_width(width: int) -> int:
-    """Return how many columns to make room for, where the first rows have `width`.
+    """Return the number of columns to begin with, where the first rows have `width`.
 
     Names are mostly hashed to a power of two of columns, of which first rows lack the last few.
     """
@@ -56,16 +56,16 @@ def likely_width(width: int) -> int:
     return power if width > FEW and power <= MOST_LACKING * width else width
 
 
-def moments_of(sums: Sums, rows: int, room: ColumnMoments | None = None) -> ColumnMoments:
-    """Return share and mean square of the values of every column, among so many rows.
+def moments_of(sums: Sums, rows: int, into: ColumnMoments | None = None) -> ColumnMoments:
+    """Return share and mean square of the values of every column, among `rows` rows.
 
-    They are written where those in `room` were, if there are as many: new memory takes longer than
-    the work.
+    They are written over those in `into`, if there are as many: new memory takes longer than the
+    work.
     """
-    if room is None or len(room.share) != len(sums):
-        room = ColumnMoments(np.empty(len(sums)), np.empty(len(sums)))
-    write_means(sums, float(max(rows, 1)), room.share, room.square)
-    return room
+    if into is None or len(into.share) != len(sums):
+        into = ColumnMoments(np.empty(len(sums)), np.empty(len(sums)))
+    write_means(sums, float(max(rows, 1)), into.share, into.square)
+    return into
 
 
 @kernel

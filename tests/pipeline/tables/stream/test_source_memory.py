@@ -9,6 +9,7 @@ from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.pipeline.training.training_run import TrainingRun
 
 MEMORY = 140_000_000
@@ -20,7 +21,7 @@ def trained(source, run):
     plan = TrainingPlan(
         dataset="clicks", source=sources, memory=MEMORY, solver={"kind": "asgd"}, seed=1
     )
-    training = TrainingRun.start(plan, str(run), InProcess(threads=2))
+    training = TrainingRun.start(plan, str(run), InProcess(threads=2), open_source=read_first_rows)
     return training, sum(event.kind == "span" for event in training)
 
 
@@ -51,7 +52,9 @@ def test_wide_rows_are_learnt_from_without_copies_of_the_state(tmp_path):
     weights = []
     for memory in (140_000_000, 1_000_000_000):  # 32 bytes a column fit, and 80
         plan = wide_plan(tmp_path / "clicks.svm", 600_000, memory)
-        run = TrainingRun.start(plan, str(tmp_path / str(memory)), InProcess())
+        run = TrainingRun.start(
+            plan, str(tmp_path / str(memory)), InProcess(), open_source=read_first_rows
+        )
         assert any(event.kind == "finish" for event in run)
         weights.append(run.result.weights_sha256)
     assert weights[0] == weights[1]
@@ -63,7 +66,7 @@ def test_columns_that_nothing_has_room_for_are_refused_before_any_array_is_made(
     tracemalloc.start()
     try:
         with pytest.raises(BadInput, match=r"1,073,741,824 columns.*memory=34456MB"):
-            TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
+            TrainingRun.start(plan, str(tmp_path / "run"), InProcess(), open_source=read_first_rows)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

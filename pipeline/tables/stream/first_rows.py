@@ -1,8 +1,7 @@
-"""What is decided by the first rows of a source, before any is learnt from.
+"""The first rows of a source, which decide how all of them are read.
 
-Labels, scaling, the width and about how many rows there are, norms: what an ingest would have
-measured on all rows.  The same source and plan give the same answers, so a run that goes on asks
-again.
+Labels, scaling, norms, the number of columns and about that of rows: an ingest would have measured
+these on all rows.  They depend on source and plan alone, so a resumed run decides the same.
 """
 
 from __future__ import annotations
@@ -18,23 +17,15 @@ import numpy as np
 
 from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.rows.from_source import Buffer
+from fewpass.pipeline.rows.mixing import Mixing, advice
+from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, likely_width
 from fewpass.pipeline.rows.scaling import Scaler, measured, resolved
+from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
+from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.straight.aside import Judges
-from fewpass.pipeline.straight.moments import RunningMoments, Sums, likely_width
-from fewpass.pipeline.straight.reading import (
-    ALL,
-    Buffer,
-    Fixed,
-    Intake,
-    Position,
-    Raw,
-    RawPiece,
-    count,
-    cut,
-    sums,
-)
+from fewpass.pipeline.tables.encoding.schema import told_columns
 from fewpass.pipeline.tables.ingest.layout import laid_out
 from fewpass.pipeline.tables.ingest.notes import note_on_standardising, notes_on
 from fewpass.pipeline.tables.ingest.reading import (
@@ -46,8 +37,19 @@ from fewpass.pipeline.tables.ingest.reading import (
 from fewpass.pipeline.tables.ingest.target_map import LabelEncoder, TargetMap
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.source import Source
-from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, WORDS, is_standard_input
-from fewpass.pipeline.training.planning.mixing import Mixing, advice
+from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, is_standard_input
+from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows
+from fewpass.pipeline.tables.stream.pieces import ParsedPiece
+from fewpass.pipeline.tables.stream.source_pieces import (
+    ALL,
+    STEADY_BYTES,
+    Fixed,
+    Intake,
+    SourcePieces,
+    count,
+    cut,
+    sums,
+)
 from fewpass.storage.addresses import local_path
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.hashed_names import HashedNames
@@ -56,7 +58,7 @@ from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.objects import ArrayLayout
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 
-FIRST_BYTES = 12 << 20  # of rows that are looked at before any is learnt from
+FIRST_BYTES = 12 << 20  # of first rows: none is learnt from before
 
 
 class RowsOfSource(MemoryDataset):
@@ -64,21 +66,21 @@ class RowsOfSource(MemoryDataset):
 
     def __init__(
         self, table: Table, n_features: int, targets: Labels | Values, scaler: Scaler,
-        schema: Schema | None, names: HashedNames, place: str, **known: Any,
+        schema: Schema | None, names: HashedNames, place: str, **measured: Any,
     ) -> None:  # fmt: skip
         super().__init__(table, n_features, targets)
-        self._known_schema, self._scaler, self.place = schema, scaler, place
+        self._source_schema, self._scaler, self.place = schema, scaler, place
         self._names = names
         parts = scaler.columns()
         layouts = {name: ArrayLayout.of(part) for name, part in parts.items()}
         self.manifest = self.manifest.model_copy(
-            update={"scaling": scaler.describe(), "columns": layouts} | known
+            update={"scaling": scaler.describe(), "columns": layouts} | measured
         )
 
     @property
     def schema(self) -> Schema | None:
         """The columns of the source."""
-        return self._known_schema
+        return self._source_schema
 
     @property
     def hashed_names(self) -> HashedNames:
@@ -86,7 +88,7 @@ class RowsOfSource(MemoryDataset):
         return self._names
 
     def sample(self, n: int) -> Table:
-        """Return n of the rows that are here at random, the same for the same number."""
+        """Return n of these rows at random, the same for the same number."""
         here = self.table.n_rows
         if n >= here:
             return self.table
@@ -98,7 +100,7 @@ class RowsOfSource(MemoryDataset):
 
 
 class FirstRows:
-    """A source that was opened, and what its first rows say.
+    """A source that was opened, and its first rows.
 
     Raises
     ------
@@ -109,8 +111,6 @@ class FirstRows:
     ----------
     dataset : RowsOfSource
         The first rows, and what is expected of all of them.
-    intake : Intake
-        How all rows are taken in.
     first : Buffer
         The first rows.
     whole : bool
@@ -123,9 +123,9 @@ class FirstRows:
         self.threads = threads or len(os.sched_getaffinity(0))
         self.source = self._opened()
         self.names = hashed_names_of(self.source)
-        self.raw = Raw(self.source, self.threads, plan.budget)
-        self._rest = self.raw.pieces()
-        self._pieces: list[RawPiece] = []
+        self.pieces = SourcePieces(self.source, self.threads, plan.budget)
+        self._rest = iter(self.pieces)
+        self._pieces: list[ParsedPiece] = []
         self.whole = False
         self.first: Buffer
         self._take_first()
@@ -145,18 +145,63 @@ class FirstRows:
         )  # fmt: skip
 
     @property
-    def open_end(self) -> bool:
-        """Say whether rows to come may have columns that these do not."""
+    def may_grow(self) -> bool:
+        """Whether rows to come may have columns that these do not."""
         return self.source.n_features is None and not self.whole
 
     @property
-    def room_for(self) -> int:
-        """Return how many columns to make room for."""
+    def likely_columns(self) -> int:
+        """How many columns a state should have to begin with."""
         width = self.dataset.n_features
-        return likely_width(width) if self.open_end else width
+        return likely_width(width) if self.may_grow else width
+
+    @property
+    def endless(self) -> bool:
+        """Whether the number of rows to come is unknown."""
+        return is_standard_input(self.asked.sources) and not self.whole
+
+    @property
+    def bytes_to_read(self) -> int | None:
+        """Bytes of all rows; None where that is unknown."""
+        return None if self.endless else raw_bytes(self.source)
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Memory of pieces being parsed, and of held-out rows."""
+        return held_out_bytes(self.plan) + self.pieces.n_bytes
+
+    def most_in_buffer(self, most: int) -> int:
+        """Return the expected bytes of rows in a buffer, of `most` at most.
+
+        As long as pieces are alike, no more than what mixes them.
+        """
+        return most if self.intake.mixing.sorted else min(most, STEADY_BYTES)
+
+    @property
+    def left_out(self) -> LeftOut:
+        """Rows left out of the pieces that were read."""
+        return self.intake.left_out
+
+    def encoded(self) -> dict[str, str]:
+        """Return a description of every encoded column, by name."""
+        return dict(told_columns(self.dataset.schema))
+
+    def require_seekable(self) -> None:
+        """Raise BadInput where it cannot be read again."""
+        require_seekable(self.plan)
+
+    def held_out(self, n_features: int) -> RowsOfSource | None:
+        """Return the rows that nothing is learnt from; None where there are none."""
+        table, data, fixed = self.intake.held_out.table(), self.dataset, self.intake.fixed
+        if table is None:
+            return None
+        return RowsOfSource(
+            table, n_features, fixed.targets, fixed.scaler, data.schema, data.hashed_names,
+            data.place,
+        )  # fmt: skip
 
     def notes(self) -> tuple[str, ...]:
-        """Say what somebody should look at, as an ingest does, by what was read so far."""
+        """Return the remarks that an ingest would make on the rows read so far."""
         targets, kind = self.dataset.manifest.targets, self.dataset.manifest.scaling.kind
         guessed = self.asked.task == "auto"
         return (
@@ -166,43 +211,43 @@ class FirstRows:
 
     # -- reading -----------------------------------------------------------------------------------
 
-    def buffers(self, start: Position, room: int) -> Generator[Buffer]:
+    def buffers(self, start: SourcePosition, buffer_bytes: int) -> Generator[Buffer]:
         """Yield the buffers after a position that is not the beginning; once."""
         if not self.asked.test_fraction:
-            self.raw.passed_over = range(start.pieces)
-        self.intake.mixing, self.intake.left_out = start.pieces_mixing, start.left_out
+            self.pieces.passed_over = range(start.pieces)
+        self.intake.mixing, self.intake.left_out = start.of_pieces, start.left_out
         with closing(self._rest) as rest:
-            yield from cut(rest, self.intake, start, room)
+            yield from cut(rest, self.intake, start, buffer_bytes)
 
     def count_columns(self) -> Sums:
-        """Have the values of every column counted from the first row on; return those so far."""
+        """Count the values of every column from the first row on; return the sums so far."""
         if self.intake.moments is None:
-            self.intake.moments = RunningMoments(np.zeros((self.room_for, 2)))
-            self.first = self.first._replace(
-                sums=count(self.intake, self.first.table, self.first.max_index)
-            )
+            self.intake.moments = RunningMoments(np.zeros((self.likely_columns, 2)))
+            last = self.dataset.n_features - 1
+            self.first = self.first._replace(sums=count(self.intake, self.first.table, last))
         assert self.first.sums is not None, "they were counted"
         return self.first.sums
 
-    def go_on_counting(self, sums: Sums) -> None:
-        """Count from what an earlier session had counted."""
+    def count_on(self, sums: Sums) -> None:
+        """Count on from the sums of an earlier session."""
         self.intake.moments = RunningMoments(sums.copy())
 
-    def let_go(self) -> None:
-        """Give back the memory of the first rows, once they were stepped."""
-        none = take(self.first.table, np.arange(0))
-        self.first, self.dataset.table = self.first._replace(table=none), none
+    def free_first_rows(self) -> None:
+        """Free the memory of the first rows, once they were stepped."""
+        if self.first.table.n_rows:
+            none = take(self.first.table, np.arange(0))
+            self.first, self.dataset.table = self.first._replace(table=none), none
 
     def close(self) -> None:
         """Read no further."""
         self._rest.close()
 
     def _take_first(self) -> None:
-        """Read enough rows; while they lie sorted, as many as there is room for."""
+        """Read enough rows; while they lie sorted, as many as fit."""
         most = self.plan.budget.first_rows
         size, mixing, last = 0, Mixing(), None
         for piece in self._rest:
-            assert isinstance(piece, RawPiece), "nothing is passed over"
+            assert piece is not None, "nothing is passed over"
             self._pieces.append(piece.without_text())
             y = piece.parsed.table.target
             if (words := piece.parsed.labels) is not None:
@@ -227,36 +272,41 @@ class FirstRows:
         scaler = self._scaler(tables)
         plan, asked = self.plan, self.asked
         fixed = Fixed(targets, words, scaler, asked.test_fraction, plan.seed)
-        self.intake = Intake(fixed, Judges(room_for_judges(plan), plan.seed))
+        self.intake = Intake(fixed, HeldOutRows(held_out_bytes(plan), plan.seed))
         rows = concatenate([self.intake.take(piece) for piece in self._pieces])
         read = sum(piece.n_bytes for piece in self._pieces)
         widest = max(piece.parsed.max_index for piece in self._pieces)
         mixing = Mixing().add(rows.n_rows, *sums(rows))
         read_up_to = ALL if self.whole else len(self._pieces)
-        at = Position(read_up_to, 1, self.intake.mixing, mixing, self.intake.left_out)
-        self.first = Buffer(0, rows, read, 0.0, widest, at, rows.n_rows)
         width = self.source.n_features or widest + 1
         if not width:
             raise BadInput("No row has a feature. Check the sources, or give their width.")
-        known = self._known_of_all(rows, read)
+        at = SourcePosition(
+            read_up_to, 1, rows.n_rows, width, 0, self.intake.mixing, mixing,
+            left_out=self.intake.left_out,
+        )  # fmt: skip
+        self.first = Buffer(rows, read, 0.0, at)
+        expected = self._expected_of_all(rows, read)
         self._pieces.clear()
         schema = schema_of(self.source, self.asked.options)
-        return RowsOfSource(rows, width, targets, scaler, schema, self.names, plan.dataset, **known)
+        return RowsOfSource(
+            rows, width, targets, scaler, schema, self.names, plan.dataset, **expected
+        )
 
-    def _known_of_all(self, rows: Table, read: int) -> dict[str, Any]:
-        """Say of all rows what the first ones let expect."""
+    def _expected_of_all(self, rows: Table, read: int) -> dict[str, Any]:
+        """Return the expected measurements of all rows."""
         n_rows = self._expected_rows(rows.n_rows, read)
-        known: dict[str, Any] = {
+        expected: dict[str, Any] = {
             "n_rows": n_rows, "shuffle": Shuffle(seed=self.plan.seed),
             "fingerprint": self._fingerprint(),
         }  # fmt: skip
         if rows.weight is not None:
             mean = float(rows.weight.mean())
-            known["weights"] = WeightStats(total=mean * n_rows, maximum=float(rows.weight.max()))
-        return known
+            expected["weights"] = WeightStats(total=mean * n_rows, maximum=float(rows.weight.max()))
+        return expected
 
     def _targets(self) -> tuple[Labels | Values, bool]:
-        """Say what targets are, by the first rows; one label alone is refused."""
+        """Return labels or numbers, by the first rows; one label alone is refused."""
         encoder = LabelEncoder(self.asked.task)
         for piece in self._pieces:
             parsed = piece.parsed
@@ -293,7 +343,7 @@ class FirstRows:
         return Scaler.fitted(kind, columns, width)
 
     def _expected_rows(self, learnt: int, seen: int) -> int:
-        """Say how many rows will be learnt from, about: exactly, where all were seen."""
+        """Return the number of rows to learn from, about; exactly, where all were seen."""
         if self.whole:
             return learnt
         if self.asked.expected_rows:
@@ -314,18 +364,18 @@ class FirstRows:
     def _fingerprint(self) -> str:
         """SHA-256 of what is read and how: names, sizes and times of the files."""
         how = self.asked.model_dump(mode="json", exclude={"sources"})
-        told = json.dumps([stamps(self.source), how, self.plan.memory], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()
+        stamped = json.dumps([stamps(self.source), how, self.plan.memory], sort_keys=True)
+        return hashlib.sha256(stamped.encode()).hexdigest()
 
 
-def room_for_judges(plan: TrainingPlan) -> int:
-    """Return the bytes of rows that may be kept to judge by."""
+def held_out_bytes(plan: TrainingPlan) -> int:
+    """Return the bytes that held-out rows may take."""
     assert plan.source is not None, "the plan names a source"
     return plan.budget.set_aside if plan.source.test_fraction > 0.0 else 0
 
 
-def found_from_anywhere(plan: TrainingPlan) -> TrainingPlan:
-    """Return a plan whose sources are found from any folder."""
+def with_whole_addresses(plan: TrainingPlan) -> TrainingPlan:
+    """Return a plan whose sources are named independently of the working directory."""
     assert plan.source is not None, "the plan names a source"
     sources = tuple(map(_whole_address, plan.source.sources))
     source = plan.source.model_copy(update={"sources": sources})
@@ -333,8 +383,8 @@ def found_from_anywhere(plan: TrainingPlan) -> TrainingPlan:
 
 
 def _whole_address(spec: str) -> str:
-    if spec in WORDS:
-        return WORDS[0]
+    if spec in STANDARD_INPUT_WORDS:
+        return STANDARD_INPUT_WORDS[0]
     path = local_path(spec)
     return spec if path is None else str(path)
 

@@ -5,15 +5,16 @@ import sys
 import pytest
 
 from fewpass.pipeline.budget import PROGRAM_BYTES
-from fewpass.pipeline.straight import first_rows, reading
-from fewpass.pipeline.straight.forecast import foresee
-from fewpass.pipeline.straight.reading import STEADY_BYTES
-from tests.pipeline.straight.test_straight import ONEPASS, lines, plan_of
+from fewpass.pipeline.tables.stream import first_rows, source_pieces
+from fewpass.pipeline.tables.stream.source_pieces import STEADY_BYTES
+from fewpass.pipeline.tables.stream.sources import read_first_rows
+from fewpass.pipeline.training.planning.source_forecast import forecast_of_source
+from tests.pipeline.tables.stream.test_source_read_once import ONEPASS, lines, plan_of
 
 
 @pytest.fixture(autouse=True)
 def few_first_rows(monkeypatch):
-    monkeypatch.setattr(reading, "PIECE_BYTES", 2_000)
+    monkeypatch.setattr(source_pieces, "PIECE_BYTES", 2_000)
     monkeypatch.setattr(first_rows, "FIRST_BYTES", 9_000)
 
 
@@ -25,7 +26,7 @@ def source(tmp_path):
 
 
 def test_the_first_rows_tell_of_all(source):
-    told = foresee(plan_of(source)).forecast
+    told = forecast_of_source(plan_of(source), read_first_rows).forecast
     assert (told.solver, told.loss, told.lam, told.models) == ("asgd", "logistic", 1e-3, 1)
     assert not told.whole and told.columns_may_grow
     assert told.first_rows < 1_000
@@ -38,19 +39,25 @@ def test_the_first_rows_tell_of_all(source):
 
 def test_a_source_that_the_first_rows_are_all_of_is_counted(source):
     source.write_text(lines(30))
-    told = foresee(plan_of(source)).forecast
+    told = forecast_of_source(plan_of(source), read_first_rows).forecast
     assert told.whole and not told.columns_may_grow
     assert told.n_rows == told.first_rows == told.tried_rows == 30
 
 
 def test_the_method_is_chosen_as_the_training_chooses_it(source):
-    plan, choice, told, _ = foresee(plan_of(source, solver={"kind": "auto"}))
+    plan, choice, told, _ = forecast_of_source(
+        plan_of(source, solver={"kind": "auto"}), read_first_rows
+    )
     assert told.solver == plan.solver.kind == choice.methods[0].kind == "onepass"
 
 
 def test_memory_is_the_states_and_three_buffers(source):
-    narrow = foresee(plan_of(source, {"options": {"n_features": 60}})).forecast
-    wide = foresee(plan_of(source, {"options": {"n_features": 100_060}})).forecast
+    narrow = forecast_of_source(
+        plan_of(source, {"options": {"n_features": 60}}), read_first_rows
+    ).forecast
+    wide = forecast_of_source(
+        plan_of(source, {"options": {"n_features": 100_060}}), read_first_rows
+    ).forecast
     assert wide.state_bytes - narrow.state_bytes == 80 * 100_000
     room = 160_000_000 - wide.state_bytes - PROGRAM_BYTES
     assert wide.buffer_bytes == pytest.approx(min(room, 3 * STEADY_BYTES), abs=3)
@@ -88,4 +95,6 @@ def test_a_plan_keeps_no_data_set(source, fewpass):
 
 @pytest.mark.parametrize("solver", [ONEPASS, {"kind": "sgd"}])
 def test_every_method_of_one_pass_is_foreseen(source, solver):
-    assert foresee(plan_of(source, solver=solver)).forecast.seconds > 0.0
+    assert (
+        forecast_of_source(plan_of(source, solver=solver), read_first_rows).forecast.seconds > 0.0
+    )

@@ -1,4 +1,4 @@
-"""How much rows that come together have in common: what a shuffle buffer leaves of an order.
+"""How alike the rows of a shuffle buffer are: what it leaves of the order of a source.
 
 A source is read once, in its order; only rows of one buffer are permuted.  Where the means of the
 targets differ between groups by more than chance, the source is sorted, by label or by time.
@@ -11,9 +11,9 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from fewpass.pipeline.training.planning.clustering import CLUSTERED, DEVIATIONS
-
 Count = Annotated[int, Field(ge=0, le=1 << 62)]
+CLUSTERED = 0.05  # share of the variance that lies between groups
+DEVIATIONS = 5.0  # of what a random order leaves between them
 
 
 class Mixing(NamedTuple):
@@ -46,9 +46,9 @@ class Mixing(NamedTuple):
         mean, variance = self.total / self.rows, self._variance
         if not self.varies:
             return 0.0
-        found = (self.between - self.rows * mean * mean) / variance
+        ratio = (self.between - self.rows * mean * mean) / variance
         chance = self.groups - 1 + DEVIATIONS * math.sqrt(2.0 * (self.groups - 1))
-        return found / self.rows if found > chance else 0.0
+        return ratio / self.rows if ratio > chance else 0.0
 
     @property
     def _variance(self) -> float:
@@ -86,26 +86,26 @@ class LossDrift(NamedTuple):
 RISEN = 1.25
 
 
-def advice(memory_told: str) -> str:
+def advice(memory: str) -> str:
     """Say what helps where a buffer does not mix what is sorted."""
     return (
-        f"Give more than {memory_told} of memory, shuffle the source, or train on a data set: an "
+        f"Give more than {memory} of memory, shuffle the source, or train on a data set: an "
         "ingest puts all rows in random order (`keep`)."
     )
 
 
-def sorted_sentence(found: Mixing, memory_told: str) -> str:
+def sorted_sentence(mixing: Mixing, memory: str) -> str:
     """Say that buffers differ in their targets, and what helps."""
     return (
-        f"The source is sorted: {found.share:.0%} of the variance of its targets lies between "
-        f"{found.groups} buffers, so that late rows count for more than early ones. "
-        f"{advice(memory_told)}"
+        f"The source is sorted: {mixing.share:.0%} of the variance of its targets lies between "
+        f"{mixing.groups} buffers, so that late rows count for more than early ones. "
+        f"{advice(memory)}"
     )
 
 
-def drift_sentence(before: float, now: float, memory_told: str) -> str:
+def drift_sentence(before: float, now: float, memory: str) -> str:
     """Say that rows became harder, and what helps."""
     return (
         f"Rows became harder: their loss before they were learnt from rose from {before:.4g} to "
-        f"{now:.4g}, as in a source sorted by time. {advice(memory_told)}"
+        f"{now:.4g}, as in a source sorted by time. {advice(memory)}"
     )

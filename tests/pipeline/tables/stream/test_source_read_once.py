@@ -1,4 +1,4 @@
-"""Training straight from a source: plain code as an oracle, and resumed = uninterrupted."""
+"""Training on a source that is read once: plain code as an oracle, and resumed = uninterrupted."""
 
 import gzip
 import io
@@ -11,17 +11,18 @@ from sklearn.datasets import load_svmlight_file
 
 import fewpass
 from fewpass.flows.orchestration.session import Session, stages
-from fewpass.pipeline.budget import Budget, Share
+from fewpass.pipeline.budget import Budget, MemoryShare
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.rows.mixing import Mixing
 from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.straight import first_rows, reading
-from fewpass.pipeline.straight.aside import Judges
-from fewpass.pipeline.training.planning.mixing import Mixing
+from fewpass.pipeline.tables.stream import first_rows, source_pieces
+from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows
+from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.drive import block_of
 from fewpass.solvers.onepass.onepass import Onepass
@@ -38,9 +39,9 @@ ONEPASS = {"kind": "onepass", "newton_columns": 0}
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Some kilobytes do for several buffers."""
-    monkeypatch.setattr(reading, "PIECE_BYTES", 2_000)
-    monkeypatch.setattr(reading, "SECOND_BYTES", 4_000)
-    monkeypatch.setattr(reading, "STEADY_BYTES", 12_000)
+    monkeypatch.setattr(source_pieces, "PIECE_BYTES", 2_000)
+    monkeypatch.setattr(source_pieces, "SECOND_BYTES", 4_000)
+    monkeypatch.setattr(source_pieces, "STEADY_BYTES", 12_000)
     monkeypatch.setattr(first_rows, "FIRST_BYTES", 9_000)
 
 
@@ -70,7 +71,7 @@ def run(plan, place, *, stop_after=None, resume=False):
     """Train, or do so until some buffers were stepped; returns the training."""
     start = TrainingRun.resume if resume else TrainingRun.start
     with_plan = () if resume else (plan,)
-    training = start(*with_plan, str(place), InProcess())
+    training = start(*with_plan, str(place), InProcess(), open_source=read_first_rows)
     spans = 0
     for event in training:
         spans += event.kind == "span"
@@ -120,7 +121,7 @@ def test_the_model_is_that_of_plain_code_over_the_same_rows(settings, tmp_path):
         rows += X.shape[0]
         np.add.at(sums[:, 0], X.indices, X.data != 0.0)
         np.add.at(sums[:, 1], X.indices, X.data.astype(float) ** 2)
-        state = solver.remeasured(state, stats.columns())
+        state = walk.resize(problem, state, D, stats.columns())
         state = walk.step(problem, stats, walk.enter(state), block)
     state = walk.join(problem, stats, [state])
     model = load_model(RunFolder(str(tmp_path / "run")))
@@ -235,7 +236,7 @@ def test_compressed_split_and_standard_input_give_the_same_model(tmp_path, monke
     text = lines(n=120)  # all in the first buffer
     (tmp_path / "rows.svm").write_text(text)
     (tmp_path / "rows.svm.gz").write_bytes(gzip.compress(text.encode()))
-    monkeypatch.setattr(reading, "PIECE_BYTES", 1 << 20)
+    monkeypatch.setattr(source_pieces, "PIECE_BYTES", 1 << 20)
     models = [run(plan_of(tmp_path / n), tmp_path / f"run-{n}").result.weights_sha256
               for n in ("rows.svm", "rows.svm.gz")]  # fmt: skip
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
@@ -278,7 +279,7 @@ def test_a_table_of_words_is_encoded_and_its_model_takes_words(tmp_path):
 def test_dense_rows_are_scaled_by_the_first_and_models_are_of_rows_as_they_come(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(reading, "PIECE_BYTES", 20_000)
+    monkeypatch.setattr(source_pieces, "PIECE_BYTES", 20_000)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 3)) * [1.0, 1e4, 1e-3]
     y = (X @ [1.0, 1e-4, 1e3] + 0.3 * rng.normal(size=1500) > 0).astype(int)
@@ -359,7 +360,7 @@ def test_a_source_sorted_by_label_that_fits_is_one_buffer(tmp_path):
 
 
 def test_a_sorted_source_beyond_the_memory_is_told_with_the_remedy(tmp_path, monkeypatch):
-    monkeypatch.setattr(Budget, "first_rows", Share("1/2000", "rows", "", "", ""))
+    monkeypatch.setattr(Budget, "first_rows", MemoryShare("1/2000", "rows", "", "", ""))
     monkeypatch.setattr(Budget, "buffers", 2_000)
     (tmp_path / "rows.svm").write_text(lines(by_label=True))
     with pytest.raises(BadInput, match=r"sorted by label.*keep"):
@@ -390,11 +391,11 @@ def test_the_share_between_groups_is_that_of_an_analysis_of_variance():
     assert alike.share == 0.0
 
 
-def test_rows_that_judge_fit_into_their_room_and_are_drawn_alike():
-    judges, rows = Judges(4_000, seed=0), 10
+def test_held_out_rows_fit_into_their_budget_and_are_drawn_alike():
+    held_out, rows = HeldOutRows(4_000, seed=0), 10
     for piece in range(100):
         X = np.full((rows, 3), piece, np.float32)
-        judges.add(DenseTable(X, np.zeros(rows), None), piece)
-    kept = judges.table().X[:, 0]
+        held_out.add(DenseTable(X, np.zeros(rows), None), piece)
+    kept = held_out.table().X[:, 0]
     assert 50 < len(kept) <= 4_000 // 20
     assert 20 < np.median(kept) < 80

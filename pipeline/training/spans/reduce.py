@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.windows import Window
-from fewpass.pipeline.training.span import (
+from fewpass.pipeline.training.spans.span import (
     Job,
     LossSoFar,
     Stopwatch,
@@ -28,22 +28,31 @@ from fewpass.pipeline.training.span import (
     window_reader,
 )
 from fewpass.solvers.loss_monitor import section_rows
-from fewpass.solvers.protocol import Part, Sum, add_parts, add_to_part, array_bytes
+from fewpass.solvers.protocol import (
+    Part,
+    Reduce,
+    State,
+    Sum,
+    add_parts,
+    add_to_part,
+    array_bytes,
+    copy_state,
+)
 from fewpass.storage.row_state_store import NO_RECORDS, Records, RowRecords, StoredRowState
 
 SPAN_VALUES = 1e8  # values at most that a span adds up, in a few tenths of a second ...
-SMALL_SPAN_VALUES = 4e6  # ... unless there are fewer than 16 spans of at least so many
+SMALL_SPAN_VALUES = 4e6  # ... unless there are fewer than 16 spans of at least as many
 READ_TOGETHER = 1e6  # values; a thread's hand-over costs more than a smaller chunk's sum
 MOST_SPANS = 64  # few sums wait for their neighbour, however much is read
 LEAST_SPANS = 16  # so that as many workers find work
 SPANS_AHEAD = 2  # of those that the processor's cores work on
 PARTS_IN_HAND = 2  # the one waited for, and one that is being added to another
-SMALL_PARTS_BYTES = 1 << 24  # of parts that are not added yet: so much is always there
-SHORT_SPAN_VALUES = 2e7  # a tenth of a second: Dask's way with a task would show beside it
+SMALL_PARTS_BYTES = 1 << 24  # of parts that are not added yet: always available
+SHORT_SPAN_VALUES = 2e7  # a tenth of a second: not much more than Dask's cost of a task
 
 
 class ReduceReport(NamedTuple):
-    """What one span of a reduction did; the fields are those of a walk's SpanReport."""
+    """Cost of a span of a reduction; the fields are those of a walk's SpanReport."""
 
     rows: int
     bytes_read: int
@@ -57,7 +66,7 @@ class ReduceReport(NamedTuple):
     step_s: float = 0.0
     ahead: bool = False
     row_state: tuple[StoredRowState, ...] = ()
-    losses: tuple[LossSoFar, ...] = ()  # the losses inside it, where the sum tells them
+    losses: tuple[LossSoFar, ...] = ()  # the losses inside it, where the sum reports them
 
 
 def reduce_span(
@@ -66,8 +75,8 @@ def reduce_span(
 ) -> tuple[Part, ReduceReport]:  # fmt: skip
     """Add up chunks first <= k < stop, one after the other into one part.
 
-    Numbers kept per row are read in the given versions, and checked against `records`, or written
-    as that of this sweep.
+    Numbers per row are read in the given versions, and checked against `records`, or written as
+    the version of this sweep.
     """
     return_freed_memory(job.memory)
     began = time.perf_counter()
@@ -83,7 +92,7 @@ def reduce_span(
     reader.ahead = ahead
     rows, part, stepping, losses = 0, what.zero(at), Stopwatch(), list[LossSoFar]()
     every = section_rows(job.stats.n)
-    for window, (block, places) in zip(windows, reader.blocks(windows), strict=True):
+    for window, (block, places, _) in zip(windows, reader.blocks(windows), strict=True):
         before, rows = rows, rows + block.order.shape[0]
         with stepping:
             if what.telling is None:
@@ -112,8 +121,8 @@ def reduce(
 ) -> Any:
     """Add up `what` over all chunks and return a handle on the sum; `at` may be a handle, too.
 
-    Where it reads numbers per row, they are those of `versions`, as they are on record.  `check` is
-    called between spans; what it raises gives the sum up.
+    Numbers per row that it reads are those of `versions`, checked against `records`.  `check` is
+    called between spans; an error of it ends the sum.
 
     Spans and the tree that adds them are fixed by the data set, so the sum has the same bits for
     any number of workers.
@@ -125,15 +134,15 @@ def reduce(
     def submitted(first: int) -> tuple[Any, Any]:
         check()
         stop = min(first + step, n_chunks)
-        known = records.of(versions, range(first, stop)) if records else NO_RECORDS
-        result = submit(what.name, reduce_span, *given, first, stop, known)
+        on_record = records.of(versions, range(first, stop)) if records else NO_RECORDS
+        result = submit(what.name, reduce_span, *given, first, stop, on_record)
         span = executor.item("part", result, 0), executor.item("report", result, 1)
         if what.name not in executor.compiled:
             executor.result(span[1])
             executor.compiled.add(what.name)
         return span
 
-    # in this process a task runs once, and a part that is added is nobody else's
+    # in this process a task runs once, and the parts added are no other task's
     add = add_to_part if executor.near else add_parts
     todo = deque(range(0, n_chunks, step))
     most, parts = spans_at_once(executor, job, what, at) if executor.near else (len(todo),) * 2
@@ -155,29 +164,34 @@ def reduce(
     return total
 
 
+def absorb_sum(job: Job, sweep: Reduce, state: State, total: Part, number: int) -> State:
+    """Give a sum to a copy of the state."""
+    return sweep.absorb(job.problem, job.stats, copy_state(state), total, number)
+
+
 def spans_at_once(executor: Executor, job: Job, what: Sum, at: Any) -> tuple[int, int]:
-    """Return how many spans are begun at most, and for how many parts there is room.
+    """Return the most spans under way, and the most parts in memory.
 
     In this process all parts that are not added yet share its memory.
     """
     size = executor.result(executor.submit_small("part", part_bytes, what, at))
-    room = max(job.sum_bytes, SMALL_PARTS_BYTES)
-    return (os.cpu_count() or 1) + SPANS_AHEAD, room // max(1, size) - PARTS_IN_HAND
+    budget = max(job.sum_bytes, SMALL_PARTS_BYTES)
+    return (os.cpu_count() or 1) + SPANS_AHEAD, budget // max(1, size) - PARTS_IN_HAND
 
 
 def part_bytes(what: Sum, at: Any) -> int:
-    """Return what the arrays of a part take."""
+    """Return the bytes of the arrays of a part."""
     return array_bytes(what.zero(at))
 
 
 def is_short(job: Job, step: int) -> bool:
-    """Whether spans of so many chunks take little longer than a cluster to hear of them."""
+    """Whether spans of `step` chunks take little longer than Dask's cost of a task."""
     values = job.dataset.manifest.nnz * step / job.windows.n_chunks
     return is_small(job) or values <= SHORT_SPAN_VALUES
 
 
 def read_ahead(executor: Executor, job: Job) -> int:
-    """How many windows a span has read beside the one that it adds up.
+    """Return the number of windows that a span reads ahead of the one that it adds up.
 
     None where every core has a span of its own, or nothing to read.
     """

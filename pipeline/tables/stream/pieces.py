@@ -1,0 +1,56 @@
+"""A source read piece after piece, each parsed and worked on by one of several threads.
+
+Whatever reads rows of files once goes through this: trainings, evaluations and predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, TypeVar
+
+from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
+from fewpass.storage.ordered import ordered_map
+
+Result = TypeVar("Result")
+
+
+class ParsedPiece(NamedTuple):
+    """Rows of one piece as they came."""
+
+    number: int
+    parsed: Parsed
+    n_bytes: int  # of the source
+    where: str
+
+    @classmethod
+    def of(cls, source: Source, number: int, piece: Piece) -> ParsedPiece:
+        """Parse a piece; BadInput names the first row that cannot be read."""
+        where = f"{piece.file}, after line {piece.first_line - 1}"
+        return cls(number, source.parse(piece), piece.n_bytes, where)
+
+    def without_text(self) -> ParsedPiece:
+        """Return the same without the text that its targets stand in."""
+        written = self.parsed.written
+        settled = None if written is None else written.settled()
+        return self._replace(parsed=self.parsed._replace(written=settled))
+
+
+def each_piece(
+    source: Source, piece_bytes: int, threads: int, in_flight: int,
+    work: Callable[[int, Piece], Result],
+) -> Generator[Result]:  # fmt: skip
+    """Yield work(number, piece) of all pieces in turn.
+
+    Parameters
+    ----------
+    piece_bytes
+        Of a piece's text, about.
+    threads
+        That work at a time.
+    in_flight
+        Most pieces in memory.
+    """
+    with ThreadPoolExecutor(threads, "fewpass-parse") as pool:
+        pieces = enumerate(source.pieces(piece_bytes))
+        yield from ordered_map(pool, lambda numbered: work(*numbered), pieces, in_flight)

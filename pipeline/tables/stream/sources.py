@@ -1,0 +1,60 @@
+"""Whether an address names a source of rows or a data set; and a source opened to be read once.
+
+Light to import: readers come when a source is opened.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fewpass.pipeline.places import is_file_on_web
+from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
+from fewpass.storage.addresses import local_path
+from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import OWN, kind_of
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.settings.training_plan import TrainingPlan
+    from fewpass.pipeline.tables.stream.first_rows import FirstRows
+
+GLOB = "*?["
+
+
+def is_source(address: str) -> bool:
+    """Say whether rows are to be read from an address: a file, a glob, a folder of files.
+
+    A missing address is taken for a missing data set, unless it is a glob.  Runs, stores of
+    refreshes and the like count as data sets, too: opening them as one refuses them by their kind.
+    """
+    if address in STANDARD_INPUT_WORDS:
+        return True
+    path = local_path(address)
+    if is_file_on_web(address):
+        return True
+    if path is None:
+        return kind_of(Folder(address)) not in OWN
+    if path.is_dir():
+        inside = [entry.name for entry in path.iterdir() if not entry.name.startswith(".")]
+        return bool(inside) and kind_of(Folder(address)) not in OWN
+    return path.exists() or any(mark in address for mark in GLOB)
+
+
+def read_first_rows(plan: TrainingPlan, *, again: bool = False) -> FirstRows:
+    """Open the source of a plan and read its first rows.
+
+    Parameters
+    ----------
+    plan
+        Has a source.
+    again
+        Whether it was read before: BadInput where it cannot be read again.
+    """
+    from fewpass.pipeline.tables.stream.first_rows import (  # noqa: PLC0415 - and readers of text
+        FirstRows,
+        require_seekable,
+        with_whole_addresses,
+    )
+
+    if again:
+        require_seekable(plan)
+    return FirstRows(with_whole_addresses(plan))

@@ -1,0 +1,1 @@
+"""Spans: the tasks of walks and reductions, over some windows or chunks each."""

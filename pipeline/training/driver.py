@@ -92,7 +92,7 @@ class Driver:
         self._beginning = False  # a method at given weights: no snapshot can stand for that yet
         self._groups: ClassGroups | None = None
         self._take_method(0)
-        if is_grouped(self._job):
+        if self._once is None and is_grouped(self._job):
             self._groups = ClassGroups(groups_of(self._job), self._job.stats.d)
 
     def _take_method(self, number: int) -> None:
@@ -344,7 +344,7 @@ class Driver:
             return None
         head = executor.submit_small("weights", same, stored_weights(weights, training.dataset))
         return choose_lam(
-            training.run.record(), training.dataset, held_out, AsRead(), (self.problem.lam,), head,
+            self._record, training.dataset, held_out, AsRead(), (self.problem.lam,), head,
             certified, executor,
         )  # fmt: skip
 
@@ -364,6 +364,9 @@ class Driver:
         while self._is_over and not self._checkpoints.finished:
             self._take_next_group()
             yield from self._train()
+            while self._is_over and not self._checkpoints.finished:
+                self._take_next_group()
+                yield from self._train()
 
     def _take_next_group(self) -> None:
         """Go on with the next group of classes, from its first state."""

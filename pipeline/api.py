@@ -27,7 +27,7 @@ from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.tables.ingest import phases
-from fewpass.pipeline.tables.ingest.result import IngestResult
+from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
 from fewpass.pipeline.training.planning.place import Place, place_for, place_of, seconds_of_pass
 from fewpass.pipeline.training.training_run import TrainingRun
@@ -154,7 +154,7 @@ def load_model(run: Address) -> Model:
     BadInput
         If there is no model yet.
     Damaged
-        If a byte of it is not as it was written.  An OSError.
+        If it is damaged.  An OSError.
     """
     return model_of(run_at(os.fspath(run)))
 
@@ -277,7 +277,7 @@ def models(store: Address) -> generations.GenerationList:
     -------
     list of GenerationState
         generation, state, files, decision, publications.  The attribute `refused` of the list has
-        the files that were set aside: file, reason, size, changed, refused_at.
+        the refused files: file, reason, size, changed, refused_at.
 
     Raises
     ------

@@ -14,8 +14,7 @@ from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import ingest_facts
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.phases import ingest as ingested
-from fewpass.pipeline.tables.ingest.progress import IngestProgress
-from fewpass.pipeline.tables.ingest.result import IngestResult
+from fewpass.pipeline.tables.ingest.progress import IngestProgress, IngestResult
 
 
 @made_flow(requests.IngestParameters, "plan.dataset")

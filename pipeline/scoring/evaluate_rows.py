@@ -95,7 +95,7 @@ def evaluate_rows(
     if with_reliability:
         sums.append(sum_of_reliability(probabilities_of(model)))
     budget = scoring_budget(model, memory)
-    expected = Expected(model.record.columns, room=budget)
+    expected = Expected(model.record.columns, budget=budget)
     like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
     options = options.model_copy(update=like_model)
     source = open_source(inputs, options, storage_options, expected)

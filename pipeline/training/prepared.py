@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.places import ELSEWHERE, require_outside, shown, what_is_at
 from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.runs.model import weights_to_start_at
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
@@ -22,7 +21,9 @@ from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.source_job import choose_for_source
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.kinds import ELSEWHERE, inside_of_ours, owner_of
 from fewpass.storage.locations import Location
+from fewpass.storage.redaction import without_secrets
 
 
 class OpenSource(Protocol):
@@ -104,14 +105,16 @@ def _require_place(run: RunFolder) -> None:
     """
     if run.exists():
         return
-    require_outside(Location.of(run.url), run.folder.storage_options)
-    if what_is_at(run.url, run.folder.storage_options) is not None:
-        raise BadInput(f"{shown(run.url)} is a data set, and no place for a run. {ELSEWHERE}")
+    if refusal := inside_of_ours(Location.of(run.url), run.folder.storage_options):
+        raise BadInput(refusal)
+    shown = without_secrets(run.url)
+    if owner_of(run.folder) is not None:
+        raise BadInput(f"{shown} is a data set, and no place for a run. {ELSEWHERE}")
     for name in (LOG, "report"):
         files = [name] if run.folder.exists(name) else run.folder.list(name)
         if files and not run.snapshots.names():
             raise BadInput(
-                f"{shown(run.url)} holds other files, such as {files[0]}, which a run would write "
+                f"{shown} holds other files, such as {files[0]}, which a run would write "
                 "to. Choose an empty folder."
             )
 

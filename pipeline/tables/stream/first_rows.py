@@ -138,7 +138,7 @@ class FirstRows:
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small to read text "
                 f"by. Use more than {format_bytes(PROGRAM_BYTES)} (`memory`)."
             )
-        expected = Expected(room=budget)
+        expected = Expected(budget=budget)
         return laid_out(
             lambda how: open_source(self.asked.sources, how, None, expected),
             self.asked.options, "auto", self.asked.scale,

@@ -8,10 +8,9 @@ object have to agree, as a `manifest.json` may be anybody's.
 from __future__ import annotations
 
 import re
-import shlex
 from typing import Any, Final, Literal
 
-from fewpass.storage.addresses import READ_ONLY, local_path, open_store, protocol_of
+from fewpass.storage.addresses import READ_ONLY, command, local_path, open_store, protocol_of
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import FORMAT, KEY
@@ -128,11 +127,6 @@ def inside_of_ours(here: Location, storage_options: dict[str, Any] | None = None
                 f"holds nothing else. {ELSEWHERE}"
             )
     return None
-
-
-def command(*words: str) -> str:
-    """Return a command line of fewpass as it is typed; capitals stand for what is to be named."""
-    return shlex.join(("fewpass", *words))
 
 
 def instead(folder: Folder, wanted: Wanted, like: str | None = None) -> str:

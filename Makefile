@@ -39,8 +39,8 @@ SIZE ?= 600MB
 MEMORY ?= 256MB
 FOLDER ?= demo-output
 STORE ?= $(CURDIR)/store
-# Test files side by side: one more than there are cores, as some wait for servers most of the time.
-TEST_PROCESSES ?= $(shell echo $$(($$(nproc 2> /dev/null || echo 2) + 1)))
+# Test files side by side: two more than there are cores, as two wait for servers most of the time.
+TEST_PROCESSES ?= $(shell echo $$(($$(nproc 2> /dev/null || echo 2) + 2)))
 # Tests make thousands of small files durable: in memory, where there is any, that takes no time.
 TEST_TMP ?= $(shell test -w /dev/shm && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 
@@ -48,9 +48,7 @@ TEST_TMP ?= $(shell test -w /dev/shm && echo /dev/shm || echo "$${TMPDIR:-/tmp}"
 FAULTS_SIZE ?= 1.0
 
 export FEWPASS_DATA
-# A process that is lost stays so: another would run the test again that it was lost in, for ever.
-PYTEST = TMPDIR=$(TEST_TMP) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile \
-  --no-loadscope-reorder --max-worker-restart 0
+PYTEST = TMPDIR=$(TEST_TMP) $(BIN)/python -m pytest --processes $(TEST_PROCESSES)
 
 .PHONY: install install-dev demo test test-public-data lint check docs dist faults bench bench-quick server-named deploy notify clean
 

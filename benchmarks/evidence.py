@@ -141,7 +141,7 @@ def one_pass_cells(row: Row) -> list[str]:
 
 def certified(rows: list[Row]) -> str:
     """Tabulate s2gd+, with the passes of the other two beside, and say what raw rows do."""
-    head = ("set", "loss", "lam", "kappa", "F*", "s2gd+", "s2gd", "no subspace", "foreseen",
+    head = ("set", "loss", "lam", "kappa", "F*", "s2gd+", "s2gd", "no subspace", "forecast",
             "true", "certified gap", "true gap")  # fmt: skip
     passes = {(row["set"], row["loss"], row["lam"], row["method"]): row["passes"] for row in rows}
     judged = [row for row in rows if row["method"] == "s2gd+" and row["excess"] is not None]
@@ -166,20 +166,21 @@ def raw_rows(rows: list[Row]) -> str:
         f"Raw rows are the warning example. {row['set']} holds a 1 for every word and pair of "
         f"words of a text:\nrows are {row['mean_length']:.0f} long in root mean square, "
         f"{row['max_length']:.0f} at most. With {row['loss']} and lam {row['lam']} kappa is "
-        f"{row['kappa']:,.0f};\nfor a certified 1e-6 `fewpass plan` foresees {row['foreseen']:,.0f}"
-        f" passes, the theory up to {row['theory']:,.0f}, and s2gd+ needs\n{row['passes']:,.0f} "
+        f"{row['kappa']:,.0f};\nfor a certified 1e-6 `fewpass plan` forecasts "
+        f"{row['foreseen']:,.0f} passes, the theory up to {row['theory']:,.0f}, and "
+        f"s2gd+ needs\n{row['passes']:,.0f} "
         f"(certified {row['relative']:.1e}). Scaled to unit length the same set takes a few dozen."
     )
 
 
 def forecasts(rows: list[Row]) -> str:
-    """Tabulate passes foreseen and found, both values of lam side by side."""
+    """Tabulate forecast and actual passes, both values of lam side by side."""
     lams = list(dict.fromkeys(row["lam"] for row in rows))
     found = {(row["set"], row["loss"], row["lam"]): row["passes"] for row in rows}
     cells = [
         [
             key[0], of_words(key[1]),
-            *(foreseen_and_found(found[*key, lam][digits]) for lam in lams for digits in SHOWN),
+            *(forecast_and_actual(found[*key, lam][digits]) for lam in lams for digits in SHOWN),
         ]
         for key in dict.fromkeys(key[:2] for key in found)
     ]  # fmt: skip
@@ -187,10 +188,10 @@ def forecasts(rows: list[Row]) -> str:
     return table(head, cells, ("set", "loss"))
 
 
-def foreseen_and_found(passes: tuple[float, float | None]) -> str:
+def forecast_and_actual(passes: tuple[float, float | None]) -> str:
     """One cell; a dash where a tolerance was not reached."""
-    foreseen, found = passes
-    return f"{foreseen:.0f} / {'-' if found is None else f'{found:.0f}'}"
+    forecast, actual = passes
+    return f"{forecast:.0f} / {'-' if actual is None else f'{actual:.0f}'}"
 
 
 def auto(rows: list[Row]) -> str:
@@ -372,7 +373,7 @@ PARTS = (
          ("set", "lam", "order"), one_pass_peers),
     Part("certified", "Certified to 1e-6", ("set", "loss", "lam", "method"), certified,
          "certified.png"),
-    Part("forecasts", "Passes foreseen and found", ("set", "loss", "lam", "solver"), forecasts),
+    Part("forecasts", "Forecast and actual passes", ("set", "loss", "lam", "solver"), forecasts),
     Part("auto", "The method that `auto` takes", ("set", "loss", "method", "tol"), auto,
          found=lambda _: []),
     Part("raw-data", "Rows of very different length", ("set", "loss", "lam", "method"), raw_data,

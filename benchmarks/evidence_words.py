@@ -93,7 +93,7 @@ is `TrainingPlan(dataset, solver, loss, lam, tol=1e-6, passes=3000)`, one seed, 
   apart from the project's solvers, and is proven to 1e-11 of itself.
 - s2gd+, s2gd, no subspace: passes of each, rows read over rows of the set, gradients and inner
   loops alike; the last is s2gd+ as in the paper (`--set solver.subspace=0`).
-- foreseen: passes that `fewpass plan` says are usual for s2gd+. true: its passes after which the
+- forecast: usual passes by `fewpass plan` for s2gd+. true: its passes after which the
   true gap was at most 1e-6.
 - kappa = L/lam, L the mean over the rows.""",
     "certified, after": """\
@@ -103,9 +103,9 @@ subspace. Units of features decide more than the method does.""",
 Foreseen / found passes until each tolerance is certified, all settings but loss, lam and method
 at their defaults, one seed; the table is of s2gd+ (other tolerances: the .jsonl). The rule and its
 K are in [methods.md](methods.md), section 11. These are the sets that the rule was made of. Raw
-imdb rows (K = 85) took 1.9 times the passes foreseen; tables of few, well conditioned columns take
-fewer than foreseen, as their data curve in every direction by more than lam. Without subspace a
-free intercept is slow: on phishing, reuters and ijcnn1 the median of found over foreseen is
+imdb rows (K = 85) took 1.9 times the forecast passes; tables of few, well conditioned columns take
+fewer than forecast, as their data curve in every direction by more than lam. Without subspace a
+free intercept is slow: on phishing, reuters and ijcnn1 the median of actual over forecast is
 1.21, but single ones reach 4.45, and 1e-8 took more than 200 passes twice.""",
     "auto": """\
 Passes to a certified 1e-4 / 1e-6 at lam = 1/n, free intercept, all else at its defaults, one

@@ -1,9 +1,9 @@
-"""Passes foreseen and passes found, on real data.
+"""Forecast and actual passes on real data.
 
     python -m benchmarks.forecasts
 
 Trains every set, loss and lam to a certified relative gap of 1e-8 or for 200 passes, and records
-the passes after which each tolerance was certified beside those that `fewpass plan` foresees for
+the passes after which each tolerance was certified, and those that `fewpass plan` forecasts for
 it, and how far all are from each other.  `--solver '{"kind": "sdca"}'` does so for another method.
 """
 
@@ -42,7 +42,7 @@ HARD = "imdb"  # its raw rows: one problem of four, and not as far
 
 
 def compare(study: Study, loss: str, lam: float | str, solver: dict[str, Any], folder: Path) -> Row:
-    """Foresee, then train; `passes` are those foreseen and found, by the number of digits."""
+    """Forecast, then train; `passes` are forecast and actual ones, by the number of digits."""
     dataset = training_rows(study, folder)
     last, passes = (1e-6, 400) if study.name == HARD else (1e-8, 200)
     plan = TrainingPlan(
@@ -87,7 +87,7 @@ def line(row: Row) -> str:
 
 
 def spread(rows: list[Row], kind: str) -> str:
-    """Say how far passes found are from those foreseen, from three digits on."""
+    """Compare actual passes with forecast ones, from three digits on."""
     ratios = [
         found / told
         for row in rows
@@ -96,7 +96,7 @@ def spread(rows: list[Row], kind: str) -> str:
     ]
     low, middle, high = np.percentile(ratios, [10, 50, 90])
     return (
-        f"{kind}: found over foreseen, 1e-3 to 1e-8: median {middle:.2f}, from {min(ratios):.2f} "
+        f"{kind}: actual over forecast, 1e-3 to 1e-8: median {middle:.2f}, from {min(ratios):.2f} "
         f"to {max(ratios):.2f}, eight of ten between {low:.2f} and {high:.2f} "
         f"({len(ratios)} pairs)."
     )

@@ -22,9 +22,11 @@ from fewpass.flows.commands import (
     evaluating,
     exporting,
     ingesting,
-    look_closer,
+    inspecting,
     methods,
+    plan,
     predicting,
+    run_report,
     store,
     training,
     warming,
@@ -64,11 +66,11 @@ HELP = Group("Help", sort_key=4)
 GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
     EVERYDAY: (
         ingesting.ingest, training.train, training.resume, evaluating.evaluate, predicting.predict,
-        look_closer.report,
+        run_report.report,
     ),
     LOOKING: (
-        look_closer.plan, weights.weights, methods.methods, look_closer.inspect,
-        look_closer.verify, look_closer.dashboard,
+        plan.plan, weights.weights, methods.methods, inspecting.inspect,
+        inspecting.verify, inspecting.dashboard,
     ),
     OTHERS: (
         store.models, store.publish, store.refresh, exporting.export, ingesting.columns,
@@ -87,10 +89,6 @@ fi
 
 #: Objects between two looks for circular garbage: imports make many objects and no garbage.
 COLLECTED_EVERY = 10_000
-#: Values that a call's frame is said to need.  CPython keeps frames in pieces of 16 KB; a loop that
-#: calls over the end of one asks the system for another in every call, 24,000 times in the imports
-#: of a training.  A frame that needs half a megabyte gets a whole one, with room for all after it.
-FRAME_VALUES = 70_000
 
 for group, members in GROUPS.items():
     for position, command in enumerate(members):
@@ -139,14 +137,7 @@ def command_line() -> None:
     gc.set_threshold(COLLECTED_EVERY)
     atexit.register(gc.freeze)  # what is left at the end is not looked through once more
     with ending_quietly():
-        sys.exit(_with_room_for_frames())
-
-
-def _with_room_for_frames() -> int:
-    return main()
-
-
-_with_room_for_frames.__code__ = _with_room_for_frames.__code__.replace(co_stacksize=FRAME_VALUES)
+        sys.exit(main())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,19 +1,17 @@
-"""`fewpass inspect` and `fewpass verify`: what lies somewhere, and whether it is whole."""
+"""What lies at a path, and whether every byte of it is intact."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.flows.display.bars import ShowWork, work_display
-from fewpass.flows.display.console import Terminal, columns_table, facts_table, format_value
-from fewpass.flows.options import Output
+from fewpass.flows.display.bars import ShowWork
+from fewpass.flows.display.console import format_value
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.generations import generations
 from fewpass.pipeline.rows.targets import label_text
-from fewpass.pipeline.runs.run_faults import not_covered, run_faults
+from fewpass.pipeline.runs.run_faults import run_faults
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.sizes import format_bytes
@@ -35,50 +33,6 @@ class Found(NamedTuple):
 
 
 MOST_LISTED = 10  # numbers that people are shown one by one
-
-
-def run_inspect(path: str, output: Output) -> int:
-    """Tell what lies at a path."""
-    terminal = Terminal(output)
-    found = look(path)
-    title = f"{found.kind.capitalize()} {path}"
-    facts = dict(found.facts)
-    known = facts.pop("columns", None) or {}
-    terminal.result({"kind": found.kind} | found.facts, facts_table(title, _flat(facts)))
-    if known and not output.json:
-        terminal.result({}, columns_table(known))
-    return 0
-
-
-def run_verify(path: str, output: Output) -> int:
-    """Read everything at a path; exit 1 when something is damaged."""
-    terminal = Terminal(output)
-    damaged = []
-    with work_display(terminal, "Verifying") as show:
-        for problem in faults(path, show):
-            terminal.say(problem, style="red")
-            damaged.append(problem)
-    kind = kind_of(path)
-    left_out = not_covered(RunFolder(path)) if kind == "run" else []
-    facts = {"path": path, "kind": kind, "damaged": damaged, "not_covered": left_out}
-    count = f"{len(damaged)} damaged object{'s' * (len(damaged) != 1)}"
-    said = f"{path}: {kind}, {count if damaged else 'every byte as written'}."
-    terminal.result(facts, said + (f" Not read: {'; '.join(left_out)}." if left_out else ""))
-    return 1 if damaged else 0
-
-
-def run_dashboard(runs: Sequence[str], port: int, output: Output) -> int:
-    """Serve the page about learning until Ctrl-C."""
-    from fewpass.pipeline.dashboard.server import serve  # noqa: PLC0415 - distributed takes half a second
-
-    if not runs:
-        raise BadInput("Name at least one run or store: fewpass dashboard RUN...")
-    for run in runs:
-        if not generations(Folder(run)):  # a store's runs come as they come
-            RunFolder(run).record()  # refuses what is no run
-    terminal = Terminal(output)
-    serve(runs, port, lambda url: terminal.result({"page": url}, url))
-    return 0
 
 
 def kind_of(path: str) -> str:
@@ -232,7 +186,7 @@ def _state(snapshot: Snapshot) -> dict[str, Any]:
     }
 
 
-def _flat(facts: dict[str, Any]) -> dict[str, Any]:
+def flat_facts(facts: dict[str, Any]) -> dict[str, Any]:
     """Write facts for people: nested ones on one line, bytes with a unit."""
     return {
         name.replace("_", " ").removesuffix(" bytes"): _written(name, value)

@@ -1,6 +1,6 @@
 """The options of the command line: the same word means the same thing in every command.
 
-Every option of a plan is one of its flat settings (`settings.flat_settings`): type,
+Every option of a plan is a flat setting (`fewpass.pipeline.settings.flat_settings`): its type,
 default and help are read from there.  Here None stands for "not given".  Nothing imported here
 needs numba, Dask or numpy, so `--help` need not wait for them.
 """
@@ -204,11 +204,6 @@ class Reading:
     """How source files are read."""
 
 
-@takes(SourceOptions, Execution)
-class ReadingAndWhere:
-    """How source files are read, and where tasks run."""
-
-
 @takes(IngestPlan)
 class IngestOptions:
     """What data set to make of a source, and how it is read."""
@@ -242,4 +237,4 @@ def called(path: Sequence[str]) -> str:
 
 #: Defaults shared by all commands: dataclasses are immutable, one of each is enough.
 OUTPUT, PLAN_SOURCE, WHERE, READING = Output(), PlanSource(), Where(), Reading()
-READING_AND_WHERE, INGEST, TRAINING = ReadingAndWhere(), IngestOptions(), TrainingOptions()
+INGEST, TRAINING = IngestOptions(), TrainingOptions()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.runs.outcome import TrainingResult
     from fewpass.pipeline.scoring.evaluate import Evaluation
     from fewpass.pipeline.settings.training_plan import TrainingPlan
-    from fewpass.pipeline.tables.ingest.result import IngestResult
+    from fewpass.pipeline.tables.ingest.progress import IngestResult
 
 ASIDE = ("file", "reason", "size", "refused")
 COLUMNS = ("generation", "state", "loss", "above optimum", "decided")

@@ -1,4 +1,4 @@
-"""`fewpass plan`: the forecast of a training, before anything is written."""
+"""The forecast of a training as tables, for `fewpass plan`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,12 @@ from rich.console import Group
 from fewpass.flows.display.console import Terminal, facts_table, format_seconds
 from fewpass.flows.display.training_display import ENGINES
 from fewpass.flows.flags import in_flags, to_reproduce
-from fewpass.flows.options import Output, PlanSource, TrainingOptions
-from fewpass.flows.settings import as_toml, training_settings
 from fewpass.pipeline.budget import PROGRAM, Budget, TakenMemory, not_taken
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import threads_of
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.flat_settings import flat
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
+from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.pipeline.training.planning.advice import advice
 from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast, shares_of
@@ -32,38 +28,13 @@ from fewpass.storage.dataset import Dataset
 if TYPE_CHECKING:
     from fewpass.pipeline.training.planning.source_forecast import SourceForecast
 
-KEPT = (
-    "A plan writes nothing, and `keep` asks for a data set. Leave it out to plan a training "
-    "straight from the source; or ingest, and plan on the data set."
-)
 NOT_STORED = (
     "A certificate or a tolerance needs the rows again, which are stored nowhere; train with "
     "--keep DATASET, or ingest, for them."
 )
 
 
-def run_plan(
-    dataset: str,
-    training: TrainingOptions,
-    plan_source: PlanSource,
-    output: Output,
-) -> int:
-    """Forecast a training as the options say it."""
-    terminal = Terminal(output)
-    from_source = is_source(dataset)
-    if from_source and training.keep is not None:
-        raise BadInput(KEPT)
-    plan, place = training_settings(dataset, training, plan_source, is_source=from_source)
-    if plan_source.dry_run:
-        terminal.result(flat(plan, place), as_toml(plan, place))
-        return 0
-    terminal.plan(as_toml(plan, place))
-    if plan.source is not None:
-        return _straight(terminal, dataset, plan)
-    return _on_data_set(terminal, dataset, plan, place)
-
-
-def _straight(terminal: Terminal, source: str, plan: TrainingPlan) -> int:
+def print_source_forecast(terminal: Terminal, source: str, plan: TrainingPlan) -> None:
     """Print the forecast of a training from a source."""
     from fewpass.pipeline.training.planning.source_forecast import forecast_of_source  # noqa: PLC0415
 
@@ -78,7 +49,6 @@ def _straight(terminal: Terminal, source: str, plan: TrainingPlan) -> int:
     if choice:
         terminal.explain(f"Chosen: {choice.reason}.")
     terminal.explain(NOT_STORED)
-    return 0
 
 
 def _shares_of(plan: TrainingPlan, predicted: SourceForecast) -> list[TakenMemory]:
@@ -94,7 +64,7 @@ def _shares_of(plan: TrainingPlan, predicted: SourceForecast) -> list[TakenMemor
     return [*taken, not_taken(plan.memory, taken)]
 
 
-def _on_data_set(terminal: Terminal, dataset: str, plan: TrainingPlan, place: Execution) -> int:
+def print_forecast(terminal: Terminal, dataset: str, plan: TrainingPlan, place: Execution) -> None:
     """Print the forecast of a training on a data set."""
     data = Dataset.open(plan.dataset)
     where_to, why = place_of(place, plan, data.manifest)
@@ -119,7 +89,6 @@ def _on_data_set(terminal: Terminal, dataset: str, plan: TrainingPlan, place: Ex
         terminal.explain(to_reproduce(memory))
     for sentence in said:
         terminal.explain(sentence)
-    return 0
 
 
 def _as_facts(shares: list[TakenMemory]) -> list[dict[str, Any]]:

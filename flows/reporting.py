@@ -1,23 +1,21 @@
-"""`fewpass report`."""
+"""A report on a run, as tables and as a page: `fewpass report`."""
 
 from __future__ import annotations
 
 import shlex
 from typing import Any
 
-from rich.console import Group
 from rich.table import Table
 
 from fewpass.flows.cluster import engine_for_pass
 from fewpass.flows.display.bars import rows_display
-from fewpass.flows.display.console import Terminal, facts_table, format_seconds, passes_and_rows
+from fewpass.flows.display.console import Terminal, format_seconds, passes_and_rows
 from fewpass.flows.display.printing import printable
-from fewpass.flows.errors import UsageError
-from fewpass.flows.options import Output, Where, given
+from fewpass.flows.options import Where, given
 from fewpass.flows.settings import as_toml, checked
 from fewpass.pipeline.reporting.page.page import PAGE, Reproduction, page
 from fewpass.pipeline.reporting.page.quality import quality
-from fewpass.pipeline.reporting.report import RunReport, can_draw, draw_report, read_report
+from fewpass.pipeline.reporting.report import RunReport, read_report
 from fewpass.pipeline.runs.events import Learners
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -29,64 +27,37 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY
 
-NO_PICTURES = (
-    "No pictures are drawn, as matplotlib is not installed. Add --html, for a page that draws its "
-    "own, or install it with pip install 'fewpass[plots]'."
-)
-
-
-def run_report(run: str, as_page: bool, held_out: str | None, where: Where, output: Output) -> int:
-    """Draw a run's loss curve, and tell what the run did; make a page of it where that is asked."""
-    terminal = Terminal(output)
-    if held_out is not None and not as_page:
-        raise UsageError("--held-out is for the page: add --html.")
-    report = draw_report(RunFolder(run))
-    if not (as_page or can_draw()):
-        terminal.say(NO_PICTURES)
-    address = write_page(terminal, RunFolder(run), held_out, where) if as_page else None
-    tables = [facts_table("Run", shown_report(report))]
-    if report.sweeps:
-        tables.append(times(report.sweeps))
-    if report.forecast is not None:
-        tables.append(comparison(report))
-    if address is not None:
-        tables.append(facts_table("Page", {"at": address}))
-    for sentence in report.warnings:
-        terminal.say(sentence, style="yellow")
-    terminal.result(report._asdict() | {"page": address}, Group(*tables))
-    return 0
-
 
 def write_page(terminal: Terminal, run: RunFolder, held_out: str | None, where: Where) -> str:
     """Write the page into the run's folder; return where it lies."""
-    told = read_report(run)
-    plan = told.model.record.plan
+    reported = read_report(run)
+    plan = reported.model.record.plan
     data = held_out_rows(plan, held_out)
-    found = None
+    figures = None
     if data is None:
-        terminal.say("No held-out rows are known: --held-out DATASET names some.", style="yellow")
+        terminal.say("There are no held-out rows: --held-out DATASET names some.", style="yellow")
     else:
         with (
             engine_for_pass(checked(Execution, given(where)), data) as executor,
             rows_display(terminal, "Judging by held-out rows", data.n_rows) as count,
         ):
-            found = quality(told.model, data, executor, count)
+            figures = quality(reported.model, data, executor, count)
     commands = (
         f"$ fewpass train {shlex.quote(plan.dataset)} {shlex.quote(run.folder.name)}-again "
         "--config plan.toml"
     )
-    judged = f"$ fewpass report {shlex.quote(run.folder.name)} --html --held-out DATASET"
-    text = page(told, found, Reproduction(as_toml(plan), commands, judged))
+    again = f"$ fewpass report {shlex.quote(run.folder.name)} --html --held-out DATASET"
+    text = page(reported, figures, Reproduction(as_toml(plan), commands, again))
     run.folder.write(PAGE, printable(text).encode())
     return run.folder.address(PAGE)
 
 
 def held_out_rows(plan: TrainingPlan, named: str | None) -> Dataset | None:
-    """Open the rows to judge a model by: those named, or known to be held out; None without any."""
+    """Open the held-out rows: those named here or in the plan; None without any."""
     if named is not None or plan.held_out is not None:
         return Dataset.open(named or plan.held_out or "", like=plan.dataset)
-    beside = f"{plan.dataset.rstrip('/')}-test"  # as IngestPlan calls it
-    return Dataset.open(beside) if Folder(beside).exists(KEY) else None
+    next_to_it = f"{plan.dataset.rstrip('/')}-test"  # as IngestPlan calls it
+    return Dataset.open(next_to_it) if Folder(next_to_it).exists(KEY) else None
 
 
 def comparison(report: RunReport) -> Table:

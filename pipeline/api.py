@@ -27,7 +27,7 @@ from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.tables.ingest import phases
-from fewpass.pipeline.tables.ingest.result import IngestResult
+from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
 from fewpass.pipeline.training.planning.place import Place, place_for, place_of, seconds_of_pass
 from fewpass.pipeline.training.training_run import TrainingRun

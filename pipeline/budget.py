@@ -11,7 +11,6 @@ are compared with their share before they are taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple, Self, overload
@@ -85,16 +84,6 @@ class Copies(int):
         made = super().__new__(cls, number)
         made.taker, made.what, made.why = taker, what, why
         return made
-
-
-class BudgetLine(NamedTuple):
-    """A line of the table of a budget."""
-
-    taker: str
-    what: str
-    much: str
-    of_default: int | None  # bytes of 1 GiB, of a share
-    why: str
 
 
 class TakenMemory(NamedTuple):
@@ -304,19 +293,6 @@ class Budget:
 
 #: Where nobody says how much memory there is.
 UNTOLD = Budget(1 << 32, 1 << 32)
-
-
-def lines() -> Iterator[BudgetLine]:
-    """Yield the table of all that may be taken."""
-    own = BudgetLine(ANYONE, "the program itself", format_bytes(PROGRAM_BYTES), None, PROGRAM)
-    entries = [entry for entry in vars(Budget).values() if isinstance(entry, (MemoryShare, Copies))]
-    of_default = Budget.of(1 << 30)
-    yield own
-    for entry in entries:
-        much, size = str(entry), None
-        if isinstance(entry, MemoryShare):
-            size = entry.taken_of(of_default)
-        yield BudgetLine(entry.taker, entry.what, much, size, entry.why)
 
 
 def not_taken(memory: int, taken: list[TakenMemory]) -> TakenMemory:

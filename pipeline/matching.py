@@ -66,7 +66,7 @@ def require_distinct(names: Sequence[str], where: str) -> None:
 
 
 def require_same(known: Sequence[str], found: Sequence[str], where: str) -> None:
-    """Refuse a file whose columns are not those of the first one, order aside; BadInput names them.
+    """Refuse a file whose columns are not the first one's, in any order; BadInput names them.
 
     Parameters
     ----------

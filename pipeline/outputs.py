@@ -1,6 +1,6 @@
 """What is written for the user, and must never take the place of what the user has.
 
-One rule holds for every file and folder that a command, a function or a flow is told to write.
+One rule holds for every file and folder that a command, a function or a flow is asked to write.
 Refused whatever else is said: one of the inputs; a source of the rows that the model was trained
 on; a place inside a data set or a run; a folder where a file is to be.  A file that fewpass wrote
 and nobody has changed since is written anew; any other that is there has to be given up in so many
@@ -11,19 +11,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.places import ELSEWHERE, StorageOptions, is_data_set, require_outside, shown
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
-from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
+from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS, is_file_on_web
 from fewpass.storage.addresses import local_path, open_store
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import ELSEWHERE, inside_of_ours
 from fewpass.storage.locations import HERE, Location, plain_errors
+from fewpass.storage.manifest import KEY
 from fewpass.storage.own_files import is_unchanged
+from fewpass.storage.redaction import without_secrets
 from fewpass.storage.whole_file import whole_file
 
+StorageOptions = dict[str, Any] | None
 _GLOB = "*?["
+
+
+def is_data_set(address: str, storage_options: StorageOptions = None) -> bool:
+    """Say whether an address names a data set, and no file."""
+    if address in STANDARD_INPUT_WORDS or without_secrets(address) != address:
+        return False  # it names a single file
+    return not is_file_on_web(address) and Folder(address, storage_options).exists(KEY)
 
 
 class Output(NamedTuple):
@@ -58,15 +69,18 @@ class Output(NamedTuple):
             With what is there.
         """
         here = Location.of(self.url)
-        require_outside(here, self.storage_options)
+        if refusal := inside_of_ours(here, self.storage_options):
+            raise BadInput(refusal)
         if not _is_there(here, self.storage_options):
             return
         for kept, what in self._kept(here.store):
             if kept.is_same(here):
-                raise BadInput(f"{shown(self.url)} stays as it is: it is {what}. {ELSEWHERE}")
+                raise BadInput(
+                    f"{without_secrets(self.url)} stays as it is: it is {what}. {ELSEWHERE}"
+                )
         if not self.may_replace:
             raise BadInput(
-                f"{shown(self.url)} is there already. Choose another name, or say "
+                f"{without_secrets(self.url)} is there already. Choose another name, or say "
                 "`overwrite=true` to replace it."
             )
 
@@ -88,10 +102,10 @@ class Output(NamedTuple):
         """Yield the files of a store that are never replaced, and what each is."""
         for spec in self.inputs:
             if is_data_set(spec, self.storage_options):
-                yield from _sources_of(spec, f"a source of the input {shown(spec)}")
+                yield from _sources_of(spec, f"a source of the input {without_secrets(spec)}")
             else:
                 for one in _files_of(spec, store, self.storage_options):
-                    yield one, f"one of the inputs ({shown(spec)})"
+                    yield one, f"one of the inputs ({without_secrets(spec)})"
         if self.record is not None:
             yield from _taught(self.record, store)
 
@@ -100,9 +114,11 @@ def _is_there(here: Location, storage_options: StorageOptions) -> bool:
     """Whether a file has that name; BadInput where it is no file."""
     found = here.kind(storage_options)
     if found == "folder":
-        raise BadInput(f"{shown(here.url)} is a folder. Name a file in it.")
+        raise BadInput(f"{without_secrets(here.url)} is a folder. Name a file in it.")
     if found == "other":
-        raise BadInput(f"{shown(here.url)} is no file, but a pipe or a device. {ELSEWHERE}")
+        raise BadInput(
+            f"{without_secrets(here.url)} is no file, but a pipe or a device. {ELSEWHERE}"
+        )
     return found is not None
 
 

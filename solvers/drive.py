@@ -1,8 +1,8 @@
-"""A method driven over blocks of rows, without storage, threads or Dask.
+"""Running a method over blocks of rows, without storage, threads or Dask.
 
-`visit` carries a state over some blocks: every walk of this project goes through it.  `sweeps`
-drives whole programs over rows in memory, for benchmarks and tests; `pipeline/training` does the
-same out of core.
+`visit` steps a state over some blocks; every walk of this project uses it.  `sweeps` runs whole
+programs over rows in memory, for benchmarks and tests; `pipeline/training` does the same out of
+core.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Step = Callable[[Problem, ProblemStats, State, Block], State]
 
 NO_ROW_STATE = np.empty(0)
 ZEROS = -1  # the version of the numbers per row before any sweep wrote them
-MOST_RESTARTS = 30  # over the same rows
+MOST_RESTARTS = 30  # on the same rows
 
 
 class AfterSweep(NamedTuple):
@@ -109,14 +109,14 @@ def visit(
     in_place: bool = False,
     step: Step | None = None,
 ) -> tuple[State, int]:
-    """Return the state after these blocks, or after the first that makes it diverge, and the rows.
+    """Return the state after these blocks, or after the first with divergence, and the row count.
 
     Parameters
     ----------
     in_place
-        Step the state that is given; otherwise a copy.
+        Whether to modify the given state instead of a copy.
     step
-        Called in place of the walk's own.
+        Replaces the walk's own step.
     """
     state, step, rows = state if in_place else walk.enter(state), step or walk.step, 0
     for block in blocks:
@@ -138,9 +138,9 @@ def visit_again(
     step: Step | None = None,
     on_restart: Callable[[State], None] = lambda _: None,
 ) -> tuple[State, int]:
-    """Do the same, and again from the state that the walk recovers where it diverged.
+    """Do the same, restarting from the state that the walk recovers after divergence.
 
-    `on_restart` is given that state.  Raises Diverged where it always does.
+    `on_restart` is called with that state.  Raises Diverged after MOST_RESTARTS restarts.
     """
     for _attempt in range(MOST_RESTARTS):
         state, rows = visit(walk, problem, stats, state, blocks, in_place=in_place, step=step)

@@ -163,7 +163,7 @@ def any_diverged(walk: Walk, state: States) -> bool:
 def recover_each(
     multi: Models, walk: Walk, problem: Problem, stats: ProblemStats, state: States
 ) -> States:
-    """Recover the models that diverged; restart the others with the settings they had found.
+    """Restart all models, those that diverged with smaller steps.
 
     A step size that was shortened stays short, also if another model diverges later.
     """
@@ -175,7 +175,7 @@ def resize_each(
     multi: Models, resize: Callable[..., State], problem: Problem, state: States, d: int,
     moments: ColumnMoments | None,
 ) -> States:  # fmt: skip
-    """Give every model's state d columns and these moments."""
+    """Resize every model's state to d columns with these moments."""
     each = zip(multi.tasks, state.models, strict=True)
     models = tuple(resize(task.problem(problem), model, d, moments) for task, model in each)
     return state._replace(models=models)

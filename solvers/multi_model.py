@@ -108,7 +108,6 @@ class MultiModel(Models):
         return States(tuple(models))
 
     def adopted(self, state: States, *, midway: bool) -> States:
-        """Let every model that goes on take up what is its own."""
         models = [
             model if self.is_converged(model) else self.solver.adopted(model, midway=midway)
             for model in state.models

@@ -138,7 +138,7 @@ class Sag(Method):
             join=folded,
             order="random",
             diverged=has_exploded,
-            recover=self.begun_again,
+            recover=self.restarted,
             metrics=progressive_loss,
             row_state="update",
         )
@@ -188,8 +188,8 @@ class Sag(Method):
             objective=certified.objective, gap=certified.gap,
         )  # fmt: skip
 
-    def begun_again(self, problem: Problem, stats: ProblemStats, state: SagState) -> SagState:
-        """Start again from zero weights, with half the step of a state that exploded."""
+    def restarted(self, problem: Problem, stats: ProblemStats, state: SagState) -> SagState:
+        """Restart from zero weights, with half the step size if the state has exploded."""
         begun: SagState = self.init(problem, stats)
         return begun._replace(h=0.5 * state.h) if has_exploded(state) else begun
 

@@ -120,7 +120,7 @@ class Walk(NamedTuple):
     With several streams, every stream starts from its own copy of the state, and `join` combines
     the results.  A state for which `diverged` is true ends the walk, and the whole training
     restarts from the state that `recover` returns.  Models that did not diverge restart, too, with
-    the steps that they had.
+    their step sizes.
 
     A walk that reads or updates numbers per row has states with a top-level field `row_version`:
     the sweep that wrote the numbers the state belongs to.  A walk that updates them changes
@@ -141,8 +141,8 @@ class Walk(NamedTuple):
     telling: Callable[[Problem, ProblemStats, State, Block, ReportLosses], State] | None = None
     enter: Callable[[State], State] = copy_state  # once before any number of steps, ...
     leave: Callable[[State], State] = same  # ... and after them
-    #: The state with d columns, those that are new at zero, and steps that go by these moments of
-    #: them: for rows whose columns are counted as they come.  None: columns are known before.
+    #: Returns the state with d columns, the new ones zero, and steps by these moments, for sources
+    #: with an unknown number of columns.  None: not supported.
     resize: Callable[[Problem, State, int, ColumnMoments | None], State] | None = None
 
 

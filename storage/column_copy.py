@@ -20,7 +20,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.kinds import command
 from fewpass.storage.manifest import ManifestPart
-from fewpass.storage.objects import DtypeName, StoredObject, missing, wrong_length
+from fewpass.storage.objects import DtypeName, StoredObject, require_length
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.table import DenseTable, SparseTable, Table, concatenate, index_dtype
 
@@ -178,19 +178,14 @@ def _manifest(folder: Folder) -> ColumnsManifest:
 
 def _mapped(folder: Folder, name: str, array: RawArray) -> NDArray[Any]:
     """Map one file copy-on-write: kernels are compiled for writable arrays."""
-    try:
-        size = folder.size(name)
-    except FileNotFoundError as error:
-        raise missing(folder, name) from error
-    if size != array.n_bytes:
-        raise wrong_length(folder, name, size, StoredObject(array.n_bytes, array.crc32c))
+    require_length(folder, name, StoredObject(array.n_bytes, array.crc32c))
     actual = file_checksum(folder, name)
     if actual != array.crc32c:
         raise Damaged(
             f"{folder.address(name)} is damaged: its checksum is {actual:08x}, where "
             f"{array.crc32c:08x} was expected. {AGAIN}"
         )
-    if not size:
+    if not array.n_bytes:
         return np.empty(array.shape, array.dtype)
     path = folder.local_path(name)
     return np.asarray(np.memmap(path, array.dtype, mode="c", shape=array.shape))

@@ -1,31 +1,49 @@
-"""What lies at an address, by the names of what is in it, and what to do where it is another thing.
+"""What lies at an address, and what to do where it is another thing.
 
-Commands take data sets, runs, files of rows and the stores of refreshes, and people swap them.
+Commands take data sets, runs, files of rows and the stores of refreshes, and people swap them: the
+names of objects tell these apart.  Before anything is written or deleted the first bytes of an
+object have to agree, as a `manifest.json` may be anybody's.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from typing import Literal
+from typing import Any, Final, Literal
 
 from fewpass.storage.addresses import READ_ONLY, local_path, open_store, protocol_of
-from fewpass.storage.folder import Folder
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.locations import Location
+from fewpass.storage.manifest import FORMAT, KEY
+from fewpass.storage.redaction import without_secrets
 
 Kind = Literal[
     "data set", "snapshot", "run", "generation", "store", "unfinished", "file", "folder", "nothing"
 ]
 Wanted = Literal["data set", "run", "rows", "store", "any", "new run"]
 
-#: By what is in a folder it is told; a folder is of the first kind that it has the mark of.
+RUN_KEY: Final = "run.json"
+RUN_FORMAT: Final = "fewpass-run"
+#: Of a data set that is being made, and ever after.
+INGEST_KEY: Final = "ingest.json"
+ELSEWHERE = "Choose another place."
+#: What the first bytes of an object say in folders that hold nothing but what fewpass wrote.
+_BEGINS: dict[str, tuple[str, Kind]] = {
+    KEY: (f'"{FORMAT}"', "data set"),
+    RUN_KEY: (f'"{RUN_FORMAT}"', "run"),
+    INGEST_KEY: ('"plan_digest"', "data set"),
+}
+_HEAD_BYTES = 4096
+
+#: Objects that mark a kind; a folder is of the first kind whose mark it has.
 _MARKS: tuple[tuple[str, Kind], ...] = (
     ("arrays/zarr.json", "snapshot"),
-    ("manifest.json", "data set"),
-    ("run.json", "run"),
+    (KEY, "data set"),
+    (RUN_KEY, "run"),
     ("snapshots/000001/manifest.json", "run"),
     ("files.json", "generation"),
     ("generations/000001/files.json", "store"),
-    ("ingest.json", "unfinished"),
+    (INGEST_KEY, "unfinished"),
     ("zarr.json", "unfinished"),
 )
 #: Kinds of which fewpass itself wrote every byte: no rows of anybody's are read from these.
@@ -34,7 +52,7 @@ OWN: tuple[Kind, ...] = (
 )  # fmt: skip
 _GENERATION = re.compile(r"/generations/\d{6}$")  # elsewhere files.json may be anybody's
 _EXPORTED = (".onnx", ".safetensors", ".liblinear", ".skops")
-_WEB_MARKS = ("manifest.json",)  # a server of files is asked as little as can be
+_WEB_MARKS = (KEY,)  # a server of files is asked as little as can be
 _CALLED: dict[Kind, str] = {
     "data set": "a data set",
     "snapshot": "a snapshot of a run",
@@ -76,6 +94,40 @@ def _unmarked(folder: Folder) -> Kind:
     if not store.exists(inside):
         return "nothing"
     return "folder" if store.isdir(inside) else "file"
+
+
+def owner_of(folder: Folder) -> Kind | None:
+    """Return which of `data set` and `run` a folder is, by what an object in it begins with."""
+    found = (kind for key, (_, kind) in _BEGINS.items() if begins_as_ours(folder, key))
+    return next(found, None)
+
+
+def begins_as_ours(folder: Folder, key: str) -> bool:
+    """Say whether an object is a mark that fewpass wrote."""
+    says, _ = _BEGINS[key]
+    return says in head_of(folder, key)
+
+
+def head_of(folder: Folder, key: str) -> str:
+    """Return how an object begins; nothing where there is none, or it may not be read."""
+    buffer = bytearray(_HEAD_BYTES)
+    try:
+        size = folder.read_into(key, memoryview(buffer))
+    except (FileNotFoundError, PermissionError, Damaged):
+        return ""
+    return buffer[:size].decode("latin-1")
+
+
+def inside_of_ours(here: Location, storage_options: dict[str, Any] | None = None) -> str | None:
+    """Say in which data set or run a place lies, and what to do; None where it is in neither."""
+    for url in here.folders():
+        kind = owner_of(Folder(url, storage_options))
+        if kind is not None:
+            return (
+                f"{without_secrets(here.url)} lies in the {kind} {without_secrets(url)}, which "
+                f"holds nothing else. {ELSEWHERE}"
+            )
+    return None
 
 
 def command(*words: str) -> str:

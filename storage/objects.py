@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Annotated, Any, Literal, NamedTuple
@@ -24,6 +24,7 @@ ENCODERS = 2  # chunks of an array that are compressed at a time
 MOST_AXES = 32
 MOST_ITEMS = 1 << 48
 MOST_COMPRESSION = 256  # times; LZ4 cannot do more than 255
+RESTORE = "Restore it from a copy, or make it again from its source."
 
 Length = Annotated[int, Field(ge=0)]
 DtypeName = Literal[
@@ -173,12 +174,22 @@ def require_keys(arrays: Mapping[str, ArrayLayout], objects: Mapping[str, Stored
 
 def require_length(folder: Folder, key: str, stored: StoredObject) -> None:
     """Raise Damaged unless the object exists with the recorded length."""
+    _require_length_of(lambda: folder.size(key), folder, key, stored)
+
+
+def _require_length_of(
+    read: Callable[[], int], folder: Folder, key: str, stored: StoredObject, advice: str = RESTORE
+) -> None:
+    """Call `read`; raise Damaged if it finds no object or returns another length."""
     try:
-        actual = folder.size(key)
+        actual = read()
     except FileNotFoundError as error:
-        raise missing(folder, key) from error
+        raise missing(folder, key, advice) from error
     if actual != stored.length:
-        raise wrong_length(folder, key, actual, stored)
+        raise Damaged(
+            f"{folder.address(key)} is damaged: it has {actual} bytes, where {stored.length} were "
+            f"expected. {advice}"
+        )
 
 
 def get_chunk(
@@ -207,12 +218,8 @@ def get_chunk(
     """
     parts = codec.plain_parts(out, stored.length, padded)
     raw, began = scratch[: stored.length], time.perf_counter()
-    try:
-        actual = folder.read_into(key, *(part.data for part in parts or (raw,)))
-    except FileNotFoundError as error:
-        raise missing(folder, key) from error
-    if actual != stored.length:
-        raise wrong_length(folder, key, actual, stored)
+    buffers = [part.data for part in parts or (raw,)]
+    _require_length_of(lambda: folder.read_into(key, *buffers), folder, key, stored)
     fetched = time.perf_counter() - began
     try:
         if parts:
@@ -229,12 +236,7 @@ def get_chunk(
 
 def get(folder: Folder, key: str, stored: StoredObject) -> bytes:
     """Read an object; Damaged if it is missing or differs from its record."""
-    try:
-        data = folder.read(key)
-    except FileNotFoundError as error:
-        raise missing(folder, key) from error
-    if len(data) != stored.length:
-        raise wrong_length(folder, key, len(data), stored)
+    data = get_unchecked(folder, key, stored)
     actual, own = codec.checksum(content(key, data)), stored.crc32c
     if not key.endswith(".json"):
         own = int.from_bytes(data[-codec.TRAILER_BYTES :], "little")
@@ -243,6 +245,19 @@ def get(folder: Folder, key: str, stored: StoredObject) -> bytes:
             f"{folder.address(key)} is damaged: its checksum is {actual:08x}, where it ends with "
             f"{own:08x} and {folder.address('manifest.json')} has {stored.crc32c:08x}. {RESTORE}"
         )
+    return data
+
+
+def get_unchecked(folder: Folder, key: str, stored: StoredObject, advice: str = RESTORE) -> bytes:
+    """Read an object; Damaged if it is missing or has another length than its record."""
+    data = b""
+
+    def read() -> int:
+        nonlocal data
+        data = folder.read(key)
+        return len(data)
+
+    _require_length_of(read, folder, key, stored, advice)
     return data
 
 
@@ -255,19 +270,6 @@ def fault(folder: Folder, key: str, stored: StoredObject) -> str | None:
     return None
 
 
-RESTORE = "Restore it from a copy, or make it again from its source."
-
-
 def missing(folder: Folder, key: str, advice: str = RESTORE) -> Damaged:
     """Return the error for a missing object."""
     return Damaged(f"{folder.address(key)} is missing. {advice}")
-
-
-def wrong_length(
-    folder: Folder, key: str, actual: int, stored: StoredObject, advice: str = RESTORE
-) -> Damaged:
-    """Return the error for an object that is too short or too long."""
-    return Damaged(
-        f"{folder.address(key)} is damaged: it has {actual} bytes, where {stored.length} were "
-        f"expected. {advice}"
-    )

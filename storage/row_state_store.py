@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from fewpass.storage.codec import TRAILER_BYTES, checksum, decode_into, encode
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.objects import StoredObject, missing, wrong_length
+from fewpass.storage.objects import StoredObject, get_unchecked
 
 NOTHING_YET = -1  # the version before the first: every number is 0
 ARRAY = "rows."  # and the version: the array of a snapshot with the records of that version
@@ -75,7 +75,7 @@ class RowStateStore:
         key = _key(version, chunk)
         if stored is None:
             raise Damaged(f"{self.folder.address(key)} is on no record. {GO_BACK}")
-        raw = self._read(key, stored)
+        raw = get_unchecked(self.folder, key, stored, GO_BACK)
         try:
             decode_into(raw, out, expected=stored.crc32c, before=_bound_to(key))
         except ValueError as error:
@@ -86,7 +86,7 @@ class RowStateStore:
         """Read an object and return a sentence on its fault, if any."""
         key = _key(version, chunk)
         try:
-            raw = self._read(key, stored)
+            raw = get_unchecked(self.folder, key, stored, GO_BACK)
         except Damaged as error:
             return str(error)
         actual = checksum(raw[:-TRAILER_BYTES], _bound_to(key))
@@ -94,15 +94,6 @@ class RowStateStore:
             return None
         reason = f"its checksum is {actual:08x}, where {stored.crc32c:08x} was expected"
         return str(self._damaged(key, ValueError(reason)))
-
-    def _read(self, key: str, stored: StoredObject) -> bytes:
-        try:
-            raw = self.folder.read(key)
-        except FileNotFoundError as error:
-            raise missing(self.folder, key, GO_BACK) from error
-        if len(raw) != stored.length:
-            raise wrong_length(self.folder, key, len(raw), stored, GO_BACK)
-        return raw
 
     def _damaged(self, key: str, error: ValueError) -> Damaged:
         return Damaged(

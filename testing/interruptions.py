@@ -9,11 +9,6 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 
 
-def events_of(plan: TrainingPlan, url: str) -> int:
-    """Return how many events a whole training has."""
-    return sum(1 for _ in TrainingRun.start(plan, url, InProcess()))
-
-
 def trained(
     plan: TrainingPlan, url: Path, executor: Executor | None = None, stop_after: int | None = None
 ) -> TrainingRun:
@@ -34,3 +29,17 @@ def cut_and_resumed(plan: TrainingPlan, url: str, stop: int) -> TrainingResult:
     for _ in resumed:
         pass
     return resumed.result
+
+
+def assert_cuts_change_nothing(
+    plan: TrainingPlan, folder: Path, quiet: TrainingResult, cuts: int
+) -> None:
+    """Cut a training short after some of its events, a snapshot after every span, and resume it."""
+    impatient = plan.model_copy(update={"snapshot_every": 1e-9})
+    events = sum(1 for _ in TrainingRun.start(impatient, str(folder / "count"), InProcess()))
+    assert events > cuts + 1
+    for stop in range(1, events, max(1, events // cuts)):
+        found = cut_and_resumed(impatient, str(folder / f"cut{stop}"), stop)
+        assert found.weights_sha256 == quiet.weights_sha256, f"cut after event {stop}"
+        assert found.certificate == quiet.certificate
+        assert found.rows_seen == quiet.rows_seen

@@ -34,7 +34,7 @@ Held = dict[str, Any]
 PAGE = Path("docs/performance.md")
 FIGURES = "figures"  # beside the page
 COMMAND = ".venv-peers/bin/python -m benchmarks.suite --only"
-TARGET_HEAD = ("", "what", "ours", "against", "measure", "wanted", "came out", "met")
+TARGET_HEAD = ("", "what", "ours", "against", "measure", "wanted", "result", "met")
 MEASURES = {
     "wall_s": "wall s",
     "later_s": "wall s of a later pass",

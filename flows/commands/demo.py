@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.clicks import ClickFile
     from fewpass.pipeline.runs.outcome import TrainingResult
     from fewpass.pipeline.scoring.evaluate import Evaluation
-    from fewpass.pipeline.tables.ingest.result import IngestResult
+    from fewpass.pipeline.tables.ingest.progress import IngestResult
 
 TEST_FRACTION = 0.1
 LAM = "100/n"
@@ -205,10 +205,10 @@ class Demo:
         """From words, dates and gaps to a model, and back to names."""
         from fewpass.flows.display.console import columns_table
         from fewpass.flows.settings import checked
+        from fewpass.pipeline.clicks import write_visits
         from fewpass.pipeline.reporting.largest_weights import largest_weights
         from fewpass.pipeline.runs.model import load_model
         from fewpass.pipeline.runs.run_folder import RunFolder
-        from fewpass.pipeline.visits import write_visits
 
         self._head(
             "6. A table with words, dates and gaps",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fewpass.flows.options import OUTPUT, READING_AND_WHERE, Output, ReadingAndWhere, given
+from fewpass.flows.options import OUTPUT, READING, WHERE, Output, Reading, Where, given
 from fewpass.flows.outcomes import evaluation_facts
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
@@ -39,7 +39,8 @@ def evaluate(
     *,
     reliability: bool = False,
     memory: str | None = None,
-    reading: ReadingAndWhere = READING_AND_WHERE,
+    reading: Reading = READING,
+    where: Where = WHERE,
     output: Output = OUTPUT,
 ) -> int:
     """Evaluate a run's model on a data set, such as the rows held out.
@@ -69,7 +70,7 @@ def evaluate(
     from fewpass.pipeline.tables.stream.sources import is_source
 
     terminal, words = Terminal(output), given(reading)
-    place = checked(Execution, {n: words.pop(n) for n in Execution.model_fields if n in words})
+    place = checked(Execution, given(where))
     options = checked(SourceOptions, words)
     limit = parse_bytes(memory) if memory else None
     from_files = is_source(dataset)

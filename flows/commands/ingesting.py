@@ -27,7 +27,7 @@ from fewpass.pipeline.sizes import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.tables.ingest.result import IngestResult
+    from fewpass.pipeline.tables.ingest.progress import IngestResult
 
 A_WHILE_S = 2.0  # of compiling, after which people wonder
 COMPILING = "Compiling kernels: this is done once on a machine."
@@ -122,7 +122,7 @@ def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -
 
 def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
     """Ingest with a display of how far it is, and tell of skipped rows."""
-    from fewpass.flows.display.ingest_progress import ingest_display
+    from fewpass.flows.display.ingest_display import ingest_display
     from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.tables.ingest import phases
     from fewpass.solvers.kernels.compiling import Compiling

@@ -18,8 +18,8 @@ from fewpass.flows.display.console import Terminal, format_seconds
 if TYPE_CHECKING:
     from fewpass.pipeline.training.spans.reduce import ReduceReport
 
-WIDTH = 40  # letters of a bar, where there is room for what stands beside it
-A_SECOND, A_BIT = 1.0, 0.01  # time and share that speed is not told before
+WIDTH = 40  # letters of a bar, where a line has space for the text next to it
+A_SECOND, A_BIT = 1.0, 0.01  # time and share before which speed is unknown
 
 ShowWork = Callable[[float, str], None]
 
@@ -31,7 +31,7 @@ class Countdown:
         self._began = time.perf_counter()
 
     def left(self, fraction: float) -> float | None:
-        """Seconds left when so much is done; None while that is too early to tell."""
+        """Return the seconds left at this share; None in the beginning."""
         took = time.perf_counter() - self._began
         if took < A_SECOND or fraction < A_BIT:
             return None
@@ -39,7 +39,7 @@ class Countdown:
 
 
 def bar(fraction: float, left_s: float | None = None) -> Table:
-    """Draw a bar on a line of its own: the share done, and the time left where it is known."""
+    """Draw a bar on a line of its own: the share done, and the time left if it is known."""
     line = Table.grid(padding=(0, 2, 0, 0))
     line.add_column()
     line.add_column(no_wrap=True)

@@ -119,7 +119,7 @@ def titled_table(title: str | None = None) -> Table:
 def facts_table(title: str, facts: Mapping[str, Any], *, whole_names: bool = True) -> Table:
     """Lay facts out one below the other; what is None is left out.
 
-    Names that may be long take no more room than what is said of them, unless they are whole.
+    Names that may be long take no more space than their values, unless they are whole.
     """
     table = titled_table(title)
     table.show_header = False

@@ -1,7 +1,7 @@
 """Lines of a log, for people and for machines: one per pass, and one per 30 s of an ingest.
 
 `--log-format json`, or FEWPASS_LOG_FORMAT=json in the environment, makes every line a JSON object
-with `time`, `level` and `message`, and the numbers of the line beside them.
+with `time`, `level` and `message`, and the numbers of the line.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ FIRST_LINE_S, GROWTH = 1.0, 1.5  # seconds to the first plain line, and from the
 def json_line(level: str, message: str, fields: Mapping[str, Any] | None = None) -> str:
     """Write a line as a JSON object; numbers that JSON has no word for are null."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    told = {"time": now, "level": level, "message": printable(message)} | dict(fields or {})
-    return without_secrets(json.dumps(finite(told), allow_nan=False))
+    fields_of_line = {"time": now, "level": level, "message": printable(message)} | dict(
+        fields or {}
+    )
+    return without_secrets(json.dumps(finite(fields_of_line), allow_nan=False))
 
 
 def wants_json(tokens: Sequence[str]) -> bool:

@@ -19,7 +19,7 @@ from fewpass.flows.display.training_display import (
 )
 from fewpass.pipeline.runs.events import Event, Start
 from fewpass.pipeline.runs.sweep_times import READING
-from fewpass.pipeline.runs.timeline import Mark
+from fewpass.pipeline.runs.work_done import WorkDone
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 
@@ -51,7 +51,7 @@ class PassLines:
         self.timeline = live_timeline(passes, tol)
         self._loss, self._every = LossReader(self.timeline), Every(SHORTEST_S)
         self._logged = 0  # passes at the last line
-        self._before = Mark()
+        self._before = WorkDone()
 
     def take(self, event: Event) -> Iterator[tuple[str, Line]]:
         """Yield the lines that an event is worth, each with its level."""
@@ -70,7 +70,7 @@ class PassLines:
     def _line(self, made: int) -> Line:
         """Write the line of a pass."""
         timeline, proven = self.timeline, self.timeline.proven
-        now = timeline.marks[-1] if timeline.marks else Mark()
+        now = timeline.marks[-1] if timeline.marks else WorkDone()
         spent, self._before = now.since(self._before), now
         lately = timeline.lately
         waiting = spent.waiting / spent.working if spent.working else None

@@ -82,7 +82,7 @@ def _write_to_nothing() -> None:
 def fill_closed_streams() -> None:
     """Open standard streams that are closed on nothing, so that no file takes their numbers.
 
-    Whatever is told on a number, by a library or a child, would else go into that file.
+    Whatever a library or a child writes to a number would else go into that file.
     """
     for number in range(3):
         try:
@@ -94,10 +94,10 @@ def fill_closed_streams() -> None:
 
 
 def require_output() -> None:
-    """Refuse to begin where what a command comes to cannot be told; ValueError."""
+    """Raise ValueError where the result of a command cannot be printed."""
     if sys.stdout is None:
         raise ValueError(
-            "Standard output is closed, and what comes of the command is told there. Leave it "
+            "Standard output is closed, and the command prints its result there. Leave it "
             "open, or send it to /dev/null."
         )
 

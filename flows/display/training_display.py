@@ -46,14 +46,14 @@ Show = Callable[[Event], None]
 def training_display(terminal: Terminal, plan: TrainingPlan) -> Iterator[Show]:
     """Show a training's events; yields what takes them."""
     if plan.solver.goal == "steps":
-        with work_display(terminal, f"Steps of {plan.solver.kind}") as tell:
-            yield _StepLines(terminal, plan, tell).show
+        with work_display(terminal, f"Steps of {plan.solver.kind}") as show_work:
+            yield _StepLines(terminal, plan, show_work).show
         return
     timeline = live_timeline(plan.passes, plan.tol)
     proves = plan.tol is not None or plan.solver.goal == "tolerance"
     columns = fitting(PROVING if proves else LEARNING, terminal.err.width)
     if terminal.live:
-        columns = tuple(column for column in columns if column != "left")  # beside the bar
+        columns = tuple(column for column in columns if column != "left")  # it is next to the bar
         live = Live(console=terminal.err, refresh_per_second=4, transient=False)
         try:
             yield _Panel(terminal, timeline, columns, live).show
@@ -99,7 +99,7 @@ class _Panel:
         redrawn = event.kind in REDRAWN or (event.kind in OFTEN and self._often.due())
         if self._live.is_started and redrawn:
             self._live.update(self._draw())
-        _tell(self._terminal, event)
+        _say_seldom(self._terminal, event)
 
     def _draw(self) -> Group:
         timeline = self._timeline
@@ -127,7 +127,7 @@ class _Lines:
             _begin(self._terminal, event.facts)
         elif self._wanted(event):
             self._line()
-        _tell(self._terminal, event)
+        _say_seldom(self._terminal, event)
 
     def _wanted(self, event: Event) -> bool:
         if event.kind == "finish":
@@ -158,8 +158,8 @@ def certificate_line(timeline: Timeline) -> str:
 class _StepLines:
     """A training that makes steps, each far less than a pass: a bar, or a line now and then."""
 
-    def __init__(self, terminal: Terminal, plan: TrainingPlan, tell: ShowWork) -> None:
-        self._terminal, self._tell = terminal, tell
+    def __init__(self, terminal: Terminal, plan: TrainingPlan, show_work: ShowWork) -> None:
+        self._terminal, self._show_work = terminal, show_work
         self._solver = cast("Simba", plan.solver)  # no other makes steps
         self._intervals = GrowingIntervals()
         self._steps = 0  # to be made
@@ -170,11 +170,11 @@ class _StepLines:
             _begin(self._terminal, event.facts)
         elif event.kind == "span":
             self._step(event.facts.metrics)
-        _tell(self._terminal, event)
+        _say_seldom(self._terminal, event)
 
-    def _step(self, told: Mapping[str, Any]) -> None:
-        said = f"{told['steps']:,} of {self._steps:,}, {told['accesses']:,} accesses"
-        self._tell(told["steps"] / self._steps, said)
+    def _step(self, metrics: Mapping[str, Any]) -> None:
+        said = f"{metrics['steps']:,} of {self._steps:,}, {metrics['accesses']:,} accesses"
+        self._show_work(metrics["steps"] / self._steps, said)
         if not self._terminal.live and self._intervals.due():
             self._terminal.say(f"step {said}")
 
@@ -201,13 +201,13 @@ def aligned(columns: tuple[str, ...], texts: tuple[str, ...]) -> str:
 
 def fitting(columns: tuple[str, ...], width: int) -> tuple[str, ...]:
     """Leave out the columns that can be spared, until a line fits into so many letters."""
-    kept = list(columns)
+    fitting_now = list(columns)
     for spared in SPARED:
-        if sum(WIDTHS.get(column, WIDTH) for column in kept) <= width:
+        if sum(WIDTHS.get(column, WIDTH) for column in fitting_now) <= width:
             break
-        if spared in kept:
-            kept.remove(spared)
-    return tuple(kept)
+        if spared in fitting_now:
+            fitting_now.remove(spared)
+    return tuple(fitting_now)
 
 
 def cells(
@@ -241,7 +241,7 @@ def memory_in_use() -> int:
     return total
 
 
-def _tell(terminal: Terminal, event: Event) -> None:
+def _say_seldom(terminal: Terminal, event: Event) -> None:
     """Say what happens seldom."""
     for text, is_warning in seldom_sentences(event):
         terminal.say(text, style="yellow" if is_warning else None)

@@ -30,7 +30,7 @@ from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.sizes import format_bytes
 
 TOLD_EVERY_S = 2.0
-LAST_WORD_S = 10.0  # that the end of a flow waits for what is not told yet
+LAST_WORD_S = 10.0  # that the end of a flow waits for artifacts on their way
 TABLE_ROWS = 40
 KEY_LENGTH = 50
 
@@ -51,8 +51,8 @@ def _may_pass(error: Exception) -> bool:
 
 
 def _warn(error: Exception) -> None:
-    told = f"{type(error).__name__}: {error}".rstrip(": ")
-    get_run_logger().warning("Prefect's server does not take what is shown (%s)", told)
+    problem = f"{type(error).__name__}: {error}".rstrip(": ")
+    get_run_logger().warning("Prefect's server does not take artifacts (%s)", problem)
 
 
 #: A server that is slow or dead costs what its pages show, not the work.
@@ -60,7 +60,7 @@ TELLER = Teller(TOLD_EVERY_S, _may_pass, _warn)
 
 
 def last_word() -> None:
-    """Wait at the end of a flow until all is told, but not for long."""
+    """Wait at the end of a flow until all artifacts are sent, but not for long."""
     if not TELLER.flush(LAST_WORD_S):
         get_run_logger().warning("Prefect's server did not take all that was to be shown")
 
@@ -114,18 +114,18 @@ def progress_text(timeline: Timeline) -> str:
 
 
 def log_line(level: str, line: Line, more: dict[str, str]) -> None:
-    """Log a line for Prefect's pages; in JSON its numbers stand beside it."""
+    """Log a line for Prefect's pages; in JSON with its numbers."""
     number = logging.getLevelNamesMapping()[level.upper()]
     get_run_logger().log(number, line.text, extra={FIELDS: line.fields | more})
 
 
 def show_convergence(url: str, timeline: Timeline) -> None:
-    """Put the convergence table beside the run."""
+    """Attach the convergence table to the run."""
     show_table(url, "convergence", convergence_rows(timeline), f"convergence of {url}")
 
 
 def show_table(url: str, what: str, rows: list[dict[str, Any]], text: str) -> None:
-    """Put a table beside the run."""
+    """Attach a table to the run."""
     key, about = artifact_key(url, what), as_markdown(text)
     TELLER.give(key, lambda: create_table_artifact(_cells(rows), key=key, description=about))
 
@@ -162,7 +162,7 @@ def _six(number: float | None) -> str:
 
 
 def show_image(url: str, what: str, png: bytes, text: str) -> None:
-    """Put a picture beside the run; it travels inside its own address, nothing is hosted."""
+    """Attach a picture to the run; it travels inside its own address, nothing is hosted."""
     data = base64.b64encode(png).decode()
     key, place = artifact_key(url, what), f"data:image/png;base64,{data}"
     about = as_markdown(text)
@@ -170,6 +170,6 @@ def show_image(url: str, what: str, png: bytes, text: str) -> None:
 
 
 def show_text(url: str, what: str, markdown: str, text: str) -> None:
-    """Put a text beside the run; names in `markdown` are marked as such already."""
+    """Attach a text to the run; names in `markdown` are marked as such already."""
     key, about = artifact_key(url, what), as_markdown(text)
     TELLER.give(key, lambda: create_markdown_artifact(markdown, key=key, description=about))

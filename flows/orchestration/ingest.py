@@ -6,16 +6,15 @@ from typing import Any
 
 from prefect.logging import get_run_logger
 
-from fewpass.flows.display.ingest_progress import IngestLines, ingest_line
+from fewpass.flows.display.ingest_display import IngestLines, ingest_line
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, log_line
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
-from fewpass.flows.orchestration.stalling import StallWatch, tell_prefect
+from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import ingest_facts
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.phases import ingest as ingested
-from fewpass.pipeline.tables.ingest.progress import IngestProgress
-from fewpass.pipeline.tables.ingest.result import IngestResult
+from fewpass.pipeline.tables.ingest.progress import IngestProgress, IngestResult
 
 
 @made_flow(requests.IngestParameters, "plan.dataset")

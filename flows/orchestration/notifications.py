@@ -26,7 +26,7 @@ from prefect.types import SecretDict
 from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.flows.orchestration.scheduled import MISSED, REFUSED
 from fewpass.flows.orchestration.server import told
-from fewpass.flows.orchestration.stalling import STALLED
+from fewpass.flows.orchestration.watching import STALLED
 from fewpass.pipeline.errors import BadInput
 
 ADDRESS = "FEWPASS_WEBHOOK"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
+from prefect.context import FlowRunContext
+from prefect.exceptions import Pause
 from prefect.states import Completed
 
 from fewpass.flows.interrupts import stopping_first
@@ -23,8 +26,7 @@ from fewpass.flows.orchestration.scheduled import (
     made_flow,
 )
 from fewpass.flows.orchestration.session import Session, Stage, stages
-from fewpass.flows.orchestration.stalling import StallWatch, tell_prefect
-from fewpass.flows.orchestration.suspending import at_rest_if_suspended, is_suspended
+from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import require_convergence, require_tolerance
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.reporting.report import CONVERGENCE, IMAGE, draw_report
@@ -76,6 +78,29 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
         result = session.result
     show_run(session.run)
     return result
+
+
+def is_suspended() -> bool:
+    """Whether somebody suspended this flow run; of a deployment's run Prefect is told of it."""
+    context = FlowRunContext.get()
+    return context is not None and context.flow_run_suspension_request.is_requested()
+
+
+@contextmanager
+def at_rest_if_suspended(session: Session) -> Iterator[None]:
+    """Take a snapshot before a suspended flow run ends, which Prefect has it do before a task.
+
+    Where the block ends before a next task, the flow run ends here.
+    """
+    context = FlowRunContext.get()
+    try:
+        yield
+        if context is not None and not session.finished:
+            context.flow_run_suspension_request.raise_if_requested()
+    except Pause:
+        session.stop()
+        session.drain()
+        raise
 
 
 @durable_task("passes")

@@ -1,1 +1,1 @@
-"""A page about learning, on Dask's dashboard or on its own: read from the run folder."""
+"""A page about trainings, on Dask's dashboard or on its own: it draws timelines."""

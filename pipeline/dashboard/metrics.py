@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from fewpass.pipeline.dashboard.shown_run import ShownRun, speeds
+from fewpass.pipeline.dashboard.shown_run import ShownRun
 from fewpass.pipeline.models.refresh.publications import published
 from fewpass.pipeline.reporting.safe_text import without_control
-from fewpass.pipeline.runs.timeline import Mark
+from fewpass.pipeline.runs.work_done import WorkDone, speeds
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES = ("running", "stopped", "finished")
 
-#: Name, kind and meaning of every metric, in the order that they are told in.
+#: Name, kind and meaning of every metric, in the order of the answer.
 METRICS = {
     "fewpass_state": ("gauge", "1 for the state that a run is in, else 0"),
     "fewpass_rows_per_second": ("gauge", "rows stepped or added up a second, lately; 0 at rest"),
@@ -47,16 +47,16 @@ class Sample(NamedTuple):
 
 
 def exposition(samples: Iterable[Sample]) -> str:
-    """Write samples down, those of a metric together; one that is told twice counts once."""
-    known: dict[str, dict[str, str]] = {}
+    """Write samples down, those of a metric together; one that comes twice counts once."""
+    series_of: dict[str, dict[str, str]] = {}
     for sample in samples:
         labels = ",".join(f'{k}="{_escaped(v)}"' for k, v in sample.labels.items())
-        known.setdefault(sample.name, {})[f"{sample.name}{{{labels}}}"] = f"{sample.value:.17g}"
+        series_of.setdefault(sample.name, {})[f"{sample.name}{{{labels}}}"] = f"{sample.value:.17g}"
     lines: list[str] = []
     for name, (kind, about) in METRICS.items():
-        if name in known:
+        if name in series_of:
             lines += [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
-            lines += [f"{series} {value}" for series, value in known[name].items()]
+            lines += [f"{series} {value}" for series, value in series_of[name].items()]
     return "\n".join(lines) + "\n"
 
 
@@ -89,8 +89,8 @@ def _numbers(shown: ShownRun, now: float) -> dict[str, float | None]:
     timeline, plan = shown.timeline, shown.record.plan
     running, losses, recent = shown.state == "running", timeline.losses, shown.recent
     proven = timeline.certificates[-1] if timeline.certificates else None
-    work = timeline.marks[-1] if timeline.marks else Mark()
-    speed = (speeds(timeline.marks)[-1:] or [Mark()])[0] if running else Mark()
+    work = timeline.marks[-1] if timeline.marks else WorkDone()
+    speed = (speeds(timeline.marks)[-1:] or [WorkDone()])[0] if running else WorkDone()
     return {
         "rows_per_second": speed.rows,
         "bytes_per_second": speed.bytes_read,
@@ -110,10 +110,10 @@ def _numbers(shown: ShownRun, now: float) -> dict[str, float | None]:
 
 def _generation(run: str) -> Iterator[Sample]:
     """Yield which generation a run is, and which one its store has published."""
-    found = re.fullmatch(r"(.*)/generations/(\d{6})/run", run)
-    if found is None:
+    place = re.fullmatch(r"(.*)/generations/(\d{6})/run", run)
+    if place is None:
         return
-    store, number = found[1], int(found[2])
+    store, number = place[1], int(place[2])
     yield Sample("fewpass_generation", number, {"run": run})
     try:
         current = published(store)

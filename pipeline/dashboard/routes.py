@@ -1,7 +1,7 @@
 """The page's addresses: /fewpass on a Dask scheduler's dashboard, or on a server of its own.
 
 `dask scheduler --preload fewpass.pipeline.dashboard.routes` adds them to a scheduler of its own
-process.  Only runs that a training has told the scheduler of (or that were named to the server) are
+process.  Only runs that trainings announced to the scheduler (or that were named to the server) are
 shown: an address in a request never makes anything be read.
 """
 
@@ -41,7 +41,7 @@ from fewpass.storage.folder import Folder
 
 T = TypeVar("T")
 
-PLACE = re.compile("[0-9]{1,6}")  # of a run among those known
+PLACE = re.compile("[0-9]{1,6}")  # of a run in the list
 
 
 def shown_runs(scheduler: Any) -> list[str]:
@@ -79,31 +79,31 @@ class OfRuns(OfThisMachine):
     """Tells of the runs that a scheduler or a server knows."""
 
     def initialize(self, scheduler: Any = None, runs: tuple[str, ...] = ()) -> None:
-        """Take where runs are known from."""
+        """Take the scheduler or the runs that are listed."""
         self._scheduler, self._runs = scheduler, runs
 
-    async def known(self) -> list[str]:
+    async def listed(self) -> list[str]:
         """Return the runs, the newest first."""
         if self._scheduler is not None:
             return shown_runs(self._scheduler)
-        return await aside(runs_at, self._runs)
+        return await in_a_thread(runs_at, self._runs)
 
 
-async def aside(function: Callable[..., T], *arguments: Any) -> T:
+async def in_a_thread(function: Callable[..., T], *arguments: Any) -> T:
     """Call a function that reads files in a thread: the loop may be the scheduler's own."""
     return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
 
 
 def runs_at(urls: Sequence[str]) -> list[str]:
     """Return the runs at addresses, of a store those of its generations, the newest first."""
-    found: list[str] = []
+    runs: list[str] = []
     for url in urls:
         if RunFolder(url).exists():
-            found.append(url)
+            runs.append(url)
         else:
             made = reversed(generations(Folder(url)))
-            found += [one.run for one in made if RunFolder(one.run).exists()]
-    return found
+            runs += [one.run for one in made if RunFolder(one.run).exists()]
+    return runs
 
 
 class View(OfRuns):
@@ -122,25 +122,25 @@ class View(OfRuns):
         return [worker for worker in named if worker.rpartition(":")[2] not in alive]
 
     def _place(self, name: str, default: str) -> int:
-        """Return which of the known runs is asked for (0: the newest), -1 for none."""
+        """Return the place of a run in the list (0: the newest), -1 for none."""
         place = self.get_query_argument(name, default)
         if not PLACE.fullmatch(place) and place != default:
             raise web.HTTPError(400, reason=f"{name} is the place of a run: 0 for the newest")
         return int(place)
 
     async def get(self) -> None:
-        """Send a run, drawn, by its place among the known runs, and maybe next to another."""
+        """Send a run, drawn, by its place in the list of runs, and maybe next to another."""
         which, other = self._place("which", "0"), self._place("other", "-1")
         against = self.get_query_argument("against", "passes")
         if against not in LABELS:
             raise web.HTTPError(400, reason="against is passes or seconds")
-        runs = await self.known()
+        runs = await self.listed()
         if max(which, other) > 0 and max(which, other) >= len(runs):
             raise web.HTTPError(404, reason="There are not so many runs")
         shown: dict[str, Any] = {"runs": runs, "now": time.time()}
         if which < len(runs):
-            beside = runs[other] if 0 <= other < len(runs) else None
-            shown |= await aside(self._shown, runs[which], beside, against)
+            compared = runs[other] if 0 <= other < len(runs) else None
+            shown |= await in_a_thread(self._shown, runs[which], compared, against)
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.write(as_json(shown))
 
@@ -160,9 +160,9 @@ class Metrics(OfRuns):
 
     async def get(self) -> None:
         """Send the metrics of the newest runs."""
-        runs = (await self.known())[:MOST_SHOWN]
+        runs = (await self.listed())[:MOST_SHOWN]
         self.set_header("Content-Type", CONTENT_TYPE)
-        self.write(await aside(_metrics, runs))
+        self.write(await in_a_thread(_metrics, runs))
 
 
 def _metrics(runs: Sequence[str]) -> str:

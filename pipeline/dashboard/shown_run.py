@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from fewpass.pipeline.runs.lease import holder_of
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
-from fewpass.pipeline.runs.timeline import Mark, Timeline
+from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.pipeline.runs.work_done import WorkDone
 from fewpass.pipeline.training.planning.problem import problem_of
 
 MOST_SHOWN = 16  # runs, the newest
-SHORTEST_S = 0.5  # that a speed is the mean of
 RECENT_S = 30.0  # what the recent shares of time look back on
 
 
@@ -26,9 +25,9 @@ class ShownRun(NamedTuple):
     timeline: Timeline
 
     @property
-    def recent(self) -> Mark:
+    def recent(self) -> WorkDone:
         """The amounts of the last seconds."""
-        before = now = Mark()
+        before = now = WorkDone()
         for now in self.timeline.marks:
             if now.seconds <= self.timeline.seconds - RECENT_S:
                 before = now
@@ -63,22 +62,3 @@ def _lease(run: RunFolder) -> str:
         return run.folder.read("lease.json").decode()
     except FileNotFoundError:
         return ""
-
-
-def speeds(marks: Sequence[Mark]) -> list[Mark]:
-    """Return amounts over intervals of a hundredth of the time, of half a second at least.
-
-    `seconds` of each is its end, the other fields are per second.  A run that is shorter is one
-    interval.
-    """
-    if not marks:
-        return []
-    whole = marks[-1].seconds
-    interval, before, found = min(max(SHORTEST_S, whole / 100), whole), Mark(), list[Mark]()
-    for mark in marks:
-        took = mark.since(before)
-        if took.seconds >= interval > 0.0:
-            each = (amount / took.seconds for amount in took[1:])
-            found.append(Mark(mark.seconds, *each))
-            before = mark
-    return found

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Literal
 
-from fewpass.pipeline.dashboard.shown_run import ShownRun, speeds
-from fewpass.pipeline.reporting.page.charts import WINDOW, Line, Whisker, chart, smoothed
+from fewpass.pipeline.dashboard.shown_run import ShownRun
+from fewpass.pipeline.reporting.page.charts import MANY, Line, Whisker, chart, smoothed
 from fewpass.pipeline.reporting.page.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.reporting.safe_text import without_control
 from fewpass.pipeline.runs.run_folder import RunRecord
-from fewpass.pipeline.runs.timeline import Mark, useful
+from fewpass.pipeline.runs.timeline import useful
+from fewpass.pipeline.runs.work_done import WorkDone, speeds
 from fewpass.pipeline.sizes import format_bytes
 
-MANY = 5 * WINDOW  # points of a curve that is drawn smoothed
 LIBRARIES = 250e6  # bytes that a process takes next to its budget
 PARTS = {
     "read": "reading",
@@ -30,7 +30,7 @@ XY = tuple[float, float]
 def view(
     shown: ShownRun, other: ShownRun | None, against: Against, gone: Collection[str]
 ) -> dict[str, Any]:
-    """Return what the page puts on the screen, and what it judges silence by.
+    """Return what the page puts on the screen, and the numbers that it judges silence by.
 
     Parameters
     ----------
@@ -92,11 +92,11 @@ def forecast(runs: list[ShownRun]) -> str:
 
 
 def _predicted(record: RunRecord) -> tuple[str, ...]:
-    tol, foreseen = record.plan.tol, record.forecast
+    tol, predicted = record.plan.tol, record.forecast
     wanted = "–" if tol is None else f"tol {tol:g}"
-    if foreseen is None:
+    if predicted is None:
         return "–", wanted, "–", "–", "–"
-    return "–", wanted, f"{foreseen.passes:.1f}", format_bytes(foreseen.bytes_read), "–"
+    return "–", wanted, f"{predicted.passes:.1f}", format_bytes(predicted.bytes_read), "–"
 
 
 def _actual(run: ShownRun) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def step_sizes(runs: list[ShownRun]) -> str:
     return card("Step size", drawn, note) if drawn else ""
 
 
-def speed(runs: list[ShownRun], title: str, label: str, amount: Callable[[Mark], float]) -> str:
+def speed(runs: list[ShownRun], title: str, label: str, amount: Callable[[WorkDone], float]) -> str:
     """Draw a speed against seconds; nothing where it is 0 all the time."""
     lines = compared(
         runs, label, 3, lambda run: [(s.seconds, amount(s)) for s in speeds(run.timeline.marks)]
@@ -196,7 +196,7 @@ def shares(shown: ShownRun) -> str:
     return card("Share of time", bars(rows, most=1.0), "Reading goes on next to stepping.")
 
 
-def shares_of(work: Mark) -> dict[str, float]:
+def shares_of(work: WorkDone) -> dict[str, float]:
     """Return the parts of the spans' time; as they overlap they may add up to more."""
     whole = work.working or 1.0
     parts = {part: getattr(work, part) / whole for part in PARTS if part != "step"}
@@ -229,7 +229,7 @@ def workers(shown: ShownRun, gone: Collection[str]) -> Iterable[str]:
 
 LABELS: dict[Against, str] = {"passes": "passes over the data", "seconds": "seconds"}
 NAMED: tuple[tuple[str, Literal["line", "dashed"]], ...] = (("", "line"), (" ({})", "dashed"))
-SPEEDS: tuple[tuple[str, str, Callable[[Mark], float]], ...] = (
+SPEEDS: tuple[tuple[str, str, Callable[[WorkDone], float]], ...] = (
     ("Rows a second", "rows/s", lambda speed: speed.rows),
     ("Megabytes a second, as stored", "MB/s", lambda speed: speed.bytes_read / 1e6),
 )

@@ -1,1 +1,1 @@
-"""What is told of a run afterwards: report, model card, pictures, times."""
+"""A run afterwards: report, model card, pictures, notebooks."""

@@ -98,12 +98,12 @@ def _row(model: Model, label: str | None) -> int | slice:
 
 def _per_unit(recipe: Recipe, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Undo the standardising of numbers; NaN for what has no unit."""
-    found, start = np.full(len(weights), np.nan), 0
+    per_unit, start = np.full(len(weights), np.nan), 0
     for column in recipe.parts:
         if isinstance(column, Number) and not column.logarithm:
-            found[start] = weights[start] / column.deviation
+            per_unit[start] = weights[start] / column.deviation
         if isinstance(column, Map):
             names = slice(start, start + len(column.names))
-            found[names] = weights[names] * np.array(column.scale)
+            per_unit[names] = weights[names] * np.array(column.scale)
         start += column.width
-    return found
+    return per_unit

@@ -79,7 +79,7 @@ class Lines:
         self._progress, self._due = Progressing(passes), FIRST_S
 
     def __call__(self, event: Event) -> None:
-        """Take an event, and tell where it is time to."""
+        """Take an event, and write a line if one is due."""
         self._progress.timeline.hear(event)
         now = self._progress.seconds
         if now >= self._due or event.kind == "finish":

@@ -10,6 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from fewpass.pipeline.reporting.page.charts import MANY, smoothed
 from fewpass.pipeline.runs.sweep_times import PARTS, SweepTime
 from fewpass.pipeline.runs.timeline import Timeline, useful
 from fewpass.pipeline.runs.validation import Point
@@ -29,11 +30,12 @@ def loss_curve(timeline: Timeline, name: str) -> bytes:
     figure = Figure(figsize=(8.0, 4.5), layout="constrained")
     axes = figure.add_subplot()
     style = "o-" if len(timeline.points) < MARKED else "-"
-    for field, label in (("since_last", "between two reports"), ("average", "since the start")):
-        known = [(p.passes, getattr(p, field)) for p in timeline.points]
-        known = [(x, loss) for x, loss in known if loss is not None]
-        if known:
-            axes.plot(*zip(*known, strict=True), style, label=label)
+    recent = [(p.passes, p.since_last) for p in timeline.points if p.since_last is not None]
+    whole = [(p.passes, p.average) for p in timeline.points if p.average is not None]
+    recent = smoothed(recent) if len(recent) > MANY else recent
+    for curve, label in ((recent, "recent rows"), (whole, "since the start")):
+        if curve:
+            axes.plot(*zip(*curve, strict=True), style, label=label)
     if proven := useful(timeline.certificates):
         objectives = [c.objective for c in proven]
         down = [min(c.objective, c.gap) for c in proven]  # no loss is below 0
@@ -54,12 +56,12 @@ def convergence(timeline: Timeline, name: str, tol: float | None = None) -> byte
     """
     figure = Figure(figsize=(8.0, 4.5), layout="constrained")
     axes = figure.add_subplot()
-    found = list(timeline.certificates)
-    style = ".-" if len(found) < MARKED else "-"
-    at = [c.passes for c in found]
-    axes.semilogy(at, [c.gap for c in found], style, label="at most (certified)")
-    least = min(c.objective for c in found)
-    if above := [(c.passes, c.objective - least) for c in found if c.objective > least]:
+    proven = list(timeline.certificates)
+    style = ".-" if len(proven) < MARKED else "-"
+    at = [c.passes for c in proven]
+    axes.semilogy(at, [c.gap for c in proven], style, label="at most (certified)")
+    least = min(c.objective for c in proven)
+    if above := [(c.passes, c.objective - least) for c in proven if c.objective > least]:
         axes.semilogy(*zip(*above, strict=True), style, label="above the lowest objective")
     if tol is not None:
         axes.axhline(tol * max(1.0, abs(least)), color="k", linestyle=":", label="tolerance")
@@ -70,7 +72,7 @@ def convergence(timeline: Timeline, name: str, tol: float | None = None) -> byte
 
 
 def validation_curve(curve: Sequence[Point], name: str) -> bytes:
-    """Draw the loss of held-out rows against passes, the model that is kept marked."""
+    """Draw the loss of held-out rows against passes, the lowest point marked."""
     figure = Figure(figsize=(8.0, 4.5), layout="constrained")
     axes = figure.add_subplot()
     style = ".-" if len(curve) < MARKED else "-"
@@ -103,26 +105,26 @@ def time_bars(sweeps: Sequence[SweepTime], name: str) -> bytes:
     return _png(figure)
 
 
-def reliability_diagram(found: Reliability, name: str, *, several: bool) -> bytes:
+def reliability_diagram(diagram: Reliability, name: str, *, several: bool) -> bytes:
     """Draw how often probabilities came true, with 95 % intervals, and the rows of each."""
     figure = Figure(figsize=(5.5, 6.5), layout="constrained")
     axes, below = figure.subplots(2, sharex=True, height_ratios=(3, 1))
-    at = [one.predicted for one in found.bins]
-    share = np.array([one.observed for one in found.bins])
-    down = share - [one.low for one in found.bins]
-    up = np.array([one.high for one in found.bins]) - share
+    at = [one.predicted for one in diagram.bins]
+    share = np.array([one.observed for one in diagram.bins])
+    down = share - [one.low for one in diagram.bins]
+    up = np.array([one.high for one in diagram.bins]) - share
     axes.plot([0.0, 1.0], [0.0, 1.0], "k:", label="predicted = observed")
     axes.errorbar(
         at, share, yerr=np.maximum(0.0, (down, up)), fmt="o-", capsize=3, label="observed"
     )
     axes.set(
         ylabel="observed frequency",
-        title=f"{name}\ncalibration error {found.calibration_error:.4f}, "
-        f"Brier score {found.brier:.4f}\nlog loss {found.log_loss:.4f}",
+        title=f"{name}\ncalibration error {diagram.calibration_error:.4f}, "
+        f"Brier score {diagram.brier:.4f}\nlog loss {diagram.log_loss:.4f}",
     )
     axes.legend(loc="upper left")
-    width = [one.upper - one.lower for one in found.bins]
-    below.bar([one.lower for one in found.bins], [one.rows for one in found.bins], width,
+    width = [one.upper - one.lower for one in diagram.bins]
+    below.bar([one.lower for one in diagram.bins], [one.rows for one in diagram.bins], width,
               align="edge", edgecolor="white")  # fmt: skip
     whose = "most probable class" if several else "second class"
     below.set(xlabel=f"predicted probability of the {whose}", ylabel="rows", xlim=(0.0, 1.0))

@@ -1,4 +1,4 @@
-"""What a run did, in numbers and pictures."""
+"""A run in numbers and pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from fewpass.pipeline.runs.outcome import Convergence, bound
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.sweep_times import totals
-from fewpass.pipeline.runs.timeline import Mark, Timeline
+from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.pipeline.runs.work_done import WorkDone
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.problem import problem_of
 
@@ -29,8 +30,8 @@ class RunReport(NamedTuple):
     dataset: str
     solver: str
     chosen: str | None  # why, where `auto` chose it
-    learners: list[dict[str, Any]]  # whose weights were handed on, where the method runs several
-    # learners: a model each, the fields of fewpass.solvers.protocol.ChosenLearner
+    learners: list[dict[str, Any]]  # of each model, where the method runs several learners:
+    # the fields of fewpass.solvers.protocol.ChosenLearner
     loss: str
     lam: float
     finished: bool
@@ -55,29 +56,27 @@ class RunReport(NamedTuple):
     sweeps: list[
         dict[str, Any]
     ]  # where the time went, by kind of sweep: fewpass.pipeline.runs.sweep_times
-    time: str | None  # the picture of it, sweep by sweep; None where the log does not tell
+    time: str | None  # the picture of it, sweep by sweep; None where the log has none
     warnings: list[str]  # why it was not expected to come to its end
-    forecast: (
-        dict[str, Any] | None
-    )  # what was foreseen; the fields of fewpass.pipeline.training.planning.forecast
+    forecast: dict[str, Any] | None  # the fields of fewpass.pipeline.training.planning.forecast
 
     def compared(self) -> list[tuple[str, str, str]]:
         """Return the forecast next to what happened: name, predicted, actual."""
-        if (foreseen := self.forecast) is None:
+        if (forecast := self.forecast) is None:
             return []
-        usual = "" if foreseen["usual_passes"] is None else "about "
-        rows = [("passes", f"{usual}{foreseen['passes']:.0f}", f"{self.passes:.4g}")]
-        if foreseen["theory_passes"] is not None:
-            most = f"at most {foreseen['theory_passes']:,.0f}"
+        usual = "" if forecast["usual_passes"] is None else "about "
+        rows = [("passes", f"{usual}{forecast['passes']:.0f}", f"{self.passes:.4g}")]
+        if forecast["theory_passes"] is not None:
+            most = f"at most {forecast['theory_passes']:,.0f}"
             rows.append(("passes, by theory", most, f"{self.passes:.4g}"))
-        rows.append(("read", format_bytes(foreseen["bytes_read"]), format_bytes(self.bytes_read)))
-        if foreseen["tol"] is not None and self.relative_gap is not None:
-            rows.append(("relative gap", f"{foreseen['tol']:.2g}", f"{self.relative_gap:.2g}"))
+        rows.append(("read", format_bytes(forecast["bytes_read"]), format_bytes(self.bytes_read)))
+        if forecast["tol"] is not None and self.relative_gap is not None:
+            rows.append(("relative gap", f"{forecast['tol']:.2g}", f"{self.relative_gap:.2g}"))
         return rows
 
 
-class Told(NamedTuple):
-    """A run's report, and what it was made of."""
+class ReportedRun(NamedTuple):
+    """A run's report and its sources."""
 
     report: RunReport
     timeline: Timeline
@@ -85,8 +84,8 @@ class Told(NamedTuple):
     saved: Saved
 
 
-def read_report(run: RunFolder) -> Told:
-    """Return what the run did, without pictures.
+def read_report(run: RunFolder) -> ReportedRun:
+    """Return a run's report, without pictures.
 
     Raises
     ------
@@ -100,7 +99,7 @@ def read_report(run: RunFolder) -> Told:
     if not (timeline.points or timeline.certificates):
         raise BadInput(f"The log of {run.url} holds no step yet. Go on with fewpass resume.")
     problem = problem_of(record.plan, record, model.lam)
-    losses, work = timeline.losses, timeline.marks[-1] if timeline.marks else Mark()
+    losses, work = timeline.losses, timeline.marks[-1] if timeline.marks else WorkDone()
     report = RunReport(
         run=run.url,
         dataset=record.plan.dataset,
@@ -134,7 +133,7 @@ def read_report(run: RunFolder) -> Told:
         warnings=list(record.warnings),
         forecast=record.forecast.model_dump() if record.forecast else None,
     )
-    return Told(report, timeline, model, saved)
+    return ReportedRun(report, timeline, model, saved)
 
 
 def can_draw() -> bool:
@@ -143,9 +142,9 @@ def can_draw() -> bool:
 
 
 def draw_report(run: RunFolder) -> RunReport:
-    """Write the pictures into the run's folder and return what the run did.
+    """Write the pictures into the run's folder and return its report.
 
-    Without matplotlib (`fewpass[plots]`) no picture is drawn, and none is told of.
+    Without matplotlib (`fewpass[plots]`) no picture is drawn.
 
     Raises
     ------

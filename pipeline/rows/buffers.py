@@ -88,9 +88,9 @@ def borrowed(dataset: Dataset, rule: TargetRule, capacity: tuple[int, int]) -> D
 
 
 def suits(buffer: TableBuffer, capacity: tuple[int, int]) -> bool:
-    """Say whether there is room for so many rows and values, and not far more."""
-    room = (buffer.most_rows, buffer.most_nnz)
-    return all(n <= m <= AMPLE * n + 1 for n, m in zip(capacity, room, strict=True))
+    """Say whether a buffer fits these numbers of rows and values, and not far more."""
+    own = (buffer.most_rows, buffer.most_nnz)
+    return all(n <= m <= AMPLE * n + 1 for n, m in zip(capacity, own, strict=True))
 
 
 def give_back(source: RowSource) -> None:

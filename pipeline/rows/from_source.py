@@ -172,7 +172,6 @@ class SourceRows:
             self._ahead.close()
 
     def blocks(self, windows: Sequence[Window]) -> Generator[VisitedBlock]:
-        """Yield the blocks that come next, one for every window; fewer where the source ends."""
         for window in windows:
             self.statistics = ReadingStatistics(ahead=True)
             buffer, waited = self._next()

@@ -94,7 +94,6 @@ class WindowReader:
     statistics: ReadingStatistics = field(default_factory=ReadingStatistics)
 
     def blocks(self, windows: Sequence[Window]) -> Generator[VisitedBlock]:
-        """Read the windows in turn."""
         self.statistics.ahead = self.ahead > 0 and len(windows) > 1
         sources = [self._source() for _ in range(min(self.ahead + 1, len(windows)))]
         read = self._read_ahead if self.statistics.ahead else self._one_by_one

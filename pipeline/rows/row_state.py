@@ -48,7 +48,7 @@ class RowStateInMemory:
         values = self._chunks.get((version, chunk))
         if values is None and self._store is not None:
             return self._store.read_into(version, chunk, out, stored)
-        assert values is not None or version == NOTHING_YET, "every later version is here"
+        assert values is not None or version == NOTHING_YET, "every later version is in memory"
         out[:] = 0.0 if values is None else values
         return 0
 

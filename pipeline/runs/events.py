@@ -17,13 +17,18 @@ from fewpass.pipeline.runs.saved import Cursor
 
 Losses = Sequence[tuple[int, float, float]]  # rows of a span, rows monitored, sum of their losses
 ON_EVERY_LINE = ("passes", "rows_seen", "rows_in_sweep")  # fields of the cursor
+KINDS: dict[str, type[Facts]] = {}  # every class by its kind
 
 
 @dataclass(frozen=True)
 class Facts:
     """The facts of an event; each kind has a class."""
 
-    kind: ClassVar[str]
+    kind: ClassVar[str] = ""
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):
+            KINDS[cls.kind] = cls
 
     def logged(self) -> dict[str, Any]:
         """Return the fields of a line of the log."""
@@ -242,15 +247,6 @@ class Finish(Facts):
     weights_sha256: str = ""
 
 
-KINDS: dict[str, type[Facts]] = {
-    each.kind: each
-    for each in (
-        Start, Resume, Span, Summed, SweepEnd, SnapshotTaken, Compiled, Restart, Certificate,
-        HeldOut, Learners, Switch, GroupTrained, Skipped, Warned, Stop, Finish,
-    )
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Event:
     """Something that happened in a training.
@@ -282,12 +278,12 @@ class Event:
     @classmethod
     def read(cls, line: Mapping[str, Any]) -> Self | None:
         """Read a line of the log; None where this version does not know it."""
-        if (facts := KINDS.get(line["event"])) is None:
+        if (kind := KINDS.get(line["event"])) is None:
             return None
-        names = {each.name for each in fields(facts)}
+        names = {each.name for each in fields(kind)}
         try:
-            known = facts(**{name: value for name, value in line.items() if name in names})
+            facts = kind(**{name: value for name, value in line.items() if name in names})
         except TypeError:  # a field without which there is no such event
             return None
         cursor = Cursor(**{name: line[name] for name in ON_EVERY_LINE if name in line})
-        return cls(known, cursor, datetime.fromisoformat(line["time"]).timestamp())
+        return cls(facts, cursor, datetime.fromisoformat(line["time"]).timestamp())

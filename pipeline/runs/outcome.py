@@ -27,18 +27,18 @@ class Convergence(NamedTuple):
 
     @classmethod
     def of(cls, tol: float | None, certified: Certificate | None, *, finished: bool) -> Self:
-        """Hold what is proven of a run's newest weights against its plan's tolerance."""
+        """Compare the certificate of a run's newest weights with its plan's tolerance."""
         gap = certified.relative if certified else None
-        judged = finished and tol is not None
-        return cls(tol, gap, (gap is not None and gap <= tol) if judged else None)  # type: ignore[operator]
+        is_decided = finished and tol is not None
+        return cls(tol, gap, (gap is not None and gap <= tol) if is_decided else None)  # type: ignore[operator]
 
     def sentence(self, passes: float) -> str | None:
-        """Say what was asked for and what came of it; None where there is nothing to say."""
+        """Say whether the tolerance was reached; None without one, or before the end."""
         if self.converged is None:
             return None
-        found = "nothing" if self.relative_gap is None else f"{self.relative_gap:.3g}"
+        certified = "nothing" if self.relative_gap is None else f"{self.relative_gap:.3g}"
         verdict = "reached" if self.converged else "missed"
-        return f"Tolerance {self.tol:g} {verdict}: certified {found} after {passes:.4g} passes."
+        return f"Tolerance {self.tol:g} {verdict}: certified {certified} after {passes:.4g} passes."
 
 
 @dataclass(frozen=True)

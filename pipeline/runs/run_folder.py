@@ -17,7 +17,6 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.places import RUN_FORMAT, RUN_KEY
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.auto import MethodChoice
@@ -25,7 +24,7 @@ from fewpass.pipeline.training.planning.forecast import Forecast
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.hashed_names import HashedNames, require_columns
-from fewpass.storage.kinds import instead, kind_of
+from fewpass.storage.kinds import RUN_FORMAT, RUN_KEY, instead, kind_of
 from fewpass.storage.manifest import Labels, Manifest, Scaling, Values
 from fewpass.storage.row_state_store import RowStateStore
 from fewpass.storage.seal import seal, unseal

@@ -96,10 +96,10 @@ class SweepTimes:
 
 def totals(sweeps: Iterable[SweepTime]) -> list[SweepTime]:
     """Add up the sweeps of each name, in order of appearance."""
-    found: dict[str, SweepTime] = {}
+    by_name: dict[str, SweepTime] = {}
     for one in sweeps:
-        found[one.name] = found[one.name].plus(one) if one.name in found else one
-    return list(found.values())
+        by_name[one.name] = by_name[one.name].plus(one) if one.name in by_name else one
+    return list(by_name.values())
 
 
 def reading_of(work: Work) -> dict[str, float]:

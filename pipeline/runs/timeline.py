@@ -14,10 +14,22 @@ from collections.abc import Callable, Iterable
 from math import fsum
 from typing import Any, NamedTuple, Self
 
-from fewpass.pipeline.runs.events import Certificate, Event, HeldOut, Span, Start, Summed, Work
+from fewpass.pipeline.runs.events import (
+    Certificate,
+    Compiled,
+    Event,
+    HeldOut,
+    Learners,
+    Span,
+    Start,
+    Summed,
+    Switch,
+    Work,
+)
 from fewpass.pipeline.runs.pace import NEWEST, Silence, silence
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.sweep_times import SweepTimes, reading_of
+from fewpass.pipeline.runs.work_done import WorkDone
 from fewpass.pipeline.training.planning.rate import RECENT, SMALLEST
 
 RECENT_SECONDS = 10.0  # what the speed of a live display looks back on
@@ -49,28 +61,6 @@ class Certified(NamedTuple):
 def useful(certificates: Iterable[Certified]) -> list[Certified]:
     """Leave out the certificates that say nothing: bars from an objective to 0 flatten a curve."""
     return [one for one in certificates if one.gap < one.objective]
-
-
-class Mark(NamedTuple):
-    """Amounts so far; seconds are of all workers together but for the first."""
-
-    seconds: float = 0.0
-    passes: float = 0.0
-    rows: float = 0  # stepped or added up
-    bytes_read: float = 0
-    working: float = 0.0
-    waiting: float = 0.0
-    read: float = 0.0
-    decode: float = 0.0
-    permute: float = 0.0
-
-    def since(self, before: Mark) -> Mark:
-        """Return the amounts between two moments."""
-        return Mark(*(now - then for now, then in zip(self, before, strict=True)))
-
-    def per_second(self, amount: float) -> float:
-        """Return an amount per second; 0 of no time."""
-        return amount / self.seconds if self.seconds > 0.0 else 0.0
 
 
 class Worker(NamedTuple):
@@ -110,7 +100,7 @@ class Timeline:
         self.held_out: HeldOut | None = None
         self.points: deque[Point] = deque(maxlen=newest)
         self.certificates: deque[Certified] = deque(maxlen=newest)
-        self.marks: deque[Mark] = deque()
+        self.marks: deque[WorkDone] = deque()
         self.workers: dict[str, Worker] = {}
         self.sweep_times = SweepTimes()
         self.loss_sums: LossSums = {}
@@ -140,8 +130,17 @@ class Timeline:
         self._move(event)
         self.sweep_times.hear(facts)
         self.finished = event.kind == "finish"
-        if isinstance(facts, Work):
-            self._work(facts)
+        match facts:
+            case Work():
+                self._work(facts)
+            case HeldOut():
+                self.held_out = facts
+            case Learners():
+                self.learners = tuple(facts.models)
+            case Switch():
+                self.method = facts.method
+            case Compiled():
+                self.compiling_s += facts.seconds
         if hear := getattr(self, f"_hear_{event.kind}", None):
             hear(event, facts)
 
@@ -175,29 +174,20 @@ class Timeline:
 
     def _work(self, work: Work) -> None:
         """Count what a span took, and the process that did it."""
-        before = self.marks[-1] if self.marks else Mark()
-        reading = reading_of(work)
-        self._mark(
-            Mark(
-                self.seconds,
-                self.passes,
-                before.rows + work.rows,
-                before.bytes_read + work.bytes_read,
-                before.working + work.seconds,
-                before.waiting + work.wait_s,
-                *(getattr(before, part) + reading[part] for part in reading),
-            )
-        )
+        before = self.marks[-1] if self.marks else WorkDone()
+        took = (work.rows, work.bytes_read, work.seconds, work.wait_s, *reading_of(work).values())
+        so_far = (then + now for then, now in zip(before[2:], took, strict=True))
+        self._mark(WorkDone(self.seconds, self.passes, *so_far))
         if int(before.passes) != int(self.passes):
             self.workers = {name: each._replace(rows=0) for name, each in self.workers.items()}
         name = work.worker or "one process"
-        known = self.workers.get(name, Worker())
-        most = max(known.memory, work.peak_memory)
-        self.workers[name] = Worker(known.rows + work.rows, most, self.seconds)
+        before_it = self.workers.get(name, Worker())
+        most = max(before_it.memory, work.peak_memory)
+        self.workers[name] = Worker(before_it.rows + work.rows, most, self.seconds)
 
-    def _mark(self, mark: Mark | None = None) -> None:
+    def _mark(self, mark: WorkDone | None = None) -> None:
         """Note the amounts so far; a live display forgets the old ones."""
-        before = self.marks[-1] if self.marks else Mark()
+        before = self.marks[-1] if self.marks else WorkDone()
         self.marks.append(mark or before._replace(seconds=self.seconds, passes=self.passes))
         if self._clock:
             marks = self.marks
@@ -241,18 +231,6 @@ class Timeline:
         self._trained, self._began = self._trained + 1, self.passes
         self.proven = self._proven_at = None
 
-    def _hear_validation(self, _event: Event, facts: HeldOut) -> None:
-        self.held_out = facts
-
-    def _hear_learners(self, _event: Event, facts: Any) -> None:
-        self.learners = tuple(facts.models)
-
-    def _hear_switch(self, _event: Event, facts: Any) -> None:
-        self.method = facts.method
-
-    def _hear_compile(self, _event: Event, facts: Any) -> None:
-        self.compiling_s += facts.seconds
-
     def _hear_span(self, event: Event, span: Span) -> None:
         self._spans += 1
         if self._spans == 2 and self._clock:
@@ -262,8 +240,8 @@ class Timeline:
         for rows, n, loss in span.losses:
             if rows < span.rows:
                 self._point(event, began + rows, {span.stream: (loss, n)}, step)
-        told = "loss_sum" in metrics
-        end = {span.stream: (metrics["loss_sum"], metrics["n_monitored"])} if told else {}
+        has_loss = "loss_sum" in metrics
+        end = {span.stream: (metrics["loss_sum"], metrics["n_monitored"])} if has_loss else {}
         self._point(event, began + span.rows, end, step)
 
     def _hear_reduce(self, event: Event, part: Summed) -> None:
@@ -295,9 +273,9 @@ class Timeline:
         return [point for point in self.points if point.average is not None]
 
     @property
-    def lately(self) -> Mark:
+    def lately(self) -> WorkDone:
         """The amounts of the last seconds, of a live display."""
-        return self.marks[-1].since(self.marks[0]) if self.marks else Mark()
+        return self.marks[-1].since(self.marks[0]) if self.marks else WorkDone()
 
     @property
     def most_passes(self) -> float:

@@ -34,7 +34,7 @@ from fewpass.pipeline.training.spans.reduce import ReduceReport, reduce
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.losses.loss_sum import loss_sum
+from fewpass.solvers.losses.loss import loss_sum
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 from fewpass.solvers.registry import loss_class
 from fewpass.storage.dataset import Dataset

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.scores import rank
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.losses.loss_sum import loss_sum
+from fewpass.solvers.losses.loss import loss_sum
 from fewpass.solvers.protocol import Block, Sum, Weights
 
 

@@ -27,7 +27,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
-from fewpass.pipeline.tables.stream.pieces import ParsedPiece, each_piece
+from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Sum, add_parts
@@ -95,7 +95,7 @@ def evaluate_rows(
     if with_reliability:
         sums.append(sum_of_reliability(probabilities_of(model)))
     budget = scoring_budget(model, memory)
-    expected = Expected(model.record.columns, room=budget)
+    expected = Expected(model.record.columns, budget=budget)
     like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
     options = options.model_copy(update=like_model)
     source = open_source(inputs, options, storage_options, expected)
@@ -122,7 +122,7 @@ def evaluate_rows(
 def _judged(
     model: Model, problem: Problem, source: Source, sums: Sequence[Sum], number: int, piece: Piece
 ) -> _Part:
-    """Add up what the rows of a piece say."""
+    """Return the sums of a piece."""
     _, parsed, _, where = ParsedPiece.of(source, number, piece)
     table = parsed.table
     if not table.n_rows:

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.outputs import Output
-from fewpass.pipeline.places import is_data_set
+from fewpass.pipeline.outputs import Output, is_data_set
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.rows.targets import label_text
@@ -35,7 +34,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.tables.readers import Expected, Source, open_source
 from fewpass.pipeline.tables.readers.source import Piece
-from fewpass.pipeline.tables.stream.pieces import each_piece
+from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
 from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.solvers.kernels.scores import rank, scores
 from fewpass.solvers.protocol import Weights
@@ -267,7 +266,7 @@ def _source(
     width = model.record.n_features
     like_model = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
     options = options.model_copy(update=like_model)
-    expected = Expected(model.record.columns, room=budget)
+    expected = Expected(model.record.columns, budget=budget)
     return open_source(inputs, options, storage, expected)
 
 

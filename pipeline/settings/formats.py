@@ -6,25 +6,28 @@ is imported when a source is opened, so the command line knows every word withou
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
+
+from fewpass.storage.addresses import READ_ONLY
+from fewpass.storage.redaction import without_secrets
 
 FORMATS = {
     "libsvm": "fewpass.pipeline.tables.readers.libsvm:LibsvmSource",
-    "csv": "fewpass.pipeline.tables.readers.delimited:DelimitedSource",
-    "parquet": "fewpass.pipeline.tables.readers.parquet:ParquetSource",
     "npy": "fewpass.pipeline.tables.readers.npy:NpySource",
     "vw": "fewpass.pipeline.tables.readers.vw:VowpalWabbitSource",
     "npz": "fewpass.pipeline.tables.readers.npz:NpzSource",
 }
 
-#: Formats of tables: what reads their cells as they are written, for columns that are encoded.
+#: Formats of tables, whose columns are encoded; those of some may be plain numbers as well.
 TABLES = {
-    "csv": "fewpass.pipeline.tables.readers.delimited_rows:DelimitedRows",
+    "csv": "fewpass.pipeline.tables.readers.delimited:DelimitedRows",
     "parquet": "fewpass.pipeline.tables.readers.arrow_rows:ParquetRows",
     "arrow": "fewpass.pipeline.tables.readers.arrow_rows:IpcRows",
     "jsonl": "fewpass.pipeline.tables.readers.json_rows:JsonRows",
     "arff": "fewpass.pipeline.tables.readers.arff:ArffRows",
 }
+PLAIN = ("csv", "parquet")
 
 #: What the names of files of a format end in: the classes' own `extensions`, told without them.
 EXTENSIONS = {
@@ -43,3 +46,15 @@ if TYPE_CHECKING:  # a checker cannot read dictionaries; at run time only their 
     Format = str
 else:
     Format = Literal[("auto", *dict.fromkeys((*FORMATS, *TABLES)))]
+
+
+def is_file_on_web(address: str) -> bool:
+    """Say whether a web address ends as files of rows do.
+
+    It is not looked for what a data set has there: some servers have an answer to every address.
+    """
+    protocol, found, rest = without_secrets(address).partition("://")
+    if not found or protocol not in READ_ONLY:
+        return False
+    suffixes = PurePosixPath(rest).suffixes[-2:]
+    return any(suffix.lower() in (*EXTENSIONS, *COMPRESSIONS) for suffix in suffixes)

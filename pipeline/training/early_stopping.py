@@ -1,4 +1,4 @@
-"""Held-out rows read after every epoch: the best model is kept, and no better one ends it all.
+"""Held-out rows scored after every epoch: the best model is retained, and training may end early.
 
 Prechelt, "Early stopping - but when?" (1998), with patience for a criterion as scikit-learn has it.
 """
@@ -23,7 +23,7 @@ class EarlyStopping:
     Attributes
     ----------
     validation : Validation or None
-        What held-out rows said; None before they were read.
+        Scores of held-out rows; None before the first.
     best : Weights or None
         The model of the lowest point, features in the order of the source.
     """
@@ -34,7 +34,7 @@ class EarlyStopping:
         self.best: Weights | None = None
 
     def restore(self, saved: Saved) -> None:
-        """Go on from what a snapshot knows."""
+        """Go on from the scores of a snapshot."""
         self.validation, self.best = saved.validation, saved.best
 
     def begin_again(self) -> None:
@@ -49,24 +49,24 @@ class EarlyStopping:
         return self.validation is not None and self.validation.is_over(patience)
 
     def judge(self, sweeps: Sweeps) -> Event | None:
-        """Read the held-out rows for the newest model; None where that is done."""
+        """Score the newest model on held-out rows; None where that is done."""
         training, cursor = self._training, self._training.progress.cursor
         if self.validation is not None and self.validation.sweeps == cursor.sweeps:
             return None
-        (found,) = held_out_figures(
+        (scores,) = held_out_figures(
             training.run.record(), training.dataset, self._judges, sweeps.solver, 1,
             sweeps.heads[0], training.executor,
         )  # fmt: skip
-        point = Point(cursor.passes, found.loss, found.error)
+        point = Point(cursor.passes, scores.loss, scores.error)
         self.validation = extended(self.validation, point, cursor.sweeps, sweeps.proven())
         if self.validation.is_at_best:
             self.best = sourced_weights(sweeps.weights(), training.dataset)
-        return training.progress.event("validation", loss=found.loss, error=found.error)
+        return training.progress.event("validation", loss=scores.loss, error=scores.error)
 
     def end(
         self, sweeps: Sweeps, weights: Weights, certified: Certificate | None, lam: float
     ) -> tuple[Weights, Certificate | None, Choice]:
-        """Return the best model, what is proven of it, and how it did; `weights` are the newest.
+        """Return the best model, its certificate, and its scores; `weights` are the newest.
 
         A pass is paid for a certificate where one is asked for and there is none.
         """

@@ -1,4 +1,4 @@
-"""Rows in memory with few columns: Newton's method at once, without what an engine prepares.
+"""Rows in memory with few columns: Newton's method at once, without the preparations of an engine.
 
 Such a fit takes milliseconds; choosing a method and cutting windows would take as long again.
 Where the tolerance is not reached, and for all other plans, the engine trains.

@@ -14,8 +14,8 @@ from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.driver import Driver
 from fewpass.pipeline.training.few_columns import train_few_columns
-from fewpass.pipeline.training.passes import Passes
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Solver, State, Weights
@@ -65,7 +65,7 @@ def train_in_memory(
     progress = Progress(store)
     checkpoints = Checkpoints(store, dataset, progress, math.inf)
     planner = Planner(plan, dataset)
-    engine = Passes(
+    engine = Driver(
         Training(
             store, plan, dataset, planner, CallingThread(), planner.choice(plan.memory), None,
             progress, checkpoints, is_stopping, start_at, judges,

@@ -24,7 +24,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.snapshot import Snapshot
 
 
-class Warned(NamedTuple):
+class SourceWarning(NamedTuple):
     """A warning, and a word for its kind: each is given once."""
 
     what: str
@@ -68,7 +68,7 @@ class OneReading:
         self.position = at
         self.rows.start_at(at, sums)
 
-    def follow(self, report: SpanReport) -> Iterator[Warned]:
+    def follow(self, report: SpanReport) -> Iterator[SourceWarning]:
         """Note the position after a span; yield warnings where buffers differ, each kind once."""
         assert report.arrival is not None, "the span had rows"
         drift, seen = self.position.drift, self.position.rows
@@ -84,10 +84,10 @@ class OneReading:
         if (mixing := self.position.of_windows).sorted:
             yield from self._once("sorted", sorted_sentence(mixing, memory))
 
-    def _once(self, what: str, sentence: str) -> Iterator[Warned]:
+    def _once(self, what: str, sentence: str) -> Iterator[SourceWarning]:
         if what not in self._warned:
             self._warned.add(what)
-            yield Warned(what, sentence)
+            yield SourceWarning(what, sentence)
 
     def finish(self) -> dict[str, Any] | None:
         """Read to the end; return the facts of rows that were left out, None of none."""

@@ -1,6 +1,6 @@
-"""What a training begins with or goes on with: its plan, data and method.
+"""Preparation of a training that begins or goes on: its plan, data and method.
 
-What was left open is chosen here, and what does not fit refused before anything is written.
+Open settings are chosen here, and misfits are refused before anything is written.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.places import ELSEWHERE, require_outside, shown, what_is_at
 from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.runs.model import weights_to_start_at
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
@@ -22,7 +21,9 @@ from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.source_job import choose_for_source
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.kinds import ELSEWHERE, inside_of_ours, owner_of
 from fewpass.storage.locations import Location
+from fewpass.storage.redaction import without_secrets
 
 
 class OpenSource(Protocol):
@@ -70,7 +71,7 @@ def prepare(
 ) -> Prepared:
     """Make ready a plan for a new run at `url`, or for the one that is there already.
 
-    `near` says whether its tasks run in this process, whose memory it may count on then.
+    `near` says whether its tasks run in this process, and may use its memory.
     """
     run = TrainedFolder(url, storage_options)
     _require_place(run)
@@ -78,8 +79,8 @@ def prepare(
         return _on_source(open_source(plan, again=False), run)
     dataset = Dataset.open(plan.dataset, storage_options)
     judges = _judges(plan, storage_options, dataset)
-    found = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
-    plan = plan.model_copy(update=found)  # found from anywhere
+    places = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
+    plan = plan.model_copy(update=places)  # independent of the working directory
     if run.exists():
         plan = _as_begun(plan, run)
         planner = Planner(plan, dataset)
@@ -104,14 +105,16 @@ def _require_place(run: RunFolder) -> None:
     """
     if run.exists():
         return
-    require_outside(Location.of(run.url), run.folder.storage_options)
-    if what_is_at(run.url, run.folder.storage_options) is not None:
-        raise BadInput(f"{shown(run.url)} is a data set, and no place for a run. {ELSEWHERE}")
+    if refusal := inside_of_ours(Location.of(run.url), run.folder.storage_options):
+        raise BadInput(refusal)
+    shown = without_secrets(run.url)
+    if owner_of(run.folder) is not None:
+        raise BadInput(f"{shown} is a data set, and no place for a run. {ELSEWHERE}")
     for name in (LOG, "report"):
-        found = [name] if run.folder.exists(name) else run.folder.list(name)
-        if found and not run.snapshots.names():
+        files = [name] if run.folder.exists(name) else run.folder.list(name)
+        if files and not run.snapshots.names():
             raise BadInput(
-                f"{shown(run.url)} holds other files, such as {found[0]}, which a run would write "
+                f"{shown} holds other files, such as {files[0]}, which a run would write "
                 "to. Choose an empty folder."
             )
 
@@ -127,13 +130,13 @@ def _on_source(source: OpenedSource, run: TrainedFolder) -> Prepared:
 
 
 def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
-    """Return a plan with what was left open as the run has it.
+    """Return a plan with its open settings as in the run's plan.
 
     That is lam, and the memory, of which other processes may have less than this one.
     """
     before, given = run.record().plan, plan.model_fields_set
-    known = {name: getattr(before, name) for name in ("lam", "memory") if name not in given}
-    return plan.model_copy(update=known)
+    chosen = {name: getattr(before, name) for name in ("lam", "memory") if name not in given}
+    return plan.model_copy(update=chosen)
 
 
 def prepared_again(url: str, storage_options: StorageOptions, open_source: OpenSource) -> Prepared:

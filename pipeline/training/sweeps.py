@@ -20,7 +20,7 @@ from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.spans.reduce import ReduceReport, absorb_sum, reduce
 from fewpass.pipeline.training.spans.span import Job, Stopwatch, logged
 from fewpass.pipeline.training.spans.walk_spans import SpanReport, join_own_streams, join_streams
-from fewpass.pipeline.training.walk import Position, WalkDriver
+from fewpass.pipeline.training.walk import StreamPosition, WalkDriver
 from fewpass.solvers.multi_model import appraisal
 from fewpass.solvers.protocol import (
     Certificate,
@@ -42,9 +42,11 @@ from fewpass.storage.row_state_store import NOTHING_YET, Records, RowRecords
 End = Literal["whole", "resting", "diverged"]
 
 
-def require_finite(found: Certificate | None) -> None:
+def require_finite(certified: Certificate | None) -> None:
     """Raise Diverged where an objective or a gap is no number: then nothing is proven."""
-    if found is not None and not np.isfinite([*found[:2], *np.ravel(found.models)]).all():
+    if certified is None:
+        return
+    if not np.isfinite([*certified[:2], *np.ravel(certified.models)]).all():
         raise Diverged(
             "The objective or its gap left the range of numbers. Scale the "
             "features (`scale` of an ingest), or choose a `lam` neither so small nor so large."
@@ -52,12 +54,12 @@ def require_finite(found: Certificate | None) -> None:
 
 
 class Sweeps:
-    """Carries a method's states over a job's data, and counts what it did.
+    """Carries a method's states over a job's data, and counts spans and sweeps.
 
     Attributes
     ----------
     executor, job, solver
-        Where, on what and by what method.
+        Place, data and method of the training.
     heads : list
         Handles on the newest states.
     records : RowRecords
@@ -74,7 +76,7 @@ class Sweeps:
         self.heads: list[Any] = []
         self.records = RowRecords(job.windows.n_chunks)
         self._versions: tuple[int, ...] | None = None  # of the states; None: to be asked
-        self._paces: dict[str, int] = {}  # windows per span, as the last walk of a name found
+        self._paces: dict[str, int] = {}  # windows per span of the last walk of a name
         self._between = Stopwatch()  # of joining, absorbing and certifying
 
     # -- states ----------------------------------------------------------------------------------
@@ -85,12 +87,12 @@ class Sweeps:
         self._take([self._do("state", self.solver.init, job.problem, job.stats)])
 
     def begin_at(self, weights: Weights, rows_before: int) -> None:
-        """Take the method's state at given weights, which have learnt from so many rows."""
+        """Take the method's state at given weights, which have learnt from `rows_before` rows."""
         job = self.job
         self.put(self.solver.start_at(job.problem, job.stats, weights, rows_before))
 
     def read(self, run: RunStore, snapshot: str, streams: int) -> None:
-        """Take the states of a snapshot, read where they are needed; those before are let go."""
+        """Take the states of a snapshot, read where they are needed; those before are freed."""
         self.heads = []
         given = (snapshot, self.solver, self.job.problem, self.job.stats)
         submit = partial(self.executor.submit, "state", run.read_state, *given)
@@ -107,7 +109,7 @@ class Sweeps:
         self._take([self._do("state", same, state)])
 
     def _take(self, heads: list[Any], versions: tuple[int, ...] | None = None) -> None:
-        """Take states; note which versions of numbers per row they go with, if that is known."""
+        """Take states, and the versions of their numbers per row; None: unknown yet."""
         self.heads, self._versions = heads, versions
 
     def states(self) -> list[State]:
@@ -126,8 +128,8 @@ class Sweeps:
 
     def weights(self) -> Weights:
         """Read the model out of the state after a sweep."""
-        found: Weights = self.ask("weights", self.solver.weights, self.heads[0])
-        return found
+        weights: Weights = self.ask("weights", self.solver.weights, self.heads[0])
+        return weights
 
     def weights_of(self, states: list[State]) -> Weights:
         """Read the model out of one state, or of several inside a walk as if it ended there."""
@@ -159,7 +161,7 @@ class Sweeps:
                 yield from self._counted(report)
             if report.diverged:
                 self._take([driver.positions[report.stream].state])
-                self._tell(walk.name, driver.watch)
+                self._log_sweep(walk.name, driver.watch)
                 return "diverged"
             if is_due():
                 driver.rest()
@@ -169,23 +171,23 @@ class Sweeps:
             self._progress.advance(windows=tuple(p.windows for p in driver.positions))
             return "resting"
         version = number if walk.row_state == "update" else NOTHING_YET
-        # in this process a task runs once, and what the walk left is nobody else's
+        # in this process a task runs once, and no other task has these states
         join = join_own_streams if self.executor.near else join_streams
         versions = self._versions if version == NOTHING_YET else (version,)
         joined = self._do("join", join, self.job, walk, version, *self.heads)
         self._take([joined], versions)
         self._drop_numbers()
-        self._tell(walk.name, driver.watch)
+        self._log_sweep(walk.name, driver.watch)
         return "whole"
 
-    def _positions(self) -> list[Position]:
+    def _positions(self) -> list[StreamPosition]:
         """Where every stream goes on; after a join there is one state for all."""
         windows = self._progress.cursor.windows or (0,) * self.job.windows.streams
         last = len(self.heads) - 1
-        return [Position(self.heads[min(k, last)], done) for k, done in enumerate(windows)]
+        return [StreamPosition(self.heads[min(k, last)], done) for k, done in enumerate(windows)]
 
     def _counted(self, report: SpanReport) -> Iterator[Event]:
-        """Count a span; yield what happened in it."""
+        """Count a span; yield its events."""
         cursor = self._progress.cursor
         self._progress.count(
             report,
@@ -210,10 +212,10 @@ class Sweeps:
     # -- reductions ----------------------------------------------------------------------------
 
     def absorb(self, sweep: Reduce) -> Certificate | None:
-        """Add up over all rows, give it to the state, and return what is proven then.
+        """Add up over all rows, give the sum to the state, and return its certificate.
 
         Raises Diverged when the sum is beyond all bounds, and Stopped when the training is to stop;
-        both keep the state from before.
+        both leave the state as it is.
         """
         submit, number = self._do, self._progress.cursor.sweeps
         head = self.heads[0]
@@ -223,19 +225,23 @@ class Sweeps:
         require_finite(certified)
         self._take([absorbed])
         self._drop_numbers()
-        self._tell(sweep.sum.name, self._adding)
+        self._log_sweep(sweep.sum.name, self._adding)
         return certified
 
     def proven(self) -> Certificate | None:
-        """Return what the method itself has proven."""
-        found: Certificate | None = self.ask("certificate", self.solver.certificate, self.heads[0])
-        require_finite(found)
-        return found
+        """Return the certificate of the method itself, if it has one."""
+        certified: Certificate | None = self.ask(
+            "certificate", self.solver.certificate, self.heads[0]
+        )
+        require_finite(certified)
+        return certified
 
     def learners(self) -> tuple[ChosenLearner, ...]:
-        """Return whose weights the method hands on, where it runs several learners."""
-        found: tuple[ChosenLearner, ...] = self.ask("learners", self.solver.learners, self.heads[0])
-        return found
+        """Return the learners chosen by a method that runs several."""
+        chosen: tuple[ChosenLearner, ...] = self.ask(
+            "learners", self.solver.learners, self.heads[0]
+        )
+        return chosen
 
     def certify(self, weights: Weights | None = None) -> Certificate:
         """Pay a reduction for objective and certificate: of the newest weights, or of these.
@@ -248,10 +254,10 @@ class Sweeps:
         else:
             at = self._do("weights", given, weights)
         total = self._add_up(what, at, counts=False)
-        found: Certificate = self.ask("certificate", prove, self.job.problem, at, total)
-        require_finite(found)
-        self._tell(f"{what.name}, to certify", self._adding)
-        return found
+        certified: Certificate = self.ask("certificate", prove, self.job.problem, at, total)
+        require_finite(certified)
+        self._log_sweep(f"{what.name}, to certify", self._adding)
+        return certified
 
     # -- numbers per row ---------------------------------------------------------------------------
 
@@ -261,14 +267,14 @@ class Sweeps:
         return not isinstance(self.job.row_state, RowStateInMemory)
 
     def flush_numbers(self, states: list[State]) -> None:
-        """Have on disk what goes with states: their versions, and what this sweep visited."""
+        """Write the numbers per row of states: their versions, and that of this sweep."""
         if isinstance(self.job.row_state, RowStateInMemory):
             versions = {version for state in states for version in row_versions(state)}
             for version in versions | {self._progress.cursor.sweeps}:
                 self.records.note(version, self.job.row_state.flush(version))
 
     def _drop_numbers(self) -> None:
-        """Let go of what no state after a sweep goes with."""
+        """Delete the numbers per row that the state after a sweep does not use."""
         if self.records.is_empty and self.keeps_on_disk:
             return
         versions = self._versions_read()
@@ -283,12 +289,12 @@ class Sweeps:
         return self._versions
 
     def _reading(self, walk: Walk) -> Callable[[Iterable[int]], Records] | None:
-        """Return what tells the records of what a walk reads; None where that is nothing."""
+        """Return the function of the records that a walk reads; None where it reads none."""
         if walk.row_state == "none":
             return None
         versions = self._versions_read()
-        known = any(self.records.has(version) for version in versions)
-        return partial(self.records.of, versions) if known else None
+        recorded = any(self.records.has(version) for version in versions)
+        return partial(self.records.of, versions) if recorded else None
 
     def _add_up(self, what: Sum, at: Any, *, counts: bool = True) -> Any:
         """Return a handle on the sum; `counts`: as a pass."""
@@ -305,7 +311,7 @@ class Sweeps:
             self.records.note(number, report.row_state)
 
         def check() -> None:
-            # Spans under way go on beside a snapshot: it must not need what they write.
+            # Spans under way go on during a snapshot, which must not need their numbers per row.
             if self._is_stopping() and what.row_state != "write":
                 raise Stopped
 
@@ -314,7 +320,7 @@ class Sweeps:
                 self.executor, self.job, what, at, count, number, versions, self.records, check
             )
 
-    def _tell(self, name: str, asking: Stopwatch) -> None:
+    def _log_sweep(self, name: str, asking: Stopwatch) -> None:
         """Log where the driver's time went since the sweep before; see sweep_times.py."""
         self._progress.event(
             "sweep",

@@ -24,7 +24,7 @@ from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.pipeline.training.passes import Passes
+from fewpass.pipeline.training.driver import Driver
 from fewpass.pipeline.training.planning.forecast import Forecast
 from fewpass.pipeline.training.planning.rate import left_passes
 from fewpass.pipeline.training.prepared import (
@@ -44,18 +44,18 @@ COMPILING = "Compiling kernels for %s: this is done once on a machine."
 
 
 def engine_of(training: Training) -> Engine:
-    """Return the engine of the plan's method."""
+    """Return the engine for the plan's method."""
     if training.plan.solver.goal == "steps":
         from fewpass.pipeline.training.feature_steps import FeatureSteps  # noqa: PLC0415 - kernels that others do without
 
         return FeatureSteps(training)
-    return Passes(training)
+    return Driver(training)
 
 
 class StopRequest:
     """Whether somebody asked for the end; without a lock, as a signal handler may ask.
 
-    It refers to nothing, so that a training whose run is dropped gives back its memory at once.
+    It refers to nothing, so that a training whose run is dropped frees its memory at once.
     """
 
     made = False
@@ -107,7 +107,7 @@ class TrainingRun:
         """Begin a run at `url`, or go on with the one that is there if its plan is the same.
 
         A new one starts at zero weights, at those of the plan's `start_from`, or at the weights
-        `start_at`, in the order of the stored columns, given with the number of rows learnt from.
+        `start_at`, in the order of the stored columns, with the number of rows learnt from.
         `open_source` opens the source of a plan that has one.
 
         Raises PlanMismatch when another plan or other data lie there, BadInput when plan, data set
@@ -154,19 +154,19 @@ class TrainingRun:
 
         The last event is `stop` then, unless all was done.  A signal handler may call this.  A sum
         that writes numbers per row goes on to its end before; the first one of a training that
-        starts from another's weights is given up, and nothing of it is stored.
+        starts from another's weights is given up, and nothing of it is saved.
         """
         self._stop_request.made = True
 
     def hear(self, on_reduce: Callable[[Event], None]) -> None:
-        """Call a display for every span of a reduction, which iteration does not yield.
+        """Report every span of a reduction, which iteration does not yield, to a display.
 
         Its kind is `reduce`; `counts` says whether the sum counts as a pass.
         """
         self._progress.on_reduce = on_reduce
 
     def _listening(self) -> Compiling:
-        """Return what hears of kernels that are compiled on the way."""
+        """Return a context that notices the compilation of kernels."""
         whose = f"{self.plan.solver.kind}, {self.problem.loss.name}"
         return Compiling(lambda: logger.info(COMPILING, whose))
 
@@ -175,7 +175,7 @@ class TrainingRun:
         with suppress(Stopped), self._without_workers():
             for number, event in enumerate(self._engine.go_on()):
                 yield event
-                if number == 0:  # kernels are there: what the next snapshot needs comes beside them
+                if number == 0:  # kernels are loaded: now the imports of the next snapshot
                     import_ahead()
         if compiling.kernels:
             yield self._progress.event(
@@ -239,7 +239,7 @@ class TrainingRun:
             "passes_before": sum(done.passes for done in trained),
         }
 
-    # -- what can be asked of it -----------------------------------------------------------------
+    # -- properties ------------------------------------------------------------------------------
 
     @property
     def plan(self) -> TrainingPlan:
@@ -268,12 +268,12 @@ class TrainingRun:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What somebody should look at of a source, by what was read so far; none of data sets."""
+        """Remarks on the rows of a source, by those read so far; none of data sets."""
         return self._source.notes() if self._source else ()
 
     @property
     def cursor(self) -> Cursor:
-        """Where in the plan the run is, and what it took so far."""
+        """The position of the run in its plan, and its cost so far."""
         return self._progress.cursor
 
     @property

@@ -24,7 +24,7 @@ ENDLESS = 1 << 62  # windows of a walk that ends by its own state
 SPANS_SUBMITTED = 2  # per stream: one runs, one waits for its result
 
 
-class Position(NamedTuple):
+class StreamPosition(NamedTuple):
     """Where one stream of a walk stands."""
 
     state: Any  # handle on the state after `windows` windows; None while a span goes on from there
@@ -52,7 +52,7 @@ class WalkDriver:
     """
 
     def __init__(
-        self, executor: Executor, job: Job, walk: Walk, sweep: int, positions: list[Position],
+        self, executor: Executor, job: Job, walk: Walk, sweep: int, positions: list[StreamPosition],
         span_windows: int = 1, records_of: Callable[[Iterable[int]], Records] | None = None,
     ) -> None:  # fmt: skip
         self.watch = Stopwatch()  # of asking for spans and waiting for them
@@ -89,7 +89,7 @@ class WalkDriver:
             done = self.positions[stream].windows + report.windows
             arrived = report.arrived or done == self._lengths[stream]
             last = state if report.diverged or not self._under_way(stream) else None
-            self.positions[stream] = Position(last, done, arrived)
+            self.positions[stream] = StreamPosition(last, done, arrived)
             self._adapt(report)
             if report.arrival is not None:
                 self.job = self.job.with_columns(report.arrival.position.room_for)

@@ -20,8 +20,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import by_type, part_of_kernels
-from fewpass.solvers.kernels.shapes import Number
+from fewpass.solvers.kernels.dispatch import by_type, kernel, part_of_kernels
+from fewpass.solvers.kernels.shapes import Number, PerRow
 from fewpass.solvers.kernels.simd.lanes import maximum, minimum, where
 
 
@@ -173,3 +173,22 @@ def onto(a: Number, most: float) -> Number:
 def inside(a: Number, most: float, number: Number) -> Number:
     """Return `number` if 0 <= a <= most, else infinity."""
     return where((a >= 0.0) & (a <= most), number, float("inf"))
+
+
+# -- sums over given predictions -------------------------------------------------------------------
+
+
+def loss_sum(
+    loss: Loss, p: NDArray[np.float64], y: NDArray[np.float64], weight: NDArray[np.float64]
+) -> float:
+    """Return the sum of weight_i phi(p_i, y_i)."""
+    return float(weighted_losses(loss, p, y, weight))
+
+
+@kernel
+def weighted_losses(loss: Loss, p: PerRow, y: PerRow, weight: PerRow) -> float:
+    """Return the weighted sum of the losses of predictions p."""
+    total = 0.0
+    for i in range(p.shape[0]):
+        total += weight[i] * value(loss, p[i], y[i])
+    return total

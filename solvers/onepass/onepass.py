@@ -141,7 +141,7 @@ class Onepass(Method):
     def resized(
         self, problem: Problem, state: OnepassState, d: int, moments: ColumnMoments | None
     ) -> OnepassState:
-        """Return the state with d columns, and 1/f and 1/S of these moments once it has begun."""
+        """Return the state with d columns, and these moments once training has begun."""
         if d > len(state.columns) - 1:
             state = self._with_columns(problem, state, d)
         if moments is not None and state.values_per_row:
@@ -149,7 +149,7 @@ class Onepass(Method):
         return state
 
     def _with_columns(self, problem: Problem, state: OnepassState, d: int) -> OnepassState:
-        """Add columns, of which streaming Newton cannot have more.
+        """Add columns, which is impossible with streaming Newton.
 
         G of new columns is that of the first row; for regression approximately.
         """
@@ -158,11 +158,11 @@ class Onepass(Method):
                 f"onepass began with fewer columns than the {d} that rows have by now. Say how "
                 "many there are (`n_features`)."
             )
-        columns, known = np.zeros((d + 1, RECORD)), len(state.columns) - 1
-        columns[:known], columns[-1] = state.columns[:-1], state.columns[-1]
-        columns[known:-1, INVERSE_SHARE] = 1.0
+        columns, d_before = np.zeros((d + 1, RECORD)), len(state.columns) - 1
+        columns[:d_before], columns[-1] = state.columns[:-1], state.columns[-1]
+        columns[d_before:-1, INVERSE_SHARE] = 1.0
         pull = state.columns[-1, G : G + 2] / (G_START + state.t)  # the mean squared slope
-        columns[known:-1, G : G + 2] = G_START * (pull if problem.loss.takes_numbers else 1.0)
+        columns[d_before:-1, G : G + 2] = G_START * (pull if problem.loss.takes_numbers else 1.0)
         return state._replace(columns=columns, sgd=SGD.resized(problem, state.sgd, d))
 
     def program(self, epoch: int) -> tuple[Walk, ...]:

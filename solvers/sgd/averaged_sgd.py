@@ -118,7 +118,7 @@ class Sgd(Method):
     def resized(
         self, _problem: Problem, state: SgdState, d: int, _moments: ColumnMoments | None = None
     ) -> SgdState:
-        """Return the state with d columns: both vectors are 0 where no row was."""
+        """Return the state with d columns, the new ones zero in both vectors."""
         if d == len(state.W):
             return state
         W = np.zeros((d, 2), order="C" if state.W.flags.c_contiguous else "F")
@@ -135,7 +135,7 @@ class Sgd(Method):
                 join=join_streams,
                 order="stored" if epoch == 0 else "random",
                 diverged=has_exploded,
-                recover=self.begun_again,
+                recover=self.restarted,
                 metrics=progressive_loss,
                 interleaved=Interleaved(at_one_row, self.step_interleaved),
                 resize=self.resized,
@@ -214,8 +214,8 @@ class Sgd(Method):
             return state
         return at_intercept(state, start / (problem.intercept or 1.0))
 
-    def begun_again(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
-        """Start again, with half the first step where the state exploded with it."""
+    def restarted(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
+        """Restart, with half the first step size if the state has exploded."""
         begin = self.halve_step if has_exploded(state) else self.keep_step
         return begin(problem, stats, state)
 

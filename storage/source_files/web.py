@@ -11,9 +11,8 @@ from typing import Any
 
 from fewpass.storage.source_files.checked import Checked, cut_short
 from fewpass.storage.source_files.ranges import BUFFER_BYTES, RangeFile, RangeReply
-from fewpass.storage.source_files.spool import Spool, SpoolFile
 from fewpass.storage.source_files.web_reply import GIVEN, PACKINGS, PART, Reply, fault
-from fewpass.storage.source_files.web_stream import StreamFile
+from fewpass.storage.source_files.web_stream import Spool, SpoolFile, StreamFile
 
 CONNECT_S, READ_S = 30.0, 60.0  # timeouts for an answer, and between two bytes
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fewpass.pipeline.budget import lines
+from fewpass.pipeline.budget import ANYONE, PROGRAM, PROGRAM_BYTES, Budget, Copies, MemoryShare
 from fewpass.pipeline.sizes import format_bytes
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -11,11 +11,16 @@ BEGIN, END = "<!-- budget -->\n", "<!-- /budget -->\n"
 
 
 def table() -> str:
-    """Markdown of every share."""
-    rows = ["| who | what | how much | of 1 GiB | why |", "|---|---|---|---:|---|"]
-    for line in lines():
-        size = "" if line.of_default is None else format_bytes(line.of_default)
-        rows.append(f"| {line.taker} | {line.what} | {line.much} | {size} | {line.why} |")
+    """Markdown of every share and number of copies."""
+    rows = [
+        "| who | what | how much | of 1 GiB | why |", "|---|---|---|---:|---|",
+        f"| {ANYONE} | the program itself | {format_bytes(PROGRAM_BYTES)} |  | {PROGRAM} |",
+    ]  # fmt: skip
+    for name, entry in vars(Budget).items():
+        if isinstance(entry, (MemoryShare, Copies)):
+            is_share = isinstance(entry, MemoryShare)
+            size = format_bytes(getattr(Budget.of(1 << 30), name)) if is_share else ""
+            rows.append(f"| {entry.taker} | {entry.what} | {entry} | {size} | {entry.why} |")
     return "\n".join(rows) + "\n"
 
 

@@ -17,8 +17,7 @@ import pandas as pd
 import pytest
 
 from fewpass.flows import cli
-from fewpass.pipeline.clicks import write_clicks
-from fewpass.pipeline.visits import write_visits
+from fewpass.pipeline.clicks import write_clicks, write_visits
 from testing.prefect_server import free_port
 from tests.conftest import PROJECT
 

@@ -6,8 +6,7 @@ import shlex
 import sys
 
 from fewpass.flows import cli
-from fewpass.pipeline.clicks import write_clicks
-from fewpass.pipeline.visits import write_visits
+from fewpass.pipeline.clicks import write_clicks, write_visits
 from tests.conftest import PROJECT
 
 

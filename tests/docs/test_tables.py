@@ -4,7 +4,7 @@ import re
 import shlex
 
 from fewpass.flows import cli
-from fewpass.pipeline.visits import write_visits
+from fewpass.pipeline.clicks import write_visits
 from tests.conftest import PROJECT
 
 

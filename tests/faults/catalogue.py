@@ -64,7 +64,7 @@ CATALOGUE = {
         "Killed while Dask runs its tasks", "moments", 0, 8,
     ),
     "failing calls": Kind(
-        families.failing_calls, EVERYTHING, "A call fails", "calls", 2, 60,
+        families.failing_calls, EVERYTHING, "A call fails", "calls", 1, 60,
         whole=("ingest of a table", "columns", "predict", "asgd", "s2gd+", "sdca", "newton",
                "simba"),
     ),
@@ -76,10 +76,10 @@ CATALOGUE = {
         lying.lying_documents, tuple(lying.DOCUMENTS), "A document lies", "members", 3, 80
     ),
     "lying numbers": Kind(
-        lying.lying_attributes, lying.ATTRIBUTES, "A snapshot's numbers lie", "members", 2, 50
+        lying.lying_attributes, lying.ATTRIBUTES, "A snapshot's numbers lie", "members", 1, 50
     ),
     "lying arrays": Kind(
-        lying.lying_arrays, lying.ATTRIBUTES, "A snapshot's arrays lie", "arrays", 2, None
+        lying.lying_arrays, lying.ATTRIBUTES, "A snapshot's arrays lie", "arrays", 1, None
     ),
     "pipes": Kind(
         exposure.pipes, tuple(exposure.PLACES), "A pipe in place of an object", "objects", 2, None

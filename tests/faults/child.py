@@ -38,7 +38,7 @@ def prepare() -> None:
     """Import what a command needs, and make buckets so small that a few rows, which memory would hold, fill several."""
     import fewpass.flows.cli
     import fewpass.flows.cluster
-    import fewpass.flows.display.ingest_progress
+    import fewpass.flows.display.ingest_display
     import fewpass.flows.display.pass_lines
     import fewpass.flows.interrupts
     import fewpass.flows.looking

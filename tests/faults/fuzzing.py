@@ -112,7 +112,7 @@ def read(path: str, way: str) -> None:
     given: dict[str, Any] = {"on_bad_row": "refuse" if way == "refuse" else "skip"}
     if way == "encoded" and Path(path).name.split(".")[1] in _TABLES:
         given["encode"] = "always"
-    expected = Expected(room=Budget(MEMORY, MEMORY // 2))
+    expected = Expected(budget=Budget(MEMORY, MEMORY // 2))
     if way == "as before":
         expected = expected._replace(schema=_before(path, SourceOptions(**given), expected))
     source = open_source([path], SourceOptions(**given), None, expected)

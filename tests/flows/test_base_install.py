@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fewpass.pipeline.visits import write_visits
+from fewpass.pipeline.clicks import write_visits
 from testing.one_process import run_all
 
 #: As if they were not installed.

@@ -32,7 +32,7 @@ def run(tmp_path, words, closed):
 @pytest.mark.parametrize(
     ("words", "closed", "status", "said"),
     [
-        ("methods", ">&-", 2, "Standard output is closed, and what comes of the command"),
+        ("methods", ">&-", 2, "Standard output is closed, and the command prints"),
         ("methods", "<&- >&- 2>&-", 2, ""),
         ("--version", "<&- 2>&-", 0, ""),
         ("methods", ">/dev/full", 1, "No space left on device"),

@@ -189,7 +189,7 @@ def test_a_stopped_ingest_says_what_is_kept(tmp_path, monkeypatch, capsys, held,
     (tmp_path / "rows.svm").write_text("1 1:0.5\n-1 2:0.5\n" * 500)
     words = ["ingest", str(tmp_path / "rows.svm"), data := str(tmp_path / "data"), "-q"]
     with monkeypatch.context() as stopped:
-        stopped.setattr("fewpass.flows.display.ingest_progress.ingest_display", display)
+        stopped.setattr("fewpass.flows.display.ingest_display.ingest_display", display)
         assert cli.main(words) == 130
     assert last_line(capsys.readouterr().err) == f"fewpass: Interrupted. {kept.format(data)}"
     assert cli.main(words) == 0

@@ -13,7 +13,7 @@ from importlib.resources import files
 import pytest
 from websockets.sync.client import connect
 
-from fewpass.pipeline.dashboard.server import _serve
+from fewpass.pipeline.dashboard.page_server import _serve
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder

@@ -11,13 +11,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fewpass.pipeline.dashboard.metrics import METRICS, exposition, samples_of
+from fewpass.pipeline.dashboard.page_server import _serve
 from fewpass.pipeline.dashboard.routes import runs_at
-from fewpass.pipeline.dashboard.server import _serve
-from fewpass.pipeline.dashboard.shown_run import shown_run, speeds
+from fewpass.pipeline.dashboard.shown_run import shown_run
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.models.refresh.publications import publish
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.work_done import speeds
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make

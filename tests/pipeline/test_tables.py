@@ -26,7 +26,7 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
-from fewpass.pipeline.tables.encoding.fitting import Rules, fitted
+from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.ingest.phases import ingest
@@ -389,7 +389,7 @@ def test_gaps_and_collisions_are_counted():
     frame.loc[rng.random(n) < 0.2, "paid"] = np.nan
     frame.loc[rng.random(n) < 0.1, "who"] = None
     sample = pa.Table.from_pandas(frame[["who", "paid"]], preserve_index=False)
-    who, paid = fitted(sample, Rules(bits=11)).columns
+    who, paid = fitted(sample, RecipeRules(bits=11)).columns
     assert paid.missing_share == pytest.approx(frame.paid.isna().mean(), abs=1e-6)
     assert who.missing_share == pytest.approx(frame.who.isna().mean(), abs=1e-6)
     slots = {}
@@ -473,7 +473,7 @@ def test_a_class_of_one_row_is_told_and_trained(tmp_path, capsys):
 def test_ranks_are_the_shares_of_the_sample_below_a_number():
     rng = np.random.default_rng(0)
     for numbers in (rng.integers(0, 9, 400) ** 3, rng.pareto(0.7, 5000), -(rng.random(300) ** 5)):
-        column = fitted(pa.table({"x": numbers.astype(float)}), Rules()).columns[0]
+        column = fitted(pa.table({"x": numbers.astype(float)}), RecipeRules()).columns[0]
         known = np.asarray(column.rank.values)
         below = [(numbers < value).mean() + (numbers == value).mean() / 2 for value in known]
         assert np.allclose(column.rank.shares, below, atol=1e-12)
@@ -486,10 +486,10 @@ def test_ranks_are_the_shares_of_the_sample_below_a_number():
     "numbers", [np.arange(400.0), np.arange(400) % 2, np.ones(400), np.full(400, np.nan)]
 )
 def test_a_rank_that_says_nothing_new_is_left_out(numbers):
-    column = fitted(pa.table({"x": np.asarray(numbers, float)}), Rules()).columns[0]
+    column = fitted(pa.table({"x": np.asarray(numbers, float)}), RecipeRules()).columns[0]
     assert column.rank is None
     assert column.lowest is None
-    raw = fitted(pa.table({"x": np.arange(400.0) ** 4}), Rules(ranks=False)).columns[0]
+    raw = fitted(pa.table({"x": np.arange(400.0) ** 4}), RecipeRules(ranks=False)).columns[0]
     assert raw.outputs == ["x"]
 
 

@@ -36,7 +36,7 @@ from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.solvers.tasks import Task
 from testing import oracles
 from testing.datasets import make
-from testing.interruptions import cut_and_resumed, events_of
+from testing.interruptions import assert_cuts_change_nothing
 from testing.jobs import job_of
 from tests.conftest import CONVERGED
 
@@ -126,13 +126,7 @@ def test_each_model_has_the_bits_that_it_would_have_alone(tmp_path, dataset, met
 def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
     plan = plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS)
     _, quiet = train(plan, tmp_path / "quiet")
-    impatient = plan.model_copy(update={"snapshot_every": 1e-9})
-    events = events_of(impatient, str(tmp_path / "count"))
-    assert events > 5
-    for stop in range(1, events, max(1, events // 4)):
-        found = cut_and_resumed(impatient, str(tmp_path / f"cut{stop}"), stop)
-        assert found.weights_sha256 == quiet.weights_sha256, f"cut after event {stop}"
-        assert found.certificate == quiet.certificate
+    assert_cuts_change_nothing(plan, tmp_path, quiet, 4)
 
 
 @pytest.mark.parametrize("dataset", ["sparse"], indirect=True)

@@ -31,7 +31,7 @@ from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.memory_dataset import MemoryDataset
 
 ONE_PASS = (SEVERAL_LEARNERS, ONE_LEARNER)
-#: When averaging begins is found as rows come: how many there will be, nobody knows.
+#: The start of averaging is sought while rows come, as their number is unknown.
 AS_ROWS_COME = {"average_from": "auto"}
 
 
@@ -42,7 +42,7 @@ class Learnt(NamedTuple):
     weights: Weights
     state: State
     stats: ProblemStats  # of the first batch: steps go by them, however the others are cut
-    sums: Sums | None  # of every column's values, for the method whose steps go by columns
+    sums: Sums | None  # of every column's values, for methods whose steps use them
     rows: int  # that they are of
 
 
@@ -110,7 +110,7 @@ def learn(
 
 
 def counted(plan: TrainingPlan, batch: MemoryDataset, last: Learnt | None) -> Sums | None:
-    """Return the sums of all columns with a batch counted in; None for who does not ask."""
+    """Return the sums of all columns with a batch counted in; None for methods without them."""
     if not method_class(plan.solver.kind).uses_moments:
         return None
     d = batch.n_features
@@ -121,7 +121,7 @@ def counted(plan: TrainingPlan, batch: MemoryDataset, last: Learnt | None) -> Su
 
 
 def warn_of_restart(_state: State) -> None:
-    """Say what is lost where the loss explodes."""
+    """Warn of the rows that are lost in a restart."""
     warnings.warn(
         "The loss exploded: the model begins anew with half the step, and has learnt from this "
         "batch alone. Scale the columns, or raise lam.",

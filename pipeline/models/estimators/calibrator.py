@@ -25,7 +25,7 @@ from fewpass.pipeline.models.estimators.classifier import coded
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.lazy import example_of, lazily
 from fewpass.pipeline.models.estimators.rows import checked_weights
-from fewpass.pipeline.tables.readers.blocks import Block
+from fewpass.pipeline.tables.readers.blocks import RowBlock
 from fewpass.pipeline.tables.readers.collections import blocks_of
 from fewpass.solvers.registry import LOSS_OF_LABELS
 
@@ -153,7 +153,7 @@ class Rows:
         if self._in_memory:
             yield self._part(*self._in_memory)
         for block in self._blocks:
-            held: Block = block.compute()
+            held: RowBlock = block.compute()
             if held.n_rows:
                 yield self._part(*held)
 

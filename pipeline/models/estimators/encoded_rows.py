@@ -15,7 +15,7 @@ from fewpass.pipeline.models.estimators.table_encoder import (
     require_readable,
 )
 from fewpass.pipeline.tables.encoding.cells import is_span
-from fewpass.pipeline.tables.encoding.inference import held_in, needs_encoding
+from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.storage.column_schema import Schema
 
@@ -82,7 +82,7 @@ def _are_numbers(name: str, cells: Any) -> bool:
         return False
     if pa.types.is_boolean(cells.type):
         return True
-    return held_in(name, cells).kind == "number" and not is_span(cells.type)
+    return infer(name, cells).kind == "number" and not is_span(cells.type)
 
 
 def _is_more_than_numbers(X: Any) -> bool:
@@ -91,7 +91,7 @@ def _is_more_than_numbers(X: Any) -> bool:
     if _taken_apart(X):
         return True
     cells = _columns_of(X)
-    return any(needs_encoding(held_in(name, column), column) for name, column in cells.items())
+    return any(needs_encoding(infer(name, column), column) for name, column in cells.items())
 
 
 def _taken_apart(X: Any) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators.batches import learn, method_of
 from fewpass.pipeline.models.estimators.interruptible import interruptible
-from fewpass.pipeline.models.estimators.parameters import (
+from fewpass.pipeline.models.estimators.meanings import (
     MOST_PASSES,
     budget_of,
     scaling_of,
@@ -40,25 +40,20 @@ from fewpass.pipeline.training.in_memory import train_in_memory
 from fewpass.solvers.bad_input import refusal
 from fewpass.solvers.protocol import Weights
 from fewpass.solvers.registry import LOSSES, METHODS, SECOND_ORDER, loss_class, method_class
-from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable, Table, take
 
 Vector = NDArray[np.float64]
-Described = Callable[[Vector], Labels | Values]
 
 
-def fit_rows(model: Any, table: Table, described: Described, at: Weights | None) -> None:
-    """Train on a table, from the weights `at` if there are any, and take the model.
-
-    `described` says of targets what a manifest does.
-    """
+def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
+    """Train on a table, from the weights `at` if there are any, and take the model."""
     d = model.n_features_in_
     table, held_out = parts_of(model, table, at)
     scaler = fitted_scaler(scaling_of(model.scale), table, d)
     plan = plan_of(model, total_weight(table), held_out="memory" if held_out else None)
     dataset, judges = (
-        part and MemoryDataset(scaler.apply(part), d, described(part.target))
+        part and MemoryDataset(scaler.apply(part), d, model._described(part.target))
         for part in (table, held_out)
     )
     assert dataset is not None, "only held-out rows may be none"
@@ -106,8 +101,9 @@ def held_out_share(model: Any) -> float:
     return share_of(model.held_out, model.early_stopping, model.validation_fraction)
 
 
-def learn_batch(model: Any, table: Table, targets: Labels | Values) -> None:
+def learn_batch(model: Any, table: Table) -> None:
     """Take one step per row, from where the batch before ended or at the present model."""
+    targets = model._described(table.target)
     if model.scale != "none":
         raise ValueError(
             f"scale={model.scale!r} needs all rows at once, and partial_fit sees a batch. Scale "
@@ -222,7 +218,7 @@ def tell(model: Any, found: Trained, plan: TrainingPlan, n_rows: int) -> None:
             f"tol={plan.tol:g} was not reached in {cursor.passes:.4g} passes: {proven} is "
             "certified. More passes, a larger lam or scale='standard' would help.",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from fewpass.pipeline.models.estimators.encoded_rows import require_encode
 from fewpass.pipeline.models.estimators.fits import held_out_share, kernels_of, plan_of, tell
 from fewpass.pipeline.models.estimators.interruptible import interruptible
-from fewpass.pipeline.models.estimators.parameters import budget_of, scaling_of, seed_of
+from fewpass.pipeline.models.estimators.meanings import budget_of, scaling_of, seed_of
 from fewpass.pipeline.models.estimators.stored import Task, Wanted, stored, train_stored
 from fewpass.pipeline.models.estimators.work_folder import work_folder
 from fewpass.pipeline.reporting.notebooks import progress

@@ -28,6 +28,6 @@ def is_collection(X: Any) -> bool:
 def _is_large_zarr(X: Any, memory: Any) -> bool:
     if not type(X).__module__.startswith("zarr."):
         return False
-    from fewpass.pipeline.models.estimators.parameters import budget_of  # noqa: PLC0415 - imports pydantic
+    from fewpass.pipeline.models.estimators.meanings import budget_of  # noqa: PLC0415 - imports pydantic
 
     return bool(X.nbytes > budget_of(memory))

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.tables.readers.blocks import Block
+from fewpass.pipeline.tables.readers.blocks import RowBlock, hashed, is_bag
 from fewpass.pipeline.tables.readers.collections import blocks_of
-from fewpass.pipeline.tables.readers.texts import hashed, is_bag
 
 Method = Callable[[Any], NDArray[Any]]
 
@@ -94,7 +93,7 @@ def sums_over(predict: Method, X: Any, y: Any, sample_weight: Any, *, numbers: b
     return total
 
 
-def _sums(block: Block, predict: Method, numbers: bool) -> Sums:
+def _sums(block: RowBlock, predict: Method, numbers: bool) -> Sums:
     if not block.n_rows:
         return Sums(0.0, 0.0, 0.0, 0.0, 0.0)
     y, found = np.asarray(block.y), predict(block.X)

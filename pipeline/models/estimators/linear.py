@@ -4,21 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_paths, is_stored
-from fewpass.pipeline.models.estimators.rows import checked, require_finite
-from fewpass.storage.table import Table
+from fewpass.pipeline.models.estimators.rows import (
+    checked,
+    checked_weights,
+    require_finite,
+    table_of,
+    taken_out,
+)
+from fewpass.pipeline.models.estimators.shared_parameters import SharedParameters
 
 if TYPE_CHECKING:  # what a fit needs is imported when one begins
     from fewpass.pipeline.models.estimators.batches import Learnt
-    from fewpass.pipeline.models.estimators.fits import Described
     from fewpass.pipeline.models.estimators.stored import Stored
     from fewpass.pipeline.models.export.plain_model import PlainModel
     from fewpass.solvers.protocol import Weights
@@ -27,12 +31,13 @@ if TYPE_CHECKING:  # what a fit needs is imported when one begins
 Vector = NDArray[np.float64]
 
 
-class LinearModel(BaseEstimator):
+class LinearModel(SharedParameters):
     """Base of the estimators; see `LinearClassifier` and `LinearRegressor`."""
 
     _takes_numbers: ClassVar[bool]  # or labels
-    encode: str
     encoder_: Any  # of tables that were encoded, a TableEncoder
+    coef_: Any
+    intercept_: Any
     _last: Learnt | None  # what came of the last batch; None after a fit
 
     def decision(self, X: Any) -> Vector:
@@ -67,28 +72,70 @@ class LinearModel(BaseEstimator):
             self.encoder_ = found
         return self.encoder_.transform(X) if hasattr(self, "encoder_") else X
 
-    def _refuse_batch(self) -> None:
+    # -- fit -------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Train on X (n, d), dense or sparse, and targets y (n,).
+
+        Targets are labels of two classes or more for a classifier, numbers for a regressor.  A row
+        of weight 2 counts like two rows, one of weight 0 not at all.
+
+        Parameters
+        ----------
+        X : array, matrix, frame; Dask collection, list of delayed blocks; path or paths
+            Rows.  A path is that of a file (any format that `fewpass ingest` reads) or of a data
+            set.  The words of a Dask bag of texts are hashed to 2^20 columns.
+        y : the same kind, (n,); for frames and files the name of a column
+            Labels, numbers or words; for a regressor numbers.  None for formats that have a place
+            for it, and data sets.
+        sample_weight : like y, default=None
+            Row weights.
+
+        Raises
+        ------
+        ValueError
+            If rows, targets, weights or parameters cannot be used; the message names them.
+        """
+        if is_stored(X, self.memory):
+            from fewpass.pipeline.models.estimators.fits_of_stored_rows import fit_stored
+
+            fit_stored(self, X, y, sample_weight)
+            return self
+        at = self._model() if self.warm_start and hasattr(self, "coef_") else None
+        X, y, sample_weight = taken_out(X, y, sample_weight)
+        X = self._encoded(X, anew=at is None)
+        X, y = checked(self, X, y=y, y_numeric=self._takes_numbers, reset=at is None)
+        target, weight = self._targets(y, checked_weights(sample_weight, len(y)), at)
+        from fewpass.pipeline.models.estimators.fits import fit_rows
+
+        fit_rows(self, table_of(X, target, weight), at)
+        return self
+
+    def _learn_batch(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        """Check a batch, and take one step per row."""
         if self.encode != "none":
             from fewpass.pipeline.models.estimators.encoded_rows import refuse_batch
 
             refuse_batch(self.encode)
-
-    # -- fit -------------------------------------------------------------------------------------
-
-    def _fit(self, table: Table, described: Described, at: Weights | None) -> None:
-        from fewpass.pipeline.models.estimators.fits import fit_rows
-
-        fit_rows(self, table, described, at)
-
-    def _fit_stored(self, X: Any, y: Any, sample_weight: Any) -> None:
-        from fewpass.pipeline.models.estimators.fits_of_stored_rows import fit_stored
-
-        fit_stored(self, X, y, sample_weight)
-
-    def _partial_fit(self, table: Table, targets: Labels | Values) -> None:
+        first = not hasattr(self, "coef_")
+        X, y = checked(self, X, y=y, y_numeric=self._takes_numbers, reset=first)
+        target, weight = self._batch_targets(y, checked_weights(sample_weight, len(y)), classes)
         from fewpass.pipeline.models.estimators.fits import learn_batch
 
-        learn_batch(self, table, targets)
+        learn_batch(self, table_of(X, target, weight))
+        return self
+
+    def _targets(self, y: Any, weight: Vector, at: Weights | None) -> tuple[Vector, Vector]:
+        """Return the targets of all rows as numbers, and their weights."""
+        raise NotImplementedError
+
+    def _batch_targets(self, y: Any, weight: Vector, classes: Any) -> tuple[Vector, Vector]:
+        """Return the targets of a batch as numbers, and their weights."""
+        raise NotImplementedError
+
+    def _described(self, target: Vector) -> Labels | Values:
+        """Say of targets what a manifest says of those of a data set."""
+        raise NotImplementedError
 
     def _know(self, rows: Stored, at: Weights | None) -> None:
         """Take over how wide the rows are and what their columns are called."""
@@ -119,9 +166,6 @@ class LinearModel(BaseEstimator):
     def _model(self) -> Weights:
         """Return the model that the attributes hold."""
         raise NotImplementedError
-
-    def _is_stored(self, X: Any) -> bool:
-        return is_stored(X, self.memory)
 
     def _lazily(self, method: Callable[[Any], NDArray[Any]], X: Any) -> NDArray[Any]:
         """Return what a method gives for a Dask collection: an array of Dask's own."""

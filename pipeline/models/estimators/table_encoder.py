@@ -15,15 +15,15 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
-from fewpass.pipeline.models.estimators.parameters import seed_of
+from fewpass.pipeline.models.estimators.meanings import seed_of
 from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS
 from fewpass.pipeline.tables.encoding.applying import encoded
-from fewpass.pipeline.tables.encoding.fitting import Rules, as_sample, fitted
+from fewpass.pipeline.tables.encoding.fitting import RecipeRules, as_sample, fitted
 from fewpass.pipeline.tables.encoding.inference import is_readable
 from fewpass.pipeline.tables.encoding.plain_types import plain_table, text_in
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.readers.arrow_batches import require_valid
-from fewpass.pipeline.tables.readers.borders import told
+from fewpass.pipeline.tables.readers.borders import quoted
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -101,7 +101,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             raise BadInput("The table has 0 rows. Give at least one.")
         require_readable(sample)
         sample = as_sample(sample, self.sample_rows, seed_of(self.random_state))
-        rules = Rules(self.bits, self.bins, self.ranks, self.most_values, self.least_rows)
+        rules = RecipeRules(self.bits, self.bins, self.ranks, self.most_values, self.least_rows)
         self.recipe_: Recipe = fitted(sample, rules)
         self.feature_names_in_ = np.asarray(sample.column_names, object)
         self.n_features_in_ = len(sample.column_names)
@@ -192,7 +192,7 @@ def _arrow_of_frame(frame: Any) -> Any:
         return frame.to_arrow() if hasattr(frame, "to_arrow") else pa.table(frame)
     except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
         raise BadInput(
-            f"A column of X is of no one type that Arrow has ({told(error)}). Make its values "
+            f"A column of X is of no one type that Arrow has ({quoted(error)}). Make its values "
             "alike: numbers, text or dates."
         ) from error
 
@@ -246,6 +246,6 @@ def first_rows(frame: Any, count: int) -> Any:
         return pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         raise BadInput(
-            f"The partitions of X have columns of different types ({told(error)}). Give every "
+            f"The partitions of X have columns of different types ({quoted(error)}). Give every "
             "column one type (astype)."
         ) from error

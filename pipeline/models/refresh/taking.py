@@ -28,7 +28,7 @@ from fewpass.pipeline.models.refresh.refused_files import (
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.tables.ingest.result import IngestResult
+from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.tables.ingest.work_dir import tidy
 from fewpass.pipeline.tables.readers.finding import Address, find
 from fewpass.storage.addresses import READ_ONLY, protocol_of

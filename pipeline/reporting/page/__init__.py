@@ -1,1 +1,1 @@
-"""A run on one page of HTML that needs nothing beside itself: no script, no font, no address."""
+"""A run on one page of HTML that needs nothing else: no script, no font, no address."""

@@ -16,10 +16,11 @@ import numpy as np
 from fewpass.pipeline.reporting.safe_text import as_html
 
 WIDTH, HEIGHT = 460.0, 270.0
-LEFT, RIGHT, TOP, BOTTOM = 66.0, 14.0, 10.0, 40.0
+LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 10.0, 40.0
+WINDOW = 20  # points of a curve that are averaged
+MANY = 5 * WINDOW  # points of a curve that is easier to read smoothed
 MOST_POINTS = 600  # of a line: more cannot be told apart
 TICKS = 5
-WINDOW = 20  # points of a curve that are averaged
 
 Kind = Literal["linear", "log"]
 XY = tuple[float, float]
@@ -60,7 +61,7 @@ class Axis(NamedTuple):
         return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Return the numbers that are written beside it."""
+        """Return the numbers written next to it."""
         return decades(self.low, self.high) if self.kind == "log" else steps(self.low, self.high)
 
 
@@ -77,9 +78,9 @@ def chart(
     shown, strokes = [line for line in shown if line.points], list(whiskers)
     if not shown:
         return ""
-    told = described(shown, x_label)
+    description = described(shown, x_label)
     if len({p[0] for line in shown for p in line.points}) == 1:
-        return f"<p>{as_html(told)}</p>"
+        return f"<p>{as_html(description)}</p>"
     xs = [p[0] for line in shown for p in line.points]
     ys = [p[1] for line in shown for p in line.points]
     ys += [end for w in strokes for end in (w.low, w.high)]
@@ -91,8 +92,9 @@ def chart(
     picture = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img">'
     )
-    title = f"<title>{as_html(f'{y_label} against {x_label}')}</title><desc>{as_html(told)}</desc>"
-    return f"{picture}{title}{''.join(parts)}</svg>{_legend(shown)}"
+    title = f"<title>{as_html(f'{y_label} against {x_label}')}</title>"
+    desc = f"<desc>{as_html(description)}</desc>"
+    return f"{picture}{title}{desc}{''.join(parts)}</svg>{_legend(shown)}"
 
 
 def described(lines: Sequence[Line], x_label: str) -> str:
@@ -125,9 +127,9 @@ def decades(low: float, high: float) -> list[float]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     every = -(-(last - first) // 7) or 1
     parts = (1.0, 2.0, 5.0) if last - first <= 2 else (1.0,)
-    found = [k * 10.0**p for p in range(first, last + 1, every) for k in parts]
-    found = [tick for tick in found if low * 0.999 <= tick <= high * 1.001]
-    return found if len(found) > 1 else steps(low, high)
+    ticks = [k * 10.0**p for p in range(first, last + 1, every) for k in parts]
+    ticks = [tick for tick in ticks if low * 0.999 <= tick <= high * 1.001]
+    return ticks if len(ticks) > 1 else steps(low, high)
 
 
 def written(value: float) -> str:
@@ -147,9 +149,9 @@ def smoothed(points: Sequence[XY], window: int = WINDOW) -> list[XY]:
 
 
 def thinned(points: Sequence[XY]) -> list[XY]:
-    """Keep so many points as can be told apart, the first and the last among them."""
-    keep = np.unique(np.linspace(0, len(points) - 1, min(len(points), MOST_POINTS)).round())
-    return [points[int(k)] for k in keep]
+    """Return as many points as can be told apart, among them the first and the last."""
+    chosen = np.unique(np.linspace(0, len(points) - 1, min(len(points), MOST_POINTS)).round())
+    return [points[int(k)] for k in chosen]
 
 
 def _drawable(points: Sequence[XY], x: Kind, y: Kind) -> list[XY]:
@@ -204,10 +206,10 @@ def _drawn(line: Line, across: Axis, up: Axis) -> str:
 
 
 def _stairs(places: Sequence[XY]) -> list[XY]:
-    found = [places[0]]
+    corners = [places[0]]
     for x, y in places[1:]:
-        found += [(x, found[-1][1]), (x, y)]
-    return found
+        corners += [(x, corners[-1][1]), (x, y)]
+    return corners
 
 
 def _legend(lines: Sequence[Line]) -> str:

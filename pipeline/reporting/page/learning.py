@@ -6,7 +6,7 @@ from typing import Any
 
 from fewpass.pipeline.reporting.page.charts import WINDOW, Kind, Line, chart, smoothed
 from fewpass.pipeline.reporting.page.pieces import Bar, bars, card, section, table
-from fewpass.pipeline.reporting.report import RunReport, Told
+from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.runs.sweep_times import PARTS
 from fewpass.pipeline.runs.timeline import Point, Timeline
 
@@ -15,13 +15,13 @@ EARLY = 20.0  # a curve whose first part in so many has ...
 MUCH = 0.25  # ... so much of its fall is worth a look from the start
 
 
-def learning(told: Told) -> str:
+def learning(run: ReportedRun) -> str:
     """Draw the curves."""
     return section(
         "How it learnt",
-        losses(told.timeline.losses, told.timeline.n_rows),
-        _certificates(told.timeline, told.report.tol),
-        _held_out(told),
+        losses(run.timeline.losses, run.timeline.n_rows),
+        _certificates(run.timeline, run.report.tol),
+        _held_out(run),
     )
 
 
@@ -56,31 +56,31 @@ def _falls_early(curve: list[tuple[float, float]]) -> bool:
 
 
 def _certificates(timeline: Timeline, tol: float | None) -> str:
-    found = timeline.certificates
-    if not found:
+    proven = timeline.certificates
+    if not proven:
         return ""
-    if len(found) == 1:
-        (one,) = found
+    if len(proven) == 1:
+        (one,) = proven
         said = f"<p>Objective {one.objective:.6g}, at most {one.gap:.3g} above the optimum.</p>"
         return card("Certificate", said, "Computed once, at the end.")
-    least = min(c.objective for c in found)
+    least = min(c.objective for c in proven)
     lines = [
-        Line("certified: at most", [(c.passes, c.gap) for c in found], 1),
-        Line("above the lowest objective", [(c.passes, c.objective - least) for c in found], 2),
+        Line("certified: at most", [(c.passes, c.gap) for c in proven], 1),
+        Line("above the lowest objective", [(c.passes, c.objective - least) for c in proven], 2),
     ]
     if tol is not None:
-        goal = tol * max(1.0, abs(found[-1].objective))
-        ends = (found[0].passes, found[-1].passes)
+        goal = tol * max(1.0, abs(proven[-1].objective))
+        ends = (proven[0].passes, proven[-1].passes)
         lines.append(Line("tolerance", [(x, goal) for x in ends], 3, "dashed"))
     drawn = chart(lines, "passes over the data", "above the optimum", y="log")
     note = "The optimum itself is not known; the certificate proves how far away it is at most."
     return card("Certificate", drawn, note)
 
 
-def _held_out(told: Told) -> str:
-    if told.saved.validation is None:
+def _held_out(run: ReportedRun) -> str:
+    if run.saved.validation is None:
         return ""
-    curve, best = told.saved.validation.curve, told.saved.validation.best
+    curve, best = run.saved.validation.curve, run.saved.validation.best
     if len(curve) == 1:
         said = f"<p>Mean loss {best.loss:.6g} after {best.passes:.4g} passes.</p>"
         return card("Held-out loss while it learnt", said, "Read once.")

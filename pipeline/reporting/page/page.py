@@ -25,7 +25,7 @@ from fewpass.pipeline.reporting.page.pieces import (
     tiles,
 )
 from fewpass.pipeline.reporting.page.quality import Quality
-from fewpass.pipeline.reporting.report import RunReport, Told
+from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.reporting.safe_text import as_html
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
@@ -47,28 +47,28 @@ class Reproduction(NamedTuple):
 
     plan: str  # a file
     commands: str
-    judged: str  # how to make the page again with rows to judge the model by
+    held_out: str  # how to make the page again with held-out rows
 
 
-def page(told: Told, quality: Quality | None, reproduction: Reproduction) -> str:
+def page(run: ReportedRun, quality: Quality | None, reproduction: Reproduction) -> str:
     """Return the page as text; whatever comes from data is escaped.
 
     Parameters
     ----------
     quality
-        What held-out rows say; None where there are none.
+        Figures of held-out rows; None without any.
     """
-    report, model = told.report, told.model
+    report, model = run.report, run.model
     name = as_html(model.run.folder.name)
     parts = [
         f"<header><h1>{name}</h1>{_verdict(report)}{_tiles(report, quality)}</header>",
-        held_out(quality) if quality else _not_judged(reproduction),
-        learning(told),
+        held_out(quality) if quality else _without_held_out(reproduction),
+        learning(run),
         _weights(model),
         _data(model),
-        section("The training", _facts(told), forecast(report)),
+        section("The training", _facts(run), forecast(report)),
         time(report),
-        _reproduction(told, reproduction),
+        _reproduction(run, reproduction),
     ]
     style = (
         files("fewpass.pipeline.reporting.page").joinpath("page.css").read_text(encoding="utf-8")
@@ -115,18 +115,18 @@ def _written(figure: float | None, style: str) -> str | None:
     return None if figure is None else format(figure, style)
 
 
-def _not_judged(how: Reproduction) -> str:
-    said = "No rows were held out. This looks at a data set that the model has not learnt from."
-    shown = preformatted(how.judged)
-    return section("On held-out rows", card("Not known", shown, said))
+def _without_held_out(how: Reproduction) -> str:
+    note = "No rows were held out. This looks at a data set that the model has not learnt from."
+    shown = preformatted(how.held_out)
+    return section("On held-out rows", card("Unknown", shown, note))
 
 
 def _weights(model: Model) -> str:
     classes = classes_of(model)
     if not classes:
-        found = largest_weights(model, TOP)
+        largest = largest_weights(model, TOP)
         note = "Of features as they were trained on: scaled, standardised, one of a category."
-        return section("Largest weights", card("", _weight_bars(found), note, wide=True))
+        return section("Largest weights", card("", _weight_bars(largest), note, wide=True))
     cards = [
         card(label, _weight_bars(largest_weights(model, TOP_OF_CLASS, label)))
         for label in classes[:MOST_CLASSES]
@@ -135,10 +135,10 @@ def _weights(model: Model) -> str:
     return section(f"Largest weights{' of the first classes' if more else ''}", *cards)
 
 
-def _weight_bars(found: list[NamedWeight]) -> str:
-    if not found:
+def _weight_bars(largest: list[NamedWeight]) -> str:
+    if not largest:
         return "<p>All weights are 0.</p>"
-    return bars([Bar(one.feature, one.weight, f"{one.weight:+.4g}") for one in found])
+    return bars([Bar(one.feature, one.weight, f"{one.weight:+.4g}") for one in largest])
 
 
 def _data(model: Model) -> str:
@@ -155,17 +155,17 @@ def _data(model: Model) -> str:
 
 
 def _manifest(dataset: str, fingerprint: str) -> Manifest | None:
-    """Return the manifest of the data set, where it is still there and the same."""
+    """Return the manifest of the data set if it is still there and the same."""
     try:
-        found = Dataset.open(dataset).manifest
+        manifest = Dataset.open(dataset).manifest
     except (OSError, ValueError, BadInput, Damaged):
         return None
-    return found if found.fingerprint == fingerprint else None
+    return manifest if manifest.fingerprint == fingerprint else None
 
 
 def _rows(model: Model, manifest: Manifest | None) -> dict[str, str | None]:
     record = model.record
-    told: dict[str, str | None] = {
+    shown: dict[str, str | None] = {
         "data set": last_part(record.plan.dataset),
         "rows": f"{record.n_rows:,}",
         "features": f"{record.n_features:,}",
@@ -173,9 +173,9 @@ def _rows(model: Model, manifest: Manifest | None) -> dict[str, str | None]:
         "scaling": record.scaling.kind,
     }
     if manifest is None:
-        return told | {"note": "The data set is no longer there, or another one."}
+        return shown | {"note": "The data set is no longer there, or another one."}
     share = manifest.nnz / (manifest.n_rows * manifest.n_features)
-    return told | {
+    return shown | {
         "values stored": f"{manifest.nnz:,} ({share:.3%} of all)",
         "sources": counted(len(manifest.sources), "file"),
         "rows left out": f"{sum(manifest.bad_rows.values()):,}",
@@ -196,21 +196,21 @@ def _labels(targets: Labels | Values) -> str:
 
 def _columns(model: Model) -> str:
     columns = model.record.columns
-    told = list(told_columns(columns))
-    if not told:
+    each = list(told_columns(columns))
+    if not each:
         names = columns.feature_names if columns is not None else None
-        told = [(name, "number, as it is") for name in names or ()]
-    if not told:
+        each = [(name, "number, as it is") for name in names or ()]
+    if not each:
         return ""
-    shown = told[:MOST_COLUMNS]
-    shown += [("...", f"{len(told) - MOST_COLUMNS:,} more")] if len(told) > MOST_COLUMNS else []
+    shown = each[:MOST_COLUMNS]
+    shown += [("...", f"{len(each) - MOST_COLUMNS:,} more")] if len(each) > MOST_COLUMNS else []
     return card(
-        counted(len(told), "column"), table(("column", "what it becomes"), shown, 2), wide=True
+        counted(len(each), "column"), table(("column", "what it becomes"), shown, 2), wide=True
     )
 
 
-def _facts(told: Told) -> str:
-    report, weights = told.report, told.model.weights
+def _facts(run: ReportedRun) -> str:
+    report, weights = run.report, run.model.weights
     nonzero = int(np.count_nonzero(weights.coef))
     return card("Facts", facts({
         "run": last_part(report.run),
@@ -225,10 +225,10 @@ def _facts(told: Told) -> str:
     }) + fold("Address", facts({"run": report.run})))  # fmt: skip
 
 
-def _reproduction(told: Told, how: Reproduction) -> str:
-    versions = told.model.record.versions
+def _reproduction(run: ReportedRun, how: Reproduction) -> str:
+    versions = run.model.record.versions
     said = {
-        "weights, SHA-256": told.saved.weights_sha256,
+        "weights, SHA-256": run.saved.weights_sha256,
         "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
     }
     plan = fold("plan.toml", preformatted(how.plan))

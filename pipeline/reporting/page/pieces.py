@@ -1,4 +1,4 @@
-"""What every section is laid out with: cards, tables, bars.  All text is escaped here."""
+"""The layout of every section: cards, tables, bars.  All text is escaped here."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def card(title: str, body: str, note: str = "", *, wide: bool = False) -> str:
 
 
 def tiles(figures: Mapping[str, str | None]) -> str:
-    """Lay out the figures that count most; what is None is left out."""
+    """Lay out the most important figures; None is left out."""
     each = (
         f'<div class="tile"><span class="quiet">{as_html(name)}</span><b>{as_html(value)}</b></div>'
         for name, value in figures.items()
@@ -51,11 +51,11 @@ def tiles(figures: Mapping[str, str | None]) -> str:
     return f'<div class="tiles">{"".join(each)}</div>'
 
 
-def facts(found: Mapping[str, Any]) -> str:
-    """Lay facts out one below the other; what is None is left out."""
+def facts(rows_of: Mapping[str, Any]) -> str:
+    """Lay facts out one below the other; None is left out."""
     rows = (
         f"<tr><th>{as_html(name)}</th><td>{as_html(str(value))}</td></tr>"
-        for name, value in found.items()
+        for name, value in rows_of.items()
         if value is not None
     )
     return f'<table class="facts">{"".join(rows)}</table>'

@@ -1,4 +1,4 @@
-"""What held-out rows say of a model, for curves: ROC, precision and recall, who is taken for whom.
+"""The figures of held-out rows: ROC, precision and recall, confusion, actual and predicted numbers.
 
 Fawcett (2006) for ROC curves; Davis and Goadrich (2006) for those of precision and recall.
 """
@@ -29,7 +29,7 @@ from fewpass.storage.manifest import Values
 
 Vector = NDArray[np.float64]
 
-CELLS = 40  # a side of the picture of numbers found against numbers predicted
+CELLS = 40  # a side of the picture of predicted against actual numbers
 
 
 class Curves(NamedTuple):
@@ -50,7 +50,7 @@ class Cells(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """Everything that the page tells of held-out rows; None where it has no meaning."""
+    """Everything that the page shows of held-out rows; None without a meaning."""
 
     dataset: str
     figures: Evaluation
@@ -67,9 +67,9 @@ def quality(
     executor: Executor,
     on_report: Callable[[ReduceReport], None] = lambda _: None,
 ) -> Quality:
-    """Read a data set once, twice for probabilities or numbers, and tell how the model does.
+    """Read a data set once, twice for probabilities or numbers, and return the figures of a model.
 
-    `on_report` is told of the spans of the first reading.
+    `on_report` gets the reports of the spans of the first reading.
 
     Raises BadInput when the data set's columns, scaling or labels are not the model's.
     """
@@ -94,11 +94,11 @@ def curves(positive: Vector, negative: Vector) -> Curves | None:
     if not (positive.any() and negative.any()):
         return None
     used = np.flatnonzero(positive + negative)[::-1]
-    found = np.append(0.0, np.cumsum(positive[used]))
+    positives = np.append(0.0, np.cumsum(positive[used]))
     false = np.append(0.0, np.cumsum(negative[used]))
-    called = found + false
-    precision = np.divide(found, called, where=called > 0.0, out=np.ones(len(called)))
-    recall = found / found[-1]
+    called = positives + false
+    precision = np.divide(positives, called, where=called > 0.0, out=np.ones(len(called)))
+    recall = positives / positives[-1]
     average = float(np.diff(recall) @ precision[1:])
     return Curves(false / false[-1], recall, precision, average)
 
@@ -141,8 +141,8 @@ def _add_cells(
     p = scores(at.coef, at.intercept * problem.intercept, block.rows)
 
     def cell(values: Vector) -> NDArray[np.intp]:
-        found = CELLS * (np.clip(values, low, high) - low) / (high - low)
-        return np.minimum(found.astype(np.intp), CELLS - 1)
+        place = CELLS * (np.clip(values, low, high) - low) / (high - low)
+        return np.minimum(place.astype(np.intp), CELLS - 1)
 
     both = np.bincount(cell(block.y) * CELLS + cell(p), block.weight, CELLS * CELLS)
     part[0][:] += both.reshape(CELLS, CELLS)

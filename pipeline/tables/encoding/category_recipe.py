@@ -23,22 +23,18 @@ class Category(ColumnRecipe):
 
     @property
     def outputs(self) -> list[str]:
-        """Return a name per value."""
         known = [f"{self.name}={value}" for value in self.values]
         return [*known, f"{self.name} rare or unseen", f"{self.name} is missing"]
 
     @property
     def width(self) -> int:
-        """Return how many output columns there are."""
         return len(self.values) + 2
 
     @property
-    def told(self) -> str:
-        """Say how many values have a column."""
+    def summary(self) -> str:
         return f"category of {len(self.values)} values, and one for rare or unseen ones"
 
     def entries(self, cells: Any) -> Entries:
-        """Encode words."""
         words = words_of(cells)
         places = pc.index_in(words, value_set=pa.array(self.values, pa.large_string()))
         found = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -71,12 +67,14 @@ class Hashed(ColumnRecipe):
 
     @property
     def width(self) -> int:
-        """Return how many output columns there are."""
         return (1 << self.bits) + 1
 
     @property
-    def told(self) -> str:
-        """Say how many columns values are hashed to."""
+    def as_setting(self) -> str:
+        return "hash"
+
+    @property
+    def summary(self) -> str:
         shared = f"; {100 * self.collisions:.3g} % of the values share a column with others"
         shared *= self.collisions > 0.0
         return f"category of many values, hashed to {1 << self.bits:,} columns{shared}"
@@ -89,7 +87,6 @@ class Hashed(ColumnRecipe):
         return found
 
     def entries(self, cells: Any) -> Entries:
-        """Encode words."""
         words = words_of(cells)
         column, value = hashed_slots(words, f"{self.name}=", self.bits)
         if words.null_count:

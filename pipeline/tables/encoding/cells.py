@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:inf|infinity|nan)$"
-#: Currencies, around a number; what may stand between thousands, beside the comma or the point.
+#: Currencies, around a number; what may stand between thousands, other than the comma or the point.
 _MONEY = r"(?:[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL)?"
 _GAP, _BETWEEN = r"[ \x{a0}\x{202f}]?", r"'’ \x{a0}\x{2009}\x{202f}"
 _BEFORE, _BEHIND = rf"[-+]?{_MONEY}{_GAP}[-+]?", rf"{_GAP}{_MONEY}%?"
@@ -49,7 +49,7 @@ _NOTHING = (
 
 #: Share of the cells that may be no number, or no date, and are bad cells then.
 STRAY = 0.01
-#: A word stands for a missing one where it is in so many cells, and in this share of them.
+#: A word stands for a missing value where at least this number, and this share, of cells hold it.
 _CELLS, _SHARE = 10, 0.001
 
 #: Numbers beyond are not squared to find the scale of others; encoded ones are no float32.
@@ -94,7 +94,7 @@ def read_numbers(cells: Any, written: Written = "plain", missing: tuple[str, ...
 def abridged(cells: Any) -> Any:
     """Return cells of text, the long ones cut and an ellipsis behind, which no number or date has.
 
-    To find what cells hold, they are copied several times: long ones have no room for that.
+    Inference copies cells several times, which would take too much memory for long ones.
     """
     sizes = pc.binary_length(cells)
     if (pc.max(sizes).as_py() or 0) <= _LONGEST:

@@ -1,12 +1,16 @@
-"""Whole numbers that are names: padded with zeros, or longer than a double can tell apart."""
+"""Whole numbers that are names (padded, or longer than doubles are exact), or times since 1970."""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, is_numeric, is_text, read_numbers
 
 #: Share of the cells that begin with a zero, and that may have another width.
 _PADDED, _STRAY = 0.001, 0.01
@@ -14,6 +18,21 @@ _PADDED, _STRAY = 0.001, 0.01
 LARGEST_EXACT = 1 << 53
 #: Digits of text that may be beyond; cells that are looked at.
 _DIGITS, _TRIED = 16, 1000
+
+
+_YEAR_2000, _YEAR_2040 = 946_684_800.0, 2_208_988_800.0
+_SECONDS_OF_DAY = 86_400.0
+#: Words of names: created_at, eventTime, ts_ms; and those of names that are no times all the same.
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_TIMES = frozenset({
+    "at", "birthdate", "date", "dates", "datetime", "day", "days", "dt", "enddate", "endtime",
+    "epoch", "eventtime", "since", "startdate", "starttime", "time", "times", "timestamp",
+    "timestamps", "ts", "unixtime", "until", "utc", "when",
+})  # fmt: skip
+_IDS = frozenset({
+    "code", "codes", "guid", "hash", "id", "ids", "key", "keys", "no", "nr", "number", "ref", "sku",
+    "uid", "uuid",
+})  # fmt: skip
 
 
 def is_whole(kind: Any) -> bool:
@@ -60,3 +79,38 @@ def _are_beyond_doubles(cells: Any) -> bool:
     if largest <= LARGEST_EXACT:
         return False
     return any(int(float(number)) != number for number in known.to_pylist())
+
+
+def unit_since_1970(cells: Any) -> str | None:
+    """Return the unit in which numbers may count the time since 1970, all of 2000 to 2039; or None.
+
+    So do ids of 10, 13, 16 or 19 digits.
+    """
+    if not (is_numeric(cells.type) or is_text(cells.type)) or cells.null_count == len(cells):
+        return None
+    numbers, bad = read_numbers(cells)
+    if bad is not None or np.isnan(numbers).all():
+        return None
+    low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
+    for unit, seconds in UNITS_OF_TIME.items():
+        if low * seconds >= _YEAR_2000 and high * seconds < _YEAR_2040:
+            return unit
+    return None
+
+
+def are_times(name: str, cells: Any) -> bool:
+    """Say whether numbers count the time since 1970: by their column's name, or as whole days."""
+    unit = unit_since_1970(cells)
+    return unit is not None and (says_time(name) or _are_days(cells, UNITS_OF_TIME[unit]))
+
+
+def says_time(name: str) -> bool:
+    """Say whether the name of a column is that of times."""
+    words = {word.lower() for word in _WORD.findall(name)}
+    return bool(words & _TIMES) and not words & _IDS
+
+
+def _are_days(cells: Any, seconds: float) -> bool:
+    numbers = read_numbers(cells).values
+    known = numbers[~np.isnan(numbers)]
+    return not np.mod(known, _SECONDS_OF_DAY / seconds).any()

@@ -18,7 +18,7 @@ Codes = NDArray[np.int64]
 #: Of everything that a recipe holds: what is read of a file must make numbers of cells.
 OF_RECIPES = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 Deviation = Annotated[float, Field(gt=0.0)]
-LARGEST = float(np.finfo(np.float32).max)  # that features have room for
+LARGEST = float(np.finfo(np.float32).max)  # the largest feature
 
 
 def require_sizes(what: str, *numbers: float) -> None:
@@ -73,6 +73,22 @@ class ColumnRecipe(BaseModel):
         return len(self.outputs)
 
     @property
+    def n_slots(self) -> int:
+        """Return about how many entries of a row the column has."""
+        return 1
+
+    @property
+    def as_setting(self) -> str:
+        """Return the kind as the setting `column` has it."""
+        kind: str = getattr(self, "kind")  # noqa: B009 - every column has its own word
+        return kind
+
+    @property
+    def wanted(self) -> str:
+        """Say in messages what cells are expected to be."""
+        return "a number was"
+
+    @property
     def signs(self) -> NDArray[np.float64]:
         """Return what each output column (width,) is where it stands for what it is named by."""
         return np.ones(self.width)
@@ -85,7 +101,7 @@ class ColumnRecipe(BaseModel):
         return signs
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """Say in a few words what becomes of the column."""
         raise NotImplementedError
 

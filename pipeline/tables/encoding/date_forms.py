@@ -1,4 +1,4 @@
-"""Which forms the dates of a column have, told by a sample."""
+"""The forms in which a column's dates are written, inferred from a sample."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.tables.encoding.cells import STRAY, frequent, says_nothing
-from fewpass.pipeline.tables.encoding.impossible_dates import impossible
 from fewpass.pipeline.tables.encoding.moments import (
     BETWEEN,
     ISO,
     QUARTERS,
     WEEKS,
     has_zone,
+    impossible,
     in_form,
     is_no_day,
     stands_for_no_day,

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import model_validator
 
-from fewpass.pipeline.tables.encoding.cells import Floats, Mask
+from fewpass.pipeline.tables.encoding.cells import Floats, Mask, is_text, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import (
     Codes,
     ColumnRecipe,
@@ -17,11 +19,19 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     Slot,
     require_sizes,
 )
-from fewpass.pipeline.tables.encoding.date_forms import order_of
-from fewpass.pipeline.tables.encoding.moments import BETWEEN, read_moments
+from fewpass.pipeline.tables.encoding.date_forms import has_days, is_open, order_of
+from fewpass.pipeline.tables.encoding.inference import Inferred
+from fewpass.pipeline.tables.encoding.moments import BETWEEN, ISO, WEEKS, read_moments
 
 SECONDS_OF_DAY = 86_400
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+#: A moment stands for a missing one where it is in ten rows, in this share of them, and so many
+#: times further from all others than the middle 99 % of these are from each other.
+_SHARE, _FAR = 0.001, 10.0
+#: Days of years that stand for a missing date, by which a recipe tells what it left out.
+_NAMED = 5
 
 
 class Date(ColumnRecipe):
@@ -51,15 +61,17 @@ class Date(ColumnRecipe):
 
     @property
     def outputs(self) -> list[str]:
-        """Return the name, and one per part."""
         hours = [f"{self.name} hour={hour}" for hour in range(24)] if self.has_hours else []
         weekdays = [f"{self.name} weekday={day}" for day in WEEKDAYS * self.has_weekdays]
         months = [f"{self.name} month={month}" for month in range(1, 13)]
         return [self.name, f"{self.name} is missing", *weekdays, *months, *hours]
 
     @property
-    def told(self) -> str:
-        """Say which parts are used."""
+    def wanted(self) -> str:
+        return "a date was"
+
+    @property
+    def summary(self) -> str:
         parts = ["days", *["weekday"] * self.has_weekdays, "month", *["hour"] * self.has_hours]
         gaps = f"; missing where {', '.join(self.missing)}" if self.missing else ""
         return f"date: {', '.join(parts)}{self._order}{gaps}"
@@ -76,7 +88,6 @@ class Date(ColumnRecipe):
         )
 
     def entries(self, cells: Any) -> Entries:
-        """Encode dates or times."""
         seconds, bad = read_moments(cells, self.form, self.missing, self.standins)
         missing = np.isnan(seconds)
         days = ((seconds - self.first) / SECONDS_OF_DAY - self.mean) / self.deviation
@@ -100,3 +111,48 @@ class Date(ColumnRecipe):
         yield months.astype(np.int64) % 12, first
         if self.has_hours:
             yield (moments - days).astype(np.int64) // 3600, first + 12
+
+
+def fitted_date(name: str, cells: Any, inferred: Inferred) -> Date:
+    """Return the recipe of dates (n,), written as was found."""
+    form, missing = inferred.form, inferred.missing
+    forms = (form or ISO).split(BETWEEN)
+    standins = _standins(read_moments(cells, form, missing).values)
+    every = read_moments(cells, form, missing, standins).values
+    known = every[~np.isnan(every)]
+    first = float(known.min()) if len(known) else 0.0
+    days = (known - first) / SECONDS_OF_DAY
+    mean, deviation = (float(days.mean()), float(days.std())) if len(days) else (0.0, 1.0)
+    return Date(
+        name=name, first=first, mean=mean, deviation=deviation or 1.0, form=form,
+        has_hours=bool((known % SECONDS_OF_DAY != 0.0).any()),
+        has_weekdays=has_days(form) or (WEEKS in (form or "") and _has_weekdays(known)),
+        missing=tuple(sorted({*missing, *_left_out(cells, every)})), standins=standins,
+        is_open=not inferred.said and is_text(cells.type) and any(is_open(cells, f) for f in forms),
+    )  # fmt: skip
+
+
+def _standins(moments: Floats) -> tuple[float, ...]:
+    """Return the first and the last moment (n,) where these are many, and far from all others."""
+    days, counts = np.unique(moments[~np.isnan(moments)], return_counts=True)
+    found = []
+    for end, others in ((0, slice(1, None)), (-1, slice(None, -1))):
+        rest = np.repeat(days[others], counts[others])
+        if not len(rest) or counts[end] < max(10, _SHARE * len(moments)):
+            continue
+        low, high = np.quantile(rest, (0.005, 0.995))
+        near = np.abs(days[others] - days[end]).min()
+        if high > low and near > _FAR * (high - low):
+            found.append(float(days[end]))
+    return tuple(found)
+
+
+def _has_weekdays(moments: Floats) -> bool:
+    return len(np.unique(moments // SECONDS_OF_DAY % len(WEEKDAYS))) > 1
+
+
+def _left_out(cells: Any, moments: Floats) -> list[str]:
+    """Return the cells that say something, and are missing all the same: the commonest ones."""
+    gone = pc.and_(pa.array(np.isnan(moments)), pc.is_valid(cells))
+    counted = pc.value_counts(words_of(cells.filter(gone))).to_pylist()
+    return [one["values"] for one in sorted(counted, key=lambda one: -one["counts"])[:_NAMED]]

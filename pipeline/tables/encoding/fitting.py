@@ -20,10 +20,9 @@ from fewpass.pipeline.tables.encoding.cells import (
     read_numbers,
     words_of,
 )
-from fewpass.pipeline.tables.encoding.date_fitting import fitted_date
-from fewpass.pipeline.tables.encoding.date_recipe import Date
+from fewpass.pipeline.tables.encoding.date_recipe import Date, fitted_date
 from fewpass.pipeline.tables.encoding.hashing import hashes
-from fewpass.pipeline.tables.encoding.inference import FEW, Held, as_asked, held_in, is_open
+from fewpass.pipeline.tables.encoding.inference import FEW, Inferred, as_asked, infer, is_open
 from fewpass.pipeline.tables.encoding.lists import fitted_tags, fitted_vector
 from fewpass.pipeline.tables.encoding.maps import fitted_map
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number, Rank
@@ -44,8 +43,8 @@ EXAMPLES = 1000  # values of a hashed column that its columns are named by
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
-class Rules(NamedTuple):
-    """How columns are encoded where that is not told by the sample alone."""
+class RecipeRules(NamedTuple):
+    """Settings of the encoding, for what the sample alone does not decide."""
 
     bits: int = HASH_BITS  # of a hash, at most, for columns of many values
     bins: int | None = None  # ranges in place of every number
@@ -63,7 +62,7 @@ class Rules(NamedTuple):
         return max(2 if n >= FEW else 1, min(self.least_rows, n // 1000))
 
 
-def fitted(sample: Any, rules: Rules) -> Recipe:
+def fitted(sample: Any, rules: RecipeRules) -> Recipe:
     """Return the recipe that suits a sample, an Arrow table.
 
     Raises
@@ -82,33 +81,35 @@ def fitted(sample: Any, rules: Rules) -> Recipe:
     return Recipe(columns=tuple(columns), crosses=crosses)
 
 
-def _column(name: str, cells: Any, rules: Rules) -> AnyColumn:
+def _column(name: str, cells: Any, rules: RecipeRules) -> AnyColumn:
     asked = rules.kinds.get(name)
     bins = bins_of(asked) if asked else rules.bins
     if asked and not bins:
-        held = as_asked(name, asked, cells)
+        inferred = as_asked(name, asked, cells)
     else:
-        held = as_asked(name, "number", cells) if asked else held_in(name, cells)
-    if held.kind == "number":
-        return _bins(name, cells, bins, held) if bins else _number(name, cells, held, rules)
-    if held.kind == "date":
-        return fitted_date(name, cells, held)
-    if held.kind in ("vector", "tags", "map"):
-        return _of_lists(name, cells, held, rules)
-    if held.kind in ("text", "chars"):
-        return _text(name, words_of(cells), rules, "words" if held.kind == "text" else "characters")
-    return _category(name, cells, rules, always_hashed=held.kind == "hash")
+        inferred = as_asked(name, "number", cells) if asked else infer(name, cells)
+    if inferred.kind == "number":
+        return _bins(name, cells, bins, inferred) if bins else _number(name, cells, inferred, rules)
+    if inferred.kind == "date":
+        return fitted_date(name, cells, inferred)
+    if inferred.kind in ("vector", "tags", "map"):
+        return _of_lists(name, cells, inferred, rules)
+    if inferred.kind in ("text", "chars"):
+        return _text(
+            name, words_of(cells), rules, "words" if inferred.kind == "text" else "characters"
+        )
+    return _category(name, cells, rules, always_hashed=inferred.kind == "hash")
 
 
-def _of_lists(name: str, cells: Any, held: Held, rules: Rules) -> AnyColumn:
-    if held.kind == "vector":
+def _of_lists(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> AnyColumn:
+    if inferred.kind == "vector":
         return fitted_vector(name, cells)
-    if held.kind == "tags":
+    if inferred.kind == "tags":
         return fitted_tags(name, cells, rules.enough(len(cells)), rules.most_values)
     return fitted_map(name, cells, rules.enough(len(cells)), MOST_NAMES)
 
 
-def _text(name: str, words: Any, rules: Rules, grams: Grams) -> Text:
+def _text(name: str, words: Any, rules: RecipeRules, grams: Grams) -> Text:
     found = len(slots_of(words, MOST_TEXT_BITS, grams)[0])
     counted = DocumentCounts(min(rules.bits, MOST_TEXT_BITS, _bits_for(found)), grams)
     counted.add(len(words), *slots_of(words, counted.bits, grams))
@@ -127,7 +128,7 @@ def _with_missing(column: AnyColumn, cells: Any) -> AnyColumn:
     return column.model_copy(update={"missing_share": round(float(missing), 6)})
 
 
-def _cross(of: tuple[str, str], sample: Any, rules: Rules) -> Cross:
+def _cross(of: tuple[str, str], sample: Any, rules: RecipeRules) -> Cross:
     unknown = [name for name in of if name not in sample.column_names]
     if unknown:
         raise BadInput(
@@ -139,13 +140,14 @@ def _cross(of: tuple[str, str], sample: Any, rules: Rules) -> Cross:
     return Cross(of=of, pairs=found)
 
 
-def _number(name: str, cells: Any, held: Held, rules: Rules) -> Number:
-    every, bad = read_numbers(cells, held.written, held.missing)
+def _number(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> Number:
+    every, bad = read_numbers(cells, inferred.written, inferred.missing)
     missing = np.isnan(every) if bad is None else np.isnan(every) & ~bad
     known = every[~np.isnan(every)]
     found: dict[str, Any] = {
-        "name": name, "has_missing": bool(missing.any()), "written": held.written,
-        "missing": held.missing, "is_open": not held.said and is_open(cells, held.written),
+        "name": name, "has_missing": bool(missing.any()), "written": inferred.written,
+        "missing": inferred.missing,
+        "is_open": not inferred.said and is_open(cells, inferred.written),
     }  # fmt: skip
     if not len(known):
         return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **found)
@@ -184,17 +186,19 @@ def _rank_and_lowest(known: Floats, standardised: Floats, shape: Number) -> dict
     return found
 
 
-def _bins(name: str, cells: Any, count: int, held: Held) -> Bins:
-    every, _ = read_numbers(cells, held.written, held.missing)
+def _bins(name: str, cells: Any, count: int, inferred: Inferred) -> Bins:
+    every, _ = read_numbers(cells, inferred.written, inferred.missing)
     known = every[~np.isnan(every)]
     edges = np.unique(np.quantile(known, np.arange(1, count) / count)) if len(known) else ()
     return Bins(
-        name=name, edges=tuple(float(edge) for edge in edges), written=held.written,
-        missing=held.missing,
+        name=name, edges=tuple(float(edge) for edge in edges), written=inferred.written,
+        missing=inferred.missing,
     )  # fmt: skip
 
 
-def _category(name: str, cells: Any, rules: Rules, *, always_hashed: bool) -> Category | Hashed:
+def _category(
+    name: str, cells: Any, rules: RecipeRules, *, always_hashed: bool
+) -> Category | Hashed:
     counted = pc.value_counts(words_of(cells).drop_null())
     values = counted.field("values").to_pylist()
     counts = counted.field("counts").to_numpy(zero_copy_only=False)
@@ -218,7 +222,7 @@ def _collisions(name: str, values: Any, bits: int) -> float:
 
 
 def _bits_for(values: int) -> int:
-    """Return the bits of a hash of so many values: few of them then share a column."""
+    """Return the bits of a hash of that number of values, such that few of them share a column."""
     return (ROOM * max(1, values) - 1).bit_length()
 
 

@@ -55,17 +55,17 @@ def _signed(found: np.int64) -> np.int64:
 @kernel
 def _hash_cells(text: Bytes, ends: WholeNumbers, prefix: Bytes, out: WholeNumbers) -> None:
     """Hash prefix + cell for every cell text[ends[i]:ends[i + 1]]."""
-    room = np.empty(prefix.size + 64, np.uint8)
-    room[: prefix.size] = prefix
+    scratch = np.empty(prefix.size + 64, np.uint8)
+    scratch[: prefix.size] = prefix
     for i in range(out.size):
         begin, size = ends[i], ends[i + 1] - ends[i]
-        if prefix.size + size > room.size:
+        if prefix.size + size > scratch.size:
             larger = np.empty(2 * (prefix.size + size), np.uint8)
             larger[: prefix.size] = prefix
-            room = larger
+            scratch = larger
         for k in range(size):
-            room[prefix.size + k] = text[begin + k]
-        out[i] = _signed(murmur3(room, 0, prefix.size + size))
+            scratch[prefix.size + k] = text[begin + k]
+        out[i] = _signed(murmur3(scratch, 0, prefix.size + size))
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""What the columns of a table hold, told by a sample of its rows."""
+"""The kinds of a table's columns, inferred from a sample of its rows."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ from fewpass.pipeline.tables.encoding.cells import (
     read_numbers,
     says_nothing,
 )
-from fewpass.pipeline.tables.encoding.codes import are_codes, is_whole
+from fewpass.pipeline.tables.encoding.codes import are_codes, are_times, is_whole, unit_since_1970
 from fewpass.pipeline.tables.encoding.date_forms import dates_in, recurring
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers, is_list_of_words
 from fewpass.pipeline.tables.encoding.maps import is_map_to_numbers
 from fewpass.pipeline.tables.encoding.moments import read_moments
-from fewpass.pipeline.tables.encoding.since_1970 import are_times, unit_since_1970
 
 #: In a sample of fewer cells the majority tells.
 FEW = 100
-#: So many words with digits may stand for a missing number.
+#: Most words with digits that may stand for a missing number.
 MOST_CODES = 3
 #: A column of no more different numbers, and of words, is a category.
 FEW_NUMBERS = 20
@@ -44,7 +43,7 @@ _HOPELESS = 0.75
 #: Ranges of the middle 99 % that the extremes are apart from it, where values must be clipped.
 _FAR = 10.0
 
-#: Ways to write numbers beside 1234.5: 1,234 is above a thousand, 12,5 is below.
+#: Ways to write numbers other than 1234.5: 1,234 is above a thousand, 12,5 is below.
 _OTHERWISE: tuple[Written, ...] = ("units", "comma", "clock")
 _COMPACT = r"^(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])$"
 
@@ -54,7 +53,7 @@ _LISTS: tuple[tuple[Callable[[Any], bool], Kind], ...] = (
 )  # fmt: skip
 
 
-class Held(NamedTuple):
+class Inferred(NamedTuple):
     """What a column holds."""
 
     kind: Kind
@@ -64,7 +63,7 @@ class Held(NamedTuple):
     said: bool = False  # somebody said how cells are read that can be read two ways
 
 
-def held_in(name: str, cells: Any) -> Held:
+def infer(name: str, cells: Any) -> Inferred:
     """Tell what a column holds by the cells of a sample, an Arrow array.
 
     Raises
@@ -74,18 +73,18 @@ def held_in(name: str, cells: Any) -> Held:
     """
     kind, types = cells.type, pa.types
     if is_whole(kind) and are_codes(cells) and not are_times(name, cells):
-        return Held("category")
+        return Inferred("category")
     if is_numeric(kind) or is_span(kind) or types.is_null(kind):
-        return Held("number")
+        return Inferred("number")
     if types.is_date(kind) or types.is_timestamp(kind):
-        return Held("date")
+        return Inferred("date")
     if types.is_boolean(kind) or types.is_dictionary(kind):
-        return Held("category")
+        return Inferred("category")
     for is_of_kind, found in _LISTS:
         if is_of_kind(kind):
-            return Held(found)
+            return Inferred(found)
     if is_text(kind):
-        return _held_in_text(name, cells.drop_null())
+        return _infer_text(name, cells.drop_null())
     raise BadInput(
         f"Column {name!r} holds {kind} values, which become no numbers. Leave it out with "
         f"`column={name}=drop`, or turn it into numbers, text or dates."
@@ -101,54 +100,56 @@ def is_readable(kind: Any) -> bool:
     return bool(is_one or is_other or is_of_lists or types.is_dictionary(kind))
 
 
-def as_asked(name: str, asked: str, cells: Any) -> Held:
+def as_asked(name: str, asked: str, cells: Any) -> Inferred:
     """Return a kind that somebody asked for, with what the sample tells of how it is written."""
     word, _, how = asked.partition(":")
     kind = cast("Kind", word)  # as settings checked
     if how and is_text(cells.type):
         return _as_said(kind, how, cells.drop_null())._replace(said=True)
     if kind == "date" and (unit := unit_since_1970(cells)):
-        return Held("date", form=unit)
-    found = _held_in_text(name, cells.drop_null()) if is_text(cells.type) else Held(kind)
-    return found if found.kind == kind else Held(kind)
+        return Inferred("date", form=unit)
+    found = _infer_text(name, cells.drop_null()) if is_text(cells.type) else Inferred(kind)
+    return found if found.kind == kind else Inferred(kind)
 
 
-def _as_said(kind: Kind, how: str, known: Any) -> Held:
+def _as_said(kind: Kind, how: str, known: Any) -> Inferred:
     """Return dates in the order, or numbers with the mark before decimals, that somebody named."""
     if kind == "date":
         dates = dates_in(known, how)
-        return Held("date", form=dates.form, missing=dates.missing) if dates else Held("date")
+        return (
+            Inferred("date", form=dates.form, missing=dates.missing) if dates else Inferred("date")
+        )
     ways: tuple[Written, ...] = ("comma",) if how == "comma" else ("plain", "units")
-    return _best(known, ways) or Held("number", ways[-1])
+    return _best(known, ways) or Inferred("number", ways[-1])
 
 
-def _held_in_text(name: str, cells: Any) -> Held:
+def _infer_text(name: str, cells: Any) -> Inferred:
     known = abridged(cells)
     found = _as_numbers(known, "plain")
     if found is not None:
         if _are_compact_dates(known):
-            return Held("date", form="%Y%m%d")
+            return Inferred("date", form="%Y%m%d")
         if read_numbers(known).bad is not None:  # some are written otherwise, maybe
             found = _best(known, ("plain", *_OTHERWISE)) or found
         is_name = are_codes(known) and not are_times(name, known)
-        return Held("category") if is_name else found
+        return Inferred("category") if is_name else found
     if not pc.any(pc.match_substring_regex(known, r"\d")).as_py():
         return _words(known)  # neither dates nor numbers, however written
     dates = dates_in(known)
     if dates is not None:
-        return Held("date", form=dates.form, missing=dates.missing)
+        return Inferred("date", form=dates.form, missing=dates.missing)
     return _best(known, _OTHERWISE) or _words(known)
 
 
-def _words(known: Any) -> Held:
+def _words(known: Any) -> Inferred:
     spaces = pc.mean(pc.count_substring(known, " ")).as_py() or 0.0
-    return Held("text" if spaces >= SPACES_OF_TEXT else "category")
+    return Inferred("text" if spaces >= SPACES_OF_TEXT else "category")
 
 
-def _best(known: Any, ways: Sequence[Written]) -> Held | None:
+def _best(known: Any, ways: Sequence[Written]) -> Inferred | None:
     """Return how numbers are written so that most cells are some; of several the first."""
-    found = [held for written in ways if (held := _as_numbers(known, written)) is not None]
-    return min(found, key=lambda held: _unread(known, held.written), default=None)
+    found = [inferred for written in ways if (inferred := _as_numbers(known, written)) is not None]
+    return min(found, key=lambda inferred: _unread(known, inferred.written), default=None)
 
 
 def _unread(known: Any, written: Written) -> int:
@@ -168,7 +169,7 @@ def is_open(cells: Any, written: Written) -> bool:
     return True
 
 
-def _as_numbers(known: Any, written: Written) -> Held | None:
+def _as_numbers(known: Any, written: Written) -> Inferred | None:
     """Take text for numbers where most of it is; what is not is then a code, or a bad cell."""
     few = known.take(pa.array(range(0, len(known), max(1, len(known) // _TRIED)), pa.int64()))
     _, bad = read_numbers(few, written)
@@ -176,21 +177,21 @@ def _as_numbers(known: Any, written: Written) -> Held | None:
     return None if hopeless else _mostly_numbers(known, written)
 
 
-def _mostly_numbers(known: Any, written: Written) -> Held | None:
+def _mostly_numbers(known: Any, written: Written) -> Inferred | None:
     numbers, bad = read_numbers(known, written)
     if bad is None:
-        return Held("number", written, missing=_gaps(known, numbers))
+        return Inferred("number", written, missing=_gaps(known, numbers))
     if bad.mean() > 0.5:
         return None
     if len(known) < FEW:
-        return Held("number", written)
+        return Inferred("number", written)
     missing = _codes(known, bad)
     numbers, left = read_numbers(known, written, missing)
     if left is not None and left.mean() > STRAY:
         return None
     if missing and len(np.unique(numbers)) <= FEW_NUMBERS:  # such as 0, 1, 2, 3+
         return None
-    return Held("number", written, missing=tuple(sorted({*missing, *_gaps(known, numbers)})))
+    return Inferred("number", written, missing=tuple(sorted({*missing, *_gaps(known, numbers)})))
 
 
 def _gaps(known: Any, numbers: Any) -> tuple[str, ...]:
@@ -215,11 +216,16 @@ def _are_compact_dates(known: Any) -> bool:
     return pc.count_distinct(known).as_py() > 1 and read_moments(known, "%Y%m%d").bad is None
 
 
-def needs_encoding(held: Held, cells: Any) -> bool:
+def needs_encoding(inferred: Inferred, cells: Any) -> bool:
     """Say whether a column is more than numbers: words, dates, gaps, or far outliers."""
     if pa.types.is_boolean(cells.type):
         return bool(cells.null_count)
-    if held.kind != "number" or held.written != "plain" or held.missing or is_span(cells.type):
+    if (
+        inferred.kind != "number"
+        or inferred.written != "plain"
+        or inferred.missing
+        or is_span(cells.type)
+    ):
         return True
     numbers, _ = read_numbers(cells)
     return bool(np.isnan(numbers).any()) or has_outliers(numbers)

@@ -51,8 +51,15 @@ class Vector(ColumnRecipe):
         return [*(f"{self.name}[{k}]" for k in range(len(self.mean))), f"{self.name} is missing"]
 
     @property
-    def told(self) -> str:
-        """Say how many numbers there are."""
+    def n_slots(self) -> int:
+        return self.width
+
+    @property
+    def wanted(self) -> str:
+        return f"{len(self.mean)} numbers of usual size were"
+
+    @property
+    def summary(self) -> str:
         return f"{len(self.mean)} numbers, standardised"
 
     def entries(self, cells: Any) -> Entries:
@@ -77,12 +84,10 @@ class Tags(ColumnRecipe):
 
     @property
     def outputs(self) -> list[str]:
-        """Return a name per word."""
         return [*(f"{self.name}={value}" for value in self.values), f"{self.name} rare or unseen"]
 
     @property
-    def told(self) -> str:
-        """Say how many words have a column."""
+    def summary(self) -> str:
         return f"lists of {len(self.values)} words, and one for rare or unseen ones"
 
     def entries(self, cells: Any) -> Entries:
@@ -120,7 +125,7 @@ def vectors_in(cells: Any, size: int) -> tuple[Floats, Mask, Mask]:
 
 
 def fitted_vector(name: str, cells: Any) -> Vector:
-    """Standardise by a sample, whose commonest length, empty lists aside, is that of all."""
+    """Standardise by a sample, whose commonest length, but for empty lists, is that of all."""
     known = cells.drop_null()
     lengths = pc.list_value_length(known)
     filled = lengths.filter(pc.greater(lengths, 0))

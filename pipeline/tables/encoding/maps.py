@@ -47,23 +47,28 @@ class Map(ColumnRecipe):
 
     @property
     def outputs(self) -> list[str]:
-        """Return a name per name."""
         return [*(f"{self.name}[{name}]" for name in self.names), f"{self.name} rare or unseen"]
 
     @property
     def width(self) -> int:
-        """Return how many output columns there are."""
         return len(self.names) + 1
 
     @property
-    def told(self) -> str:
-        """Say how many names have a column."""
+    def n_slots(self) -> int:
+        return max(1, round(self.per_row))
+
+    @property
+    def wanted(self) -> str:
+        return "numbers of usual size were"
+
+    @property
+    def summary(self) -> str:
         return f"map of {len(self.names)} names to numbers, rare or unseen ones counted together"
 
     def entries(self, cells: Any) -> Entries:
         """Encode maps; a name that comes twice in a row has the sum of its numbers.
 
-        Bad are those with a number that is far too large beside those of the sample.
+        Bad are those with a number far larger than the sample's.
         """
         rows, names, values = pairs_in(cells)
         places = pc.index_in(names, value_set=pa.array(self.names, pa.large_string()))

@@ -87,7 +87,6 @@ class Number(ColumnRecipe):
 
     @property
     def outputs(self) -> list[str]:
-        """Return the name, and those of the further columns."""
         more = ["is missing"] * self.has_missing + self._rank_and_lowest
         return [self.name, *(f"{self.name} {what}" for what in more)]
 
@@ -97,8 +96,11 @@ class Number(ColumnRecipe):
         return [*rank, f"<= {self.lowest:.6g}"] if self.lowest is not None else rank
 
     @property
-    def told(self) -> str:
-        """Say how the number is changed."""
+    def n_slots(self) -> int:
+        return 1 + (self.rank is not None)
+
+    @property
+    def summary(self) -> str:
         if self.missing_share == 1.0:
             return "nothing: all of the sample is missing"
         if self.low == self.high:
@@ -160,18 +162,19 @@ class Bins(ColumnRecipe):
 
     @property
     def outputs(self) -> list[str]:
-        """Return a name per range."""
         ends = ["-inf", *(f"{edge:.6g}" for edge in self.edges), "inf"]
         ranges = [f"{self.name} in [{a}, {b})" for a, b in pairwise(ends)]
         return [*ranges, f"{self.name} is missing"]
 
     @property
-    def told(self) -> str:
-        """Say how many ranges there are."""
+    def as_setting(self) -> str:
+        return f"bins:{len(self.edges) + 1}"
+
+    @property
+    def summary(self) -> str:
         return f"number, one of {len(self.edges) + 1} ranges"
 
     def entries(self, cells: Any) -> Entries:
-        """Encode numbers."""
         numbers, bad = read_numbers(cells, self.written, self.missing)
         found = np.searchsorted(np.asarray(self.edges), numbers, side="right")
         found[np.isnan(numbers)] = len(self.edges) + 1

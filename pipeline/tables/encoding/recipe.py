@@ -6,7 +6,7 @@ a category that of its value.  Text alone fills as many as it has words.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -69,6 +69,12 @@ class Recipe(BaseModel):
     def signs(self) -> NDArray[np.float64]:
         """Return 1 (d,); -1 where an output column falls with what it is named by."""
         return np.concatenate([part.signs for part in self.parts])
+
+    @property
+    def layout(self) -> Literal["dense", "sparse"]:
+        """Return the smaller layout of rows: a sparse value takes its index, too."""
+        n_slots = sum(part.n_slots for part in self.parts)
+        return "dense" if self.n_outputs <= 2 * n_slots else "sparse"
 
     @property
     def n_outputs(self) -> int:

@@ -8,17 +8,22 @@ import numpy as np
 import pyarrow.compute as pc
 
 from fewpass.pipeline.tables.encoding.cells import is_text, read_numbers
-from fewpass.pipeline.tables.encoding.codes import LARGEST_EXACT, are_codes, is_whole
+from fewpass.pipeline.tables.encoding.codes import (
+    LARGEST_EXACT,
+    are_codes,
+    are_times,
+    is_whole,
+    unit_since_1970,
+)
 from fewpass.pipeline.tables.encoding.date_forms import look_like_dates
-from fewpass.pipeline.tables.encoding.inference import FEW, Held
-from fewpass.pipeline.tables.encoding.since_1970 import are_times, unit_since_1970
+from fewpass.pipeline.tables.encoding.inference import FEW, Inferred
 
 _SHOWN = 40
 #: A deviation that is less of the largest number is taken for none.
 _TOLD = 1e-12
 
 
-def remark_on(name: str, cells: Any, held: Held, drop: str) -> str | None:
+def remark_on(name: str, cells: Any, inferred: Inferred, drop: str) -> str | None:
     """Return a sentence on a column of an Arrow array of cells (n,), if there is one to say.
 
     Parameters
@@ -28,25 +33,25 @@ def remark_on(name: str, cells: Any, held: Held, drop: str) -> str | None:
     drop
         What leaves the column out.
     """
-    if held.kind == "number" and _is_lost(cells):
+    if inferred.kind == "number" and _is_lost(cells):
         said = (
             "holds whole numbers that differ by less than a float of 64 bits can tell, which makes "
             f"them next to constant. Take it for words with `column={name}=category`, or subtract "
             "what they have in common."
         )
-    elif _look_like_times(name, held, cells):
+    elif _look_like_times(name, inferred, cells):
         said = f"looks like times, counted since 1970. Take it for dates with `column={name}=date`."
-    elif _look_like_ids(held, cells):
+    elif _look_like_ids(inferred, cells):
         said = (
             "looks like an index or an id: it has another value in every row. Leave it out with "
             f"{drop}{_or_times(name, cells)}."
         )
-    elif _look_like_codes(held, cells):
+    elif _look_like_codes(inferred, cells):
         said = (
             "holds whole numbers with zeros in front, or longer than 15 digits, and was taken for "
             f"words. If they are amounts, say `column={name}=number`{_or_times(name, cells)}."
         )
-    elif _look_like_other_dates(held, cells):
+    elif _look_like_other_dates(inferred, cells):
         first = cells.drop_null()[0].as_py()[:_SHOWN]
         said = (
             f"looks like dates, but in no form that can be told ({first!r}), and was taken for "
@@ -77,38 +82,38 @@ def _is_lost(cells: Any) -> bool:
     return bool((shares - shares[0]).std() <= _TOLD)
 
 
-def _look_like_ids(held: Held, cells: Any) -> bool:
+def _look_like_ids(inferred: Inferred, cells: Any) -> bool:
     """Say whether a column only counts the rows, or names each of them."""
     if len(cells) < FEW or cells.null_count:
         return False
-    if held.kind == "category":
+    if inferred.kind == "category":
         return bool(pc.count_distinct(cells).as_py() == len(cells))
-    if held.kind != "number":
+    if inferred.kind != "number":
         return False
     numbers, _ = read_numbers(cells)
     whole = bool((numbers == np.round(numbers)).all())
     return whole and len(np.unique(numbers)) == len(numbers)
 
 
-def _look_like_times(name: str, held: Held, cells: Any) -> bool:
+def _look_like_times(name: str, inferred: Inferred, cells: Any) -> bool:
     """Say whether numbers count the time since 1970, and not the rows.
 
     Where nothing says so but how large they are, those that are different in every row may be ids.
     """
-    if held.kind != "number" or unit_since_1970(cells) is None:
+    if inferred.kind != "number" or unit_since_1970(cells) is None:
         return False
-    return are_times(name, cells) or not _look_like_ids(held, cells)
+    return are_times(name, cells) or not _look_like_ids(inferred, cells)
 
 
-def _look_like_codes(held: Held, cells: Any) -> bool:
+def _look_like_codes(inferred: Inferred, cells: Any) -> bool:
     """Say whether whole numbers were taken for words."""
-    if held.kind != "category" or not (is_text(cells.type) or is_whole(cells.type)):
+    if inferred.kind != "category" or not (is_text(cells.type) or is_whole(cells.type)):
         return False
     return are_codes(cells.drop_null()) and read_numbers(cells).bad is None
 
 
-def _look_like_other_dates(held: Held, cells: Any) -> bool:
+def _look_like_other_dates(inferred: Inferred, cells: Any) -> bool:
     """Say whether words look like dates in a form that is not known."""
-    if held.kind not in ("category", "text") or not is_text(cells.type):
+    if inferred.kind not in ("category", "text") or not is_text(cells.type):
         return False
     return look_like_dates(cells.drop_null())

@@ -1,4 +1,4 @@
-"""A recipe as a data set and a model remember it, beside the columns of the source."""
+"""The recipe that data sets and models store with the columns of their source."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def _read(same: _Same) -> Recipe:
 def _fault(error: ValidationError, recipe: dict[str, Any]) -> str:
     """Say which member of a recipe is wrong, of which column, and why."""
     first = error.errors(include_url=False)[0]
-    where, held = [str(part) for part in first["loc"]], first["input"]
+    where, given = [str(part) for part in first["loc"]], first["input"]
     of = ""
     if where[:1] == ["columns"] and len(where) > 1:
         of = f" of column {_name_at(recipe, first['loc'][1])!r}"
         del where[2:3]  # its kind
     said = first["msg"].removeprefix("Value error, ")
-    value = f" is {held!r:.60}" if isinstance(held, int | float | str) else ""
+    value = f" is {given!r:.60}" if isinstance(given, int | float | str) else ""
     return f"{'.'.join(where) or 'it'}{of}{value} ({said[:1].lower()}{said[1:]})"
 
 
@@ -101,4 +101,4 @@ def told_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
     shares = [
         f"; {100 * p.missing_share:.3g} % missing" * (p.missing_share > 0) for p in recipe.parts
     ]
-    return tuple((p.name, p.told + share) for p, share in zip(recipe.parts, shares, strict=True))
+    return tuple((p.name, p.summary + share) for p, share in zip(recipe.parts, shares, strict=True))

@@ -50,20 +50,20 @@ def _in_token(c: Byte) -> bool:
 
 
 @kernel
-def _tokens(text: Bytes, begin: int, end: int, room: Bytes, codes: WholeNumbers) -> int:
+def _tokens(text: Bytes, begin: int, end: int, scratch: Bytes, codes: WholeNumbers) -> int:
     """Hash the words of text[begin:end] and every two neighbours; return how many there are."""
     n, start, before = 0, 0, -1
     for at in range(begin, end + 1):
         c = _lowered(text[at]) if at < end else 32
         here = at - begin
-        room[here] = c if _in_token(c) else 32
+        scratch[here] = c if _in_token(c) else 32
         if _in_token(c):
             continue
         if here > start:
-            codes[n] = murmur3(room, start, here)
+            codes[n] = murmur3(scratch, start, here)
             n += 1
             if before >= 0:
-                codes[n] = murmur3(room, before, here)
+                codes[n] = murmur3(scratch, before, here)
                 n += 1
             before = start
         start = here + 1
@@ -71,21 +71,21 @@ def _tokens(text: Bytes, begin: int, end: int, room: Bytes, codes: WholeNumbers)
 
 
 @kernel
-def _characters(text: Bytes, begin: int, end: int, room: Bytes, codes: WholeNumbers) -> int:
+def _characters(text: Bytes, begin: int, end: int, scratch: Bytes, codes: WholeNumbers) -> int:
     """Hash the runs of 3 to 5 characters of UTF-8 in text[begin:end]; return how many there are."""
     n, size = 0, end - begin
     for k in range(size):
-        room[k] = _lowered(text[begin + k])
+        scratch[k] = _lowered(text[begin + k])
     for start in range(size):
-        if room[start] & 0xC0 == 0x80:  # inside a character
+        if scratch[start] & 0xC0 == 0x80:  # inside a character
             continue
         length = 0
         for stop in range(start + 1, size + 1):
-            if stop < size and room[stop] & 0xC0 == 0x80:
+            if stop < size and scratch[stop] & 0xC0 == 0x80:
                 continue
             length += 1
             if length >= SHORTEST:
-                codes[n] = murmur3(room, start, stop)
+                codes[n] = murmur3(scratch, start, stop)
                 n += 1
             if length == LONGEST:
                 break
@@ -107,14 +107,14 @@ def _encode(
     for i in range(ends.size - 1):
         longest = max(longest, ends[i + 1] - ends[i])
     per_byte = LONGEST - SHORTEST + 1 if characters else 1
-    room, codes = np.empty(longest + 1, np.uint8), np.empty(per_byte * longest + 2, np.int64)
+    scratch, codes = np.empty(longest + 1, np.uint8), np.empty(per_byte * longest + 2, np.int64)
     columns, values = out
     at, mask, last = 0, (1 << bits) - 1, weights.size - 1
     for i in range(ends.size - 1):
         if characters:
-            n = _characters(text, ends[i], ends[i + 1], room, codes)
+            n = _characters(text, ends[i], ends[i + 1], scratch, codes)
         else:
-            n = _tokens(text, ends[i], ends[i + 1], room, codes)
+            n = _tokens(text, ends[i], ends[i + 1], scratch, codes)
         first, square = at, 0.0
         order = np.argsort(codes[:n] & mask, kind="mergesort")
         for k in range(n):

@@ -26,6 +26,8 @@ from fewpass.pipeline.tables.encoding.text import (
     encode_text,
 )
 
+#: Entries of a row, on average.
+_SLOTS = 64
 #: Steps of a unit that logarithms of words' frequencies are written down in.
 _IDF_STEPS = 16.0
 #: What columns are named by: so many of the commonest words, pairs or runs in so many bytes of the
@@ -47,7 +49,7 @@ class Text(ColumnRecipe):
 
     @model_validator(mode="after")
     def _fits(self) -> Text:
-        _weights_in(self.idf, self.bits)  # not kept: a copy with others would have them
+        _weights_in(self.idf, self.bits)  # not stored: a copy with others would have them
         return self
 
     @property
@@ -71,12 +73,18 @@ class Text(ColumnRecipe):
 
     @property
     def width(self) -> int:
-        """Return how many output columns there are."""
         return 1 << self.bits
 
     @property
-    def told(self) -> str:
-        """Say what is hashed."""
+    def n_slots(self) -> int:
+        return _SLOTS
+
+    @property
+    def as_setting(self) -> str:
+        return "text" if self.grams == "words" else "chars"
+
+    @property
+    def summary(self) -> str:
         of = "words and pairs of words" if self.grams == "words" else "runs of 3 to 5 characters"
         return f"text, {of} hashed to {1 << self.bits:,} columns, tf-idf"
 

@@ -176,7 +176,7 @@ class Buckets:
         Raises
         ------
         DamagedSpill
-            When a bucket is not as it was written, or has columns beyond `n_features`.
+            When a bucket is damaged, or has columns beyond `n_features`.
         """
         for b in range(self.n_buckets):
             size = sum(rows.n_bytes(b) for rows, _ in self._generations)

@@ -16,14 +16,14 @@ from fewpass.solvers.kernels.shapes import Floats
 from fewpass.storage.column_order import ColumnOrder, by_frequency
 from fewpass.storage.table import Integers, SparseTable, Table
 
-#: Weights of so many columns, with what stands beside them, fit the cache wherever they lie.
+#: Columns whose weights, and what is stored next to these, fit the cache in any order.
 CACHED_COLUMNS = 4096
 #: Columns stay where they are if the first of them hold this share of what the most frequent would.
 IN_ORDER = 0.95
 
 #: Longer rows are sorted by eight bits at a time: their histogram stays in the nearest cache.
 DIGIT_BITS = 8
-#: Shorter ones by comparing all with all, a multiple of so many.
+#: Shorter rows by comparing all with all, padded to a multiple of the second number.
 SHORT, TOGETHER = 96, 32
 
 
@@ -48,8 +48,8 @@ class ColumnCounts:
                 self._counts = self._counts.astype(np.uint64, copy=False)
             have = self._counts.size
             if max_index >= have:
-                room = max(max_index + 1 - have, have // 2)
-                self._counts = np.concatenate([self._counts, np.zeros(room, self._counts.dtype)])
+                more = max(max_index + 1 - have, have // 2)
+                self._counts = np.concatenate([self._counts, np.zeros(more, self._counts.dtype)])
             _count(self._counts, table.indices)
 
     def order(self, n_features: int) -> ColumnOrder:
@@ -137,7 +137,7 @@ def _rank(columns: Integers, n: int, rank: Integers) -> None:
     """Count for each of n distinct columns how many are smaller.
 
     Of a short row that is quicker than any sort: nothing is branched on, and a processor compares
-    eight or sixteen at once. The room behind the n-th column is overwritten.
+    eight or sixteen at once. Entries after the n-th are overwritten.
     """
     padded = -(-n // TOGETHER) * TOGETHER
     columns[n:padded] = columns[0] if n > 0 else 0

@@ -1,24 +1,36 @@
-"""Which rows are stored dense that come as sparse ones."""
+"""How rows are stored: sparse ones as dense where that is better, and with which digits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.rows.scaling import FEWEST_ROWS, MOST_ROWS, resolved
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.ingest.lost_digits import note_on_lost_digits
-from fewpass.pipeline.tables.readers.filled import FilledSource, filled, first_rows
-from fewpass.pipeline.tables.readers.source import Source, add_notes
+from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source, add_notes
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.table import SparseTable, cut
+from fewpass.storage.table import DenseTable, SparseTable, Table, cut, n_bytes
 
 #: Share of the cells that must be there before rows are stored dense without being asked for.
 MOSTLY_THERE = 0.5
 
 Layout = Literal["auto", "dense", "sparse"]
+
+
+#: Raw bytes of the first rows that are looked at.
+_LOOK_BYTES = 1 << 18
+#: Bytes of dense rows for one of text: as for text in which every cell is written.
+_USUAL = 2.0
+Vector = NDArray[np.float64]
+MOST_NAMED = 5
+#: Below, float32 holds every whole number.
+_LARGE = float(1 << 24)
 
 
 def laid_out(
@@ -95,3 +107,152 @@ def _is_better_dense(first: SparseTable, width: int) -> bool:
     few = cut(first, 0, min(first.n_rows, MOST_ROWS))
     assert isinstance(few, SparseTable), "a part of sparse rows"
     return resolved("auto", filled(few, width), encoded=False) == "standard"
+
+
+class FilledSource:
+    """Rows of a sparse source as dense ones; see `Source` for the methods.
+
+    Parameters
+    ----------
+    rows
+        What refuses, or cuts, rows that are wider.
+    n_features
+        Width of the rows.
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = ()
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
+    layout: Literal["dense", "sparse"] = "dense"
+
+    def __init__(self, rows: Source, n_features: int) -> None:
+        self._rows, self._width = rows, n_features
+        self.n_features: int | None = n_features
+        self.files, self.packed, self.schema = rows.files, rows.packed, rows.schema
+        self.left_out, self.has_weight = rows.left_out, rows.has_weight
+        first, n_text = first_rows(rows)
+        dense = n_bytes(filled(first, n_features)) if first.n_rows else 0
+        self._grown, self._per_byte = dense / max(1, n_bytes(first)), dense / max(1, n_text)
+
+    def estimated_bytes(self) -> int:
+        """Bytes of all rows in memory, from those of the sparse ones and the first rows."""
+        return int(self._grown * self._rows.estimated_bytes())
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        """Stretches of whole lines, shorter where rows take much more than their text."""
+        return self._rows.pieces(max(1, int(piece_bytes / max(1.0, self._per_byte / _USUAL))))
+
+    def parse(self, piece: Piece) -> Parsed:
+        parsed = self._rows.parse(piece)
+        assert isinstance(parsed.table, SparseTable), "the source is sparse"
+        table = filled(parsed.table, self._width)
+        return parsed._replace(table=table, max_index=self._width - 1)
+
+
+def first_rows(source: Source) -> tuple[SparseTable, int]:
+    """Return the first rows of a sparse source, and the bytes of their text."""
+    piece = next(iter(source.pieces(_LOOK_BYTES)))
+    table = source.parse(piece).table
+    assert isinstance(table, SparseTable), "the source is sparse"
+    return table, piece.n_bytes
+
+
+def filled(table: SparseTable, n_features: int) -> DenseTable:
+    """Write the zeros of sparse rows out; no index is n_features or more."""
+    X = np.zeros((table.n_rows, n_features), table.data.dtype)
+    X[np.repeat(np.arange(table.n_rows), np.diff(table.indptr)), table.indices] = table.data
+    return DenseTable(X, table.target, table.weight)
+
+
+def note_on_lost_digits(
+    source: Source, open_: Callable[[SourceOptions], Source], options: SourceOptions
+) -> tuple[str, ...]:
+    """Say which columns float32 makes next to constant, by the first rows; nothing if none.
+
+    Parameters
+    ----------
+    source
+        Of plain numbers.
+    open_
+        Opens it with other options.
+    options
+        That it was opened with.
+    """
+    if options.dtype != "float32":
+        return ()
+    try:
+        lost = _lost(_first(source), lambda: _first(open_(_exactly(options))))
+    except BadInput:  # which reading all rows reports
+        return ()
+    if not lost.size:
+        return ()
+    helps = "Store them with `dtype=float64`"
+    if isinstance(source, HashesNames):
+        helps = "Subtract from them what they have in common"
+    elif source.schema is not None and source.schema.names is not None:
+        helps += ", or encode the columns (`encode=always`)"
+    told = ", ".join(_titles(source, lost[:MOST_NAMED].tolist()))
+    more = ", ..." if lost.size > MOST_NAMED else ""
+    said = (
+        f"The numbers of {told}{more} differ by less than float32 can tell, which makes them next "
+        f"to constant. {helps}."
+    )
+    return (said,)
+
+
+def _titles(source: Source, columns: list[int]) -> Iterator[str]:
+    """Yield what to call columns."""
+    names: Any = {}
+    if isinstance(source, HashesNames):
+        names = source.hashed_names()
+    elif source.schema is not None and source.schema.feature_names is not None:
+        names = dict(enumerate(source.schema.feature_names))
+    for k in columns:
+        yield shown_name(names[k]) if k in names else f"column {k} (counted from 0)"
+
+
+def _exactly(options: SourceOptions) -> SourceOptions:
+    return options.model_copy(update={"dtype": "float64"})
+
+
+def _first(source: Source) -> Table | None:
+    piece = next(iter(source.pieces(_LOOK_BYTES)), None)
+    return None if piece is None else source.parse(piece).table
+
+
+def _lost(rounded: Table | None, exact: Callable[[], Table | None]) -> NDArray[np.int64]:
+    """Return the columns of numbers that are not all the same, and next to that when rounded."""
+    none = np.zeros(0, np.int64)
+    if rounded is None:
+        return none
+    columns, largest, deviation = _spread(rounded)
+    few = columns[(largest >= _LARGE) & (deviation <= _step(largest))]
+    if not few.size or (table := exact()) is None:
+        return none
+    columns, largest, deviation = _spread(table)
+    varies = (deviation > 0.0) & (deviation <= _step(largest)) & (largest >= _LARGE)
+    return np.intersect1d(columns[varies], few)
+
+
+def _step(largest: Vector) -> Vector:
+    """Return how far numbers (m,) of float32 are apart."""
+    return np.spacing(largest.astype(np.float32)).astype(np.float64)
+
+
+def _spread(table: Table) -> tuple[NDArray[np.int64], Vector, Vector]:
+    """Return columns (m,), and of the values of each the largest and the deviation."""
+    if isinstance(table, DenseTable):
+        X = table.X.astype(np.float64)
+        return np.arange(X.shape[1]), np.abs(X).max(axis=0, initial=0.0), _deviation(X)
+    columns, places = np.unique(table.indices, return_inverse=True)
+    values, largest = table.data.astype(np.float64), np.zeros(len(columns))
+    np.maximum.at(largest, places, np.abs(values))
+    near = values - values[np.unique(places, return_index=True)[1]][places]
+    counts = np.maximum(np.bincount(places, minlength=len(columns)), 1)
+    mean = np.bincount(places, near, minlength=len(columns)) / counts
+    squares = np.bincount(places, (near - mean[places]) ** 2, minlength=len(columns))
+    return columns.astype(np.int64), largest, np.sqrt(squares / counts)
+
+
+def _deviation(X: Any) -> Vector:
+    found: Vector = (X - X[:1]).std(axis=0) if len(X) else np.zeros(X.shape[1])
+    return found

@@ -63,13 +63,13 @@ def _are_dates(labels: Sequence[Any]) -> bool:
     """Say whether words are dates, all of them."""
     import pyarrow as pa  # noqa: PLC0415 - for many words alone
 
-    from fewpass.pipeline.tables.encoding.inference import held_in  # noqa: PLC0415 - as above
+    from fewpass.pipeline.tables.encoding.inference import infer  # noqa: PLC0415 - as above
 
-    return held_in("label", pa.array(labels, pa.large_string())).kind == "date"
+    return infer("label", pa.array(labels, pa.large_string())).kind == "date"
 
 
 def _of_one_row(targets: Labels) -> Iterator[str]:
-    """Yield a sentence where labels are those of one row, or of held-out rows alone."""
+    """Yield a sentence for labels that a single row has, or none but held-out rows."""
     names = [label_text(label) for label in targets.labels]
     few = [name for name, n in zip(names, targets.counts, strict=True) if n <= 1]
     what_helps = "Correct them if they are slips, or leave these rows out."

@@ -1,9 +1,9 @@
 """First phase of an ingest: every row gets a random key, and goes into memory or to a bucket.
 
 Threads parse pieces of the sources and count columns; one thread takes the pieces in their order,
-and learns what depends on that order. Rows that the memory has room for are held there, in threads
+and learns what depends on that order. Rows that fit into memory are copied there, in threads
 again. Of more, threads group them by bucket, and the one spills them; a source that turns out
-larger than estimated is partitioned from then on, with what was held so far.
+larger than estimated is partitioned from then on, with the rows in memory so far.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.ingest.buckets import Buckets, Grouped, Keys, RowKind, buckets_needed
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
-from fewpass.pipeline.tables.ingest.held import HeldRows
 from fewpass.pipeline.tables.ingest.partitioned import Partitioned
+from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.ingest.target_map import LabelEncoder
 from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source
 from fewpass.storage.column_order import ColumnOrder
@@ -39,7 +39,7 @@ from fewpass.storage.table import SparseTable, Table, n_bytes
 PIECE_BYTES = 4 << 20
 #: First word after the seed of everything random in here.
 PARTITION = 1
-#: Skipped rows that are kept with their reason; all are counted.
+#: Skipped rows that are listed with their reason; all are counted.
 LISTED = 20
 
 TRAINING, TEST = 0, 1
@@ -52,10 +52,10 @@ class Share(NamedTuple):
     rows: NDArray[np.int64] | None  # which of the piece they are; None: all
     table: Table  # as they came
     keys: Keys | None  # None: rows keep their order
-    grouped: Grouped | None  # by bucket; None: they are held in memory
+    grouped: Grouped | None  # by bucket; None: they stay in memory
 
 
-class Prepared(NamedTuple):
+class PreparedPiece(NamedTuple):
     """A parsed piece, its rows shared out with their random numbers."""
 
     parsed: Parsed
@@ -74,7 +74,7 @@ class Partitioner:
     path
         Local directory for the buckets.
     report
-        Told the raw bytes, the rows and the decoded bytes of every piece.
+        Called with the raw bytes, the rows and the decoded bytes of every piece.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Partitioner:
         self.kind = RowKind(source.layout, dtype, source.n_features, source.has_weight)
         self.encoder = LabelEncoder(plan.task)
         self.path = path
-        self.rows: tuple[HeldRows, ...] | tuple[Buckets, ...] = ()
+        self.rows: tuple[RowsInMemory, ...] | tuple[Buckets, ...] = ()
         self.scale: ScalingKind | None = None  # the first rows decide on `auto`
         self.columns: Measured | None = None
         renumbers = source.layout == "sparse" and plan.column_order == "frequency"
@@ -95,7 +95,7 @@ class Partitioner:
         self.n_skipped: dict[str, int] = {}
         self.n_merged = self.n_beyond = 0
         self.skipped: list[str] = []
-        self._copies: deque[Future[None]] = deque()  # of rows to where they are held
+        self._copies: deque[Future[None]] = deque()  # of rows into memory
 
     def _buckets(self) -> Iterator[Buckets]:
         plan, size = self.plan, self.source.estimated_bytes()
@@ -104,14 +104,14 @@ class Partitioner:
             needed = buckets_needed(size * share, plan.budget) if plan.shuffle else 1
             yield Buckets(self.path / name, needed, self.kind, plan.budget, shuffled=plan.shuffle)
 
-    def _held(self, threads: int) -> tuple[HeldRows, ...]:
+    def _in_memory(self, threads: int) -> tuple[RowsInMemory, ...]:
         """Rooms for all rows, if they are likely to fit beside what parsing them takes."""
         parsing = _in_flight(self.plan, threads) * Budget.piece * PIECE_BYTES
         self._room = self.plan.budget.retained - parsing
         if self.source.estimated_bytes() > self._room:
             return ()
         groups = 2 if self.plan.test_fraction else 1
-        make = partial(HeldRows, self.kind, self._room, shuffled=self.plan.shuffle)
+        make = partial(RowsInMemory, self.kind, self._room, shuffled=self.plan.shuffle)
         return tuple(make() for _ in range(groups))
 
     def partition(self, threads: int) -> Partitioned:
@@ -124,7 +124,7 @@ class Partitioner:
         OSError
             If the local disk is full.
         """
-        self.rows = self._held(threads) or tuple(self._buckets())
+        self.rows = self._in_memory(threads) or tuple(self._buckets())
         in_flight = _in_flight(self.plan, threads)
         with ThreadPoolExecutor(threads, "ingest-parse") as pool:
             for prepared in ordered_map(pool, self._prepare, self._pieces(), in_flight):
@@ -151,14 +151,14 @@ class Partitioner:
         return tuple(counts.order(n_features) for counts in self.counts)
 
     def _await_copies(self, most: int) -> None:
-        """Wait until at most so many pieces are not where they are held."""
+        """Wait until at most `most` pieces are still to be copied."""
         while len(self._copies) > most:
             self._copies.popleft().result()
 
     def _pieces(self) -> Iterator[tuple[int, Piece]]:
         yield from enumerate(self.source.pieces(PIECE_BYTES))
 
-    def _prepare(self, numbered: tuple[int, Piece]) -> Prepared:
+    def _prepare(self, numbered: tuple[int, Piece]) -> PreparedPiece:
         number, piece = numbered
         parsed = self.source.parse(piece)
         self._refuse_wide(parsed.max_index)
@@ -174,7 +174,7 @@ class Partitioner:
         for share in shares if self.counts else ():
             self.counts[share.group].add(share.table, parsed.max_index)
         where = f"{piece.file}, after line {piece.first_line - 1}"
-        return Prepared(parsed, piece.n_bytes, where, tuple(shares))
+        return PreparedPiece(parsed, piece.n_bytes, where, tuple(shares))
 
     def _share(
         self, group: int, rows: NDArray[np.int64] | None, table: Table, keys: Keys | None
@@ -186,7 +186,7 @@ class Partitioner:
         grouped = where.group(table, keys) if isinstance(where, Buckets) else None
         return Share(group, rows, table, keys, grouped)
 
-    def _take_in(self, prepared: Prepared, pool: Executor) -> None:
+    def _take_in(self, prepared: PreparedPiece, pool: Executor) -> None:
         parsed = prepared.parsed
         if self.scale is None and parsed.table.n_rows:
             self._decide_on_scaling(parsed.table)
@@ -197,8 +197,8 @@ class Partitioner:
         target = self.encoder.encode(
             parsed.table.target, parsed.labels, prepared.where, parsed.written
         )
-        if self._is_held() and not self._fits(prepared):
-            self._partition_held()
+        if self._is_in_memory() and not self._fits(prepared):
+            self._move_to_buckets()
         for share in prepared.shares:
             self._add(share, target if share.rows is None else target[share.rows], pool)
         self.report(prepared.piece_bytes, parsed.table.n_rows, n_bytes(parsed.table))
@@ -219,7 +219,7 @@ class Partitioner:
         if not table.n_rows:
             return
         rows = self.rows[number]
-        if isinstance(rows, HeldRows):
+        if isinstance(rows, RowsInMemory):
             copy = rows.add(table._replace(target=target), share.keys)
             self._copies.append(pool.submit(copy))
             return
@@ -227,21 +227,21 @@ class Partitioner:
         grouped_target = target if grouped.order is None else target[grouped.order]
         rows.add(grouped._replace(table=grouped.table._replace(target=grouped_target)))
 
-    def _is_held(self) -> bool:
-        return isinstance(self.rows[TRAINING], HeldRows)
+    def _is_in_memory(self) -> bool:
+        return isinstance(self.rows[TRAINING], RowsInMemory)
 
-    def _fits(self, prepared: Prepared) -> bool:
-        """Whether the memory holds a piece, too, beside what is kept of every column."""
-        kept = cast("tuple[HeldRows, ...]", self.rows)
-        size = sum(rows.held_bytes for rows in kept) + n_bytes(prepared.parsed.table)
+    def _fits(self, prepared: PreparedPiece) -> bool:
+        """Whether a piece fits into memory, with the statistics of every column."""
+        kept = cast("tuple[RowsInMemory, ...]", self.rows)
+        size = sum(rows.memory_bytes for rows in kept) + n_bytes(prepared.parsed.table)
         size += Budget.measured_column * (self.source.n_features or self.max_index + 1)
         shares = prepared.shares
         return size <= self._room and all(kept[s.group].fits(s.table) for s in shares)
 
-    def _partition_held(self) -> None:
-        """Put what is held into buckets: there is more than was estimated."""
+    def _move_to_buckets(self) -> None:
+        """Move the rows in memory into buckets, as there are more than estimated."""
         self._await_copies(0)
-        kept, self.rows = cast("tuple[HeldRows, ...]", self.rows), tuple(self._buckets())
+        kept, self.rows = cast("tuple[RowsInMemory, ...]", self.rows), tuple(self._buckets())
         for rows, buckets in zip(kept, self.rows, strict=True):
             for table, keys in rows.pieces():
                 buckets.add(buckets.group(table, keys))
@@ -251,9 +251,9 @@ class Partitioner:
             return
         file = parsed.skipped[0].file
         self.n_skipped[file] = self.n_skipped.get(file, 0) + parsed.n_skipped
-        room = LISTED - len(self.skipped)
+        left = LISTED - len(self.skipped)
         self.skipped += [
-            f"{row.file}, line {row.line}: {row.reason}" for row in parsed.skipped[:room]
+            f"{row.file}, line {row.line}: {row.reason}" for row in parsed.skipped[:left]
         ]
 
     def _refuse_empty(self) -> None:

@@ -21,13 +21,11 @@ from typing import Any
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.memory import peak_memory_bytes, return_freed_memory
+from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.column_statistics import NAMES
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.tables.encoding.schema import told_columns
 from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
-from fewpass.pipeline.tables.ingest.held import HeldRows
 from fewpass.pipeline.tables.ingest.notes import notes_on, notes_on_scaling
 from fewpass.pipeline.tables.ingest.partition import TEST, TRAINING, Partitioner
 from fewpass.pipeline.tables.ingest.partitioned import (
@@ -36,7 +34,7 @@ from fewpass.pipeline.tables.ingest.partitioned import (
     partition_as_state,
     partition_from_state,
 )
-from fewpass.pipeline.tables.ingest.progress import Progress, Ticker
+from fewpass.pipeline.tables.ingest.progress import IngestResult, Progress, Ticker, result_of
 from fewpass.pipeline.tables.ingest.reading import (
     hashed_names_of,
     in_dtype_of,
@@ -46,7 +44,7 @@ from fewpass.pipeline.tables.ingest.reading import (
     stamps,
     total_bytes,
 )
-from fewpass.pipeline.tables.ingest.result import IngestResult
+from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.ingest.target import IngestTarget
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import PARTITION, WorkDir, tidy, work_dir_path
@@ -203,7 +201,7 @@ class _Ingest:
             target.clear()
 
     def _partition(self) -> Partitioned:
-        self.ticker.begin_dealing(raw_bytes(self.source), self.source.estimated_bytes())
+        self.ticker.begin_partition(raw_bytes(self.source), self.source.estimated_bytes())
         partitioner = Partitioner(
             self.plan, self.source, self.work_dir.path, self.ticker.partitioned
         )
@@ -289,55 +287,32 @@ class _Ingest:
         }
 
     def _result(self, done: list[Dataset]) -> IngestResult:
-        manifest = done[TRAINING].manifest
-        test = done[TEST] if len(done) > 1 else None
-        targets = manifest.targets
+        training, marker = done[TRAINING], self.targets[TRAINING].marker()
         guessed = self.plan.task == "auto" and self.like is None
-        return IngestResult(
-            dataset=done[TRAINING].folder.url,
-            rows=manifest.n_rows,
-            features=manifest.n_features,
-            nnz=manifest.nnz,
-            task="classification" if targets.kind == "labels" else "regression",
-            labels=targets.labels if targets.kind == "labels" else None,
-            scale=manifest.scaling.kind,
-            chunks=manifest.n_chunks,
-            chunk_rows=manifest.chunk_rows,
+        notes = [*notes_on(self.source, training.manifest.targets, guessed=guessed)]
+        if self.like is None:
+            notes += notes_on_scaling(training, self.plan)
+        return result_of(
+            training, done[TEST] if len(done) > 1 else None,
             seconds=self.ticker.seconds(),
             bytes_in=total_bytes(self.source) or 0,
-            bytes_out=sum(map(_stored_bytes, done)),
-            peak_memory_bytes=peak_memory_bytes(),
-            test_dataset=test.folder.url if test else None,
-            test_rows=test.n_rows if test else 0,
-            skipped=sum(manifest.bad_rows.values()),
-            skipped_rows=tuple(self.targets[TRAINING].marker().get("skipped_rows", ())),
-            merged=self.targets[TRAINING].marker().get("merged", 0),
-            beyond=self.targets[TRAINING].marker().get("beyond", 0),
+            skipped_rows=tuple(marker.get("skipped_rows", ())),
+            merged=marker.get("merged", 0),
+            beyond=marker.get("beyond", 0),
             partitioned_again=self.partitioned_again,
             left_out=self.source.left_out,
-            encoded=told_columns(done[TRAINING].schema),
-            notes=(
-                *notes_on(self.source, targets, guessed=guessed),
-                *(notes_on_scaling(done[TRAINING], self.plan) if self.like is None else ()),
-            ),
-            fingerprint=manifest.fingerprint,
-            test_fingerprint=test.manifest.fingerprint if test else None,
-        )
+            notes=tuple(notes),
+        )  # fmt: skip
 
 
 def _memory_for_writing(plan: IngestPlan, partitioned: Partitioned) -> int:
     """Bytes that chunks in the making may take: what the rows' way leaves."""
-    held = [rows.held_bytes for rows in partitioned.buckets if isinstance(rows, HeldRows)]
-    if not held:
+    in_memory = [
+        rows.memory_bytes for rows in partitioned.buckets if isinstance(rows, RowsInMemory)
+    ]
+    if not in_memory:
         return plan.budget.chunks
-    return plan.budget.rows - sum(held) - Budget.measured_column * partitioned.n_features
-
-
-def _stored_bytes(dataset: Dataset) -> int:
-    manifest = dataset.manifest
-    chunks = (s for column in manifest.chunks.objects.values() for s in column if s is not None)
-    stored = sum(s.length for s in chunks) + sum(s.length for s in manifest.objects.values())
-    return stored + dataset.folder.size(KEY)
+    return plan.budget.rows - sum(in_memory) - Budget.measured_column * partitioned.n_features
 
 
 def _versions() -> dict[str, str]:

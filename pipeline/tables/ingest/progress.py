@@ -1,10 +1,18 @@
-"""How far an ingest is."""
+"""How far an ingest is, and its result."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.settings.ingest_plan import ScalingKind
+from fewpass.pipeline.tables.encoding.schema import told_columns
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import KEY
 
 #: Seconds between two calls of the progress callback.
 REPORT_EVERY = 0.2
@@ -40,13 +48,13 @@ class Ticker:
         self._rows_total: int | None = None
         self._bytes_total: int | None = None
         self._estimate = 1
-        self._dealing_s = 0.0
+        self._partition_s = 0.0
 
     def seconds(self) -> float:
         """Seconds since the start."""
         return time.perf_counter() - self._started
 
-    def begin_dealing(self, bytes_total: int | None, estimate: int) -> None:
+    def begin_partition(self, bytes_total: int | None, estimate: int) -> None:
         """Begin the first phase, of `estimate` decoded bytes."""
         self._bytes_total, self._estimate = bytes_total, max(estimate, 1)
 
@@ -55,7 +63,7 @@ class Ticker:
         self._read += n_bytes
         self._rows += rows
         self._decoded += decoded
-        self._dealing_s = self.seconds()
+        self._partition_s = self.seconds()
         self._tell("partition", min(1.0, self._decoded / self._estimate))
 
     def begin_writing(self, rows_total: int) -> None:
@@ -78,17 +86,78 @@ class Ticker:
         if self.progress is None or now - self._last < REPORT_EVERY:
             return
         self._last = now
-        speed = self._read / 1e6 / self._dealing_s if self._dealing_s else 0.0
-        self.progress(
-            IngestProgress(
-                phase,
-                fraction,
-                self._rows,
-                self._rows_total,
-                self._read,
-                self._bytes_total,
-                self._written,
-                now,
-                speed,
-            )
-        )
+        speed = self._read / 1e6 / self._partition_s if self._partition_s else 0.0
+        rows, read = (self._rows, self._rows_total), (self._read, self._bytes_total)
+        self.progress(IngestProgress(phase, fraction, *rows, *read, self._written, now, speed))
+
+
+class IngestResult(BaseModel):
+    """What came of an ingest.
+
+    `peak_memory_bytes` is the largest resident size of the whole process since it began, the
+    libraries included. `seconds` is the time of this call: close to 0 if all was done before.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dataset: str
+    rows: int
+    features: int
+    nnz: int
+    task: Literal["classification", "regression"]
+    labels: tuple[str, ...] | tuple[float, ...] | None  # None: regression
+    scale: ScalingKind
+    chunks: int
+    chunk_rows: int
+    seconds: float
+    bytes_in: int
+    bytes_out: int
+    peak_memory_bytes: int
+    test_dataset: str | None
+    test_rows: int
+    skipped: int  # rows left out under on_bad_row="skip"
+    skipped_rows: tuple[str, ...]  # the first of them: file, line, reason
+    merged: int  # values whose index stood in their row before: added up
+    beyond: int = 0  # values left out, whose index is beyond the features of `like`
+    left_out: tuple[str, ...] = ()  # columns that `like` does not know
+    partitioned_again: str | None = (
+        None  # what was damaged of the rows that an earlier call had partitioned
+    )
+    encoded: tuple[tuple[str, str], ...] = ()
+    """Columns by name, and what became of each; none where rows are numbers as they came."""
+    notes: tuple[str, ...] = ()
+    """What somebody should look at."""
+    fingerprint: str
+    test_fingerprint: str | None
+
+
+def result_of(training: Dataset, test: Dataset | None, **others: Any) -> IngestResult:
+    """Return what came of an ingest, from the data sets that it made and from others' facts."""
+    manifest, targets = training.manifest, training.manifest.targets
+    return IngestResult(
+        dataset=training.folder.url,
+        rows=manifest.n_rows,
+        features=manifest.n_features,
+        nnz=manifest.nnz,
+        task="classification" if targets.kind == "labels" else "regression",
+        labels=targets.labels if targets.kind == "labels" else None,
+        scale=manifest.scaling.kind,
+        chunks=manifest.n_chunks,
+        chunk_rows=manifest.chunk_rows,
+        bytes_out=sum(_stored_bytes(each) for each in (training, test) if each is not None),
+        peak_memory_bytes=peak_memory_bytes(),
+        test_dataset=test.folder.url if test else None,
+        test_rows=test.n_rows if test else 0,
+        skipped=sum(manifest.bad_rows.values()),
+        encoded=told_columns(training.schema),
+        fingerprint=manifest.fingerprint,
+        test_fingerprint=test.manifest.fingerprint if test else None,
+        **others,
+    )
+
+
+def _stored_bytes(dataset: Dataset) -> int:
+    manifest = dataset.manifest
+    chunks = (s for column in manifest.chunks.objects.values() for s in column if s is not None)
+    stored = sum(s.length for s in chunks) + sum(s.length for s in manifest.objects.values())
+    return stored + dataset.folder.size(KEY)

@@ -8,12 +8,12 @@ from contextlib import suppress
 from typing import Any
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.places import INGEST_KEY, MARKS, head_of, require_outside
 from fewpass.pipeline.tables.ingest.work_dir import INSIDE
 from fewpass.storage.addresses import BadAddress
 from fewpass.storage.column_schema import KEY as SCHEMA
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import PROBE, Folder
+from fewpass.storage.kinds import INGEST_KEY, begins_as_ours, head_of, inside_of_ours
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import FORMAT, KEY
 
@@ -90,7 +90,8 @@ class IngestTarget:
 
     def _require_apart(self, reads: Iterable[str]) -> None:
         here = Location.of(self.folder.url)
-        require_outside(here, self.folder.storage_options)
+        if refusal := inside_of_ours(here, self.folder.storage_options):
+            raise BadInput(refusal)
         if here.kind(self.folder.storage_options) is None:
             return
         apart = set[str]()  # folders that were looked at: a source may have thousands of files
@@ -108,14 +109,13 @@ class IngestTarget:
     def _is_ours(self, key: str) -> bool:
         """Whether the mark of a data set is there, and no file of that name which is another's.
 
-        One that is damaged is ours where other objects of a data set are beside it.
+        A damaged one is ours where other objects of a data set are next to it.
         """
         if not self.folder.exists(key):
             return False
-        head = head_of(self.folder, key)
-        if key == MARKER and head == "{}":
+        if key == MARKER and head_of(self.folder, key) == "{}":
             return True
-        known = any(key == mark and says in head for mark, says, _ in MARKS)
+        known = begins_as_ours(self.folder, key)
         begun = f'"{FORMAT}"' in head_of(self.folder, GROUP) or bool(self.folder.list(INSIDE))
         return known or begun
 
@@ -131,5 +131,5 @@ class IngestTarget:
         self.mark({})
 
     def mark(self, facts: dict[str, Any]) -> None:
-        """Write the marker, with `facts` beside the digest."""
+        """Write the marker: the digest and `facts`."""
         self.folder.write(MARKER, json.dumps({"plan_digest": self.digest, **facts}).encode())

@@ -19,7 +19,7 @@ Vector = NDArray[np.float64]
 
 #: More distinct whole numbers than this are taken for measurements, not labels.
 MOST_LABELS_GUESSED = 1000
-#: So few are taken for labels in any case; of more, each must be in so many rows on average.
+#: Distinct numbers that are labels in any case; of more, each must be in that many rows on average.
 FEW_LABELS, ROWS_OF_LABEL = 20, 10
 #: More distinct labels than this are refused: a model per label would not be of any use.
 MOST_LABELS = 100_000

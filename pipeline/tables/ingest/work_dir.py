@@ -139,7 +139,7 @@ class WorkDir:
         self.clear()
         (self.path / "lock").unlink(missing_ok=True)
         self.path.rmdir()
-        sync_folder(self.path.parent)  # else a power cut brings it back, beside what is complete
+        sync_folder(self.path.parent)  # else a power cut brings it back
 
     def record(self, name: str, state: dict[str, Any]) -> None:
         """Write a record, sealed, replacing one of that name."""
@@ -151,7 +151,7 @@ class WorkDir:
         Raises
         ------
         DamagedSpill
-            When it is not as it was written.
+            When it is damaged.
         """
         key = f"{name}.json"
         if not self.folder.exists(key):
@@ -170,7 +170,7 @@ class WorkDir:
     def entries(self, name: str) -> list[dict[str, Any]]:
         """Return the entries of a list of records that are as they were written.
 
-        One that is not, cut short by a kill or damaged, is left out: what it told is done again.
+        One that is not, cut short by a kill or damaged, is left out: its work is done again.
         """
         if not self.folder.exists(f"{name}.jsonl"):
             return []

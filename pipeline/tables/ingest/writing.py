@@ -104,7 +104,7 @@ def write_chunks(
     threads, memory
         How many chunks may be made at once: as many as threads, in at most `memory` bytes.
     report
-        Told the rows and bytes stored by each chunk.
+        Called with the rows and the stored bytes of each chunk.
     """
     writer = maker.writer
     records: list[ChunkRecord] = []

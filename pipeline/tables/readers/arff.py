@@ -17,12 +17,12 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.charsets import charset_of
-from fewpass.pipeline.tables.readers.delimited_rows import DelimitedRows
+from fewpass.pipeline.tables.readers.delimited import DelimitedRows
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.dialect import Dialect
 from fewpass.pipeline.tables.readers.exact import count_byte
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.lines import Text, text_pieces
+from fewpass.pipeline.tables.readers.lines import WholeLines, text_pieces
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import Expected, Piece
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
@@ -47,7 +47,7 @@ class Attribute(NamedTuple):
 
 
 class ArffRows(DelimitedRows):
-    """ARFF files as text cells; see `RawRows` for the methods."""
+    """ARFF files as text cells; see `TableRows` for the methods."""
 
     extensions: ClassVar[tuple[str, ...]] = (".arff",)
     nulls: ClassVar[tuple[str, ...]] = ("?", "")
@@ -119,7 +119,6 @@ class ArffRows(DelimitedRows):
             line += text.lines
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        """Stretches of whole rows, without the header."""
         del used
         for address in self._addresses:
             parts = self._parts(address, piece_bytes)
@@ -143,12 +142,12 @@ class ArffRows(DelimitedRows):
                 "Write them in the same order."
             )
 
-    def _as_csv(self, raw: Bytes, name: str, line: int) -> Text:
+    def _as_csv(self, raw: Bytes, name: str, line: int) -> WholeLines:
         """Return rows as CSV has them, a line for a line."""
         if (raw == ord("{")).any():
             raw = self._filled(raw, name, line)
         out = np.empty(2 * raw.size + 2, np.uint8)
-        return Text(out[: _plain(raw, out)], count_byte(raw, ord("\n")))
+        return WholeLines(out[: _plain(raw, out)], count_byte(raw, ord("\n")))
 
     def _filled(self, raw: Bytes, name: str, first: int) -> Bytes:
         """Write rows in braces out."""
@@ -212,7 +211,7 @@ def _put_quoted(text: Bytes, at: int, out: Bytes, n: int) -> tuple[int, int]:
             n += 1
         out[n] = text[at]
         at, n = at + 1, n + 1
-    if text[at] == quote:  # an open one is closed by nothing, which is told later
+    if text[at] == quote:  # one that nothing closes is reported later
         out[n] = _DOUBLE
         at, n = at + 1, n + 1
     return at, n

@@ -23,7 +23,7 @@ from fewpass.pipeline.tables.readers.streams import opened
 #: Arrays of an archive that are read.
 ARRAYS = ("X", "y", "weight", "data", "indices", "indptr", "shape", "format")
 #: Bytes, and rows, that no file has; other arrays of an archive that a message names.
-_MOST, _TOLD = 1 << 62, 20
+_MOST, _SHOWN = 1 << 62, 20
 _ENCRYPTED = 1  # a bit of a member's flags
 
 
@@ -129,10 +129,10 @@ def opened_npz(address: Address) -> Iterator[dict[str, ArrayStream]]:
 
 
 def _first_known(members: Sequence[str]) -> list[str]:
-    """Return arrays that are read, and of others a few, whose names are told."""
+    """Return the arrays that are read, and a few others for messages."""
     known = [f"{name}.npy" for name in ARRAYS]
     others = [name for name in members if name not in known]
-    return [name for name in members if name in known] + others[:_TOLD]
+    return [name for name in members if name in known] + others[:_SHOWN]
 
 
 def _require_open(archive: zipfile.ZipFile, members: Sequence[str], name: str) -> None:
@@ -161,12 +161,12 @@ def checked_matrix(array: ArrayStream, name: str, longest_row: int) -> tuple[int
         )
     if 0 in array.shape:
         raise BadInput(f"{name} has no rows or no columns (shape {array.shape}). Leave it out.")
-    require_room(array.dtype.itemsize * array.shape[1], name, longest_row)
+    require_row_size(array.dtype.itemsize * array.shape[1], name, longest_row)
     return array.shape[0], array.shape[1]
 
 
-def require_room(row_bytes: int, name: str, longest_row: int) -> None:
-    """Refuse rows that memory has no room for: an archive of zeros may state any size."""
+def require_row_size(row_bytes: int, name: str, longest_row: int) -> None:
+    """Refuse rows that do not fit into memory: an archive of zeros may state any size."""
     if row_bytes > longest_row:
         raise BadInput(
             f"{name} has rows of {format_bytes(row_bytes)}, where the memory has room for "

@@ -5,6 +5,7 @@ Columns of structures are taken apart: their fields are columns of dotted names.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
@@ -13,31 +14,76 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.matching import require_distinct, require_same
+from fewpass.pipeline.matching import require_distinct, require_same, shown_name
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.encoding.cells import is_numeric
 from fewpass.pipeline.tables.encoding.plain_types import plain_schema, plain_table, text_in
-from fewpass.pipeline.tables.readers.arrow_sizes import cut
+from fewpass.pipeline.tables.readers.arrow_batches import cut
+from fewpass.pipeline.tables.readers.arrow_numbers import ArrowNumbers, require_numbers
+from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.ipc_file import FILE_MARK, STREAM_MARK, opened_ipc
-from fewpass.pipeline.tables.readers.pandas_index import index_of, left_out, sentence
 from fewpass.pipeline.tables.readers.parquet_file import MOST_CELLS, batches, opened_parquet
-from fewpass.pipeline.tables.readers.raw_rows import Cells, numbered
-from fewpass.pipeline.tables.readers.source import Expected, Piece
+from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells, numbered
 
-#: Bytes that a cell is taken to need where a file does not tell.
-_CELL_BYTES = 16
+#: Bytes that a cell is taken to need where a file does not tell, and those of a number.
+_CELL_BYTES, _NUMBER_BYTES = 16, 8
 
 
-def cells_of(piece: Piece, table: Any, names: Sequence[str], used: Sequence[int]) -> Cells:
+def index_of(schema: Any) -> tuple[str, ...]:
+    """Return the columns of an Arrow schema that pandas (or Dask) wrote its index into."""
+    try:
+        written = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+        found = [name for name in written.get("index_columns", ()) if isinstance(name, str)]
+    except (ValueError, AttributeError):  # what somebody else wrote there
+        return ()
+    return tuple(name for name in found if name in schema.names)
+
+
+def left_out(
+    index: Sequence[str], names: Sequence[str], options: SourceOptions, expected: Expected
+) -> tuple[str, ...]:
+    """Return the columns of an index that are left out: those nobody asks for, or knows."""
+    schema = expected.schema
+    if schema is not None and options.by_position and len(schema.types) == len(names):
+        return ()
+    crossed = {name for pair in options.cross for name in pair.split(",")}
+    asked = {options.label, options.weight, *options.column, *options.drop, *crossed}
+    known = set() if schema is None else {*(schema.feature_names or ())}
+    if schema is not None and schema.names is not None:
+        known |= {schema.names[k] for k in (schema.label, schema.weight) if k is not None}
+    return tuple(name for name in index if name not in asked | known)
+
+
+def sentence(index: Sequence[str], schema: Any) -> tuple[str, ...]:
+    """Tell which columns were left out, and how to keep one."""
+    if not index:
+        return ()
+    first = index[0]
+    what = ", ".join(map(shown_name, index))
+    said = (
+        f"{what}: the index of the pandas frame that was written, left out as no column of it. Say "
+        f"`column={first}={_kind(schema.field(first).type)}` to keep it."
+    )
+    return (said,)
+
+
+def _kind(kind: Any) -> str:
+    if pa.types.is_temporal(kind):
+        return "date"
+    return "number" if is_numeric(kind) else "category"
+
+
+def cells_of(piece: Piece, table: Any, names: Sequence[str], used: Sequence[int]) -> TableCells:
     """Return the columns `used`, of those names, of a table."""
     table = plain_table(table)
     columns = tuple(text_in(table.column(names[k]).combine_chunks()) for k in used)
-    return Cells(columns, table.num_rows, numbered(piece, table.num_rows))
+    return TableCells(columns, table.num_rows, numbered(piece, table.num_rows))
 
 
 def require_alike(looks: Sequence[tuple[str, Any]]) -> None:
-    """Refuse files (name, schema) whose columns differ from the first one's, order aside."""
+    """Refuse files (name, schema) with other columns than the first one, in any order."""
     first = looks[0][1].names
     require_distinct(first, looks[0][0])
     for name, schema in looks:
@@ -50,43 +96,67 @@ def partition_of(name: str) -> dict[str, str]:
     return {unquote(key): unquote(value) for key, equals, value in parts if equals and key}
 
 
-class ParquetRows:
-    """Parquet files as typed columns; see `RawRows` for the methods.
+class TypedRows:
+    """Files of typed columns; see `TableRows` for the methods."""
 
-    Folders named `column=value` are columns of words, the same in all rows of a file.
-    """
-
-    extensions: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
-    magic: ClassVar[bytes | tuple[bytes, ...]] = b"PAR1"
     packed: ClassVar[bool] = True
     kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
     decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "row"
+    names: tuple[str, ...]
+    n_rows: int | None = None
+
+    def __init__(
+        self,
+        addresses: Sequence[Address],
+        schemas: Sequence[Any],
+        options: SourceOptions,
+        expected: Expected,
+    ) -> None:
+        self.files = described(addresses)
+        self._addresses, self._schemas = tuple(addresses), schemas
+        first = schemas[0]
+        expected.budget.require_columns(len(first), addresses[0].name, "typed")
+        require_alike([(a.name, one) for a, one in zip(addresses, schemas, strict=True)])
+        self._stored = self.names = tuple(first.names)
+        self.types = tuple(map(str, first.types))
+        self.index = left_out(index_of(first), self._stored, options, expected)
+        self.notes = sentence(self.index, first)
+
+    @property
+    def has_folders(self) -> bool:
+        return len(self.names) > len(self._stored)
+
+    def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
+        return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)
+
+
+class ParquetRows(TypedRows):
+    """Parquet files; see `TableRows` for the methods.
+
+    Folders named `column=value` are columns of words, the same in all rows of a file; those of
+    plain numbers are passed over.
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b"PAR1"
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
     ) -> None:
         refuse_text_settings(options, "Parquet")
-        self.files = described(addresses)
-        self._addresses = tuple(addresses)
-        looks = [self._look(address) for address in addresses]
-        expected.room.require_columns(len(looks[0][0]), addresses[0].name, "typed")
-        require_alike(
-            [(address.name, look[0]) for address, look in zip(addresses, looks, strict=True)]
-        )
-        self._stored = tuple(looks[0][0].names)
-        self.index = left_out(index_of(looks[0][0]), self._stored, options, expected)
-        self.notes = sentence(self.index, looks[0][0])
-        self._partitions = {address.name: partition_of(address.name) for address in addresses}
-        self._folders = self._require_same_folders()
-        self.names: tuple[str, ...] = (*self._stored, *self._folders)
-        self.types = (*map(str, looks[0][0].types), *("text" for _ in self._folders))
-        self._bytes = sum(look[1] for look in looks)
-
-    @property
-    def has_folders(self) -> bool:
-        """Whether some columns are names of folders."""
-        return bool(self._folders)
+        looks = [_look(address) for address in addresses]
+        schemas = [schema if expected.plain else plain_schema(schema) for schema, _, _ in looks]
+        super().__init__(addresses, schemas, options, expected)
+        self._cell_bytes = _NUMBER_BYTES if expected.plain else _CELL_BYTES
+        self.n_rows = sum(rows for _, rows, _ in looks)
+        self._bytes = sum(size for _, _, size in looks)
+        self._partitions = {
+            a.name: {} if expected.plain else partition_of(a.name) for a in addresses
+        }
+        folders = self._require_same_folders()
+        self.names = (*self._stored, *folders)
+        self.types = (*self.types, *("text" for _ in folders))
 
     def _require_same_folders(self) -> tuple[str, ...]:
         found = [tuple(partition) for partition in self._partitions.values()]
@@ -97,18 +167,13 @@ class ParquetRows:
             )
         return found[0]
 
-    def _look(self, address: Address) -> tuple[Any, int]:
-        with opened_parquet(address) as file:
-            groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
-            return plain_schema(file.schema_arrow), sum(group.total_byte_size for group in groups)
-
     def expands_to(self) -> float:
         """Return the bytes of all column chunks, decompressed."""
         return float(self._bytes)
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         """Pieces of rows; a row group may be cut."""
-        rows = max(1, piece_bytes // (_CELL_BYTES * max(1, len(used))))
+        rows = max(1, piece_bytes // (self._cell_bytes * max(1, len(used))))
         names = [self._stored[k] for k in used if k < len(self._stored)]
         for address in self._addresses:
             row = 1
@@ -116,8 +181,12 @@ class ParquetRows:
                 yield Piece(address.name, row, batch, batch.nbytes)
                 row += batch.num_rows
 
-    def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
-        """Take columns out of a piece."""
+    def numbers(self, columns: TableColumns, _options: SourceOptions) -> ArrowNumbers:
+        for address, schema in zip(self._addresses, self._schemas, strict=True):
+            require_numbers(address.name, schema, self._schemas[0], columns)
+        return ArrowNumbers(columns, self.types, self.cells)
+
+    def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         table = plain_table(pa.Table.from_batches([piece.content]))
         for name, value in self._partitions[piece.file].items():
             missing = value == "__HIVE_DEFAULT_PARTITION__"
@@ -126,33 +195,29 @@ class ParquetRows:
         return cells_of(piece, table, self.names, used)
 
 
-class IpcRows:
-    """Arrow IPC, files (Feather) and streams, as typed columns; see `RawRows` for the methods."""
+def _look(address: Address) -> tuple[Any, int, int]:
+    """Return a file's schema, its rows, and the bytes of its column chunks, decompressed."""
+    with opened_parquet(address) as file:
+        groups = (file.metadata.row_group(k) for k in range(file.metadata.num_row_groups))
+        size = sum(group.total_byte_size for group in groups)
+        return file.schema_arrow, file.metadata.num_rows, size
+
+
+class IpcRows(TypedRows):
+    """Arrow IPC, files (Feather) and streams; see `TableRows` for the methods."""
 
     extensions: ClassVar[tuple[str, ...]] = (".arrow", ".arrows", ".feather", ".ipc")
     magic: ClassVar[bytes | tuple[bytes, ...]] = (FILE_MARK, STREAM_MARK)
-    packed: ClassVar[bool] = True
-    kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
-    unit: ClassVar[Literal["line", "row"]] = "row"
-    has_folders: ClassVar[bool] = False
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
     ) -> None:
         refuse_text_settings(options, "Arrow IPC")
-        self.files = described(addresses)
-        self._addresses = tuple(addresses)
-        looks = []
+        schemas = []
         for address in addresses:
             with opened_ipc(address) as file:
-                looks.append((address.name, plain_schema(file.schema)))
-        expected.room.require_columns(len(looks[0][1]), addresses[0].name, "typed")
-        require_alike(looks)
-        self.names: tuple[str, ...] = tuple(looks[0][1].names)
-        self.index = left_out(index_of(looks[0][1]), self.names, options, expected)
-        self.notes = sentence(self.index, looks[0][1])
-        self.types = tuple(map(str, looks[0][1].types))
+                schemas.append(plain_schema(file.schema))
+        super().__init__(addresses, schemas, options, expected)
 
     def expands_to(self) -> float:
         """Return the files' bytes."""
@@ -165,10 +230,6 @@ class IpcRows:
             row = 1
             with opened_ipc(address) as file:
                 size = MOST_CELLS * piece_bytes
-                for part in cut(file.batches, rows, size, address.name, address.room):
+                for part in cut(file.batches, rows, size, address.name, address.budget):
                     yield Piece(address.name, row, part, part.nbytes)
                     row += part.num_rows
-
-    def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
-        """Take columns out of a piece."""
-        return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)

@@ -1,4 +1,4 @@
-"""Blocks of rows as Dask hands them over: arrays, CSR matrices, pandas frames."""
+"""Blocks of rows as Dask hands them over: arrays, CSR matrices, pandas frames, bags of texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 Dtype = Literal["float32", "float64"]
 
 
-class Block(NamedTuple):
+class RowBlock(NamedTuple):
     """Some rows; every part is as somebody's function returned it, sliced at most."""
 
     X: Any  # (n, d) ndarray, CSR matrix or pandas frame
@@ -26,7 +26,7 @@ class Block(NamedTuple):
     weight: Any  # (n,) the same, or None
 
     @classmethod
-    def of(cls, X: Any, y: Any, weight: Any = None) -> Block:
+    def of(cls, X: Any, y: Any, weight: Any = None) -> RowBlock:
         """Take a block's parts; BadInput when they are not n rows each."""
         X = X.tocsr() if sparse.issparse(X) else X if hasattr(X, "iloc") else np.asarray(X)
         if X.ndim != 2:
@@ -40,7 +40,7 @@ class Block(NamedTuple):
         return cls(X, y, weight)
 
     @classmethod
-    def of_frame(cls, frame: Any, target: str, weight: str | None) -> Block:
+    def of_frame(cls, frame: Any, target: str, weight: str | None) -> RowBlock:
         """Take a frame apart."""
         others = [name for name in (target, weight) if name is not None]
         weights = None if weight is None else frame[weight]
@@ -48,7 +48,7 @@ class Block(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """Rows held."""
+        """Number of rows."""
         return int(self.X.shape[0])
 
     @property
@@ -69,11 +69,11 @@ class Block(NamedTuple):
 
     @property
     def dtype(self) -> Dtype:
-        """What its features are kept as: float32 where all of them are, else float64."""
+        """Type that its features are stored as: float32 where all of them are, else float64."""
         found = self.X.dtypes if hasattr(self.X, "dtypes") else [self.X.dtype]
         return "float32" if all(kind == np.float32 for kind in found) else "float64"
 
-    def like(self, first: Block, title: str) -> Block:
+    def like(self, first: RowBlock, title: str) -> RowBlock:
         """Return the block with its columns in the order of the first one's.
 
         BadInput where it has other columns, another width or layout, or targets of another kind;
@@ -86,8 +86,8 @@ class Block(NamedTuple):
             block = self._replace(X=self.X[known])
         if (self.n_features, self.is_sparse) != (first.n_features, first.is_sparse):
             raise BadInput(
-                f"{title} has {self._told_width()}, but the first block has "
-                f"{first._told_width()}. Give blocks that are alike."
+                f"{title} has {self._width()}, but the first block has "
+                f"{first._width()}. Give blocks that are alike."
             )
         if self.n_rows and _are_words(self.y) != _are_words(first.y):
             raise BadInput(
@@ -96,11 +96,11 @@ class Block(NamedTuple):
             )
         return block
 
-    def empty_like(self, first: Block) -> Block:
+    def empty_like(self, first: RowBlock) -> RowBlock:
         """Return no rows, of the first block's columns: what a filter leaves of a partition."""
         return first.rows(0, 0)
 
-    def _told_width(self) -> str:
+    def _width(self) -> str:
         return f"{self.n_features} {'sparse' if self.is_sparse else 'dense'} features"
 
     def schema(self) -> Schema | None:
@@ -112,11 +112,11 @@ class Block(NamedTuple):
         types = (*map(str, self.X.dtypes), str(self.y.dtype))
         return Schema(names=names, types=types, label=len(self.names))
 
-    def rows(self, start: int, stop: int) -> Block:
+    def rows(self, start: int, stop: int) -> RowBlock:
         """Rows start <= i < stop."""
         weight = None if self.weight is None else self.weight[start:stop]
         X = self.X.iloc[start:stop] if hasattr(self.X, "iloc") else self.X[start:stop]
-        return Block(X, self.y[start:stop], weight)
+        return RowBlock(X, self.y[start:stop], weight)
 
     def row_bytes(self, dtype: Dtype) -> NDArray[np.int64]:
         """Bytes (n,) that every row takes in memory as `dtype`."""
@@ -167,14 +167,14 @@ def _is_number(kind: Any) -> bool:
     return getattr(kind, "kind", "O") in "biuf"
 
 
-def joined(parts: Sequence[Block]) -> Block:
+def joined(parts: Sequence[RowBlock]) -> RowBlock:
     """Return all rows of some blocks, one after the other."""
     if len(parts) == 1:
         return parts[0]
     y = np.concatenate([np.asarray(part.y) for part in parts])
     weights = [np.asarray(part.weight) for part in parts if part.weight is not None]
     weight = np.concatenate(weights) if weights else None
-    return Block(_stacked([part.X for part in parts]), y, weight)
+    return RowBlock(_stacked([part.X for part in parts]), y, weight)
 
 
 def _stacked(parts: list[Any]) -> Any:
@@ -204,3 +204,27 @@ def targets_of(y: Any, where: str) -> tuple[NDArray[np.float64], tuple[str, ...]
     found = np.full(len(given), np.nan)
     found[known] = codes
     return found, tuple(words.tolist())
+
+
+def is_bag(X: Any) -> bool:
+    """Say whether X is a Dask bag."""
+    return any(kind.__module__ == "dask.bag.core" for kind in type(X).__mro__)
+
+
+def hashed(bag: Any) -> Any:
+    """Return a bag of texts as dask.array blocks of CSR rows (n, 2^20), one for each partition.
+
+    By dask-ml's HashingVectorizer with scikit-learn's defaults: words in small letters, signed
+    counts, rows of length 1.  For other settings transform the bag yourself.
+    """
+    from dask_ml.feature_extraction.text import HashingVectorizer  # noqa: PLC0415 - a second
+
+    return HashingVectorizer().transform(bag)
+
+
+def labels_of(bag: Any) -> list[Any]:
+    """Return a bag of labels as an array for each partition, delayed."""
+    from dask.delayed import delayed  # noqa: PLC0415 - only for those who have collections
+
+    as_array = delayed(np.asarray)
+    return [as_array(list_of) for list_of in bag.to_delayed()]

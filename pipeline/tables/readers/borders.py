@@ -1,4 +1,4 @@
-"""Where content meets a parser that is not ours: whatever that raises is told by file and place.
+"""Errors of other libraries' parsers, turned into refusals that name file and place.
 
 Arrow, NumPy, zipfile and Python's own readers have errors of many kinds for content that is not
 what it says.  A border around each call turns all of them into one sentence, and keeps the cause
@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from fewpass.pipeline.errors import BadInput
 from fewpass.storage.redaction import without_secrets
 
-#: Characters of somebody else's message that are told.
-_TOLD = 200
+#: Most characters shown of another library's message.
+_SHOWN = 200
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def parsing(
     except Exception as error:
         if is_elsewhere(error):
             raise
-        raise BadInput(f"{where}: {what} ({told(error)}). {advice}") from error
+        raise BadInput(f"{where}: {what} ({quoted(error)}). {advice}") from error
 
 
 @contextmanager
@@ -49,8 +49,8 @@ def naming(where: str, file: str) -> Iterator[None]:
         if type(error).__module__ != "pyarrow.lib":
             raise
         raise BadInput(
-            f"{where}: the cells cannot be read as what their column holds ({told(error)}). Check "
-            "the file."
+            f"{where}: the cells cannot be read as what their column holds "
+            f"({quoted(error)}). Check the file."
         ) from error
 
 
@@ -64,9 +64,9 @@ def is_elsewhere(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0] in ("aiohttp", "botocore", "fsspec")
 
 
-def told(error: BaseException) -> str:
+def quoted(error: BaseException) -> str:
     """Return an error's own words: on one line, printable, not too long."""
     words = " ".join(without_secrets(str(error)).split()).rstrip(".")
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
-    shown = f"{shown[:_TOLD]}..." if len(shown) > _TOLD else shown
+    shown = f"{shown[:_SHOWN]}..." if len(shown) > _SHOWN else shown
     return shown or type(error).__name__

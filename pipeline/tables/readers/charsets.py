@@ -123,7 +123,7 @@ class _Decoded(io.RawIOBase):
 
 
 def charset_of(head: bytes) -> str | None:
-    """Return what text is decoded from, told by its first bytes; None where it is UTF-8."""
+    """Guess the charset of a text from its first bytes; None for UTF-8."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:

@@ -15,10 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.readers.blocks import Block, Dtype, joined
+from fewpass.pipeline.tables.readers.blocks import (
+    Dtype,
+    RowBlock,
+    hashed,
+    is_bag,
+    joined,
+    labels_of,
+)
 from fewpass.pipeline.tables.readers.dense_rows import are_usual
 from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece, SourceFile
-from fewpass.pipeline.tables.readers.texts import hashed, is_bag, labels_of
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
@@ -76,10 +82,10 @@ class DaskSource:
         self.schema: Schema | None = first.schema()
         self._estimate = len(self._blocks) * int(first.row_bytes(self.dtype).sum())
 
-    def _first_look(self) -> Block:
+    def _first_look(self) -> RowBlock:
         """Compute blocks until there is one with rows."""
         for block in self._blocks:
-            found: Block = block.compute()
+            found: RowBlock = block.compute()
             if found.n_rows:
                 found.require_numbers(self.name)
                 return found
@@ -91,7 +97,7 @@ class DaskSource:
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         """Pieces of rows that fill `piece_bytes`, however they lie in blocks."""
-        parts: list[Block] = []
+        parts: list[RowBlock] = []
         filled, row = 0, 1
         for block in self._computed():
             ends, start = filled + np.cumsum(block.row_bytes(self.dtype)), 0
@@ -108,7 +114,7 @@ class DaskSource:
         if any(part.n_rows for part in parts):
             yield Piece(self.name, row, parts, filled)
 
-    def _computed(self) -> Iterator[Block]:
+    def _computed(self) -> Iterator[RowBlock]:
         """Compute one block after the other, each while the one before is at work."""
         with ThreadPoolExecutor(1, "dask-block") as pool:
             ahead = pool.submit(self._blocks[0].compute)
@@ -117,10 +123,9 @@ class DaskSource:
                 if following is not None:
                     ahead = pool.submit(following.compute)
                 yield block
-                del block  # not kept while the next one is waited for
+                del block  # freed before the next one is awaited
 
     def parse(self, piece: Piece) -> Parsed:
-        """Rows of one piece."""
         part = joined(piece.content)
         table, words = part.table(self.dtype, self.name)
         self._require_finite(table, piece.first_line, part.names)
@@ -129,7 +134,7 @@ class DaskSource:
             widest = int(table.indices.max(initial=-1))
         return Parsed(table, words, widest, (), 0)
 
-    def _like_first(self, block: Block, number: int) -> Block:
+    def _like_first(self, block: RowBlock, number: int) -> RowBlock:
         """Return a block's rows as those of the first one are; BadInput where they are not."""
         if not block.n_rows and block.n_features != self.n_features:
             return block.empty_like(self._first)
@@ -199,7 +204,7 @@ def _of_delayed(X: Sequence[Any], y: Any, weight: Any) -> list[Any]:
                 f"X has {len(X)} blocks, but {name} has {found}. Give a list with a block for each."
             )
     weights = [None] * len(X) if weight is None else weight
-    return [delayed(Block.of)(*parts) for parts in zip(X, y, weights, strict=True)]
+    return [delayed(RowBlock.of)(*parts) for parts in zip(X, y, weights, strict=True)]
 
 
 def _of_array(X: Any, y: Any, weight: Any) -> list[Any]:
@@ -257,7 +262,7 @@ def _of_frame(X: Any, y: Any, weight: Any) -> list[Any]:
         else:
             _require_of_frame(given, own)
             X, names[own] = X.assign(**{own: given}), own
-    split = delayed(Block.of_frame)
+    split = delayed(RowBlock.of_frame)
     return [split(part, names[TARGET], names[WEIGHT]) for part in X.to_delayed()]
 
 

@@ -23,7 +23,7 @@ _TARGET_NAMES = ("label", "target", "y", "class")
 _LISTED = 20
 
 
-class Columns(NamedTuple):
+class TableColumns(NamedTuple):
     """What every column of a source is used for."""
 
     names: tuple[str, ...] | None
@@ -70,7 +70,7 @@ def choose(
     where: str,
     expected: Expected,
     default_label: int | None = None,
-) -> Columns:
+) -> TableColumns:
     """Find the label, the weight and the features among the columns of the file `where`.
 
     Raises
@@ -79,7 +79,7 @@ def choose(
         A column that is not there or named twice, no label, no feature, a width other than
         `n_features`, or other columns than are expected.
     """
-    header = _Header(tuple(names) if names is not None else None, n_columns, where)
+    header = _Names(tuple(names) if names is not None else None, n_columns, where)
     by_name = _is_by_name(header, options, expected)
     roles = (
         _known_roles(header, options, expected.schema)
@@ -92,14 +92,14 @@ def choose(
     if header.names:
         kept = [name for k, name in enumerate(header.names) if k not in roles.dropped]
         require_distinct(kept, where)
-    columns = Columns(header.names, n_columns, roles.label, roles.weight, features)
+    columns = TableColumns(header.names, n_columns, roles.label, roles.weight, features)
     if by_name:
         columns = _in_known_order(columns, options, expected, where)
     _check_width(columns.features, options, where)
     return columns
 
 
-def _is_by_name(header: _Header, options: SourceOptions, expected: Expected) -> bool:
+def _is_by_name(header: _Names, options: SourceOptions, expected: Expected) -> bool:
     """Whether the features are found by their names; BadInput when only one side has some."""
     schema = expected.schema
     if not header.names:
@@ -108,7 +108,7 @@ def _is_by_name(header: _Header, options: SourceOptions, expected: Expected) -> 
 
 
 def _roles(
-    header: _Header, options: SourceOptions, schema: Schema | None, default_label: int | None
+    header: _Names, options: SourceOptions, schema: Schema | None, default_label: int | None
 ) -> _Roles:
     """Find what the options ask for; where they do not, what columns of the same number were."""
     asked = options.label is not None or options.weight is not None or options.drop
@@ -118,7 +118,7 @@ def _roles(
     return _Roles(_label(header, options, default_label), weight, _dropped(header, options))
 
 
-def _known_roles(header: _Header, options: SourceOptions, schema: Schema) -> _Roles:
+def _known_roles(header: _Names, options: SourceOptions, schema: Schema) -> _Roles:
     """Find what the options ask for; where they do not, the columns that were these by name."""
     label = _label(header, options, None) if options.label is not None else None
     if options.label is None:
@@ -138,7 +138,7 @@ def _name(schema: Schema, column: int | None) -> str:
     return "" if column is None or schema.names is None else shown_name(schema.names[column])
 
 
-def _dropped(header: _Header, options: SourceOptions) -> frozenset[int]:
+def _dropped(header: _Names, options: SourceOptions) -> frozenset[int]:
     return frozenset(header.position(column, "drop") for column in options.drop)
 
 
@@ -150,8 +150,8 @@ def _check_roles(roles: _Roles, options: SourceOptions, where: str) -> None:
 
 
 def _in_known_order(
-    columns: Columns, options: SourceOptions, expected: Expected, where: str
-) -> Columns:
+    columns: TableColumns, options: SourceOptions, expected: Expected, where: str
+) -> TableColumns:
     """Put the features in the order that is known; what was no feature before is none now."""
     schema, names = expected.schema, columns.names
     assert schema is not None, "both sides have names"
@@ -178,7 +178,7 @@ def _check_width(features: tuple[int, ...], options: SourceOptions, where: str) 
         )
 
 
-def _label(known: _Header, options: SourceOptions, default: int | None) -> int | None:
+def _label(known: _Names, options: SourceOptions, default: int | None) -> int | None:
     if options.label is not None:
         absent = isinstance(options.label, str) and not known.has(options.label)
         if absent and not options.label_required:
@@ -203,7 +203,7 @@ def _label(known: _Header, options: SourceOptions, default: int | None) -> int |
     )
 
 
-class _Header(NamedTuple):
+class _Names(NamedTuple):
     """Columns of one file, and its name for messages."""
 
     names: tuple[str, ...] | None

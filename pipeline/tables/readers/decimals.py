@@ -111,7 +111,7 @@ def eisel_lemire(mantissa: np.uint64, exponent: Index) -> np.uint64:
     zeros = _leading_zeros(mantissa)
     word = mantissa << np.uint64(zeros)
     high, low = _product(word, _FIVES[exponent - _LOWEST, 0])
-    if high & _NINE_BITS == _NINE_BITS:  # a carry from the lower word could reach the kept bits
+    if high & _NINE_BITS == _NINE_BITS:  # a carry from the lower word could reach the leading bits
         second, _ = _product(word, _FIVES[exponent - _LOWEST, 1])
         low += second
         if low < second:

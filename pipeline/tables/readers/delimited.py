@@ -1,237 +1,277 @@
-"""Delimited text (CSV) to dense tables."""
+"""Delimited text (CSV): rows of text cells, or of plain numbers."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Iterator, Sequence, Sized
+from itertools import zip_longest
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+import pyarrow.compute as pc
+import pyarrow.csv
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers import delimited_kernel as grammar
-from fewpass.pipeline.tables.readers.as_written import in_text
-from fewpass.pipeline.tables.readers.delimited_kernel import Counts, Rules, Space, parse_cells
-from fewpass.pipeline.tables.readers.delimited_layout import (
-    Layout,
-    like_header,
-    study,
-    types_of,
+from fewpass.pipeline.tables.readers.charsets import charset_of, is_utf8
+from fewpass.pipeline.tables.readers.columns import TableColumns
+from fewpass.pipeline.tables.readers.delimited_header import (
+    MISSING,
+    dialect_of,
+    names_columns,
+    places_of,
     without_comments,
-    without_header,
 )
+from fewpass.pipeline.tables.readers.delimited_numbers import DelimitedNumbers
 from fewpass.pipeline.tables.readers.dialect import Dialect, split_line
-from fewpass.pipeline.tables.readers.exact import parse_exactly
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.lines import Text, first_lines, sample, text_pieces
-from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
-from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, Parsed, Piece
-from fewpass.pipeline.tables.readers.stray_quotes import sentences, told
-from fewpass.solvers.kernels.shapes import Bytes
-from fewpass.storage.column_schema import Schema
-from fewpass.storage.table import DenseTable, n_bytes
+from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, text_bytes, text_pieces
+from fewpass.pipeline.tables.readers.quoted_rows import (
+    first_row,
+    rows_in,
+    whole_rows,
+    without_returns,
+)
+from fewpass.pipeline.tables.readers.rejection import shown
+from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
+from fewpass.pipeline.tables.readers.stray_quotes import reading_of, refuse_stray, sentences
 
-#: A message shows less of an offending cell.
-_CELL_BYTES = 200
+_NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
+_NULLS += ["NaN", "N/a", "-nan", "-NaN", "#NA", "#N/A N/A", "NaT", r"\N"]  # of pandas, MySQL
+_NULL_CELLS = pa.array(_NULLS, pa.large_string())
+#: Fact and advice for a row with a bare return.
+_BROKEN = ("a carriage return stands in a cell without quotes", "Quote such cells,")
+#: Rows that tell whether the first one is a header.
+_HEAD_ROWS, _HEAD_BYTES = 100, 1 << 16
 
 
-class DelimitedSource:
-    """CSV files as dense rows; see `Source` for the methods.
+class DelimitedRows:
+    """CSV files; see `TableRows` for the methods.
 
-    A value is the double that Python's `float()` gives, rounded once more for float32 tables.
-    Targets are numbers, or words if most of the first thousand are; then all of them are words.
-    A quoted cell may not contain a line end.
+    Cells are text, in UTF-8 or, where the first lines are not that and no charset is named, in
+    Windows-1252; or plain numbers, of which every line is a row, whatever is quoted.
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
     magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     packed: ClassVar[bool] = False
-    layout: Literal["dense", "sparse"] = "dense"
+    unit: ClassVar[Literal["line", "row"]] = "line"
+    has_folders: ClassVar[bool] = False
+    n_rows: int | None = None
+    index: ClassVar[tuple[str, ...]] = ()
+    nulls: ClassVar[tuple[str, ...]] = tuple(_NULLS)
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
     ) -> None:
         self.files = described(addresses)
         self._addresses = tuple(addresses)
-        self._options = options
         self._longest_line = expected.longest_line
-        head = first_lines(addresses[0], self._longest_line)
-        head = without_comments(head, addresses[0].name)
-        self._layout = study(head, addresses[0], options, expected)
-        self._layouts: dict[str, Layout] = {}  # of files whose columns come in another order
-        columns = self._layout.columns
-        self.n_features: int | None = len(columns.features)
-        reading = {"reading": told(addresses[0], options)}
-        own = columns.schema(types_of(self._layout))
-        self.schema: Schema | None = own.model_copy(update=reading)
+        head = self._head(options, expected)
+        self._dialect = dialect_of(head, addresses[0], options)
+        self._of_rows = self._dialect._replace(quotes=False) if expected.plain else self._dialect
+        self._looks_at_quotes = options.quote == "auto" and not addresses[0].spaced
+        self.decided: dict[str, Any] = reading_of(addresses[0], options)
         self.notes = sentences(addresses[0], options)
-        self.left_out = columns.left_out
-        self.has_weight = columns.weight is not None
+        row, rest = first_row(head, self._of_rows)
+        cells = self._split(row)
+        self._has_header = options.header
+        if options.header is None:
+            self._has_header = names_columns(cells) and not self._come_again(cells, rest)
+        self._first = rest if self._has_header else head
+        self._is_padded = _is_padded(rest, self._dialect.delimiter)
+        spare = 0
+        if self._has_header and not expected.plain:
+            spare = _spare_cells(rest, self._dialect, cells)
+        cells = _without_nameless(cells) if spare else cells
+        self._n_cells = len(cells) + spare
+        self.names = tuple(cells) if self._has_header else None
+        self.types = ("text",) * len(cells)
+        self._places: dict[str, tuple[int, ...]] = {}  # of columns in files of another order
 
-    def estimated_bytes(self) -> int:
-        """Bytes of all rows in memory, from the first file's first lines."""
-        head, whole = sample(self._addresses[0], self._longest_line)
-        rows = without_comments(head, self.files[0].name)
-        text = without_header(rows) if self._layout.has_header else rows
-        piece = Piece(self.files[0].name, 1, text, text.bytes.size)
-        lenient = self._options.model_copy(update={"on_bad_row": "skip"})
-        per_byte = n_bytes(_parse(piece, self._layout, lenient).table) / head.bytes.size
-        stored = sum(file.bytes or 0 for file in self.files)
-        return int(per_byte * whole * stored / max(1, self.files[0].bytes or 0))
+    def _head(self, options: SourceOptions, expected: Expected) -> WholeLines:
+        """Return the first lines, without comments, once their charset is known."""
+        first, longest = self._addresses[0], self._longest_line
+        head = first_lines(first, longest)
+        if expected.plain:
+            return without_comments(head, first.name)
+        if options.charset is None and (charset := charset_of(head.bytes.tobytes())):
+            self._addresses = tuple(one._replace(charset=charset) for one in self._addresses)
+            head = first_lines(self._addresses[0], longest)
+        _require_text(head, first.name)
+        return without_comments(head, first.name)
 
-    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Pieces of whole lines, without the header."""
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Kinds of columns that the files tell: none."""
+        return {}
+
+    def _split(self, row: str) -> list[str]:
+        return split_line(row, self._dialect, self.files[0].name)
+
+    def _come_again(self, cells: list[str], rows: WholeLines) -> bool:
+        """Say whether most cells of the first row are values that their columns have later, too."""
+        lines = rows.bytes[:_HEAD_BYTES].tobytes().decode("utf-8", "replace").splitlines()
+        found = [set(column) for column in zip_longest(*map(self._split, lines[:_HEAD_ROWS]))]
+        again = [cell in column for cell, column in zip(cells, found, strict=False)]
+        return sum(again) > len(cells) / 2
+
+    def expands_to(self) -> float:
+        """Estimate the bytes of the text, as if all files were compressed like the first one."""
+        return text_bytes(self._addresses, self._longest_line)
+
+    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        del used
         for address in self._addresses:
             line = 1
-            for text in text_pieces(address, piece_bytes, self._longest_line):
-                content = text
-                if line == 1:
-                    content = without_comments(text, address.name)
-                    if self._layout.has_header:
-                        self._layouts[address.name] = like_header(content, self._layout, address)
-                        content = without_header(content)
+            texts = text_pieces(address, piece_bytes, self._longest_line)
+            for text in whole_rows(texts, self._of_rows, self._longest_line, address.name):
+                content = without_comments(text, address.name) if line == 1 else text
+                if line == 1 and self._has_header:
+                    content = self._without_header(content, address.name)
                 first = line + text.lines - content.lines
                 yield Piece(address.name, first, content, text.bytes.size)
                 line += text.lines
 
-    def parse(self, piece: Piece) -> Parsed:
-        """Rows of one piece."""
-        return _parse(piece, self.layout_of(piece), self._options)
+    def _without_header(self, text: WholeLines, name: str) -> WholeLines:
+        row, rest = first_row(text, self._of_rows)
+        assert self.names is not None, "the first file has a header"
+        cells = self._split(row)
+        if len(self.names) < self._n_cells:
+            cells = _without_nameless(cells)
+        if places := places_of(self.names, cells, name):
+            self._places[name] = places
+        return rest
 
-    def layout_of(self, piece: Piece) -> Layout:
-        """Return how the lines of a piece are made up."""
-        return self._layouts.get(piece.file, self._layout)
+    def numbers(self, columns: TableColumns, _options: SourceOptions) -> DelimitedNumbers:
+        first = self.files[0].name
+        return DelimitedNumbers(columns, self._dialect, self._first, first, self._places)
+
+    def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
+        whole = piece
+        text, broken = without_returns(piece.content, self._dialect)
+        piece = piece._replace(content=text)
+        skipped: list[Any] = []
+
+        def skip(row: Any) -> str:
+            skipped.append(row)
+            return "skip"
+
+        table = self._read(piece, used, skip) if text.lines else None
+        if table is None:
+            none = pa.array([], pa.large_string())
+            table = pa.table({f"c{k}": none for k in range(len(used))})
+        if self._looks_at_quotes and table.num_rows + len(skipped) < text.lines:
+            refuse_stray(whole, self._dialect, self._n_cells)  # some rows take several lines
+        columns = tuple(column.combine_chunks() for column in table.columns)
+        if self._is_padded:
+            columns = tuple(map(_trimmed, columns))
+        faults = tuple(self._faults(piece)) if skipped else ()
+        _require_all(piece, skipped, faults)
+        faults += tuple((piece.first_line + int(line), *_BROKEN) for line in broken)
+
+        def lines() -> Any:
+            rows = rows_in(text, self._dialect)
+            return piece.first_line + rows.lines[rows.cells == self._n_cells]
+
+        return TableCells(columns, table.num_rows, lines, faults)
+
+    def _read(self, piece: Piece, used: Sequence[int], skip: Any) -> Any:
+        text: WholeLines = piece.content
+        if not is_utf8(np.ascontiguousarray(text.bytes)):  # Arrow cannot even tell which rows
+            raise _no_cells(piece, UnicodeError("it is no UTF-8"))
+        names = [f"c{k}" for k in range(self._n_cells)]
+        places = self._places.get(piece.file)
+        wanted = [names[places[k] if places else k] for k in used]
+        size = max(text.bytes.size + 1, 1 << 10)
+        try:
+            return pa.csv.read_csv(
+                pa.BufferReader(pa.py_buffer(np.ascontiguousarray(text.bytes))),
+                pa.csv.ReadOptions(use_threads=False, block_size=size, column_names=names),
+                pa.csv.ParseOptions(
+                    delimiter=self._dialect.delimiter,
+                    quote_char='"' if self._dialect.quotes else False,
+                    newlines_in_values=self._dialect.quotes,
+                    invalid_row_handler=skip,
+                ),
+                pa.csv.ConvertOptions(
+                    column_types=dict.fromkeys(wanted, pa.large_string()),
+                    include_columns=wanted,
+                    null_values=self.nulls,
+                    strings_can_be_null=True,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            if "Empty CSV" in str(error):  # every row was skipped, or is an empty line
+                return None
+            raise _no_cells(piece, error) from error
+
+    def _faults(self, piece: Piece) -> Iterator[tuple[int, str, str]]:
+        rows, expected = rows_in(piece.content, self._dialect), self._n_cells
+        advice = "Check the file and its delimiter (`delimiter`),"
+        for k in np.flatnonzero(rows.cells != expected).tolist():
+            fact = f"the row has {rows.cells[k]} cells, {expected} were expected"
+            yield piece.first_line + int(rows.lines[k]), fact, advice
 
 
-def _parse(piece: Piece, layout: Layout, options: SourceOptions) -> Parsed:
-    text: Text = piece.content
-    rules = Rules(
-        *layout.dialect.marks,
-        options.missing == "zero",
-        not options.label_required,
-        options.on_bad_row == "refuse",
-        LARGEST[options.dtype],
+def _require_all(piece: Piece, skipped: Sized, faults: Sized) -> None:
+    """Refuse to go on where rows would be lost: Arrow saw others than were counted."""
+    if len(skipped) != len(faults):
+        raise BadInput(
+            f"{piece.file}, from line {piece.first_line} on: {len(skipped)} rows have another "
+            f"number of cells to one reader, {len(faults)} to another. Check quotes and line ends."
+        )
+
+
+def _no_cells(piece: Piece, error: Exception) -> BadInput:
+    raw = piece.content.bytes.tobytes()
+    try:
+        raw.decode()
+    except UnicodeDecodeError as found:
+        line = piece.first_line + raw.count(b"\n", 0, found.start)
+        return BadInput(
+            f"{piece.file}, line {line}: the bytes {shown(raw[found.start : found.start + 8])} are "
+            "no UTF-8. Say what the text is written in (`charset`)."
+        )
+    return BadInput(
+        f"{piece.file}, from line {piece.first_line} on: some lines cannot be read as text cells "
+        f"({error}). Check the file and its delimiter (`delimiter`)."
     )
-    space, counts = parsed_into_space(text, layout, rules, options.dtype)
-    faults = (_explain(piece, fault, layout, options) for fault in space.bad[: counts.bad].tolist())
-    skipped = refuse_or_list(faults, piece.file, options.on_bad_row)
-    table, labels = table_of(space, counts, layout)
-    last = len(layout.columns.features) - 1
-    written = in_text(text.bytes, space.written[: counts.rows], _ends_of_cells(layout.dialect))
-    return Parsed(table, labels, last, skipped, counts.bad, written=written)
 
 
-def _ends_of_cells(dialect: Dialect) -> re.Pattern[bytes]:
-    """Return what may stand behind a number."""
-    return re.compile(rb'[\s"' + re.escape(dialect.delimiter.encode()) + rb"]")
+def _spare_cells(rows: WholeLines, dialect: Dialect, header: list[str]) -> int:
+    """Return how many cells each of the first rows has, all empty, behind those that have names."""
+    named, found = len(_without_nameless(header)), rows_in(rows, dialect).cells
+    spare = int(found[0]) - named if found.size else 0
+    if not named or spare < 1 or len(header) not in (named, named + spare):
+        return 0
+    text = rows.bytes.tobytes().replace(b"\r\n", b"\n")
+    ends = text.count(f"{dialect.delimiter * spare}\n".encode())
+    return spare if (found == found[0]).all() and ends == found.size else 0
 
 
-def parsed_into_space(text: Text, layout: Layout, rules: Rules, dtype: str) -> tuple[Space, Counts]:
-    """Parse whole lines into space of their own."""
-    space = _reserve(text, layout, dtype)
-    counts = parse_exactly(
-        text.bytes,
-        lambda known, hard: parse_cells(text.bytes, layout.roles, rules, space, known, hard),
-    )
-    return space, counts
+def _without_nameless(header: list[str]) -> list[str]:
+    """Return a header without the cells at its end that are empty."""
+    last = max((k for k, name in enumerate(header) if name), default=-1)
+    return header[: last + 1]
 
 
-def _reserve(text: Text, layout: Layout, dtype: str) -> Space:
-    has_words = grammar.TEXT_TARGET in layout.roles
-    # A whole row has a byte per column at least; the last one is scratch.
-    rows = min(text.lines, text.bytes.size // layout.columns.n_columns) + 1
-    return Space(
-        np.empty((rows, len(layout.columns.features)), dtype),
-        np.empty(rows),
-        np.empty(rows),
-        np.empty(rows, np.int64),
-        np.empty(text.bytes.size if has_words else 0, np.uint8),
-        np.empty(rows + 1, np.int32),
-        np.empty((LISTED, 4), np.int64),
-    )
+def _is_padded(rows: WholeLines, delimiter: str) -> bool:
+    """Say whether spaces stand around most cells of the first rows, as in "1, yes, 2"."""
+    line = rows.bytes.tobytes().partition(b"\n")[0]
+    cells = line.split(delimiter.encode())
+    return sum(cell != cell.strip(b" \r") for cell in cells) > len(cells) / 2
 
 
-def table_of(
-    space: Space, counts: Counts, layout: Layout
-) -> tuple[DenseTable, tuple[str, ...] | None]:
-    """Return what was parsed as a table, and the labels that are words."""
-    n = counts.rows
-    weight = None if layout.columns.weight is None else space.weight[:n]
-    target, labels = space.target[:n], None
-    if grammar.TEXT_TARGET in layout.roles:
-        target, labels = encode(space.label_bytes, space.label_ends[: n + 1])
-    X = space.X[:n] if layout.order is None else space.X[:n, layout.order]
-    return DenseTable(np.ascontiguousarray(X), target, weight), labels
+def _trimmed(cells: Any) -> Any:
+    trimmed = pc.utf8_trim_whitespace(cells)
+    gone = pc.is_in(trimmed, value_set=_NULL_CELLS)
+    return pc.if_else(gone, pa.scalar(None, trimmed.type), trimmed)
 
 
-def encode(content: Bytes, ends: NDArray[np.int32]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    """Codes of words that lie one after the other, and the words; an empty word is NaN."""
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(content)]
-    words = pa.Array.from_buffers(pa.binary(), ends.size - 1, buffers).dictionary_encode()
-    labels = [word.decode("utf-8", "backslashreplace") for word in words.dictionary.to_pylist()]
-    codes = words.indices.to_numpy().astype(np.float64)
-    if "" in labels:
-        return _without_empty(codes, labels)
-    return codes, tuple(labels)
-
-
-def _without_empty(
-    codes: NDArray[np.float64], labels: list[str]
-) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    empty = labels.index("")
-    codes = np.where(codes == empty, np.nan, codes - (codes > empty))
-    return codes, tuple(label for label in labels if label)
-
-
-def _explain(
-    piece: Piece, fault: list[int], layout: Layout, options: SourceOptions
-) -> tuple[int, str, str]:
-    """Line, fact and advice for a row of `Space.bad`."""
-    code, at, line, column = fault
-    text: Bytes = piece.content.bytes
-    found = shown(_content(text, at, layout.dialect.delimiter))
-    fact, advice = _describe(code, column, found, layout, options)
-    if code in {grammar.TOO_FEW_CELLS, grammar.TOO_MANY_CELLS}:
-        lines = text.tobytes().split(b"\n", line + 1)
-        bad = lines[line].decode("utf-8", "replace")
-        cells = split_line(bad, layout.dialect, piece.file)
-        fact = f"the row has {len(cells)} cells, {layout.columns.n_columns} were expected"
-    if piece.first_line + line == 1:  # no header was seen
-        advice = f"If this line names the columns, say so (`header=true`). {advice}"
-    return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"
-
-
-def _content(text: Bytes, at: int, delimiter: str) -> bytes:
-    begin = text[at : at + _CELL_BYTES].tobytes()
-    return begin.split(b"\n")[0].split(delimiter.encode())[0].strip()
-
-
-def _describe(
-    code: int, column: int, found: str, layout: Layout, options: SourceOptions
-) -> tuple[str, str]:
-    """Fact and advice for one fault in one column."""
-    title, drop = layout.columns.title(column), layout.columns.advice(column)
-    is_feature = layout.roles[column] == grammar.FEATURE
-    fill = "Count missing values as zeros (`missing=zero`)," if is_feature else "Fill it in,"
-    encode_it = f"Leave the column out ({drop}) or encode it as numbers,"
-    correct = encode_it if is_feature else "Correct it, or check `label` and `weight`,"
-    other = "Check the file and its delimiter (`delimiter`),"
-    whole_lines = (
-        "Write quoted cells without line ends, or say that quotes are part of the text "
-        "(`quote=none`), or convert the file to Parquet,"
-    )
-    return {
-        grammar.MISSING: (f"the value in {title} is missing (found {found})", fill),
-        grammar.NOT_A_NUMBER: (f"{title} holds {found}, a number was expected", correct),
-        grammar.NOT_FINITE: (
-            f"{title} holds {found}, not finite in {options.dtype}, or too large to square",
-            "Correct it,",
-        ),
-        grammar.NEGATIVE_WEIGHT: (f"the weight in {title} is negative ({found})", "Correct it,"),
-        grammar.OPEN_QUOTE: (f"a quoted cell in {title} does not end on its line", whole_lines),
-        grammar.BEHIND_QUOTE: (f"text follows the closing quote in {title}", "Quote all of it,"),
-        grammar.TOO_FEW_CELLS: ("the row has too few cells", other),
-        grammar.TOO_MANY_CELLS: ("the row has too many cells", other),
-    }[code]
+def _require_text(head: WholeLines, name: str) -> None:
+    if b"\x00" in head.bytes[:1000].tobytes():
+        raise BadInput(
+            f"{name}: the text holds zero bytes. If it is UTF-16 without a mark, say which "
+            "(`charset=utf-16-le`)."
+        )

@@ -23,7 +23,7 @@ from fewpass.pipeline.tables.readers.decimals import (
     TENS,
     Position,
 )
-from fewpass.pipeline.tables.readers.exact import Known, number
+from fewpass.pipeline.tables.readers.exact import Rounded, number
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Byte, Bytes
 
@@ -56,7 +56,7 @@ def _packed(word: bytes) -> int:
 _MISSING_CODES = np.array([0, *map(_packed, MISSING_WORDS)], np.int64)
 
 
-class Rules(NamedTuple):
+class CellRules(NamedTuple):
     """What is allowed."""
 
     delimiter: int
@@ -67,7 +67,7 @@ class Rules(NamedTuple):
     largest: float  # features may not be larger
 
 
-class Space(NamedTuple):
+class CellSpace(NamedTuple):
     """Where the rows go; as long as the text could need."""
 
     X: NDArray[np.floating]  # (n, d)
@@ -79,11 +79,11 @@ class Space(NamedTuple):
     bad: NDArray[np.int64]  # (listed, 4) code, position of the cell, line within the text, column
 
 
-class Counts(NamedTuple):
+class CellCounts(NamedTuple):
     """How much of the space is used."""
 
     rows: int
-    bad: int  # may exceed the space: only so many are listed
+    bad: int  # may exceed the space, which lists the first ones
     hard: int  # numbers left to `float()`
 
 
@@ -150,7 +150,7 @@ def _value(
     at: Position,
     delimiter: int,
     quote: int,
-    known: Known,
+    known: Rounded,
     hard: NDArray[np.int64],
     n_hard: int,
 ) -> tuple[int, float, Position, int]:
@@ -192,11 +192,11 @@ def _keep_label(
 def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than they hide
     text: Bytes,
     roles: NDArray[np.int8],
-    rules: Rules,
-    space: Space,
-    known: Known,
+    rules: CellRules,
+    space: CellSpace,
+    known: Rounded,
     hard: NDArray[np.int64],
-) -> Counts:
+) -> CellCounts:
     """Fill the space with the rows of a text.
 
     Parameters
@@ -302,4 +302,4 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
         bad += 1
         if stop:
             break
-    return Counts(rows, bad, n_hard)
+    return CellCounts(rows, bad, n_hard)

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.as_written import AsWritten
-from fewpass.pipeline.tables.readers.raw_rows import numbered
 from fewpass.pipeline.tables.readers.rejection import Fault, without_bad_rows
-from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece
+from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece, numbered
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 _FILL = "Count missing values as zeros (`missing=zero`),"

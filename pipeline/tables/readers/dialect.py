@@ -1,16 +1,25 @@
-"""What stands between the cells of delimited text, and whether quotes enclose them."""
+"""What stands between the cells of delimited text: a character, or a run of blanks; and quotes."""
 
 from __future__ import annotations
 
 import csv
 from typing import NamedTuple
 
+import numpy as np
+
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.readers.rejection import shown
+from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.shapes import Bytes
 
 RETURN = 13
 _QUOTE, _NO_BYTE = ord('"'), 256
 DELIMITERS = ",;|\t"
+
+
+#: Lines that show whether cells stand between blanks.
+_LINES = 100
+_TAB, _NEWLINE, _RETURN, _SPACE = 9, 10, 13, 32
 
 
 class Dialect(NamedTuple):
@@ -59,3 +68,40 @@ def split_line(line: str, dialect: Dialect, where: str) -> list[str]:
             "Check the file and its delimiter (`delimiter`)."
         ) from error
     return [cell.strip() for cell in cells]
+
+
+@kernel
+def _put_tabs(text: Bytes, quote: int, out: Bytes) -> int:
+    """Copy text with one tab for every run of blanks inside a line; return how much that is."""
+    n, waits, begun, quoted = 0, False, False, False
+    for at in range(text.size):
+        c = text[at]
+        if c == _NEWLINE:
+            out[n] = c
+            n, waits, begun, quoted = n + 1, False, False, False
+        elif not quoted and (c == _SPACE or c == _TAB or c == _RETURN):  # noqa: PLR1714, SIM109 -- `in` builds a set
+            waits = begun
+        else:
+            if waits:
+                out[n] = _TAB
+                n += 1
+            if c == quote and (quoted or waits or not begun):
+                quoted = not quoted
+            out[n] = c
+            n, waits, begun = n + 1, False, True
+    return n
+
+
+def by_tabs(text: Bytes, quotes: bool) -> Bytes:
+    """Return whole lines with a tab between cells; those in double quotes end on their line."""
+    out = np.empty_like(text)
+    return out[: _put_tabs(text, Dialect("\t", quotes).quote, out)]
+
+
+def looks_spaced(head: bytes) -> bool:
+    """Say whether the first lines have no other delimiter, but all the same number of blanks."""
+    lines = [line for line in head.split(b"\n")[:-1] if line.strip()][:_LINES]
+    if len(lines) < 2 or any(mark in lines[0] for mark in (b",", b";", b"|", b"\t")):
+        return False
+    counts = {by_tabs(np.frombuffer(line, np.uint8), True).tobytes().count(b"\t") for line in lines}
+    return len(counts) == 1 and counts != {0}

@@ -25,21 +25,17 @@ from fewpass.pipeline.tables.encoding.cells import (
     read_numbers,
     words_of,
 )
-from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
-from fewpass.pipeline.tables.encoding.fitting import Rules, fitted
-from fewpass.pipeline.tables.encoding.inference import as_asked, held_in
-from fewpass.pipeline.tables.encoding.lists import Vector, is_list_of_numbers
-from fewpass.pipeline.tables.encoding.maps import Map
-from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
-from fewpass.pipeline.tables.encoding.recipe import AnyColumn, Recipe
+from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
+from fewpass.pipeline.tables.encoding.inference import as_asked, infer
+from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
+from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.remarks import remark_on
 from fewpass.pipeline.tables.encoding.schema import encoding_of, recipe_in
 from fewpass.pipeline.tables.encoding.text import DocumentCounts, slots_of
 from fewpass.pipeline.tables.encoding.text_recipe import Text, idf_text
+from fewpass.pipeline.tables.readers.arrow_numbers import in_cells
 from fewpass.pipeline.tables.readers.borders import naming
-from fewpass.pipeline.tables.readers.cells_as_written import in_cells
 from fewpass.pipeline.tables.readers.dense_rows import Targets
-from fewpass.pipeline.tables.readers.raw_rows import RawRows
 from fewpass.pipeline.tables.readers.rejection import Fault, without_bad_rows
 from fewpass.pipeline.tables.readers.sampling import (
     LOOK_BYTES,
@@ -50,16 +46,12 @@ from fewpass.pipeline.tables.readers.sampling import (
     sampled,
     used_columns,
 )
-from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece
+from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece, TableRows
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
 
-#: A sparse value takes its index, too: dense rows are smaller where half of them is filled.
-_DENSE = 2
-#: A text is taken to fill so many slots.
-_TEXT_SLOTS = 64
 #: Kinds that the type of a column tells, and nobody else.
 LISTS = ("vector", "tags", "map")
 
@@ -85,24 +77,24 @@ class EncodedSource:
     extensions: ClassVar[tuple[str, ...]] = ()
     magic: ClassVar[bytes | tuple[bytes, ...]] = b""
 
-    def __init__(self, rows: RawRows, options: SourceOptions, expected: Expected) -> None:
+    def __init__(self, rows: TableRows, options: SourceOptions, expected: Expected) -> None:
         self._rows, self._options, self._expected = rows, options, expected
         self.files, self.packed = rows.files, rows.packed
         self._columns = chosen_columns(rows, options, expected)
         n_features = len(self._columns.features)
-        expected.room.require_columns(n_features, rows.files[0].name, "encoded")
+        expected.budget.require_columns(n_features, rows.files[0].name, "encoded")
         self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None
         self._used = used_columns(self._columns)
         known = recipe_in(expected.schema)
         most = LOOK_BYTES if known else SAMPLE_BYTES
-        sample = sampled(rows, self._used, most, expected.room.sample)
+        sample = sampled(rows, self._used, most, expected.budget.sample)
         with naming(self.files[0].name, self.files[0].name):
             self._look(sample, known)
         del sample
         release_freed_memory()
         self.n_features: int | None = self.recipe.n_outputs
-        self.layout: Literal["dense", "sparse"] = layout_of(self.recipe)
+        self.layout: Literal["dense", "sparse"] = self.recipe.layout
         own = self._columns.schema(rows.types)
         self.schema: Schema | None = own.model_copy(
             update={"encoding": encoding_of(self.recipe), "reading": dict(rows.decided)}
@@ -117,7 +109,7 @@ class EncodedSource:
     def kinds(self) -> dict[str, str]:
         """What every column is taken for, as the setting `column` has it; drops included."""
         dropped = {name: kind for name, kind in self._options.column.items() if kind == "drop"}
-        told = {c.name: _kind_of(c) for c in self.recipe.columns if c.kind not in LISTS}
+        told = {c.name: c.as_setting for c in self.recipe.columns if c.kind not in LISTS}
         read = {name: kind for name, kind in self._options.column.items() if kind in READ_KINDS}
         return told | read | dropped
 
@@ -143,20 +135,22 @@ class EncodedSource:
                 f"{self.files[0].name}: no column {shown_name(unknown[0])}, which `column` names. "
                 f"The columns are: {', '.join(map(shown_name, self._all_names()[:20]))}."
             )
-        self._require_room(sample)
+        self._require_columns(sample)
         crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
         kinds = {**self._rows.kinds, **options.column}
-        rules = Rules(options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses)
+        rules = RecipeRules(
+            options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses
+        )
         return fitted(sample.select(names), rules)
 
-    def _require_room(self, sample: Any) -> None:
-        """Refuse lists so long that their numbers are more columns than memory has room for."""
+    def _require_columns(self, sample: Any) -> None:
+        """Refuse lists so long that the columns of their numbers do not fit into the budget."""
         longest = [
             pc.max(pc.list_value_length(cells)).as_py() or 0
             for cells in sample.columns if is_list_of_numbers(cells.type)
         ]  # fmt: skip
         n_columns = sum(longest) + sample.num_columns
-        self._expected.room.require_columns(n_columns, self.files[0].name, "plain")
+        self._expected.budget.require_columns(n_columns, self.files[0].name, "plain")
 
     def _with_exact_idf(self) -> Recipe:
         """Weigh the words of text by all rows, read once for it."""
@@ -200,9 +194,9 @@ class EncodedSource:
         _, bad = read_numbers(cells) if is_text(cells.type) else (None, None)
         if bad is None:
             return "plain"
-        held = held_in(name_of(self._columns, label), cells)
-        if held.kind == "number":
-            return held.written
+        inferred = infer(name_of(self._columns, label), cells)
+        if inferred.kind == "number":
+            return inferred.written
         return "plain" if bad.mean() <= 0.5 else None
 
     def _require_single(self, k: int, kind: Any, setting: str, wanted: str) -> None:
@@ -219,12 +213,12 @@ class EncodedSource:
         for k in self._columns.features:
             name = name_of(self._columns, k)
             cells = rows.column(name).combine_chunks()
-            held = held_in(name, cells)
+            inferred = infer(name, cells)
             asked = self._options.column.get(name)
-            held = as_asked(name, asked, cells) if asked == "number" else held
-            if asked and asked.partition(":")[0] != held.kind:
+            inferred = as_asked(name, asked, cells) if asked == "number" else inferred
+            if asked and asked.partition(":")[0] != inferred.kind:
                 continue
-            said = remark_on(name, cells, held, self._columns.advice(k))
+            said = remark_on(name, cells, inferred, self._columns.advice(k))
             if said is not None:
                 yield f"C{self._columns.title(k)[1:]} {said}"
 
@@ -239,11 +233,9 @@ class EncodedSource:
     # -- rows --------------------------------------------------------------------------------------
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Pieces of whole rows."""
         return self._rows.pieces(piece_bytes, self._used)
 
     def parse(self, piece: Piece) -> Parsed:
-        """Rows of one piece."""
         return self._parsed(piece, self._options)
 
     def _parsed(self, piece: Piece, options: SourceOptions) -> Parsed:
@@ -275,7 +267,7 @@ class EncodedSource:
 
     def _bad_cells(self, k: int, mask: NDArray[np.bool_], own: dict[int, Any]) -> Fault:
         column = self._columns.features[k]
-        kind = _wanted(self.recipe.columns[k])
+        kind = self.recipe.columns[k].wanted
         name = name_of(self._columns, column)
         advice = f"Correct it, or say that it holds words (`column={name}=category`),"
         fact = f"{self._columns.title(column)} holds FOUND {kind} expected"
@@ -311,36 +303,3 @@ class EncodedSource:
         weight, _ = read_numbers(own[column])
         fact = f"the weight in {self._columns.title(column)} is negative, missing or no number"
         return weight, [Fault(~(weight >= 0.0), fact, "Give finite weights of at least 0,")]
-
-
-def _wanted(column: AnyColumn) -> str:
-    if isinstance(column, Vector):
-        return f"{len(column.mean)} numbers of usual size were"
-    if isinstance(column, Map):
-        return "numbers of usual size were"
-    return "a date was" if column.kind == "date" else "a number was"
-
-
-def _kind_of(column: AnyColumn) -> str:
-    if isinstance(column, Bins):
-        return f"bins:{len(column.edges) + 1}"
-    if isinstance(column, Text) and column.grams == "characters":
-        return "chars"
-    return {"hashed": "hash"}.get(column.kind, column.kind)
-
-
-def layout_of(recipe: Recipe) -> Literal["dense", "sparse"]:
-    """Return the smaller layout of the rows that a recipe makes."""
-    slots = sum(_slots(part) for part in recipe.parts)
-    return "dense" if recipe.n_outputs <= _DENSE * slots else "sparse"
-
-
-def _slots(part: ColumnRecipe) -> int:
-    """Return how many entries of a row a column has, about."""
-    if isinstance(part, Vector):
-        return part.width
-    if isinstance(part, Map):
-        return max(1, round(part.per_row))
-    if isinstance(part, Number):
-        return 1 + (part.rank is not None)
-    return _TEXT_SLOTS if isinstance(part, Text) else 1

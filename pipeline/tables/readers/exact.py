@@ -21,7 +21,7 @@ _NUMBER = re.compile(rb"[-+]?[\d.]+(?:[eE][-+]?\d+)?")
 _FEW = 64
 
 
-class Known(NamedTuple):
+class Rounded(NamedTuple):
     """Numbers that `float()` rounded, by ascending position in the text."""
 
     at: NDArray[np.int64]  # (m,)
@@ -50,12 +50,12 @@ def count_byte(text: Bytes, wanted: int) -> int:
 
 @kernel
 def number(
-    text: Bytes, at: Position, known: Known, hard: NDArray[np.int64], n_hard: int
+    text: Bytes, at: Position, known: Rounded, hard: NDArray[np.int64], n_hard: int
 ) -> tuple[int, float, Position, int]:
     """`decimal`, with the HARD ones looked up in `known`, or noted in `hard`.
 
     Returns status, value and the position behind, as `decimal` does, and the new `n_hard`, which
-    may exceed the room in `hard`.
+    may exceed the size of `hard`.
     """
     status, value, behind = decimal(text, at)
     if status != HARD:
@@ -69,9 +69,9 @@ def number(
     return OK, 0.0, behind, n_hard + 1
 
 
-def parse_exactly(text: Bytes, parse: Callable[[Known, NDArray[np.int64]], Counts]) -> Counts:
+def parse_exactly(text: Bytes, parse: Callable[[Rounded, NDArray[np.int64]], Counts]) -> Counts:
     """Run `parse(known, hard)` until every number is known."""
-    nothing = Known(np.empty(0, np.int64), np.empty(0))
+    nothing = Rounded(np.empty(0, np.int64), np.empty(0))
     hard = np.empty(_FEW, np.int64)
     counts = parse(nothing, hard)
     if counts.hard > hard.size:
@@ -79,7 +79,7 @@ def parse_exactly(text: Bytes, parse: Callable[[Known, NDArray[np.int64]], Count
         counts = parse(nothing, hard)
     if counts.hard:
         at = hard[: counts.hard].copy()
-        counts = parse(Known(at, _rounded(text, at)), hard)
+        counts = parse(Rounded(at, _rounded(text, at)), hard)
     return counts
 
 

@@ -35,12 +35,12 @@ class Address(NamedTuple):
 
     store: Any  # an fsspec file system
     path: str  # in the store
-    name: str  # full path or URL, without secrets: for people, and to be kept
+    name: str  # full path or URL, without secrets: for messages and manifests
     size: int | None  # bytes as stored
     charset: str | None = None  # of its text; None: UTF-8, or UTF-16 where its mark says so
     spaced: bool = False  # whether cells of its text stand between runs of blanks
     quotes: bool = True  # whether double quotes enclose them
-    room: Budget = UNTOLD  # that memory has for what it makes us have
+    budget: Budget = UNTOLD  # that memory has for what it makes us have
     file: OpenableFile | None = None  # how it is opened; None: by the store, as it is
 
     @property
@@ -52,7 +52,7 @@ class Address(NamedTuple):
 
     @property
     def extension(self) -> str:
-        """What the name ends in, compression aside: `.csv` for `a.csv.gz`."""
+        """The name's suffix without that of the compression: `.csv` for `a.csv.gz`."""
         path = PurePosixPath(self.name)
         packed = path.suffix.lower() in COMPRESSIONS
         return (path.with_suffix("") if packed else path).suffix.lower()
@@ -71,7 +71,7 @@ def find(
     Parameters
     ----------
     specs, storage_options
-        What to look for, and what fsspec is told.
+        What to look for, and the options of fsspec.
     empty
         Whether empty files are found, too.
 
@@ -97,7 +97,7 @@ def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
         return
     is_web = protocol_of(spec) in READ_ONLY
     store, path = open_store(spec, storage_options)
-    with told_plainly(without_secrets(spec), store):
+    with plain_errors(without_secrets(spec), store):
         marks = "*[" if is_web else "*?["  # in a web address a question mark begins a query
         is_glob = any(mark in path for mark in marks) and not store.exists(path)
         paths = sorted(store.glob(path)) if is_glob else [path]
@@ -168,10 +168,10 @@ def _is_local(store: Any) -> bool:
 
 
 @contextmanager
-def told_plainly(name: str, store: Any) -> Iterator[None]:
-    """Let what goes wrong in a store elsewhere be told without the secrets of the address.
+def plain_errors(name: str, store: Any) -> Iterator[None]:
+    """Report errors of remote stores without the secrets of the address.
 
-    Each store has errors of its own, many of which repeat the address: they are not kept as causes.
+    Each store has errors of its own, many of which repeat the address: they are no causes here.
     """
     try:
         yield

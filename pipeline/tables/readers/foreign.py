@@ -95,7 +95,7 @@ _MAGIC = {
     **{b"\x80" + bytes([k]): _PICKLED for k in range(2, 6)},
 }
 ZIP = b"PK\x03\x04"
-#: Bytes by which files are told, and where a tar says what it is.
+#: First bytes that show the kind of a file, and the place of a tar's mark.
 LOOKED_AT, _TAR_AT = 512, 257
 
 
@@ -130,7 +130,7 @@ def refuse_begun(name: str, head: bytes, stream: BinaryIO | None = None) -> None
 
 
 def _in_zip(stream: BinaryIO) -> Foreign | None:
-    """Return what a zip is; None for arrays of NumPy, and where it cannot be told."""
+    """Return the kind of a zip; None for arrays of NumPy, and for what cannot be read."""
     try:
         with zipfile.ZipFile(stream) as archive:
             members = archive.namelist()

@@ -40,7 +40,7 @@ def opened_ipc(address: Address) -> Iterator[Ipc]:
     Raises
     ------
     BadInput
-        It is neither, or damaged, or has batches that memory has no room for; while its batches
+        It is neither, or damaged, or has batches that do not fit into the budget; while its batches
         are read, too.
     """
     seekable = address.is_local and not address.compression
@@ -64,7 +64,7 @@ def _sought(address: Address, stream: Any) -> Ipc:
     """Open a file by its footer, once its messages were looked through."""
     with _opening(address):
         stream.seek(_MARK_BYTES)
-        require_messages(stream, address.name, address.room)
+        require_messages(stream, address.name, address.budget)
         stream.seek(0)
         file = pa.ipc.open_file(pa.PythonFile(stream, "r"))
         require_legible(file.schema)
@@ -76,7 +76,7 @@ def _streamed(address: Address, stream: Any, skipped: int) -> Ipc:
     with _opening(address):
         stream.read(skipped)
         ending = _Ending(stream)
-        checked = CheckedMessages(ending, address.name, address.room)
+        checked = CheckedMessages(ending, address.name, address.budget)
         found = pa.ipc.open_stream(pa.PythonFile(checked, "r"))
         require_legible(found.schema)
         return Ipc(found.schema, _to_the_end(found, ending, address.name))

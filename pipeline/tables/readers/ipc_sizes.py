@@ -20,7 +20,7 @@ _SMALLER = (
 )
 
 
-class _Header(NamedTuple):
+class _MessageHeader(NamedTuple):
     """What the header of a message says of its body."""
 
     body: int  # bytes as stored
@@ -29,13 +29,13 @@ class _Header(NamedTuple):
     packed: tuple[tuple[int, int], ...]  # place in the body and stored bytes of compressed buffers
 
 
-def require_messages(stream: BinaryIO, name: str, room: Budget) -> None:
+def require_messages(stream: BinaryIO, name: str, budget: Budget) -> None:
     """Look through a stream that can be sought in, from where it is.
 
     Raises
     ------
     BadInput
-        A batch, or a dictionary, that memory has no room for once it is unpacked.
+        A batch, or a dictionary, that does not fit into the budget once it is unpacked.
     """
     dictionaries = 0
     while (found := _next(stream)) is not None:
@@ -47,7 +47,7 @@ def require_messages(stream: BinaryIO, name: str, room: Budget) -> None:
         for place, stored in header.packed:
             stream.seek(begin + place)
             size += _unpacked(stream.read(8), stored)
-        dictionaries = _require(header, size, dictionaries, name, room)
+        dictionaries = _require(header, size, dictionaries, name, budget)
         stream.seek(begin + header.body)
 
 
@@ -56,12 +56,12 @@ class CheckedMessages:
 
     closed = False
 
-    def __init__(self, stream: Any, name: str, room: Budget) -> None:
-        self._stream, self._name, self._room = stream, name, room
+    def __init__(self, stream: Any, name: str, budget: Budget) -> None:
+        self._stream, self._name, self._budget = stream, name, budget
         self._ready, self._dictionaries, self._passes = memoryview(b""), 0, False
 
     def read(self, count: int = -1) -> bytes:
-        """Return the next bytes; BadInput refuses a message that memory has no room for."""
+        """Return the next bytes; BadInput for a message that does not fit into the budget."""
         if not self._ready and not self._passes:
             self._look()
         if not self._ready:
@@ -80,22 +80,24 @@ class CheckedMessages:
         if header is None:
             self._passes, self._ready = True, memoryview(front)
             return
-        _require(header, 0, 0, self._name, self._room)
+        _require(header, 0, 0, self._name, self._budget)
         body = self._stream.read(header.body)
         places = [(body[at : at + 8], stored) for at, stored in header.packed]
         size = sum(_unpacked(first, stored) for first, stored in places)
-        self._dictionaries = _require(header, size, self._dictionaries, self._name, self._room)
+        self._dictionaries = _require(header, size, self._dictionaries, self._name, self._budget)
         self._ready = memoryview(front + body)
 
 
-def _require(header: _Header, size: int, dictionaries: int, name: str, room: Budget) -> int:
+def _require(
+    header: _MessageHeader, size: int, dictionaries: int, name: str, budget: Budget
+) -> int:
     """Refuse a body that takes too much unpacked; return what dictionaries take so far."""
     what = "a dictionary" if header.is_dictionary else f"a batch of {header.rows:,} rows"
-    room.require_side_by_side(header.body, f"{name}: {what} takes", _SMALLER)
-    room.require_part(size, f"{name}: {what} takes, unpacked,", _SMALLER)
+    budget.require_side_by_side(header.body, f"{name}: {what} takes", _SMALLER)
+    budget.require_part(size, f"{name}: {what} takes, unpacked,", _SMALLER)
     if header.is_dictionary:
         dictionaries += max(size, header.body)
-        room.require_side_by_side(dictionaries, f"{name}: its dictionaries take", _SMALLER)
+        budget.require_side_by_side(dictionaries, f"{name}: its dictionaries take", _SMALLER)
     return dictionaries
 
 
@@ -105,7 +107,7 @@ def _unpacked(first: bytes, stored: int) -> int:
     return size if size >= 0 else stored - 8
 
 
-def _next(stream: Any) -> tuple[bytes, _Header | None] | None:
+def _next(stream: Any) -> tuple[bytes, _MessageHeader | None] | None:
     """Read up to the body of the next message: the bytes, and what they say; None at the end."""
     front = stream.read(4)
     if front == _MARK:
@@ -122,17 +124,17 @@ def _next(stream: Any) -> tuple[bytes, _Header | None] | None:
         return front + content, None
 
 
-def _header(content: bytes) -> _Header:
+def _header(content: bytes) -> _MessageHeader:
     message = _Table(content, _u32(content, 0))
     kind, body = message.number(1, "<B"), message.number(3, "<q")
     batch = message.table(2) if kind in (_DICTIONARY, _BATCH) else None
     if batch is not None and kind == _DICTIONARY:
         batch = batch.table(1)
     if batch is None:
-        return _Header(max(0, body), False, 0, ())
+        return _MessageHeader(max(0, body), False, 0, ())
     buffers = batch.pairs(2) if batch.table(3) is not None else ()
     packed = tuple((at, size) for at, size in buffers if size > 0)
-    return _Header(max(0, body), kind == _DICTIONARY, batch.number(0, "<q"), packed)
+    return _MessageHeader(max(0, body), kind == _DICTIONARY, batch.number(0, "<q"), packed)
 
 
 def _u32(content: bytes, at: int) -> int:

@@ -48,7 +48,7 @@ def without_members(text: Any, names: Sequence[str]) -> tuple[bytes, tuple[str, 
     for line in np.ascontiguousarray(text).tobytes().split(b"\n"):
         try:
             row = None if fault_of(line) else json.loads(line, parse_int=_whole)
-        except ValueError:  # blank, or told of later
+        except ValueError:  # blank, or reported later
             row = None
         if isinstance(row, dict):
             here = [name for name in names if name in row]

@@ -31,12 +31,10 @@ from fewpass.pipeline.tables.readers.json_faults import (
     unfit,
     without_members,
 )
-from fewpass.pipeline.tables.readers.json_members import count_members
-from fewpass.pipeline.tables.readers.json_screen import fault_of, is_sound
+from fewpass.pipeline.tables.readers.json_screen import count_members, fault_of, is_sound
 from fewpass.pipeline.tables.readers.lines import first_lines, line_pieces, text_bytes
-from fewpass.pipeline.tables.readers.raw_rows import Cells
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE
-from fewpass.pipeline.tables.readers.source import Expected, Piece
+from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
 
 HEAD_BYTES = 16 << 20  # of text that tells what members there are
 MOST_NAMED = 10
@@ -91,7 +89,7 @@ def _wider(table: Any) -> Any:
 
 
 class JsonRows:
-    """JSON lines, an object in each, as typed columns; see `RawRows` for the methods.
+    """JSON lines, an object in each, as typed columns; see `TableRows` for the methods.
 
     The first lines tell columns and types; what comes later must fit, other members are left out.
 
@@ -109,6 +107,7 @@ class JsonRows:
     unit: ClassVar[Literal["line", "row"]] = "line"
     has_folders: ClassVar[bool] = False
     index: ClassVar[tuple[str, ...]] = ()
+    n_rows: int | None = None
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -117,12 +116,12 @@ class JsonRows:
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         self._longest_line = expected.longest_line
-        self._room = expected.room
+        self._budget = expected.budget
         self._skips = options.on_bad_row == "skip"
         head = first_lines(addresses[0], self._longest_line, HEAD_BYTES)
         self._dropped = _dropped(options, expected)
         self._unread: tuple[str, ...] = ()  # of these, what clashes keep us from reading
-        self._require_room(head.bytes, f"{addresses[0].name}, lines 1 to {head.lines:,}")
+        self._require_columns(head.bytes, f"{addresses[0].name}, lines 1 to {head.lines:,}")
         self._schema = self._inferred(np.ascontiguousarray(head.bytes), addresses[0].name)
         kept = [field for field in self._schema if field.name not in self._dropped]
         self._wanted = pa.schema(kept)
@@ -144,11 +143,11 @@ class JsonRows:
         )
         return (said,)
 
-    def _require_room(self, text: Any, where: str) -> None:
-        """Refuse lines with more different members than memory has room for; BadInput."""
-        most = self._room.most_columns("encoded")
+    def _require_columns(self, text: Any, where: str) -> None:
+        """Refuse lines whose different members do not fit into the budget; BadInput."""
+        most = self._budget.most_columns("encoded")
         n = count_members(np.ascontiguousarray(text), most)
-        self._room.require_columns(n, where, "encoded")
+        self._budget.require_columns(n, where, "encoded")
         self._require_table(n, text, where)
 
     def _require_table(self, n: int, text: Any, where: str) -> None:
@@ -157,7 +156,7 @@ class JsonRows:
         size = n * lines * _CELL_BYTES
         if size > 2 * len(text):  # most objects lack most members
             what = f"{where}: {lines:,} objects of {n:,} different members take, as a table,"
-            self._room.require_side_by_side(size, what, _ALIKE)
+            self._budget.require_side_by_side(size, what, _ALIKE)
 
     def _inferred(self, head: Any, name: str) -> Any:
         """Return the schema that the first lines have; BadInput by line where they clash.
@@ -232,7 +231,7 @@ class JsonRows:
         if not self._others:
             with suppress(pa.ArrowInvalid):  # others, or members that clash
                 return read_json(text, self._schema, "ignore" if self._unread else "error")
-        self._require_room(text, where)
+        self._require_columns(text, where)
         table = read_json(text, self._schema, "ignore" if self._unread else "infer")
         found = plain_schema(table.schema).names
         self._others.update(set(found) - set(self.names))
@@ -246,12 +245,10 @@ class JsonRows:
         return text_bytes(self._addresses, self._longest_line)
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        """Pieces of whole lines."""
         del used
         return line_pieces(self._addresses, piece_bytes, self._longest_line)
 
-    def cells(self, piece: Piece, used: Sequence[int]) -> Cells:
-        """Take columns out of a piece."""
+    def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         text = np.ascontiguousarray(piece.content.bytes)
         last = piece.first_line + piece.content.lines - 1
         where = f"{piece.file}, lines {piece.first_line:,} to {last:,}"

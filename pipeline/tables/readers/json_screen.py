@@ -1,7 +1,8 @@
 """Lines looked at before Arrow's JSON reader sees them: an object in each, of UTF-8, not too deep.
 
-That reader calls itself for every bracket inside another, until the stack ends, and it takes an
-object over several lines, or several on one, for rows like others.
+That reader calls itself for every bracket inside another, until the stack ends, and takes an object
+over several lines, or several on one, for rows like others.  It fills a column for each member in
+every line, so members are counted: lines that share none take many times their text.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.readers.charsets import is_utf8
 from fewpass.pipeline.tables.readers.rejection import shown
@@ -17,13 +19,19 @@ from fewpass.solvers.kernels.shapes import Bytes
 
 #: Brackets inside each other that are read.
 MOST_DEEP = 100
-_NEWLINE, _BLANK, _QUOTE, _BACKSLASH = 10, 32, 34, 92
+_NEWLINE, _BLANK, _QUOTE, _COLON, _BACKSLASH = 10, 32, 34, 58, 92
 #: Of a line that is nothing but objects no longer.
 _NONE = -(1 << 40)
 _SHORTEST = len("{}")
-#: The bit by which [ and { differ.
-_CASE = 32
+#: The bit by which brackets and braces differ, and what both are with it.
+_CASE, _OPENS, _CLOSES = 32, 123, 125
 _LIST, _LIST_ENDS, _OBJECT, _OBJECT_ENDS = 91, 93, 123, 125
+
+
+_DEEPEST = 128
+_LEAST_SLOTS = 1 << 10
+#: Of FNV-1a, on 64 bits.
+_OFFSET, _PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 
 
 def is_sound(text: Bytes) -> bool:
@@ -89,8 +97,8 @@ def behind_text(text: Bytes, at: int) -> int:
 def _brackets(text: Bytes, at: int) -> tuple[int, int, int, int]:
     """Follow the brackets of a line from `at` on.
 
-    Returns how many objects it has, -1 where brackets do not match or more is beside them; how
-    many brackets stand in each other at most; whether there is anything; and where the line ends.
+    Returns the number of its objects, -1 where brackets do not match or other text is next to them;
+    the depth of its brackets; whether there is anything; and where the line ends.
     """
     values, depth, deepest, filled = 0, 0, 0, 0
     while at < text.size and text[at] != _NEWLINE:
@@ -129,3 +137,68 @@ def _odd_lines(text: Bytes, most: int) -> int:
 def _depth(line: Bytes) -> int:
     """Return how many brackets of a line stand in each other at most."""
     return _brackets(line, 0)[1]
+
+
+def count_members(text: Bytes, most: int) -> int:
+    """Return how many different members there are, those inside others included.
+
+    Of more than `most` that many and one are counted.
+    """
+    slots = 1 << max(_LEAST_SLOTS.bit_length() - 1, (2 * most + 2).bit_length())
+    return int(_count(text, np.zeros(slots, np.uint64), most))
+
+
+@kernel
+def _count(text: Bytes, seen: NDArray[np.uint64], most: int) -> int:
+    """Note the hash of every path of names in an open table, whose size is a power of two."""
+    paths = np.zeros(_DEEPEST + 1, np.uint64)
+    depth, n, at = 0, 0, 0
+    while at < text.size and n <= most:
+        c = text[at]
+        if c == _QUOTE:
+            begin, at = at + 1, behind_text(text, at)
+            if _is_name(text, at):
+                path = _hashed(text[begin:at], paths[max(depth - 1, 0)])
+                paths[depth] = path
+                n += _is_new(path, seen)
+        elif c | _CASE == _OPENS:
+            depth = min(depth + 1, _DEEPEST)
+            paths[depth] = paths[depth - 1]
+        elif c | _CASE == _CLOSES:
+            depth = max(depth - 1, 0)
+        if at < text.size and text[at] == _NEWLINE:
+            depth = 0
+        at += 1
+    return n
+
+
+@part_of_kernels
+def _is_name(text: Bytes, at: int) -> bool:
+    """Say whether a colon follows the quote at `at`, but for blanks."""
+    if at >= text.size or text[at] != _QUOTE:
+        return False
+    at += 1
+    while at < text.size and text[at] <= _BLANK and text[at] != _NEWLINE:
+        at += 1
+    return at < text.size and text[at] == _COLON
+
+
+@part_of_kernels
+def _hashed(name: Bytes, path: np.uint64) -> np.uint64:
+    """Return the hash of a name inside of others (FNV-1a), never 0."""
+    found = _OFFSET ^ path
+    for k in range(name.size):
+        found = (found ^ np.uint64(name[k])) * _PRIME
+    return found | np.uint64(1)
+
+
+@part_of_kernels
+def _is_new(path: np.uint64, seen: NDArray[np.uint64]) -> bool:
+    """Note a hash; say whether it was not there."""
+    last = np.uint64(seen.size - 1)
+    slot = (path >> np.uint64(20)) & last
+    while seen[slot] != 0 and seen[slot] != path:
+        slot = (slot + np.uint64(1)) & last
+    is_new = seen[slot] == 0
+    seen[slot] = path
+    return bool(is_new)

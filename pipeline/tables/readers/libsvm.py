@@ -14,8 +14,13 @@ from fewpass.pipeline.tables.readers import libsvm_kernel as grammar
 from fewpass.pipeline.tables.readers.as_written import in_text
 from fewpass.pipeline.tables.readers.exact import count_byte, parse_exactly
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.libsvm_kernel import Counts, Rules, Space, parse_rows
-from fewpass.pipeline.tables.readers.lines import Text, line_pieces, sample
+from fewpass.pipeline.tables.readers.libsvm_kernel import (
+    LibsvmCounts,
+    LibsvmRules,
+    LibsvmSpace,
+    parse_rows,
+)
+from fewpass.pipeline.tables.readers.lines import WholeLines, line_pieces, sample
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, Parsed, Piece
 from fewpass.solvers.kernels.shapes import Bytes
@@ -119,11 +124,9 @@ class LibsvmSource:
         return int(per_byte * whole * stored / max(1, self.files[0].bytes or 0))
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Pieces of whole lines."""
         return line_pieces(self._addresses, piece_bytes, self._longest_line)
 
     def parse(self, piece: Piece) -> Parsed:
-        """Rows of one piece."""
         return parse_text(piece, self._options)
 
 
@@ -140,7 +143,7 @@ def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
     """Rows of a piece of whole lines; see `Source.parse`."""
     cuts = options.unknown_features == "ignore"
     width = (None if cuts else options.n_features) or grammar.WIDEST
-    rules = Rules(
+    rules = LibsvmRules(
         0 if options.zero_based else 1,
         min(width, _INT32_COLUMNS),
         not options.label_required,
@@ -160,7 +163,7 @@ def parse_text(piece: Piece, options: SourceOptions) -> Parsed:
 
 
 def within(parsed: Parsed, n_features: int) -> Parsed:
-    """Leave out the values beyond so many features, and count them."""
+    """Leave out the values beyond `n_features` features, and count them."""
     table = parsed.table
     assert isinstance(table, SparseTable), "LIBSVM text is sparse"
     if parsed.max_index < n_features:
@@ -172,10 +175,10 @@ def within(parsed: Parsed, n_features: int) -> Parsed:
     return parsed._replace(table=found, max_index=last, n_beyond=int((~kept).sum()))
 
 
-def _parse(piece: Text, rules: Rules, dtype: str) -> tuple[Space, Counts]:
+def _parse(piece: WholeLines, rules: LibsvmRules, dtype: str) -> tuple[LibsvmSpace, LibsvmCounts]:
     values = count_byte(piece.bytes, _COLON)
     index_dtype = np.int32 if rules.width <= _INT32_COLUMNS else np.int64
-    space = Space(
+    space = LibsvmSpace(
         np.empty(values, dtype),
         np.empty(values, index_dtype),
         np.empty(piece.lines + 1, np.int64),
@@ -189,7 +192,7 @@ def _parse(piece: Text, rules: Rules, dtype: str) -> tuple[Space, Counts]:
     return space, counts
 
 
-def _table(space: Space, counts: Counts) -> SparseTable:
+def _table(space: LibsvmSpace, counts: LibsvmCounts) -> SparseTable:
     nnz = int(space.indptr[counts.rows])
     data, indices = space.data[:nnz], space.indices[:nnz]
     if nnz < (1 - _SLACK) * space.data.size:
@@ -206,7 +209,7 @@ def _token(text: Bytes, at: int) -> bytes:
 
 
 def _explain(piece: Piece, fault: list[int], options: SourceOptions) -> tuple[int, str, str]:
-    """Line, fact and advice for a row of `Space.bad`."""
+    """Line, fact and advice for a row of `LibsvmSpace.bad`."""
     code, at, line = fault
     fact, advice = _MESSAGES[code]
     token = _token(piece.content.bytes, at)

@@ -28,7 +28,7 @@ from fewpass.pipeline.tables.readers.decimals import (
     Position,
     may_be_a_name,
 )
-from fewpass.pipeline.tables.readers.exact import Known, number
+from fewpass.pipeline.tables.readers.exact import Rounded, number
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Byte, Bytes, Index
 
@@ -57,7 +57,7 @@ _MOST_DIGITS = 18
 WIDEST = 10**_MOST_DIGITS
 
 
-class Rules(NamedTuple):
+class LibsvmRules(NamedTuple):
     """What is allowed."""
 
     first_index: int  # 1, or 0
@@ -68,7 +68,7 @@ class Rules(NamedTuple):
     largest: float  # values may not be larger
 
 
-class Space(NamedTuple):
+class LibsvmSpace(NamedTuple):
     """Where the rows go; as long as the text could need."""
 
     data: NDArray[np.floating]  # (nnz,)
@@ -79,12 +79,12 @@ class Space(NamedTuple):
     bad: NDArray[np.int64]  # (listed, 3) code, position, line within the text
 
 
-class Counts(NamedTuple):
+class LibsvmCounts(NamedTuple):
     """How much of the space is used."""
 
     rows: int
     max_index: int  # -1: none
-    bad: int  # may exceed the space: only so many are listed
+    bad: int  # may exceed the space, which lists the first ones
     hard: int  # numbers left to `float()`
     merged: int  # values added to the one before, of the same index
 
@@ -146,7 +146,7 @@ def _behind_qid(text: Bytes, at: Position) -> Position:
 
 @kernel
 def _index_fault(digits: Index, c: Byte, column: Index, last: Index, width: int) -> int:
-    """What is wrong with an index of so many digits, with `c` behind it."""
+    """Fault of an index of that number of digits, followed by `c`; 0: none."""
     if digits == 0:
         return BAD_INDEX
     if c != _COLON:
@@ -170,8 +170,8 @@ def _value_fault(status: int, c: Byte, missing_is_zero: bool) -> int:
 
 @kernel
 def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than they hide
-    text: Bytes, rules: Rules, space: Space, known: Known, hard: NDArray[np.int64]
-) -> Counts:
+    text: Bytes, rules: LibsvmRules, space: LibsvmSpace, known: Rounded, hard: NDArray[np.int64]
+) -> LibsvmCounts:
     """Fill the space with the rows of a text.
 
     Parameters
@@ -273,4 +273,4 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
         merged += entries - (values - indptr[rows])
         rows += 1
         indptr[rows] = values
-    return Counts(rows, int(widest), bad, n_hard, int(merged))
+    return LibsvmCounts(rows, int(widest), bad, n_hard, int(merged))

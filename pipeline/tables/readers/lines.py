@@ -11,8 +11,8 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.readers.blanks import by_tabs
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable, with_line_feeds
+from fewpass.pipeline.tables.readers.dialect import by_tabs
 from fewpass.pipeline.tables.readers.exact import count_byte
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
 from fewpass.pipeline.tables.readers.foreign import LOOKED_AT, refuse_begun
@@ -35,7 +35,7 @@ _NO_TEXT = {
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-class Text(NamedTuple):
+class WholeLines(NamedTuple):
     """Whole lines."""
 
     bytes: Bytes  # (size,), the last one a line end
@@ -87,12 +87,12 @@ def read_lines(stream: BinaryIO, n_bytes: int, longest: int) -> Bytes:
 
 
 class LineTooLong(Exception):  # noqa: N818  it becomes a BadInput at once
-    """A line longer than memory has room for; the argument is how long one may be."""
+    """A line too long for the budget; the argument is the longest length allowed."""
 
 
 @contextmanager
 def _lines_of(address: Address) -> Iterator[tuple[BinaryIO, BinaryIO]]:
-    """Open a text file; BadInput refuses a line that memory has no room for."""
+    """Open a text file; BadInput for a line too long for the budget."""
     with opened(address) as (stream, stored):
         peeked = peekable(stream)
         _require_text(peeked.peek(LOOKED_AT), address)
@@ -125,7 +125,7 @@ def _require_text(begins: bytes, address: Address) -> None:
             )
 
 
-def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[Text]:
+def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[WholeLines]:
     """Whole lines of a text file in pieces of about `n_bytes`, without a byte order mark."""
     with _lines_of(address) as (stream, _):
         text = _without_mark(read_lines(stream, n_bytes, longest))
@@ -136,8 +136,8 @@ def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[Text]:
             text = read_lines(stream, n_bytes, longest)
 
 
-def _lines(text: Bytes, address: Address) -> Text:
-    return Text(
+def _lines(text: Bytes, address: Address) -> WholeLines:
+    return WholeLines(
         by_tabs(text, address.quotes) if address.spaced else text, count_byte(text, _NEWLINE)
     )
 
@@ -146,7 +146,7 @@ def _without_mark(text: Bytes) -> Bytes:
     return text[3:] if text[:3].tobytes() == _BYTE_ORDER_MARK else text
 
 
-def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> Text:
+def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> WholeLines:
     """Enough of a text file to see how its lines are made up."""
     with _lines_of(address) as (stream, _):
         text = read_lines(stream, n_bytes, longest)
@@ -155,7 +155,7 @@ def first_lines(address: Address, longest: int, n_bytes: int = _HEAD_BYTES) -> T
     return _lines(_without_mark(text), address)
 
 
-def sample(address: Address, longest: int) -> tuple[Text, float]:
+def sample(address: Address, longest: int) -> tuple[WholeLines, float]:
     """First lines of a text file, and how many bytes of text its whole is likely to hold."""
     size = _COMPRESSED_SAMPLE_BYTES if address.compression else SAMPLE_BYTES
     with _lines_of(address) as (stream, stored):

@@ -63,18 +63,16 @@ class NpySource:
         return self._n_rows * (features + 8 + 8 * self.has_weight)
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Pieces of rows, of about `piece_bytes` as stored."""
         for address in self._addresses:
             with opened_npy(address) as array:
                 rows = max(1, piece_bytes // (array.dtype.itemsize * array.shape[1]))
                 for start in range(0, array.shape[0], rows):
                     block = array.read(min(rows, array.shape[0] - start))
                     yield Piece(address.name, start + 1, block, block.nbytes)
-                with suppress(CutShort):  # of a server that told of more: all rows are there
+                with suppress(CutShort):  # of a server that announced more: all rows are there
                     array.require_end()
 
     def parse(self, piece: Piece) -> Parsed:
-        """Rows of one piece."""
         columns, block = self._columns, piece.content
         X = narrowed(block[:, list(columns.features)], self._options.dtype)
         targets = Targets(np.full(len(X), np.nan), None)

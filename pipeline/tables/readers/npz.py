@@ -2,7 +2,7 @@
 
 Arrays `X` (n, d), `y` (n,) and optionally `weight` (n,) as `numpy.savez` writes them; or, in place
 of `X`, the parts of a CSR matrix as `scipy.sparse.save_npz` writes them (`data`, `indices`,
-`indptr`, `shape`, `format`), with `y` and `weight` beside them.  `y` holds numbers or words.
+`indptr`, `shape`, `format`), with `y` and `weight`.  `y` holds numbers or words.
 
 Rows are read one after the other, never whole arrays.  Lines in messages are row numbers, from 1.
 """
@@ -22,7 +22,7 @@ from fewpass.pipeline.tables.readers.array_stream import (
     ArrayStream,
     checked_matrix,
     opened_npz,
-    require_room,
+    require_row_size,
     require_same,
 )
 from fewpass.pipeline.tables.readers.as_written import in_array
@@ -99,12 +99,11 @@ class NpzSource:
         return self._bytes
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Pieces of rows, of about `piece_bytes` in memory."""
         for address in self._addresses:
             with opened_npz(address) as arrays:
                 n_rows, n_bytes = _size(arrays, self._options)
                 step = max(1, piece_bytes * n_rows // max(1, n_bytes))
-                reader = _Reader(arrays, address.name, self._longest_row)
+                reader = _RowsOfArchive(arrays, address.name, self._longest_row)
                 for start in range(0, n_rows, step):
                     rows = reader.read(min(step, n_rows - start))
                     yield Piece(address.name, start + 1, rows, sum(a.nbytes for a in rows.matrix))
@@ -112,7 +111,6 @@ class NpzSource:
                     arrays[name].require_end()
 
     def parse(self, piece: Piece) -> Parsed:
-        """Rows of one piece."""
         rows: _Rows = piece.content
         matrix = self._matrix(rows, piece)
         targets = _targets(rows.target, len(matrix[-1]) - (self.layout == "sparse"))
@@ -211,7 +209,7 @@ def _size(arrays: Mapping[str, ArrayStream], options: SourceOptions) -> tuple[in
     return n_rows, matrix + n_rows * (8 + 8 * ("weight" in arrays))
 
 
-class _Reader:
+class _RowsOfArchive:
     """Rows of one NPZ file, in order."""
 
     def __init__(self, arrays: Mapping[str, ArrayStream], name: str, longest_row: int) -> None:
@@ -240,7 +238,9 @@ class _Reader:
             )
         self._end = int(ends[-1])
         nnz, data = int(indptr[-1]), self._arrays["data"]
-        require_room(nnz * data.dtype.itemsize // count, f"{self._name}, data", self._longest_row)
+        require_row_size(
+            nnz * data.dtype.itemsize // count, f"{self._name}, data", self._longest_row
+        )
         return self._arrays["data"].read(nnz), self._arrays["indices"].read(nnz), indptr
 
 

@@ -8,24 +8,23 @@ from importlib import import_module
 from typing import Any, BinaryIO, cast
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES, Format
+from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, PLAIN, TABLES, Format
 from fewpass.pipeline.settings.source_options import SourceOptions, as_remembered, contradiction
-from fewpass.pipeline.tables.readers.blanks import looks_spaced
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable
+from fewpass.pipeline.tables.readers.delimited_header import refuse_title
+from fewpass.pipeline.tables.readers.dialect import looks_spaced
 from fewpass.pipeline.tables.readers.finding import Address, find
 from fewpass.pipeline.tables.readers.foreign import LOOKED_AT, ZIP, refuse_named
 from fewpass.pipeline.tables.readers.lines import first_lines, refuse_foreign
-from fewpass.pipeline.tables.readers.raw_rows import RawRows
-from fewpass.pipeline.tables.readers.source import Expected, Source
+from fewpass.pipeline.tables.readers.source import Expected, NumberRows, Source, TableRows
 from fewpass.pipeline.tables.readers.stray_quotes import in_address
 from fewpass.pipeline.tables.readers.streams import opened
-from fewpass.pipeline.tables.readers.title import refuse_title
 from fewpass.storage.column_schema import Schema
 
 _LOOKED_AT = 1 << 16
 ANYTHING = Expected()
 _LABEL = rb"([^\s:,;|]+|[-+]?[\d.]+(,[-+]?[\d.]+)*)"
-_LIBSVM_LINE = re.compile(  # times of day have colons, too, but other cells beside them
+_LIBSVM_LINE = re.compile(  # times of day have colons, too, but other cells around them
     rb"\s*(" + _LABEL + rb"\s+)?(qid:\d+\s+)?\d+:[^\s:,;|]+(\s+\d+:[^\s:,;|]+)*\s*(#.*)?"
 )
 _VW_LINE = re.compile(rb"[-+.\deE \t]*('\S*)?\|[^\s|]*([ \t]\|?[^\s|]*)+$")
@@ -64,7 +63,7 @@ def open_source(
     """
     options = options or SourceOptions()
     found = _found(specs, options, storage_options)
-    addresses = [address._replace(room=expected.room) for address in found]
+    addresses = [address._replace(budget=expected.budget) for address in found]
     word = _format(addresses, options)
     if expected.schema is not None:
         options = _like_before(word, options, expected.schema)
@@ -88,7 +87,10 @@ def open_source(
         from fewpass.pipeline.tables.readers.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
 
         return EncodedSource(rows_class(word)(addresses, options, expected), options, expected)
-    return source_class(word)(addresses, options, expected)
+    from fewpass.pipeline.tables.readers.number_source import NumberSource  # noqa: PLC0415 - likewise
+
+    rows = rows_class(word)(addresses, options, expected._replace(plain=True))
+    return NumberSource(cast("NumberRows", rows), options, expected)
 
 
 def _like_before(word: str, options: SourceOptions, schema: Schema) -> SourceOptions:
@@ -125,9 +127,9 @@ def source_class(word: str) -> type[Source]:
     return found
 
 
-def rows_class(word: str) -> type[RawRows]:
+def rows_class(word: str) -> type[TableRows]:
     """Return the reader of a format of tables as they are written."""
-    found: type[RawRows] = _named(TABLES[word])
+    found: type[TableRows] = _named(TABLES[word])
     return found
 
 
@@ -150,7 +152,7 @@ def _is_encoded(
         return before
     if options.encode == "none":
         _require_plain(word, addresses[0].name, ", or say `encode=auto`")
-    if word not in FORMATS or asked:
+    if word not in PLAIN or asked:
         return True
     if options.encode == "none" or options.missing == "zero":
         return False
@@ -168,7 +170,7 @@ def _is_encoded(
 
 def _require_plain(word: str, name: str, otherwise: str = "") -> None:
     """Refuse a format that is read as encoded columns alone, where plain numbers are wanted."""
-    if word not in FORMATS:
+    if word not in PLAIN:
         raise BadInput(
             f"{name}: columns of {word} files are always encoded, and plain numbers were expected. "
             f"Write the rows as CSV or Parquet{otherwise}."
@@ -193,13 +195,13 @@ def _as_before(asked: bool, options: SourceOptions, expected: Expected) -> bool:
     if other is not None:
         name, now, before = other
         raise BadInput(
-            f"`{name}` is {_told(now)}, but it was {_told(before)} when the recipe of "
+            f"`{name}` is {_in_words(now)}, but it was {_in_words(before)} when the recipe of "
             f"{expected.whose} was made, which is used as it is. Leave `{name}` out."
         )
     return encoded
 
 
-def _told(setting: Any) -> str:
+def _in_words(setting: Any) -> str:
     """Return a setting in words."""
     if isinstance(setting, dict):
         setting = [f"{name}={kind}" for name, kind in setting.items()]

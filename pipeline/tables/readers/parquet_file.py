@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fewpass.pipeline.budget import UNTOLD
-from fewpass.pipeline.tables.readers.arrow_batches import validated
-from fewpass.pipeline.tables.readers.arrow_sizes import cut, may_take
+from fewpass.pipeline.tables.readers.arrow_batches import cut, may_take, validated
 from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.parquet_pages import pages_of
@@ -22,7 +21,7 @@ BUFFER_BYTES = 1 << 18  # of every column that are read ahead from a disk
 LEAST_BUFFER = 1 << 12
 #: In units of a piece: cells of a piece at most, as Arrow has them.
 MOST_CELLS = 1
-#: Bytes of a code into a dictionary, at most, and what its bits take beside.
+#: Most bytes of a code into a dictionary, its bits included.
 _CODE_BYTES = 5
 #: Bytes behind the footer and its length; and what it takes once it is read, in units of itself.
 _ENDS_WITH, _FOOTER_COPIES, _LEAST_BYTES = 8, 16, 12
@@ -50,7 +49,7 @@ def _require_footer(stream: Any, address: Address) -> None:
     if size < (address.size or 0):  # otherwise it is no Parquet, which Arrow says
         what = f"{address.name}: the footer, which tells of every column in every row group, takes"
         advice = "Write it with fewer columns, or larger row groups"
-        address.room.require_side_by_side(_FOOTER_COPIES * size, what, advice)
+        address.budget.require_side_by_side(_FOOTER_COPIES * size, what, advice)
 
 
 @contextmanager
@@ -67,16 +66,16 @@ def batches(address: Address, rows: int, n_bytes: int, names: Sequence[str]) -> 
 
     They do not depend on the row groups.  A disk is read column by column in small parts, which
     takes half as long as Arrow's default.  A store takes long for each request: Arrow asks for all
-    columns of a row group at once, if memory has room for these.
+    columns of a row group at once, if these fit into the budget.
 
     Raises
     ------
     BadInput
-        Pages, or a row, that memory has no room for.
+        Pages, or a row, that do not fit into the budget.
     """
     with _stream_of(address) as stream:
         yield from cut(_decoded(address, stream, rows, n_bytes, names), rows, n_bytes,
-                       address.name, address.room)  # fmt: skip
+                       address.name, address.budget)  # fmt: skip
 
 
 def _decoded(
@@ -105,7 +104,7 @@ def _decoded(
         if not coded or may_take(batch, coded) <= n_bytes:
             yield _with_words(batch, coded, kinds) if coded else batch
             continue
-        for part in cut([batch], rows, n_bytes, address.name, UNTOLD):  # rows are told later
+        for part in cut([batch], rows, n_bytes, address.name, UNTOLD):  # rows are checked later
             yield _with_words(part, coded, kinds)
 
 
@@ -163,11 +162,11 @@ def _is_coded(file: Any, stream: Any, leaf: _Leaf) -> bool:
 
 
 def _buffering(address: Address, file: Any, leaves: Sequence[_Leaf]) -> dict[str, Any]:
-    """Say how to read ahead, within what memory has room for."""
-    room = address.room.page
-    if not address.is_local and _largest_group(file, leaves) <= room:
+    """Return Arrow's settings for reading ahead within the budget."""
+    budget = address.budget.page
+    if not address.is_local and _largest_group(file, leaves) <= budget:
         return {}
-    each = min(BUFFER_BYTES, max(LEAST_BUFFER, room // max(1, len(leaves))))
+    each = min(BUFFER_BYTES, max(LEAST_BUFFER, budget // max(1, len(leaves))))
     return {"pre_buffer": False, "buffer_size": each}
 
 
@@ -195,27 +194,27 @@ def _rows_at_once(
     Raises
     ------
     BadInput
-        When memory has no room for its pages.
+        When its pages do not fit into the budget.
     """
-    room, n_rows = address.room, max(1, group.num_rows)
+    budget, n_rows = address.budget, max(1, group.num_rows)
     chunks = [group.column(leaf.place) for leaf in leaves]
     stored = [chunk.total_uncompressed_size for chunk in chunks]
     unpacked = [_unpacked(chunk) for chunk in chunks]
-    if sum(unpacked) <= min(room.page, n_bytes):
+    if sum(unpacked) <= min(budget.page, n_bytes):
         return rows
     side_by_side, row_bytes = 0, 0.0
     for leaf, chunk, size in zip(leaves, chunks, stored, strict=True):
         largest, each = size, _unpacked(chunk) / n_rows
         may_expand = leaf.name not in coded and chunk.physical_type == "BYTE_ARRAY"
-        if size > room.page // len(leaves) or (may_expand and chunk.has_dictionary_page):
+        if size > budget.page // len(leaves) or (may_expand and chunk.has_dictionary_page):
             pages = list(pages_of(stream, chunk))
             largest = max((page.n_bytes for page in pages), default=size)
             title = f"{address.name}: column {leaf.name!r} has a page that takes"
-            room.require_part(largest, title, _SMALLER_PAGES)
+            budget.require_part(largest, title, _SMALLER_PAGES)
             dense = max((page.n_bytes / max(1, page.n_values) for page in pages), default=0.0)
             each = max(each, dense if leaf.is_flat else dense * chunk.num_values / n_rows)
         side_by_side += largest
         row_bytes += each
     title = f"{address.name}: {len(leaves):,} columns are read side by side, in pages that take"
-    room.require_side_by_side(side_by_side, title, _SMALLER_PAGES)
+    budget.require_side_by_side(side_by_side, title, _SMALLER_PAGES)
     return int(min(rows, max(1, n_bytes // max(1.0, row_bytes))))

@@ -16,7 +16,7 @@ _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9,
 _DEEPEST = 8
 
 
-class Page(NamedTuple):
+class PageSize(NamedTuple):
     """What a header says."""
 
     is_dictionary: bool
@@ -24,7 +24,7 @@ class Page(NamedTuple):
     n_values: int
 
 
-def pages_of(stream: BinaryIO, chunk: Any) -> Iterator[Page]:
+def pages_of(stream: BinaryIO, chunk: Any) -> Iterator[PageSize]:
     """Yield the pages of a column chunk (pyarrow's ColumnChunkMetaData), without reading them."""
     dictionary = chunk.dictionary_page_offset if chunk.has_dictionary_page else None
     at = min(dictionary or chunk.data_page_offset, chunk.data_page_offset)
@@ -35,7 +35,7 @@ def pages_of(stream: BinaryIO, chunk: Any) -> Iterator[Page]:
             return
         header, length = found
         own = header.get(7) or header.get(8) or header.get(5) or {}
-        yield Page(header.get(1) == _DICTIONARY, int(header.get(2, 0)), int(own.get(1, 0)))
+        yield PageSize(header.get(1) == _DICTIONARY, int(header.get(2, 0)), int(own.get(1, 0)))
         at += length + max(0, int(header.get(3, 0)))
 
 
@@ -55,7 +55,7 @@ def _header(stream: BinaryIO, at: int) -> tuple[dict[int, Any], int] | None:
 
 
 class _Compact:
-    """Structures of Thrift's compact protocol; numbers and structures are kept, others skipped."""
+    """Structures of Thrift's compact protocol; what is no number and no structure is skipped."""
 
     def __init__(self, content: bytes) -> None:
         self._content, self.at = content, 0

@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.codes import LARGEST_EXACT
-from fewpass.pipeline.tables.encoding.inference import has_outliers, held_in
+from fewpass.pipeline.tables.encoding.inference import has_outliers, infer
 from fewpass.pipeline.tables.readers import delimited_kernel as grammar
-from fewpass.pipeline.tables.readers.delimited import DelimitedSource, parsed_into_space, table_of
-from fewpass.pipeline.tables.readers.delimited_kernel import Rules
-from fewpass.pipeline.tables.readers.delimited_layout import Layout
+from fewpass.pipeline.tables.readers.delimited import DelimitedRows
+from fewpass.pipeline.tables.readers.delimited_kernel import CellRules
+from fewpass.pipeline.tables.readers.delimited_numbers import (
+    DelimitedNumbers,
+    Layout,
+    parsed_into_space,
+    table_of,
+)
 from fewpass.pipeline.tables.readers.finding import Address
-from fewpass.pipeline.tables.readers.lines import Text
+from fewpass.pipeline.tables.readers.lines import WholeLines
+from fewpass.pipeline.tables.readers.sampling import chosen_columns
 from fewpass.pipeline.tables.readers.source import LISTED, Expected
 
 #: Read at a time, and in all, to see whether there is more than numbers.
@@ -42,19 +48,20 @@ def first_look(addresses: Sequence[Address], options: SourceOptions, expected: E
     numbers with zeros in front, or longer than doubles are exact, may be names.
     """
     try:
-        source = DelimitedSource(addresses, options, expected)
-        return _look(source, options)
+        rows = DelimitedRows(addresses, options, expected._replace(plain=True))
+        columns = chosen_columns(rows, options, expected)
+        return _look(rows, rows.numbers(columns, options), options)
     except BadInput:  # what reads all kinds of cells knows more headers, and says it otherwise
         return "more"
 
 
-def _look(source: DelimitedSource, options: SourceOptions) -> Found:
+def _look(rows: DelimitedRows, numbers: DelimitedNumbers, options: SourceOptions) -> Found:
     found: Found = "numbers"
     read = 0
-    for piece in source.pieces(_LOOK_BYTES):
+    for piece in rows.pieces(_LOOK_BYTES, ()):
         if not read and not piece.content.lines:  # the names of many columns, or of no rows
             continue
-        layout = source.layout_of(piece)
+        layout = numbers.layout_of(piece)
         faults, X = _faults_of_features(piece.content, layout, options)
         if faults & (_NO_NUMBERS if read == 0 else {grammar.MISSING}):
             return "more"
@@ -68,7 +75,9 @@ def _look(source: DelimitedSource, options: SourceOptions) -> Found:
     return found if read else "more"
 
 
-def _are_usual(text: Text, layout: Layout, options: SourceOptions, X: NDArray[np.floating]) -> bool:
+def _are_usual(
+    text: WholeLines, layout: Layout, options: SourceOptions, X: NDArray[np.floating]
+) -> bool:
     """Say whether the numbers (n, d) of some text, and its targets, need no other reader.
 
     Where no row is left, that one can tell why.
@@ -78,7 +87,7 @@ def _are_usual(text: Text, layout: Layout, options: SourceOptions, X: NDArray[np
     return not _has_other_numbers(text, layout, options)
 
 
-def _may_be_codes(text: Text, layout: Layout, X: NDArray[np.floating]) -> bool:
+def _may_be_codes(text: WholeLines, layout: Layout, X: NDArray[np.floating]) -> bool:
     """Say whether a cell begins with a zero before a digit, or is a very large number."""
     before, zero, behind = text.bytes[:-2], text.bytes[1:-1], text.bytes[2:]
     begins = np.isin(before, np.frombuffer(f'{layout.dialect.delimiter}\n" '.encode(), np.uint8))
@@ -87,10 +96,10 @@ def _may_be_codes(text: Text, layout: Layout, X: NDArray[np.floating]) -> bool:
 
 
 def _faults_of_features(
-    text: Text, layout: Layout, options: SourceOptions
+    text: WholeLines, layout: Layout, options: SourceOptions
 ) -> tuple[set[int], NDArray[np.floating]]:
     """Return what is wrong with cells of features in the first bad rows, and the good rows."""
-    rules = Rules(*layout.dialect.marks, False, not options.label_required, False, _LARGEST)
+    rules = CellRules(*layout.dialect.marks, False, not options.label_required, False, _LARGEST)
     space, counts = parsed_into_space(text, layout, rules, options.dtype)
     bad = space.bad[: min(counts.bad, LISTED)]
     of_features = layout.roles[bad[:, 3]] == grammar.FEATURE
@@ -98,10 +107,10 @@ def _faults_of_features(
     return set(bad[of_features, 0].tolist()), space.X[: counts.rows]
 
 
-def _has_other_numbers(text: Text, layout: Layout, options: SourceOptions) -> bool:
+def _has_other_numbers(text: WholeLines, layout: Layout, options: SourceOptions) -> bool:
     """Say whether targets that are no usual numbers are numbers after all, such as 1,5."""
     if grammar.TEXT_TARGET not in layout.roles:
         return False
-    rules = Rules(*layout.dialect.marks, False, True, False, _LARGEST)
+    rules = CellRules(*layout.dialect.marks, False, True, False, _LARGEST)
     _, labels = table_of(*parsed_into_space(text, layout, rules, options.dtype), layout)
-    return bool(labels) and held_in("target", pa.array(labels, pa.large_string())).kind == "number"
+    return bool(labels) and infer("target", pa.array(labels, pa.large_string())).kind == "number"

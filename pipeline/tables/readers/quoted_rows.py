@@ -16,12 +16,12 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.readers.dialect import RETURN, Dialect
 from fewpass.pipeline.tables.readers.exact import count_byte
-from fewpass.pipeline.tables.readers.lines import Text
+from fewpass.pipeline.tables.readers.lines import WholeLines
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes, WholeNumbers
 
 
-class Rows(NamedTuple):
+class RowStarts(NamedTuple):
     """The rows of some text that are not empty."""
 
     lines: NDArray[np.int64]  # (n,) line that each begins in, from 0
@@ -92,37 +92,39 @@ def _drop_returns(
     return n, found
 
 
-def without_returns(text: Text, dialect: Dialect) -> tuple[Text, NDArray[np.int64]]:
+def without_returns(text: WholeLines, dialect: Dialect) -> tuple[WholeLines, NDArray[np.int64]]:
     """Return text without rows in which a return stands bare in a cell, and their lines from 0.
 
-    Some readers end a row there, others do not: what the row is cannot be told.
+    Some readers end a row there, others do not, so the row is ambiguous.
     """
     if not count_byte(text.bytes, RETURN):
         return text, np.zeros(0, np.int64)
     out, dropped = np.empty_like(text.bytes), np.empty(text.lines, np.int64)
     n, found = _drop_returns(text.bytes, *dialect.marks, out, dropped)
-    return (Text(out[:n], text.lines), dropped[:found]) if found else (text, dropped[:0])
+    return (WholeLines(out[:n], text.lines), dropped[:found]) if found else (text, dropped[:0])
 
 
-def rows_in(text: Text, dialect: Dialect) -> Rows:
+def rows_in(text: WholeLines, dialect: Dialect) -> RowStarts:
     """Find the rows of whole text."""
     lines, cells = np.empty(text.lines, np.int64), np.empty(text.lines, np.int64)
     n, _ = _study(text.bytes, *dialect.marks, lines, cells)
-    return Rows(lines[:n], cells[:n])
+    return RowStarts(lines[:n], cells[:n])
 
 
-def first_row(text: Text, dialect: Dialect) -> tuple[str, Text]:
+def first_row(text: WholeLines, dialect: Dialect) -> tuple[str, WholeLines]:
     """Split text into its first row and the rest."""
     stop = int(np.argmax(text.bytes == ord("\n"))) + 1
     while stop < text.bytes.size and _last_end(text.bytes[:stop], dialect) != stop:
         stop += int(np.argmax(text.bytes[stop:] == ord("\n"))) + 1
     head = text.bytes[:stop]
     lines = count_byte(head, ord("\n"))
-    rest = Text(text.bytes[stop:], text.lines - lines)
+    rest = WholeLines(text.bytes[stop:], text.lines - lines)
     return head.tobytes().decode("utf-8", "backslashreplace").rstrip("\r\n"), rest
 
 
-def whole_rows(texts: Iterator[Text], dialect: Dialect, longest: int, where: str) -> Iterator[Text]:
+def whole_rows(
+    texts: Iterator[WholeLines], dialect: Dialect, longest: int, where: str
+) -> Iterator[WholeLines]:
     """Cut text anew, so that no row is in two pieces.
 
     Raises
@@ -137,8 +139,9 @@ def whole_rows(texts: Iterator[Text], dialect: Dialect, longest: int, where: str
         if content.size - end > longest:
             raise _never_ends(where, line + count_byte(content[:end], ord("\n")), longest)
         if end:
-            lines = count_byte(content[:end], ord("\n"))
-            yield Text(content[:end], lines)
+            is_whole = end == content.size and not left.size
+            lines = text.lines if is_whole else count_byte(content[:end], ord("\n"))
+            yield WholeLines(content[:end], lines)
             line += lines
         left = content[end:]
     if left.size:

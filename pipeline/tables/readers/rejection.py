@@ -82,7 +82,7 @@ def without_bad_rows(
     Parameters
     ----------
     table, faults
-        Rows (n,), and what is wrong with some; of several faults a row's first one is told.
+        Rows (n,), and what is wrong with some; of several faults of a row the first is reported.
     file, mode, unit
         See `refuse_or_list`.
     lines

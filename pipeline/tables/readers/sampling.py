@@ -13,11 +13,10 @@ from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.cells import words_of
 from fewpass.pipeline.tables.encoding.fitting import as_sample
-from fewpass.pipeline.tables.encoding.inference import held_in, needs_encoding
+from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
 from fewpass.pipeline.tables.readers.borders import naming, parsing
-from fewpass.pipeline.tables.readers.columns import Columns, choose
-from fewpass.pipeline.tables.readers.raw_rows import RawRows
-from fewpass.pipeline.tables.readers.source import Expected
+from fewpass.pipeline.tables.readers.columns import TableColumns, choose
+from fewpass.pipeline.tables.readers.source import Expected, TableRows
 
 #: Of the first rows: bytes as they are written, and rows drawn of them, that decide on a recipe;
 #: of tables so wide that their cells take more memory than they may, fewer rows.
@@ -29,7 +28,7 @@ LOOK_BYTES = 1 << 20
 PIECE_BYTES = 1 << 22
 
 
-def chosen_columns(rows: RawRows, options: SourceOptions, expected: Expected) -> Columns:
+def chosen_columns(rows: TableRows, options: SourceOptions, expected: Expected) -> TableColumns:
     """Find label, weight and features; BadInput where `columns.choose` does."""
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
     dropped = tuple(name for name, kind in options.column.items() if kind == "drop")
@@ -41,17 +40,17 @@ def chosen_columns(rows: RawRows, options: SourceOptions, expected: Expected) ->
     return choose(rows.names, len(rows.types), options, rows.files[0].name, expected)
 
 
-def name_of(columns: Columns, k: int) -> str:
+def name_of(columns: TableColumns, k: int) -> str:
     """Return what a column is called where it needs a name: x0, x1, ... without a header."""
     return columns.names[k] if columns.names else f"x{k}"
 
 
-def used_columns(columns: Columns) -> list[int]:
+def used_columns(columns: TableColumns) -> list[int]:
     """Return the columns that are read."""
     return [k for k in (*columns.features, columns.label, columns.weight) if k is not None]
 
 
-def sampled(rows: RawRows, used: Sequence[int], most: int, memory: int = SAMPLE_MEMORY) -> Any:
+def sampled(rows: TableRows, used: Sequence[int], most: int, memory: int = SAMPLE_MEMORY) -> Any:
     """Draw rows of the first `most` bytes: an Arrow table of the columns `used`.
 
     While they are drawn they take `memory` bytes at most, but for those of a piece.
@@ -59,7 +58,7 @@ def sampled(rows: RawRows, used: Sequence[int], most: int, memory: int = SAMPLE_
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
     parts: list[Any] = []
     faults: list[tuple[int, str, str]] = []
-    read, rate = 0, 1.0  # of rows that are kept, so that all have the same chance
+    read, rate = 0, 1.0  # of rows retained, so that all have the same chance
     for piece in rows.pieces(min(most, PIECE_BYTES), used):
         cells = rows.cells(piece, used)
         columns = [words_of(c) if pa.types.is_dictionary(c.type) else c for c in cells.columns]
@@ -93,16 +92,16 @@ def _thinned(table: Any, rate: float) -> Any:
     return as_sample(table, max(1, round(rate * table.num_rows)), SAMPLE_SEED)
 
 
-def is_more_than_numbers(rows: RawRows, options: SourceOptions, expected: Expected) -> bool:
+def is_more_than_numbers(rows: TableRows, options: SourceOptions, expected: Expected) -> bool:
     """Say whether the first rows hold words, dates, missing values or far outliers."""
     columns = chosen_columns(rows, options, expected)
     n_features = len(columns.features)
-    expected.room.require_columns(n_features, rows.files[0].name, "typed")
+    expected.budget.require_columns(n_features, rows.files[0].name, "typed")
     sample = sampled(rows, used_columns(columns), LOOK_BYTES)
     with naming(rows.files[0].name, rows.files[0].name):
         for k in columns.features:
             name = name_of(columns, k)
             cells = sample.column(name).combine_chunks()
-            if needs_encoding(held_in(name, cells), cells):
+            if needs_encoding(infer(name, cells), cells):
                 return True
     return False

@@ -1,8 +1,8 @@
-"""What every reader hands on: pieces of files, and the rows parsed from them."""
+"""What a reader is: rows of numbers (`Source`), or tables before they are such (`TableRows`)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import (
     TYPE_CHECKING,
@@ -15,6 +15,7 @@ from typing import (
 )
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import UNTOLD, Budget
 from fewpass.storage.column_schema import Schema
@@ -23,6 +24,7 @@ from fewpass.storage.table import Table
 if TYPE_CHECKING:
     from fewpass.pipeline.settings.source_options import SourceOptions
     from fewpass.pipeline.tables.readers.as_written import AsWritten
+    from fewpass.pipeline.tables.readers.columns import TableColumns
     from fewpass.pipeline.tables.readers.finding import Address
 
 #: How many skipped rows of one piece are listed with their reason; all of them are counted.
@@ -38,16 +40,17 @@ LONGEST_LABEL = 1024
 
 
 class Expected(NamedTuple):
-    """What a source has to fit, beside the options."""
+    """What a source has to fit, besides the options."""
 
     schema: Schema | None = None  # columns that are known
     whose: str = "the model"  # that they are the columns of
-    room: Budget = UNTOLD  # that memory has
+    budget: Budget = UNTOLD  # that memory has
+    plain: bool = False  # columns of tables are to be plain numbers
 
     @property
     def longest_line(self) -> int:
         """Bytes of the longest line that is read."""
-        return self.room.longest_row
+        return self.budget.longest_row
 
 
 class SourceFile(NamedTuple):
@@ -92,7 +95,7 @@ class Parsed(NamedTuple):
 class Source(Protocol):
     """Files of one format, read as rows.
 
-    The class says how the format is told by a file's name and first bytes, and whether it is
+    The class says which names and first bytes a file of the format has, and whether it is
     compressed in itself: then the bytes as stored say nothing of how much there is to parse.
     """
 
@@ -163,3 +166,90 @@ def add_notes(source: Source, notes: Sequence[str]) -> None:
 def notes_of(source: Source) -> Sequence[str]:
     """Return what somebody should look at; readers of tables have such sentences."""
     return getattr(source, "notes", ())
+
+
+class TableCells(NamedTuple):
+    """The rows of a piece, by column."""
+
+    columns: tuple[Any, ...]  # of those asked for, in their order: Arrow arrays (n,)
+    n_rows: int
+    lines: Callable[[], NDArray[np.int64]]  # where each row begins (n,), worked out when asked for
+    faults: tuple[tuple[int, str, str], ...] = ()  # rows that are none: line, fact, advice
+
+
+class TableRows(Protocol):
+    """Files of one format of tables, before their columns become numbers.
+
+    Like `Source`, a class says which names and first bytes a file of its format has.
+    """
+
+    extensions: ClassVar[tuple[str, ...]]
+    magic: ClassVar[bytes | tuple[bytes, ...]]
+    packed: ClassVar[bool]
+    unit: ClassVar[Literal["line", "row"]]  # what rows are counted in
+
+    files: tuple[SourceFile, ...]
+    names: tuple[str, ...] | None  # of the columns; None: the files name none
+    types: tuple[str, ...]  # of the columns, as the format calls them
+    n_rows: int | None  # where the files say how many there are
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """What columns hold, as the setting `column` has it, where the files say so."""
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """Settings inferred from the first rows, with which later files are read."""
+
+    @property
+    def index(self) -> tuple[str, ...]:
+        """Columns that are the index of a frame, and no features."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What somebody should look at, once rows were read."""
+
+    @property
+    def has_folders(self) -> bool:
+        """Whether some columns are names of folders, which no reader of numbers knows."""
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        """Take a first look at the files; BadInput when they do not fit each other."""
+
+    def expands_to(self) -> float:
+        """Estimate the bytes of all pieces together, from what the files say."""
+
+    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        """Read the files in order, in pieces of about `piece_bytes`; see `Source.pieces`.
+
+        Parameters
+        ----------
+        used
+            Columns that will be asked for.
+        """
+
+    def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
+        """Take the columns `used` out of a piece; pure, and safe in several threads at once."""
+
+
+class PlainNumbers(Protocol):
+    """How the columns of a table become rows of plain numbers."""
+
+    types: Sequence[str]  # of all columns of the files
+
+    def parse(self, piece: Piece, options: SourceOptions) -> Parsed:
+        """Turn a piece into rows; see `Source.parse`."""
+
+
+class NumberRows(TableRows, Protocol):
+    """Files of a format whose tables may be plain numbers, taken without a recipe."""
+
+    def numbers(self, columns: TableColumns, options: SourceOptions) -> PlainNumbers:
+        """Return how columns become numbers; BadInput where they cannot."""
+
+
+def numbered(piece: Piece, n: int) -> Callable[[], NDArray[np.int64]]:
+    """Return where n rows of a piece are, that follow each other."""
+    return lambda: piece.first_line + np.arange(n)

@@ -20,7 +20,7 @@ def is_standard_input(specs: Sequence[str]) -> bool:
 
 
 class StandardInput:
-    """Opened like a store of one file; the head is kept until somebody reads beyond it.
+    """Opened like a store of one file; the head is retained until somebody reads beyond it.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class StandardInput:
             raise BadInput(
                 "Standard input was read, and cannot be read again. Write it into a file first."
             )
-        return cast("BinaryIO", io.BufferedReader(_Reader(self), 1 << 20))
+        return cast("BinaryIO", io.BufferedReader(_InputStream(self), 1 << 20))
 
     def read_into(self, at: int, out: memoryview) -> int:
         """Read on at a byte; what is beyond the head is read once."""
@@ -60,7 +60,7 @@ class StandardInput:
         return found
 
 
-class _Reader(io.RawIOBase):
+class _InputStream(io.RawIOBase):
     def __init__(self, store: StandardInput) -> None:
         super().__init__()
         self._store, self._at = store, 0

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.delimited_layout import dialect_of, without_comments
+from fewpass.pipeline.tables.readers.delimited_header import dialect_of, without_comments
 from fewpass.pipeline.tables.readers.dialect import Dialect
 from fewpass.pipeline.tables.readers.exact import count_byte
 from fewpass.pipeline.tables.readers.finding import Address
-from fewpass.pipeline.tables.readers.lines import Text, first_lines
+from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines
 from fewpass.pipeline.tables.readers.source import Piece
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
@@ -21,7 +21,7 @@ from fewpass.solvers.kernels.shapes import Bytes
 _SPACE, _NEWLINE = 32, 10
 #: Bytes that tell whether quotes are text.
 _LOOKED_AT = 4 << 20
-#: Of the first lines: so many have as many delimiters as a row where quotes are part of the text.
+#: Share of the first lines that have a row's delimiters where quotes are part of the text.
 _WHOLE = 0.99
 
 
@@ -89,14 +89,14 @@ def in_address(address: Address, options: SourceOptions, longest: int) -> Addres
     return address._replace(quotes=not are_text(head, dialect_of(head, address, options)))
 
 
-def told(address: Address, options: SourceOptions) -> dict[str, str]:
+def reading_of(address: Address, options: SourceOptions) -> dict[str, str]:
     """Return what was not asked for, but seen: the setting `quote`, if quotes are text."""
     return {} if address.quotes or options.quote == "none" else {"quote": "none"}
 
 
 def sentences(address: Address, options: SourceOptions) -> tuple[str, ...]:
     """Tell that quotes are read as text, where nobody said so."""
-    if not told(address, options):
+    if not reading_of(address, options):
         return ()
     said = (
         "Some cells begin with a quote that does not end them, so quotes were read as part of the "
@@ -105,12 +105,12 @@ def sentences(address: Address, options: SourceOptions) -> tuple[str, ...]:
     return (said,)
 
 
-def weighed(text: Text, dialect: Dialect, n_cells: int) -> Evidence:
-    """Look at the quotes of whole lines whose rows have so many cells."""
+def weighed(text: WholeLines, dialect: Dialect, n_cells: int) -> Evidence:
+    """Count the quotes of whole lines whose rows have `n_cells` cells."""
     return Evidence(*map(int, _weigh(text.bytes, *dialect.marks, n_cells - 1)))
 
 
-def are_text(head: Text, dialect: Dialect) -> bool:
+def are_text(head: WholeLines, dialect: Dialect) -> bool:
     """Say whether quotes are part of the text in the first lines of a table.
 
     Then some do not end their cells, few rows have any, and every line is a row.  With tabs that
@@ -129,7 +129,7 @@ def are_text(head: Text, dialect: Dialect) -> bool:
 
 def refuse_stray(piece: Piece, dialect: Dialect, n_cells: int) -> None:
     """Refuse quotes that took rows into a cell, it seems; BadInput says where they begin."""
-    text: Text = piece.content
+    text: WholeLines = piece.content
     if not dialect.quotes or not count_byte(text.bytes, dialect.quote):
         return
     found = weighed(text, dialect, n_cells)

@@ -14,10 +14,10 @@ from fewpass.pipeline.tables.readers import vw_kernel as grammar
 from fewpass.pipeline.tables.readers.as_written import in_text
 from fewpass.pipeline.tables.readers.exact import parse_exactly
 from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.lines import Text, first_lines, line_pieces, sample
+from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, line_pieces, sample
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, Parsed, Piece
-from fewpass.pipeline.tables.readers.vw_kernel import Counts, Space, parse_rows
+from fewpass.pipeline.tables.readers.vw_kernel import VwCounts, VwSpace, parse_rows
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import SparseTable, index_dtype, n_bytes
 
@@ -96,11 +96,9 @@ class VowpalWabbitSource:
         return remembered_names(text.bytes.tobytes(), self.n_features)
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        """Pieces of whole lines."""
         return line_pieces(self._addresses, piece_bytes, self._longest_line)
 
     def parse(self, piece: Piece) -> Parsed:
-        """Rows of one piece."""
         space, counts = self._parse(piece.content)
         faults = (self._explain(piece, fault) for fault in space.bad[: counts.bad].tolist())
         skipped = refuse_or_list(faults, piece.file, self._options.on_bad_row)
@@ -109,12 +107,12 @@ class VowpalWabbitSource:
         written = in_text(piece.content.bytes, space.written[: counts.rows])
         return Parsed(table, None, last, skipped, counts.bad, counts.merged, written=written)
 
-    def _parse(self, text: Text) -> tuple[Space, Counts]:
+    def _parse(self, text: WholeLines) -> tuple[VwSpace, VwCounts]:
         size, rows = text.bytes.size, text.lines
         ends = np.flatnonzero(text.bytes == ord("\n"))
         longest = int(np.diff(ends, prepend=-1).max(initial=0))
         values = size // 2 + 1  # a feature is a blank and a letter at least
-        space = Space(
+        space = VwSpace(
             np.empty(values), np.empty(values, np.int64), np.empty(rows + 1, np.int64),
             np.empty(rows), np.empty(rows), np.empty(rows, np.int64),
             np.empty((LISTED, 3), np.int64), np.empty(2 * longest + 2, np.uint8),
@@ -128,7 +126,7 @@ class VowpalWabbitSource:
         )
         return space, counts
 
-    def _table(self, space: Space, counts: Counts) -> SparseTable:
+    def _table(self, space: VwSpace, counts: VwCounts) -> SparseTable:
         nnz = int(space.indptr[counts.rows])
         return SparseTable(
             space.data[:nnz].astype(self._options.dtype),

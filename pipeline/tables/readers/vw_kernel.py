@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.encoding.hashing import murmur3
 from fewpass.pipeline.tables.readers.decimals import OK, Position, may_be_a_name
-from fewpass.pipeline.tables.readers.exact import Known, number
+from fewpass.pipeline.tables.readers.exact import Rounded, number
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
 
@@ -26,7 +26,7 @@ BAD_LABEL, BAD_WEIGHT, NO_BAR, BAD_VALUE, MISSING_LABEL, TOO_LARGE = range(1, 7)
 _NEWLINE, _SPACE, _BAR, _COLON, _QUOTE, _HAT = 10, 32, ord("|"), ord(":"), ord("'"), ord("^")
 
 
-class Space(NamedTuple):
+class VwSpace(NamedTuple):
     """Where the rows go; as long as the text could need."""
 
     data: NDArray[np.float64]  # (nnz,)
@@ -39,11 +39,11 @@ class Space(NamedTuple):
     name: NDArray[np.uint8]  # (longest line,) a feature's name behind its namespace
 
 
-class Counts(NamedTuple):
+class VwCounts(NamedTuple):
     """How much of the space is used."""
 
     rows: int
-    bad: int  # may exceed the space: only so many are listed
+    bad: int  # may exceed the space, which lists the first ones
     hard: int  # numbers left to `float()`
     merged: int  # features of a row that share a column with another
     weighted: int  # rows with an importance
@@ -87,7 +87,7 @@ def _ordered(indices: WholeNumbers, data: Vector, begin: Index, end: Index) -> I
 
 @kernel
 def _head(
-    text: Bytes, at: Position, known: Known, hard: WholeNumbers, n_hard: int
+    text: Bytes, at: Position, known: Rounded, hard: WholeNumbers, n_hard: int
 ) -> tuple[float, float, int, Position, Position, int, Position]:
     """Read what stands before the first bar: label, importance (nan: none), and what is wrong.
 
@@ -114,7 +114,7 @@ def _head(
 
 @kernel
 def _scaled(
-    text: Bytes, behind: Position, known: Known, hard: WholeNumbers, n_hard: int
+    text: Bytes, behind: Position, known: Rounded, hard: WholeNumbers, n_hard: int
 ) -> tuple[float, Position, int]:
     """Read the number behind a name, 1 where there is none; `behind` is -1 where it is none."""
     if text[behind] != _COLON:
@@ -130,14 +130,14 @@ def _namespace(
     text: Bytes,
     at: Position,
     mask: int,
-    space: Space,
+    space: VwSpace,
     nnz: Index,
-    known: Known,
+    known: Rounded,
     hard: WholeNumbers,
     n_hard: int,
     largest: float,
 ) -> tuple[Index, Position, int, int]:
-    """Read a namespace, from behind its bar on; what is wrong with a value is told third."""
+    """Read a namespace, from behind its bar on; the fault of a value is returned third."""
     behind = _behind_name(text, at)
     size = behind - at
     space.name[:size] = text[at:behind]
@@ -166,10 +166,10 @@ def parse_rows(
     bits: int,
     unlabelled: bool,
     largest: float,
-    space: Space,
-    known: Known,
+    space: VwSpace,
+    known: Rounded,
     hard: WholeNumbers,
-) -> Counts:
+) -> VwCounts:
     """Parse whole lines; a row that is bad is left out and noted.
 
     Bad is also a value larger than `largest`, or a sum of some that share a column.
@@ -206,4 +206,4 @@ def parse_rows(
         while text[at] != _NEWLINE:
             at += 1
         at, line = at + 1, line + 1
-    return Counts(rows, bad, n_hard, merged, weighted)
+    return VwCounts(rows, bad, n_hard, merged, weighted)

@@ -17,7 +17,7 @@ from fewpass.pipeline.tables.readers.lines import first_lines
 
 #: Bytes that are looked at, and names that a column is given at most.
 LOOKED_AT, _LISTED = 4 << 20, 3
-#: Of what a data set remembers: so many names, of which a column shows so many characters.
+#: Most names that a data set stores, and characters shown of a column's.
 _REMEMBERED, _SHOWN = 20_000, 100
 _BLANKS = re.compile(rb"[\x00-\x20]+")
 

@@ -39,7 +39,7 @@ from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, is_standard_input
 from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows
-from fewpass.pipeline.tables.stream.pieces import ParsedPiece
+from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece
 from fewpass.pipeline.tables.stream.source_pieces import (
     ALL,
     STEADY_BYTES,
@@ -138,7 +138,7 @@ class FirstRows:
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small to read text "
                 f"by. Use more than {format_bytes(PROGRAM_BYTES)} (`memory`)."
             )
-        expected = Expected(room=budget)
+        expected = Expected(budget=budget)
         return laid_out(
             lambda how: open_source(self.asked.sources, how, None, expected),
             self.asked.options, "auto", self.asked.scale,
@@ -146,28 +146,23 @@ class FirstRows:
 
     @property
     def may_grow(self) -> bool:
-        """Whether rows to come may have columns that these do not."""
         return self.source.n_features is None and not self.whole
 
     @property
     def likely_columns(self) -> int:
-        """How many columns a state should have to begin with."""
         width = self.dataset.n_features
         return likely_width(width) if self.may_grow else width
 
     @property
     def endless(self) -> bool:
-        """Whether the number of rows to come is unknown."""
         return is_standard_input(self.asked.sources) and not self.whole
 
     @property
     def bytes_to_read(self) -> int | None:
-        """Bytes of all rows; None where that is unknown."""
         return None if self.endless else raw_bytes(self.source)
 
     @property
     def reserved_bytes(self) -> int:
-        """Memory of pieces being parsed, and of held-out rows."""
         return held_out_bytes(self.plan) + self.pieces.n_bytes
 
     def most_in_buffer(self, most: int) -> int:
@@ -179,19 +174,15 @@ class FirstRows:
 
     @property
     def left_out(self) -> LeftOut:
-        """Rows left out of the pieces that were read."""
         return self.intake.left_out
 
     def encoded(self) -> dict[str, str]:
-        """Return a description of every encoded column, by name."""
         return dict(told_columns(self.dataset.schema))
 
     def require_seekable(self) -> None:
-        """Raise BadInput where it cannot be read again."""
         require_seekable(self.plan)
 
     def held_out(self, n_features: int) -> RowsOfSource | None:
-        """Return the rows that nothing is learnt from; None where there are none."""
         table, data, fixed = self.intake.held_out.table(), self.dataset, self.intake.fixed
         if table is None:
             return None
@@ -201,7 +192,6 @@ class FirstRows:
         )  # fmt: skip
 
     def notes(self) -> tuple[str, ...]:
-        """Return the remarks that an ingest would make on the rows read so far."""
         targets, kind = self.dataset.manifest.targets, self.dataset.manifest.scaling.kind
         guessed = self.asked.task == "auto"
         return (
@@ -212,7 +202,6 @@ class FirstRows:
     # -- reading -----------------------------------------------------------------------------------
 
     def buffers(self, start: SourcePosition, buffer_bytes: int) -> Generator[Buffer]:
-        """Yield the buffers after a position that is not the beginning; once."""
         if not self.asked.test_fraction:
             self.pieces.passed_over = range(start.pieces)
         self.intake.mixing, self.intake.left_out = start.of_pieces, start.left_out
@@ -220,7 +209,6 @@ class FirstRows:
             yield from cut(rest, self.intake, start, buffer_bytes)
 
     def count_columns(self) -> Sums:
-        """Count the values of every column from the first row on; return the sums so far."""
         if self.intake.moments is None:
             self.intake.moments = RunningMoments(np.zeros((self.likely_columns, 2)))
             last = self.dataset.n_features - 1
@@ -229,17 +217,14 @@ class FirstRows:
         return self.first.sums
 
     def count_on(self, sums: Sums) -> None:
-        """Count on from the sums of an earlier session."""
         self.intake.moments = RunningMoments(sums.copy())
 
     def free_first_rows(self) -> None:
-        """Free the memory of the first rows, once they were stepped."""
         if self.first.table.n_rows:
             none = take(self.first.table, np.arange(0))
             self.first, self.dataset.table = self.first._replace(table=none), none
 
     def close(self) -> None:
-        """Read no further."""
         self._rest.close()
 
     def _take_first(self) -> None:

@@ -26,7 +26,7 @@ from fewpass.pipeline.tables.ingest.partition import PARTITION, PIECE_BYTES
 from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.source import Piece, Source
 from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows, with_skipped
-from fewpass.pipeline.tables.stream.pieces import ParsedPiece, each_piece
+from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 

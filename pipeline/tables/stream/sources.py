@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fewpass.pipeline.places import is_file_on_web
-from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
+from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS, is_file_on_web
 from fewpass.storage.addresses import local_path
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import OWN, kind_of

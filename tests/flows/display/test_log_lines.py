@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fewpass.flows.display import pass_lines
-from fewpass.flows.display.ingest_progress import IngestLines
+from fewpass.flows.display.ingest_display import IngestLines
 from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.display.training_display import LEARNING, PROVING, aligned, fitting
 from fewpass.pipeline.executors.threads import InProcess

@@ -9,7 +9,7 @@ import pytest
 from fewpass.flows.display import training_display as display
 from fewpass.flows.display.bars import work_display
 from fewpass.flows.display.console import Screen, Terminal
-from fewpass.flows.display.ingest_progress import ingest_display
+from fewpass.flows.display.ingest_display import ingest_display
 from fewpass.flows.display.training_display import live_timeline, training_display
 from fewpass.flows.options import Output
 from fewpass.pipeline.runs.events import Event

@@ -8,8 +8,8 @@ import pytest
 
 from fewpass.flows.interrupts import stopping_first
 from fewpass.flows.orchestration.artifacts import artifact_key
-from fewpass.flows.orchestration.cancelling import CancelWatch, end_this_process, was_cancelled
 from fewpass.flows.orchestration.telling import MOST_KEYS, Teller
+from fewpass.flows.orchestration.watching import CancelWatch, end_this_process, was_cancelled
 
 
 def teller(every_s, warned=None):

@@ -2,7 +2,6 @@
 
 import sys
 import types
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -10,40 +9,13 @@ import pytest
 from fewpass import LinearClassifier, train
 from fewpass.pipeline.reporting import notebooks
 from testing.datasets import make
-
-VOID = {"img", "br"}
-
-
-class Balanced(HTMLParser):
-    """Counts images, keeps the text, and refuses tags that are not closed."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.images, self.text = [], 0, ""
-
-    def handle_starttag(self, tag, attributes):
-        self.images += tag == "img" and dict(attributes)["src"].startswith("data:image/png")
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
-
-
-def read(html):
-    parser = Balanced()
-    parser.feed(html)
-    assert not parser.open
-    return parser
+from testing.html_pages import Page
 
 
 def test_a_result_is_a_table_with_the_loss_curve(tmp_path):
     rows = make(tmp_path / "<rows>", 600, 5).folder.url
     result = train(rows, tmp_path / "a <run>", lam="1e-2,1e-3", held_out=rows, passes=2)
-    found = read(result._repr_html_())
+    found = Page(result._repr_html_())
     assert found.images == 1
     assert f"{tmp_path}/a <run>" in found.text  # escaped, so it is text again
     assert "onepass, loss logistic" in found.text
@@ -55,7 +27,7 @@ def test_a_run_that_is_gone_still_has_a_table(tmp_path):
 
     result = train(make(tmp_path / "rows", 300, 5).folder.url, tmp_path / "run", tol=1e-2)
     shutil.rmtree(tmp_path / "run")
-    found = read(result._repr_html_())
+    found = Page(result._repr_html_())
     assert found.images == 0
     assert "Tolerance 0.01 reached" in found.text
 
@@ -103,7 +75,7 @@ def test_a_notebook_shows_one_bar_that_moves(notebook, fit):
     kinds = [kind for kind, _ in notebook]
     assert kinds == ["display"] + ["update"] * (len(kinds) - 1)
     assert len(kinds) > 1
-    last = read(notebook[-1][1]).text
+    last = Page(notebook[-1][1]).text
     assert f"{model.solver_}: {model.passes_:g} of at most 1000 passes" in last
     assert "above the optimum" in last
     fit(verbose=0)

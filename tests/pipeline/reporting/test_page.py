@@ -1,7 +1,6 @@
 """The page of a run: its curves are scikit-learn's, and it needs and runs nothing from elsewhere."""
 
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
@@ -14,37 +13,7 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.evaluate import HISTOGRAM_BITS, score_bins
 from fewpass.storage.dataset import Dataset
-
-VOID = {"meta", "circle", "path", "polyline"}
-
-
-class Balanced(HTMLParser):
-    """Refuses tags that are not closed, scripts, and anything that is loaded."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.tags, self.text = [], [], ""
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        assert tag not in ("script", "link", "img", "iframe", "object")
-        assert not {"src", "href", "onclick", "onload"} & {name for name, _ in attributes}
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        if tag not in VOID:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
-
-
-def read(html):
-    parser = Balanced()
-    parser.feed(html)
-    assert not parser.open
-    return parser
+from testing.html_pages import Page
 
 
 def test_curves_are_those_of_scikit_learn():
@@ -93,7 +62,8 @@ def trained(tmp_path, monkeypatch, label):
 
 def test_two_labels(tmp_path, monkeypatch):
     html = trained(tmp_path, monkeypatch, lambda p: np.where(p > 0, "<i>yes", "no & not"))
-    page = read(html)
+    page = Page(html)
+    assert page.images == 0
     for title in ("ROC curve", "Precision and recall", "Calibration", "Confusion", "Certificate",
                   "Largest weights", "How to reproduce it", "Predicted and actual"):  # fmt: skip
         assert title in page.text
@@ -113,7 +83,8 @@ def test_two_labels(tmp_path, monkeypatch):
 @pytest.mark.parametrize("case", ["classes", "numbers"])
 def test_other_targets(tmp_path, monkeypatch, case):
     label = {"classes": lambda p: np.digitize(p, [-0.5, 0.5]), "numbers": lambda p: p}[case]
-    page = read(trained(tmp_path, monkeypatch, label))
+    page = Page(trained(tmp_path, monkeypatch, label))
+    assert page.images == 0
     assert "On held-out rows" in page.text
     assert ("Confusion" in page.text) == (case == "classes")
     assert ("Predicted / actual" in page.text) == (case == "numbers")

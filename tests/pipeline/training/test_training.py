@@ -24,7 +24,7 @@ from fewpass.solvers.gradient import GRADIENT
 from fewpass.solvers.protocol import Diverged, Weights
 from fewpass.storage.folder import Damaged
 from testing.datasets import make
-from testing.interruptions import cut_and_resumed, events_of
+from testing.interruptions import assert_cuts_change_nothing
 from testing.jobs import job_of
 
 MEMORY = "96.1MB"  # leaves windows of a few small chunks
@@ -130,14 +130,7 @@ def test_interrupted_anywhere_equals_uninterrupted(tmp_path, settings, monkeypat
     dataset = make(tmp_path / "set", layout=layout, n=n, chunk_rows=30)
     plan = plan_for(dataset, **settings)
     quiet = train(plan, tmp_path / "quiet")
-    impatient = plan.model_copy(update={"snapshot_every": 1e-9})  # a snapshot after every span
-    events = events_of(impatient, str(tmp_path / "count"))
-    assert events > 6
-    for stop in range(1, events, max(1, events // 5)):
-        found = cut_and_resumed(impatient, str(tmp_path / f"cut{stop}"), stop)
-        assert found.weights_sha256 == quiet.weights_sha256, f"cut after event {stop}"
-        assert found.certificate == quiet.certificate
-        assert found.rows_seen == quiet.rows_seen
+    assert_cuts_change_nothing(plan, tmp_path, quiet, 5)
 
 
 def test_the_same_command_again_continues_and_then_does_nothing(tmp_path):
@@ -245,7 +238,7 @@ def test_an_exploding_pass_starts_again_with_half_the_step(tmp_path):
 
 
 def test_a_run_that_no_step_can_save_says_what_to_do(tmp_path, monkeypatch):
-    monkeypatch.setattr("fewpass.pipeline.training.passes.MOST_RESTARTS", 1)
+    monkeypatch.setattr("fewpass.pipeline.training.driver.MOST_RESTARTS", 1)
     dataset = make(tmp_path / "set", targets="values")
     plan = plan_for(dataset, lam=1e-4, solver={"kind": "asgd", "gamma0": 1000.0})
     with pytest.raises(Diverged, match=r"exploded 2 times.*`scale` of an ingest"):

@@ -341,7 +341,7 @@ def test_the_two_loops_are_the_bfgs_matrix(rng):
         s = rng.standard_normal(6)
         pairs.append((s, A @ s))
         held.S[k % 4], held.Y[k % 4] = pairs[-1]
-        held = held._replace(kept=k + 1)
+        held = held._replace(n_pairs=k + 1)
         s, y = pairs[-1]
         H = np.eye(6) * (s @ y) / (y @ y)
         for s, y in pairs[-4:]:

@@ -268,9 +268,10 @@ def test_the_theorem_holds_for_batches_drawn_as_it_says(k, m, kind):
 
 @pytest.fixture(scope="module")
 def text():
-    """Text, smoothed hinge, lam = 1/n, and its optimum."""
+    """Text, squared hinge, lam = 1/n, and its optimum."""
     X, y = text_rows(2000, 3000, 3)
-    problem = Problem(LOSSES["smoothed_hinge"](), 1.0 / 2000, 0.0, 1.0)
+    X = X.astype(np.float32)
+    problem = Problem(LOSSES["squared_hinge"](), 1.0 / 2000, 0.0, 1.0)
     stats, block = stats_of(X, y), block_of(X, y)
     for moment in sweeps(Sdca(), problem, stats, block):
         found = Sdca().certificate(moment.state)

@@ -16,7 +16,7 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
-from fewpass.pipeline.tables.ingest import buckets, held, partition, phases
+from fewpass.pipeline.tables.ingest import buckets, partition, phases, rows_in_memory
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
 from fewpass.storage.dataset import Dataset
@@ -29,7 +29,7 @@ ROWS = Budget.of(1 << 30).rows  # bytes, of the default
 
 @pytest.fixture
 def small(monkeypatch):
-    """Pieces and buckets so small that a few rows need many of them; none are held in memory."""
+    """Pieces and buckets so small that a few rows need many of them; none stay in memory."""
     monkeypatch.setattr(partition, "PIECE_BYTES", 2000)
     monkeypatch.setattr(Budget, "retained", 0)
     monkeypatch.setattr(Budget, "planned_bucket", 4_888)
@@ -175,9 +175,11 @@ def test_held_rows_that_outgrow_the_memory_go_to_buckets(tmp_path, monkeypatch, 
     monkeypatch.setattr(partition, "PIECE_BYTES", 2000)
     monkeypatch.setattr(Budget, "planned_bucket", 4_888)
     monkeypatch.setattr(Budget, "bucket", 9_777)
-    moved, move = [], partition.Partitioner._partition_held
+    moved, move = [], partition.Partitioner._move_to_buckets
     monkeypatch.setattr(
-        partition.Partitioner, "_partition_held", lambda self: moved.append(self.rows) or move(self)
+        partition.Partitioner,
+        "_move_to_buckets",
+        lambda self: moved.append(self.rows) or move(self),
     )
     split = {"test_fraction": 0.3, "shuffle": shuffle}
     expected = ingest(plan(source, tmp_path / "expected", **split))
@@ -191,7 +193,7 @@ def test_held_rows_that_outgrow_the_memory_go_to_buckets(tmp_path, monkeypatch, 
         "fewpass.pipeline.tables.readers.libsvm.LibsvmSource.estimated_bytes", lambda _: 1
     )
     monkeypatch.setattr(
-        "fewpass.pipeline.tables.readers.delimited.DelimitedSource.estimated_bytes", lambda _: 1
+        "fewpass.pipeline.tables.readers.number_source.NumberSource.estimated_bytes", lambda _: 1
     )
     result = ingest(plan(source, tmp_path / "set", **split), threads=3)
     ((training, test),) = moved
@@ -218,7 +220,7 @@ def test_an_ingest_killed_with_its_rows_in_memory_begins_again(tmp_path, monkeyp
 
 def test_equal_keys_keep_the_order_of_the_source():
     keys = np.random.default_rng(0).random(1000).round(2)
-    np.testing.assert_array_equal(held.order_of(keys), np.argsort(keys, kind="stable"))
+    np.testing.assert_array_equal(rows_in_memory.order_of(keys), np.argsort(keys, kind="stable"))
 
 
 def test_a_low_estimate_deals_again(tmp_path, small, monkeypatch):

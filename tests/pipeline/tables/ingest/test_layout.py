@@ -107,7 +107,7 @@ def test_no_row_is_lost_however_text_is_cut(tmp_path):
     """Rows of a few bytes become many; pieces are cut shorter for them."""
     path = tmp_path / "rows.svm"
     path.write_text("1 1:1 2:1 3:1 4:1 5:1 6:1 7:1 8:1\n" + "0 2:1\n" * 5000)
-    from fewpass.pipeline.tables.readers.filled import FilledSource
+    from fewpass.pipeline.tables.ingest.layout import FilledSource
 
     source = FilledSource(open_source([str(path)], SourceOptions(n_features=8)), 8)
     pieces = [*source.pieces(1 << 12)]

@@ -10,8 +10,8 @@ import pytest
 
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.applying import encoded
-from fewpass.pipeline.tables.encoding.fitting import Rules, fitted
-from fewpass.pipeline.tables.encoding.inference import held_in
+from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
+from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.readers import open_source
 
@@ -78,7 +78,7 @@ NOTHING = ("NA", "n/a", "?", "-", "unknown", "Not available", "#N/A", "(null)", 
 
 
 def recipe_and_rows(cells, other=None):
-    recipe = fitted(pa.table({"x": pa.array(cells)}), Rules())
+    recipe = fitted(pa.table({"x": pa.array(cells)}), RecipeRules())
     other = cells if other is None else other
     return recipe, encoded(recipe, pa.table({"x": pa.array(other)})).toarray()
 
@@ -122,12 +122,12 @@ def test_days_that_stand_for_a_missing_one(day, typed):
     recipe, rows = recipe_and_rows(cells)
     gaps = [None if k % 10 == 0 else cell for k, cell in enumerate(cells)]
     np.testing.assert_array_equal(rows, recipe_and_rows(gaps)[1])
-    assert recipe.columns[0].told.endswith(f"missing where {day}")
+    assert recipe.columns[0].summary.endswith(f"missing where {day}")
 
 
 def test_days_long_ago_that_are_no_others_are_kept():
     births = [str(date(1900, 1, 1) + timedelta(40 * (k % 500))) for k in range(20 * N)]
-    assert not fitted(pa.table({"x": births}), Rules()).columns[0].missing
+    assert not fitted(pa.table({"x": births}), RecipeRules()).columns[0].missing
 
 
 MOMENTS = [
@@ -148,7 +148,7 @@ MOMENTS = [
 def test_moments_of_other_programs(form, hours):
     zone = timezone(timedelta(hours=hours) if "%z" in form else timedelta(0))
     cells = pa.array([moment.astimezone(zone).strftime(form) for moment in MOMENTS])
-    held = held_in("x", cells)
+    held = infer("x", cells)
     assert held.kind == "date"
     seconds = [moment.timestamp() for moment in MOMENTS]
     np.testing.assert_array_equal(read_moments(cells, held.form).values, seconds)
@@ -157,7 +157,7 @@ def test_moments_of_other_programs(form, hours):
 def test_several_forms_in_a_column():
     forms = ("%d.%m.%Y %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%d %b %Y")
     cells = pa.array([one.strftime(forms[k % 3]) for k, one in enumerate(MOMENTS)])
-    held = held_in("x", cells)
+    held = infer("x", cells)
     days = [one.timestamp() // 86_400 for one in MOMENTS]
     np.testing.assert_array_equal(read_moments(cells, held.form).values // 86_400, days)
 
@@ -173,10 +173,10 @@ def test_weeks_months_and_quarters_are_the_days_they_begin_on():
         ([f"{d:%b-%y}" for d in days], [d.replace(day=1) for d in days]),
         ([f"{d.year}Q{(d.month + 2) // 3}" for d in days], quarters),
     ):
-        held = held_in("x", pa.array(cells))
+        held = infer("x", pa.array(cells))
         found = read_moments(pa.array(cells), held.form).values / 86_400
         np.testing.assert_array_equal(found, [(d - date(1970, 1, 1)).days for d in begins])
-        names = fitted(pa.table({"x": cells}), Rules()).outputs
+        names = fitted(pa.table({"x": cells}), RecipeRules()).outputs
         assert any("weekday" in name for name in names) == (begins is days)
 
 

@@ -14,8 +14,8 @@ from scipy.sparse import csr_matrix, random_array, save_npz
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import open_source
-from fewpass.pipeline.tables.readers.delimited_kernel import Rules, Space, parse_cells
-from fewpass.pipeline.tables.readers.exact import Known
+from fewpass.pipeline.tables.readers.delimited_kernel import CellRules, CellSpace, parse_cells
+from fewpass.pipeline.tables.readers.exact import Rounded
 from fewpass.storage.table import concatenate
 
 CREDIT = "give_me_some_credit/creditsample-training.csv.gz"
@@ -243,10 +243,10 @@ def test_any_piece_size_gives_the_same_csv_rows(tmp_path_factory, rows, piece_by
 def test_compiled_is_what_it_says():
     text = np.frombuffer(b'1.5,a,"2"\n\nx,b,3\n-2e1, c ,?\n4,d\n', np.uint8)
     roles = np.array([1, 3, 1], np.int8)
-    known = Known(np.empty(0, np.int64), np.empty(0))
+    known = Rounded(np.empty(0, np.int64), np.empty(0))
     found = []
     for run in (parse_cells, parse_cells.py_func):
-        space = Space(
+        space = CellSpace(
             np.zeros((6, 2)),
             np.zeros(6),
             np.zeros(6),
@@ -258,7 +258,7 @@ def test_compiled_is_what_it_says():
         counts = run(
             text,
             roles,
-            Rules(ord(","), ord('"'), True, False, False, 1e70),
+            CellRules(ord(","), ord('"'), True, False, False, 1e70),
             space,
             known,
             np.empty(9, np.int64),

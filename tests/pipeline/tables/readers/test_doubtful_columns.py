@@ -13,8 +13,8 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.cells import read_numbers
-from fewpass.pipeline.tables.encoding.fitting import Rules, fitted
-from fewpass.pipeline.tables.encoding.inference import held_in
+from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
+from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.readers import open_source
 
@@ -36,7 +36,7 @@ def own_pool():
 
 
 def column(cells, **kinds):
-    (recipe,) = fitted(pa.table({"x": cells}), Rules(kinds=kinds)).columns
+    (recipe,) = fitted(pa.table({"x": cells}), RecipeRules(kinds=kinds)).columns
     return recipe
 
 
@@ -67,12 +67,12 @@ def test_impossible_dates_of_a_sample_are_named():
     recipe = column([f"{1 + k % 31:02d}/04/2020" for k in range(310)])
     assert (recipe.form, recipe.missing) == ("%d/%m/%Y", ("31/04/2020",))
     assert recipe.missing_share == pytest.approx(1 / 31, abs=1e-6)
-    assert "missing where 31/04/2020" in recipe.told
+    assert "missing where 31/04/2020" in recipe.summary
 
 
 def test_codes_that_are_dates_here_and_there_are_words():
     cells = pa.array([f"2020-{20 + k % 70}-{k % 80:02d}" for k in range(N)], pa.large_string())
-    assert held_in("part", cells).kind == "category"
+    assert infer("part", cells).kind == "category"
 
 
 @pytest.mark.parametrize(
@@ -85,10 +85,10 @@ def test_days_and_months_that_nothing_tells_apart(form, usual):
     cells = [day.strftime(form) for day in DAYS]
     other = {"dmy": "mdy", "mdy": "dmy"}[usual]
     recipe = column(cells)
-    assert f"no cell tells: `column=x=date:{other}`" in recipe.told
+    assert f"no cell tells: `column=x=date:{other}`" in recipe.summary
     for order in ("dmy", "mdy"):
         said = column(cells, x=f"date:{order}")
-        assert "tells" not in said.told
+        assert "tells" not in said.summary
         assert (said.form == recipe.form) == (order == usual)
         truth = DAYS if order == "dmy" else [d.replace(month=d.day, day=d.month) for d in DAYS]
         assert said.first == (min(truth) - date(1970, 1, 1)).total_seconds()
@@ -98,7 +98,7 @@ def test_a_day_above_twelve_tells():
     cells = [*(day.strftime("%d/%m/%Y") for day in DAYS), "13/01/2020"]
     recipe = column(cells)
     assert recipe.form == "%d/%m/%Y"
-    assert "tells" not in recipe.told
+    assert "tells" not in recipe.summary
     asked = column(cells, x="date:mdy")
     assert asked.missing == ("13/01/2020",)
 
@@ -112,14 +112,14 @@ def test_a_day_above_twelve_tells():
 )
 def test_marks_that_nothing_tells_apart(cells, usual, other):
     recipe = column(cells)
-    assert "a point before decimals, as no cell tells: `column=x=number:comma`" in recipe.told
+    assert "a point before decimals, as no cell tells: `column=x=number:comma`" in recipe.summary
     assert usual <= recipe.low <= 2 * usual
     said = column(cells, x="number:comma")
     assert other <= said.low <= 2 * other
-    assert "tells" not in said.told
+    assert "tells" not in said.summary
     assert column(cells, x="number:point").low == recipe.low
     for tells in ("1.5", "0,532"):
-        assert "tells" not in column([*cells, *[tells] * 9]).told
+        assert "tells" not in column([*cells, *[tells] * 9]).summary
 
 
 @pytest.mark.parametrize("rare", [1, 5, 30])
@@ -130,7 +130,7 @@ def test_separators_that_few_cells_have(rare, way):
     values = [5 + k % 900 for k in range(N - rare)] + [1250 + 37 * k for k in range(rare)]
     cells = pa.array([way(value) if value > 999 else str(value) for value in values])
     frame = pa.table({"x": cells})
-    recipe = fitted(frame, Rules())
+    recipe = fitted(frame, RecipeRules())
     (own,) = recipe.columns
     assert (own.kind, own.missing_share) == ("number", 0.0)
     assert encoded(recipe, frame).shape[0] == N  # no cell is bad
@@ -157,9 +157,9 @@ IDS = [1_029_384_756_102_938_475, 1_455_555_555_555_555_550, 1_900_000_000_000_0
 def test_ids_in_the_range_of_nanoseconds_are_names(base, kind):
     whole = pa.array([base + k % 3 for k in range(N)], pa.int64())
     cells = whole.cast(kind)
-    assert held_in("user_id", cells).kind == "category"
-    assert held_in("update_key", cells).kind == "category"
-    assert held_in("created_at", cells).kind == "number"
+    assert infer("user_id", cells).kind == "category"
+    assert infer("update_key", cells).kind == "category"
+    assert infer("created_at", cells).kind == "number"
     assert column(cells, x="date").kind == "date"
 
 
@@ -186,7 +186,7 @@ def test_numbers_that_floats_make_one_are_told(tmp_path):
 
 def test_recipes_of_before_are_read():
     """What was written down of dates and numbers has no word of what tells."""
-    recipe = fitted(pa.table({"x": [day.strftime("%d/%m/%Y") for day in DAYS]}), Rules())
+    recipe = fitted(pa.table({"x": [day.strftime("%d/%m/%Y") for day in DAYS]}), RecipeRules())
     kept = recipe.model_dump(mode="json")
     del kept["columns"][0]["is_open"]
     assert type(recipe).model_validate(kept).columns[0].form == recipe.columns[0].form
@@ -266,7 +266,7 @@ def test_values_too_large_to_square_are_refused_by_line(tmp_path, name, rows):
 def test_lists_and_maps_far_beyond_the_sample_are_bad_cells():
     usual = pa.array([[1.0 + k % 5, 2.0] for k in range(N)])
     maps = pa.array([[("a", 1.0 + k % 5)] for k in range(N)], pa.map_(pa.string(), pa.float64()))
-    recipe = fitted(pa.table({"x": usual, "m": maps}), Rules())
+    recipe = fitted(pa.table({"x": usual, "m": maps}), RecipeRules())
     for name, cell in (("x", [1e200, 1.0]), ("m", [("a", 1e200)])):
         row = {"x": usual[:1], "m": maps[:1]}
         row[name] = pa.array([cell], row[name].type)
@@ -288,7 +288,7 @@ def test_days_of_a_year(tmp_path):
 def test_what_long_words_hold_is_seen_without_copies_of_them(kind):
     cells = pa.array([letter * 300_000 for letter in "abcde1-" * 5], kind)
     with own_pool() as pool:
-        held, *read = held_in("x", cells), read_numbers(cells), read_moments(cells)
+        held, *read = infer("x", cells), read_numbers(cells), read_moments(cells)
     assert held.kind == "category" and all(one.bad.all() for one in read)
     assert pool.max_memory() < cells.nbytes / 10
 

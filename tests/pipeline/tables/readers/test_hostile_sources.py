@@ -18,7 +18,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.ingest import partition, target_map
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.tables.readers import Expected, open_source, unpacked
+from fewpass.pipeline.tables.readers import Expected, open_source, streams
 
 MEMORY = 128_000_000
 LINE = (MEMORY - 96_000_000) // 16
@@ -48,7 +48,7 @@ def counted(monkeypatch):
         return Counting
 
     monkeypatch.setattr(gzip, "GzipFile", counting(gzip.GzipFile))
-    monkeypatch.setattr(unpacked, "_Unpacked", counting(unpacked._Unpacked))
+    monkeypatch.setattr(streams, "_Unpacked", counting(streams._Unpacked))
     return taken
 
 
@@ -71,7 +71,7 @@ def test_a_line_may_be_as_long_as_there_is_room_for(tmp_path):
     size = path.read_text().index("\n") + 1
     for longest in (size - 1, size - 2):  # behind the first byte, which is a piece's own
         source = open_source(
-            [str(path)], SourceOptions(), None, Expected(room=Budget(16 * longest, 16 * longest))
+            [str(path)], SourceOptions(), None, Expected(budget=Budget(16 * longest, 16 * longest))
         )
         if longest == size - 1:
             assert [source.parse(p).table.n_rows for p in source.pieces(1)] == [1, 1]

@@ -20,12 +20,12 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.cells import read_numbers
-from fewpass.pipeline.tables.encoding.inference import held_in
+from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, json_rows, open_source
-from fewpass.pipeline.tables.readers.delimited import DelimitedSource
 from fewpass.pipeline.tables.readers.encoded import EncodedSource
+from fewpass.pipeline.tables.readers.number_source import NumberSource
 from fewpass.pipeline.tables.readers.sampling import sampled
 from tests.pipeline.tables.readers.test_tables import read, source_of, table
 
@@ -159,7 +159,7 @@ def test_cells_between_blanks(tmp_path, packed):
 def test_numbers_between_blanks_take_the_fast_way(tmp_path):
     (tmp_path / "rows.txt").write_text("".join(f" {k}  {k * k} {k % 2}\n" for k in range(50)))
     source = source_of(tmp_path / "rows.txt", label=-1)
-    assert isinstance(source, DelimitedSource)
+    assert isinstance(source, NumberSource)
     np.testing.assert_array_equal(read(source)[0], [[k, k * k] for k in range(50)])
 
 
@@ -289,9 +289,7 @@ def test_numbers_are_looked_at_once(tmp_path, monkeypatch):
     def never(*_args, **_kwargs):
         raise AssertionError
 
-    monkeypatch.setattr(
-        "fewpass.pipeline.tables.readers.delimited_rows.DelimitedRows.__init__", never
-    )
+    monkeypatch.setattr("fewpass.pipeline.tables.readers.delimited.DelimitedRows.cells", never)
     assert not isinstance(source_of(tmp_path / "rows.csv"), EncodedSource)
 
 
@@ -341,7 +339,7 @@ def test_numbers_are_what_their_way_of_writing_says(written, values):
 def test_days_are_found_however_they_are_written(form):
     days = pd.Timestamp("2023-12-20 17:45") + pd.to_timedelta(np.arange(0, 400, 3), "D")
     cells = pa.array(days.strftime(form))
-    held = held_in("x", cells)
+    held = infer("x", cells)
     assert held.kind == "date"
     exact = days if "M" in form else days.normalize()
     assert (read_moments(cells, held.form)[0] == exact.astype("int64") / divisor(exact)).all()
@@ -362,7 +360,7 @@ def divisor(days):
     ],
 )
 def test_what_could_be_read_in_two_ways(cells, kind, written):
-    held = held_in("x", pa.array(cells * 50))
+    held = infer("x", pa.array(cells * 50))
     assert (held.kind, held.written) == (kind, written)
 
 

@@ -14,17 +14,17 @@ from fewpass.pipeline.budget import UNTOLD, Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
-from fewpass.pipeline.tables.readers.arrow_sizes import LISTED_BYTES, cut, sizes_of
-from fewpass.pipeline.tables.readers.delimited import DelimitedSource
+from fewpass.pipeline.tables.readers.arrow_batches import LISTED_BYTES, cut, sizes_of
 from fewpass.pipeline.tables.readers.ipc_sizes import CheckedMessages, require_messages
-from fewpass.pipeline.tables.readers.json_members import count_members
+from fewpass.pipeline.tables.readers.json_screen import count_members
+from fewpass.pipeline.tables.readers.number_source import NumberSource
 from fewpass.pipeline.tables.readers.parquet_pages import pages_of
 
 LABELLED = SourceOptions(label="y")
 
 
 def opened(path, budget=128_000_000):
-    return open_source([str(path)], LABELLED, None, Expected(room=Budget.of(budget)))
+    return open_source([str(path)], LABELLED, None, Expected(budget=Budget.of(budget)))
 
 
 def read(path, budget=128_000_000):
@@ -224,5 +224,5 @@ def test_a_header_longer_than_what_is_looked_at_is_no_reason_to_encode(tmp_path)
     names = ",".join(f"a column with a name of its own {k}" for k in range(d))
     path.write_text(f"{names},y\n" + "".join(",".join(["1.5"] * d) + f",{k}\n" for k in range(2)))
     source = opened(path, 1 << 30)
-    assert isinstance(source, DelimitedSource)
+    assert isinstance(source, NumberSource)
     assert source.n_features == d

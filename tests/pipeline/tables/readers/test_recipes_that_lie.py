@@ -12,7 +12,7 @@ import pytest
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.applying import encoded
-from fewpass.pipeline.tables.encoding.fitting import Rules, fitted
+from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.schema import encoding_of, recipe_in
 from fewpass.storage.column_schema import Schema
 
@@ -41,7 +41,7 @@ def a_table():
 
 TABLE = a_table()
 ASKED = {"bins": "bins:4", "id": "hash", "said": "text"}
-RECIPE = fitted(TABLE, Rules(kinds=ASKED, bits=8, crosses=(("word", "bins"),)))
+RECIPE = fitted(TABLE, RecipeRules(kinds=ASKED, bits=8, crosses=(("word", "bins"),)))
 
 
 def read(document):

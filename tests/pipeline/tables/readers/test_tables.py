@@ -20,7 +20,7 @@ from sklearn.utils import murmurhash3_32
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.cells import read_numbers
-from fewpass.pipeline.tables.encoding.inference import held_in
+from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.readers import Expected, SourceOptions, open_source
 from fewpass.pipeline.tables.readers.encoded import EncodedSource
 from fewpass.storage.table import DenseTable, concatenate
@@ -411,7 +411,7 @@ def test_spans_of_time_are_their_seconds_however_they_are_written(seconds):
     ]
     kinds = [spans, spans.cast(pa.duration("ns")), pa.array(written)]
     for cells in kinds:
-        held = held_in("t", cells)
+        held = infer("t", cells)
         assert held.kind == "number"
         np.testing.assert_allclose(read_numbers(cells, held.written)[0], seconds, rtol=1e-15)
 
@@ -422,5 +422,5 @@ def test_times_of_a_day_are_their_seconds():
         found, _ = read_numbers(times.cast(pa.time32(kind)))
         np.testing.assert_array_equal(found, [1.0, np.nan, 86399.0])
     words = pa.array(["0:01", "23:59", "7:30"] * 50)
-    assert held_in("t", words).written == "clock"
+    assert infer("t", words).written == "clock"
     assert read_numbers(words, "clock")[0][:3].tolist() == [60.0, 86340.0, 27000.0]

@@ -8,7 +8,7 @@ import pytest
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.applying import encoded
-from fewpass.pipeline.tables.encoding.fitting import Rules, fitted
+from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.readers import open_source
 from fewpass.pipeline.tables.readers.opening import is_table
 
@@ -157,7 +157,7 @@ def test_a_column_of_bytes_is_refused_with_what_leaves_it_out(tmp_path):
 @pytest.mark.parametrize("kind", ["text", "chars"])
 def test_columns_of_text_are_named_by_what_is_hashed_to_them(kind):
     cells = ["Not good, at all", "good AT Zürich; not good", "all of it: not\nbad"] * 40
-    recipe = fitted(pa.table({"t": cells}), Rules(kinds={"t": kind}))
+    recipe = fitted(pa.table({"t": cells}), RecipeRules(kinds={"t": kind}))
     names, examples = recipe.outputs, recipe.columns[0].examples
     known = [example for example in examples if f"t: {example}" in names]
     assert len(known) > 0.8 * len(examples) > 10  # others share a column with a commoner one

@@ -21,7 +21,7 @@ from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.reading import stamps
 from fewpass.pipeline.tables.readers import finding, open_source
 from fewpass.pipeline.tables.stream.sources import is_source
-from fewpass.storage.source_files import CutShort, SourceChanged, ranges, spool
+from fewpass.storage.source_files import CutShort, SourceChanged, ranges, web_stream
 from testing import web_server as answers
 from testing.object_store import object_store
 from testing.web_server import web_server
@@ -143,7 +143,7 @@ def test_what_came_is_told_beside_what_was_expected(answer, said):
 
 
 def test_a_copy_of_what_comes_as_a_stream_has_its_limits(monkeypatch):
-    monkeypatch.setattr(spool, "MOST_BYTES", len(FILES["rows.parquet"]) - 1)
+    monkeypatch.setattr(web_stream, "MOST_BYTES", len(FILES["rows.parquet"]) - 1)
     for answer in (answers.no_ranges, answers.chunked):
         refused = pytest.raises(CutShort, match=r"knows no ranges.*Fetch the file")
         with web_server(FILES["rows.parquet"], answer) as server, refused:

@@ -203,7 +203,7 @@ def test_a_run_takes_about_what_was_foreseen(real, tmp_path, fewpass, as_json, s
     assert told["resident"]
     assert report["bytes_read"] == told["bytes_read"] == told["bytes_per_pass"]
     side_by_side = fewpass("report", tmp_path / "r").out
-    assert "found" in side_by_side
+    assert "actual" in side_by_side
     assert f"{report['passes']:.4g}" in side_by_side
 
 

@@ -1,6 +1,6 @@
 """Rows that stay in memory between the phases of an ingest, where the budget holds them all.
 
-They lie in the order of the source, in room that is taken once; untouched room costs nothing. What
+They lie in the order of the source, in arrays reserved once; untouched memory costs nothing. What
 `Buckets` does with files is then one sort of the keys, and the rows come out in the same order.
 """
 
@@ -17,7 +17,7 @@ from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
 
 
-class HeldRows:
+class RowsInMemory:
     """Rows of one group, added in source order, read in the order of their keys.
 
     Parameters
@@ -30,25 +30,25 @@ class HeldRows:
         Whether rows have keys.
     """
 
-    def __init__(self, kind: RowKind, room_bytes: int, *, shuffled: bool) -> None:
+    def __init__(self, kind: RowKind, most_bytes: int, *, shuffled: bool) -> None:
         self.kind, self.shuffled = kind, shuffled
         self.n_rows = self.nnz = self.n_bytes = 0
-        self._room_bytes = room_bytes
+        self._most_bytes = most_bytes
         self._values: NDArray[np.floating] | None = None
         self._indices: NDArray[np.integer] | None = None
-        self._tables: list[Table] = []  # of every piece; their values lie in the room
+        self._tables: list[Table] = []  # of every piece; their values lie in these arrays
         self._keys: list[Keys] = []
 
     @property
-    def held_bytes(self) -> int:
+    def memory_bytes(self) -> int:
         """Bytes of memory that the rows take."""
         return self.n_bytes + Budget.retained_row * self.n_rows
 
     def fits(self, table: Table) -> bool:
-        """Whether the room takes these rows, too: their values, and column numbers of one width."""
+        """Whether the arrays take these rows, too: their values, and columns of one width."""
         items = table.X.size if isinstance(table, DenseTable) else table.nnz
         if self._values is None:
-            self._take_room(table)
+            self._reserve(table)
         assert self._values is not None
         of_width = isinstance(table, DenseTable) or (
             self._indices is not None and self._indices.dtype == table.indices.dtype
@@ -61,16 +61,16 @@ class HeldRows:
         assert self._values is not None, "`fits` was asked"
         if isinstance(table, DenseTable):
             values = self._values[start:stop].reshape(table.X.shape)
-            held: Table = table._replace(X=values)
+            own: Table = table._replace(X=values)
         else:
             assert self._indices is not None, "`fits` was asked"
-            held = table._replace(data=self._values[start:stop], indices=self._indices[start:stop])
-        self._tables.append(held)
+            own = table._replace(data=self._values[start:stop], indices=self._indices[start:stop])
+        self._tables.append(own)
         if keys is not None:
             self._keys.append(keys)
         self.n_rows, self.nnz = self.n_rows + table.n_rows, stop
         self.n_bytes += n_bytes(table)
-        return lambda: _copy_values(table, held)
+        return lambda: _copy_values(table, own)
 
     def pieces(self) -> Iterator[tuple[Table, Keys | None]]:
         """Yield the rows as they were added, with their keys."""
@@ -88,11 +88,11 @@ class HeldRows:
             return
         yield Selection(table, order_of(np.concatenate(self._keys)))
 
-    def _take_room(self, first: Table) -> None:
+    def _reserve(self, first: Table) -> None:
         if isinstance(first, DenseTable):
-            self._values = np.empty(self._room_bytes // first.X.itemsize, first.X.dtype)
+            self._values = np.empty(self._most_bytes // first.X.itemsize, first.X.dtype)
             return
-        items = self._room_bytes // (first.data.itemsize + first.indices.itemsize)
+        items = self._most_bytes // (first.data.itemsize + first.indices.itemsize)
         self._values = np.empty(items, first.data.dtype)
         self._indices = np.empty(items, first.indices.dtype)
 
@@ -122,8 +122,8 @@ def order_of(keys: Keys) -> NDArray[np.int64]:
     return order
 
 
-def _copy_values(table: Table, held: Table) -> None:
-    if isinstance(table, DenseTable) and isinstance(held, DenseTable):
-        held.X[:] = table.X
-    elif isinstance(table, SparseTable) and isinstance(held, SparseTable):
-        held.data[:], held.indices[:] = table.data, table.indices
+def _copy_values(table: Table, own: Table) -> None:
+    if isinstance(table, DenseTable) and isinstance(own, DenseTable):
+        own.X[:] = table.X
+    elif isinstance(table, SparseTable) and isinstance(own, SparseTable):
+        own.data[:], own.indices[:] = table.data, table.indices

@@ -38,7 +38,7 @@ def serve(runs: Sequence[str], port: int, on_ready: Callable[[str], None]) -> No
 async def _serve(runs: tuple[str, ...], port: int, on_ready: Callable[[str], None]) -> None:
     try:
         if not 0 <= port <= MOST:  # the system would take another one
-            raise OSError(0, f"there are ports up to {MOST}")  # noqa: TRY301 - told as the others
+            raise OSError(0, f"there are ports up to {MOST}")  # noqa: TRY301 - reported as the others
         sockets = bind_sockets(port, HOST)
     except OSError as error:
         raise BadInput(

@@ -1,8 +1,8 @@
 """A method's program over windows of rows, epoch by epoch.
 
-Here is decided when to certify, to save, to begin again and to fall back on another method; what
-goes over the data is in `sweeps.py`.  After every snapshot training goes on from what storage
-holds, so going on after a crash is what every training does all the time.
+The driver decides when to certify, to save, to restart and to fall back on another method;
+`sweeps.py` carries states over the data.  After every snapshot training goes on from the stored
+states, so every training resumes all the time.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def models_of(solver: Solver) -> int:
     return len(solver.tasks) if isinstance(solver, MultiModel) else 1
 
 
-class Passes:
+class Driver:
     """An engine whose unit of work is a walk or a reduction over windows; see `engine.Engine`."""
 
     least_wait = 0.0  # a snapshot asks nothing of the method
@@ -92,7 +92,7 @@ class Passes:
         self._beginning = False  # a method at given weights: no snapshot can stand for that yet
         self._groups: ClassGroups | None = None
         self._take_method(0)
-        if self._once is None and is_grouped(self._job):
+        if is_grouped(self._job):
             self._groups = ClassGroups(groups_of(self._job), self._job.stats.d)
 
     def _take_method(self, number: int) -> None:
@@ -111,13 +111,13 @@ class Passes:
         )
 
     def _job_on_data_set(self) -> Job:
-        """Return what spans need, with where numbers per row are kept."""
+        """Return the job of spans, with the store of numbers per row."""
         training = self._training
         job = training.planner.job(training_memory(self.plan), self.plan.solver)
         numbers = training.run.row_state
         if job.in_place and not training.executor.near:
             raise BadInput(
-                f"A memory budget of {format_bytes(self.plan.memory)} has no room for copies of "
+                f"A memory budget of {format_bytes(self.plan.memory)} is too small for copies of "
                 f"the state of {job.stats.d:,} columns, which tasks on workers need. Use more "
                 "`memory`, or train in this process (leave `scheduler` and `workers` out)."
             )
@@ -186,11 +186,11 @@ class Passes:
         """Whether these models are trained."""
         return self._checkpoints.finished or (self._groups is not None and self._groups.is_over)
 
-    # -- where it begins, and what is kept -------------------------------------------------------
+    # -- beginning, restoring, saving ------------------------------------------------------------
 
     def begin(self) -> None:
         """Take the method's first state."""
-        self._progress.since_sweep()  # what was prepared is no sweep's time
+        self._progress.since_sweep()  # preparing is no sweep's time
         self._sweeps.begin()
         self._is_new = True
 
@@ -250,13 +250,13 @@ class Passes:
         if not finished:
             newest = {"weights": weights, "certificate": certified, "best": self._early.best}
             return newest | {"validation": self._early.validation}
-        judges = self._held_out()
+        held_out = self._held_out()
         weights, certified, choice = self._early.end(
             self._sweeps, weights, certified, self._lams[0]
         )
         return {
             "weights": weights, "certificate": certified, "choice": choice,
-            "calibration": self._calibrate(weights, judges), "validation": self._early.validation,
+            "calibration": self._calibrate(weights, held_out), "validation": self._early.validation,
         }  # fmt: skip
 
     def _all_classes(self, states: list[State], *, finished: bool) -> dict[str, Any]:
@@ -266,26 +266,28 @@ class Passes:
         weights, model = self._groups.weights(), {"groups": self._groups.done}
         if not finished:
             return model | {"weights": weights, "certificate": None}
-        certified, judges = self._groups.certificate(), self._judges()
+        certified, held_out = self._groups.certificate(), self._scored_rows()
         return model | {
             "weights": weights, "certificate": certified,
-            "choice": self._scores(weights, certified, judges),
-            "calibration": self._calibrate(weights, judges),
+            "choice": self._scores(weights, certified, held_out),
+            "calibration": self._calibrate(weights, held_out),
         }  # fmt: skip
 
     def _chosen_model(
         self, states: list[State], certified: Certificate | None, *, finished: bool
     ) -> dict[str, Any]:
         """Return the model of the best lam on held-out rows; before the end, of the first."""
-        lams, judges = self._lams, self._judges() if finished else None
-        choice = self._choose(certified, judges)
+        lams, held_out = self._lams, self._scored_rows() if finished else None
+        choice = self._choose(certified, held_out)
         k = lams.index(choice.lam) if choice else 0
-        weights, once = self._weights(states, k), self._once
-        return {
+        weights = self._weights(states, k)
+        model = {
             "weights": weights, "certificate": certificate_of(certified, len(lams), k),
-            "choice": choice, "calibration": self._calibrate(weights, judges),
-            "source": once.position if once else None, "moments": once.rows.sums if once else None,
+            "choice": choice, "calibration": self._calibrate(weights, held_out),
         }  # fmt: skip
+        if self._once is None:
+            return model
+        return model | {"source": self._once.position, "moments": self._once.rows.sums}
 
     def _weights(self, states: list[State], k: int) -> Weights:
         """Read the model of the k-th lam out of the states, in the order of the source."""
@@ -299,10 +301,10 @@ class Passes:
 
     @property
     def _record(self) -> RunRecord:
-        """What held-out rows are read by."""
+        """The record by which held-out rows are read."""
         return self._once.record if self._once else self._training.run.record()
 
-    def _judges(self) -> Dataset | None:
+    def _scored_rows(self) -> Dataset | None:
         """Return the held-out rows, if there are any, which are read from now on."""
         if self._training.plan.held_out is None:
             return self._once.held_out() if self._once else None
@@ -315,38 +317,38 @@ class Passes:
         assert place is not None, "the plan names some"
         return training.judges or Dataset.open(place, training.storage_options)
 
-    def _choose(self, certified: Certificate | None, judges: Dataset | None) -> Choice | None:
+    def _choose(self, certified: Certificate | None, held_out: Dataset | None) -> Choice | None:
         """Choose the lam whose model is handed on: the best on held-out rows, else the first."""
         lams, training = self._lams, self._training
-        if judges is None:
+        if held_out is None:
             return Choice(lams[0]) if len(lams) > 1 else None
         head, trained = self._sweeps.heads[0], training.dataset
         reads: ReadsWeights = self._solver
         if self._once is not None:  # weights of the columns that there are, in their order
-            head, trained, reads = self._once.head(self._solver, head), judges, AsRead()
+            head, trained, reads = self._once.head(self._solver, head), held_out, AsRead()
         return choose_lam(
-            self._record, trained, judges, reads, lams, head, certified, training.executor
+            self._record, trained, held_out, reads, lams, head, certified, training.executor
         )
 
     def _scores(
-        self, weights: Weights, certified: Certificate | None, judges: Dataset | None
+        self, weights: Weights, certified: Certificate | None, held_out: Dataset | None
     ) -> Choice | None:
         """Score the models of all classes on held-out rows, if there are any."""
         training, executor = self._training, self._training.executor
-        if judges is None:
+        if held_out is None:
             return None
         head = executor.submit_small("weights", same, stored_weights(weights, training.dataset))
         return choose_lam(
-            self._record, training.dataset, judges, AsRead(), (self.problem.lam,), head,
+            training.run.record(), training.dataset, held_out, AsRead(), (self.problem.lam,), head,
             certified, executor,
         )  # fmt: skip
 
-    def _calibrate(self, weights: Weights, judges: Dataset | None) -> Calibration | None:
-        """Learn from held-out rows what probabilities the scores mean, where that is asked for."""
+    def _calibrate(self, weights: Weights, held_out: Dataset | None) -> Calibration | None:
+        """Learn the calibration of scores from held-out rows, if the plan asks for one."""
         training, method = self._training, self.plan.calibrate
-        if method is None or judges is None:
+        if method is None or held_out is None:
             return None
-        return calibrate(self._record, judges, weights, method, training.executor)
+        return calibrate(self._record, held_out, weights, method, training.executor)
 
     # -- epochs ----------------------------------------------------------------------------------
 
@@ -354,9 +356,9 @@ class Passes:
         """Train until the last snapshot is taken, or until the run is to stop."""
         with self._job.once or nullcontext():  # a source is read on until here
             yield from self._train()
-            while self._is_over and not self._checkpoints.finished:
-                self._take_next_group()
-                yield from self._train()
+        while self._is_over and not self._checkpoints.finished:
+            self._take_next_group()
+            yield from self._train()
 
     def _take_next_group(self) -> None:
         """Go on with the next group of classes, from its first state."""
@@ -400,7 +402,7 @@ class Passes:
         return True
 
     def _take_weights(self, weights: Weights) -> None:
-        """Take the method's state at given weights, which only a snapshot is going to keep."""
+        """Take the method's state at given weights, which are not part of a snapshot yet."""
         if self._job.problem.intercept == 0.0:
             weights = weights._replace(intercept=0.0 * weights.intercept)
         self._beginning = True
@@ -452,9 +454,9 @@ class Passes:
         if certified:
             yield self._certified(certified)
         if spent or self._is_enough(certified):
-            if found := self._sweeps.learners():
-                told = [learner._asdict() for learner in found]
-                yield self._progress.event("learners", models=told)
+            if learners := self._sweeps.learners():
+                models = [learner._asdict() for learner in learners]
+                yield self._progress.event("learners", models=models)
             if self._once is not None and (left_out := self._once.finish()):
                 yield self._progress.event("skipped", **left_out)
             yield self._save(certified, finished=True)
@@ -572,15 +574,15 @@ class Passes:
             of=self._job.rule.n_classes, gap=certified.gap if certified else None,
         )  # fmt: skip
 
-    def _note(self, found: Certificate | None) -> None:
-        """Remember what is certified after so many passes, for the rate at which it falls."""
-        if found:
-            now = Mark.of(self._spent, found)
+    def _note(self, certified: Certificate | None) -> None:
+        """Remember a certificate with its passes, for the rate at which it falls."""
+        if certified:
+            now = Mark.of(self._spent, certified)
             self._progress.advance(marks=noted(self._cursor.marks, now))
 
-    def _certified(self, found: Certificate) -> Event:
+    def _certified(self, certified: Certificate) -> Event:
         tol = self.plan.tol
         left = None if tol is None else left_passes(self._cursor.marks, tol)
         return self._progress.event(
-            "certificate", objective=found.objective, gap=found.gap, left_passes=left
+            "certificate", objective=certified.objective, gap=certified.gap, left_passes=left
         )

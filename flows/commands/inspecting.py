@@ -1,0 +1,92 @@
+"""`fewpass inspect`, `verify` and `dashboard`."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fewpass.flows.options import OUTPUT, Output, whole
+from fewpass.pipeline.errors import BadInput
+
+
+def inspect(path: str, /, *, output: Output = OUTPUT) -> int:
+    """Show what a data set, a run or a snapshot contains.
+
+    Parameters
+    ----------
+    path
+        Folder or address of the data set, the run, or a snapshot in it.
+    """
+    from fewpass.flows import looking
+    from fewpass.flows.display.console import Terminal, columns_table, facts_table
+
+    terminal = Terminal(output)
+    found = looking.look(path)
+    title = f"{found.kind.capitalize()} {path}"
+    facts = dict(found.facts)
+    known = facts.pop("columns", None) or {}
+    terminal.result(
+        {"kind": found.kind} | found.facts, facts_table(title, looking.flat_facts(facts))
+    )
+    if known and not output.json:
+        terminal.result({}, columns_table(known))
+    return 0
+
+
+def verify(path: str, /, *, output: Output = OUTPUT) -> int:
+    """Check every byte of a data set or run; name what is damaged, and exit with 1 if anything is.
+
+    Parameters
+    ----------
+    path
+        Folder or address of the data set, the run, or a snapshot in it.
+    """
+    from fewpass.flows import looking
+    from fewpass.flows.display.bars import work_display
+    from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.runs.run_faults import not_covered
+    from fewpass.pipeline.runs.run_folder import RunFolder
+
+    terminal = Terminal(output)
+    damaged = []
+    with work_display(terminal, "Verifying") as show:
+        for problem in looking.faults(path, show):
+            terminal.say(problem, style="red")
+            damaged.append(problem)
+    kind = looking.kind_of(path)
+    left_out = not_covered(RunFolder(path)) if kind == "run" else []
+    facts = {"path": path, "kind": kind, "damaged": damaged, "not_covered": left_out}
+    count = f"{len(damaged)} damaged object{'s' * (len(damaged) != 1)}"
+    said = f"{path}: {kind}, {count if damaged else 'every byte as written'}."
+    terminal.result(facts, said + (f" Not read: {'; '.join(left_out)}." if left_out else ""))
+    return 1 if damaged else 0
+
+
+def dashboard(
+    *runs: str, port: Annotated[int, whole(0, 65535)] = 8788, output: Output = OUTPUT
+) -> int:
+    """Serve a page on 127.0.0.1 that shows how runs are going.
+
+    /fewpass is the page, /fewpass/metrics what Prometheus reads.
+
+    Parameters
+    ----------
+    runs
+        Folders or addresses of runs, or of a refresh's store: its generations as they come.
+    port
+        Port of this machine to serve on; 0 takes a free one [default: 8788].
+    """
+    from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.dashboard.page_server import serve  # distributed takes half a second
+    from fewpass.pipeline.models.refresh.generations import generations
+    from fewpass.pipeline.runs.run_folder import RunFolder
+    from fewpass.storage.folder import Folder
+
+    if not runs:
+        raise BadInput("Name at least one run or store: fewpass dashboard RUN...")
+    for run in runs:
+        if not generations(Folder(run)):  # a store's runs come as they come
+            RunFolder(run).record()  # refuses what is no run
+    terminal = Terminal(output)
+    serve(runs, port, lambda url: terminal.result({"page": url}, url))
+    return 0

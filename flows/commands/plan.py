@@ -1,0 +1,58 @@
+"""`fewpass plan`."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from fewpass.flows.options import (
+    OUTPUT,
+    PLAN_SOURCE,
+    TRAINING,
+    Output,
+    PlanSource,
+    TrainingOptions,
+)
+from fewpass.pipeline.errors import BadInput
+
+KEPT = (
+    "A plan writes nothing, and `keep` asks for a data set. Leave it out to plan a training "
+    "straight from the source; or ingest, and plan on the data set."
+)
+
+
+def plan(
+    dataset: str,
+    /,
+    *,
+    training: TrainingOptions = TRAINING,
+    plan_source: PlanSource = PLAN_SOURCE,
+    output: Output = OUTPUT,
+) -> int:
+    """Predict what a training takes: passes, bytes, memory and time; suggest what would help.
+
+    Takes the options of train.  Reads the data set's statistics and a few chunks, or the first
+    rows of a source, and writes nothing.
+
+    Parameters
+    ----------
+    dataset
+        Data set made by ingest, or a source of rows.
+    """
+    from fewpass.flows import planning
+    from fewpass.flows.display.console import Terminal
+    from fewpass.flows.settings import as_toml, training_settings
+    from fewpass.pipeline.settings.flat_settings import flat
+    from fewpass.pipeline.tables.stream.sources import is_source
+
+    terminal, from_source = Terminal(output), is_source(dataset)
+    if from_source and training.keep is not None:
+        raise BadInput(KEPT)
+    plan, place = training_settings(dataset, training, plan_source, is_source=from_source)
+    if plan_source.dry_run:
+        terminal.result(flat(plan, place), as_toml(plan, place))
+        return 0
+    terminal.plan(as_toml(plan, place))
+    if plan.source is not None:
+        planning.print_source_forecast(terminal, dataset, plan)
+    else:
+        planning.print_forecast(terminal, dataset, plan, place)
+    return 0

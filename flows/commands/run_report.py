@@ -1,0 +1,61 @@
+"""`fewpass report`."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from fewpass.flows.errors import UsageError
+from fewpass.flows.options import OUTPUT, WHERE, Output, Where
+
+NO_PICTURES = (
+    "No pictures are drawn, as matplotlib is not installed. Add --html, for a page that draws its "
+    "own, or install it with pip install 'fewpass[plots]'."
+)
+
+
+def report(
+    run: str,
+    /,
+    *,
+    html: bool = False,
+    held_out: str | None = None,
+    where: Where = WHERE,
+    output: Output = OUTPUT,
+) -> int:
+    """Report on a run: as text and curves in RUN/report, or as a page (--html).
+
+    Parameters
+    ----------
+    run
+        Folder or address of the run.
+    html
+        Make one page of it to send to others, RUN/report/report.html: figures and curves of
+        held-out rows, how it learnt, largest weights, data, times, and how to reproduce it.
+    held_out
+        Data set for that page to judge the model by [default: that of the training, or what
+        ingest put beside its data set with --test-fraction].
+    """
+    if held_out is not None and not html:
+        raise UsageError("--held-out is for the page: add --html.")
+    from rich.console import Group
+
+    from fewpass.flows import reporting
+    from fewpass.flows.display.console import Terminal, facts_table
+    from fewpass.pipeline.reporting.report import can_draw, draw_report
+    from fewpass.pipeline.runs.run_folder import RunFolder
+
+    terminal = Terminal(output)
+    summary = draw_report(RunFolder(run))
+    if not (html or can_draw()):
+        terminal.say(NO_PICTURES)
+    address = reporting.write_page(terminal, RunFolder(run), held_out, where) if html else None
+    tables = [facts_table("Run", reporting.shown_report(summary))]
+    if summary.sweeps:
+        tables.append(reporting.times(summary.sweeps))
+    if summary.forecast is not None:
+        tables.append(reporting.comparison(summary))
+    if address is not None:
+        tables.append(facts_table("Page", {"at": address}))
+    for sentence in summary.warnings:
+        terminal.say(sentence, style="yellow")
+    terminal.result(summary._asdict() | {"page": address}, Group(*tables))
+    return 0

@@ -1,0 +1,120 @@
+"""The parameters that both estimators have."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sklearn.base import BaseEstimator
+
+Class = TypeVar("Class", bound=type)
+_ATTRIBUTES = "\n\nAttributes\n----------\n"
+_PARAMETERS = "\n\nParameters\n----------\n"
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SharedParameters(BaseEstimator):
+    """What both estimators are told, and what both have after `fit`.
+
+    Parameters
+    ----------
+    lam : float, str or list of them, default="1/n"
+        Strength of the penalty: a number, or "A/n", where n is the sum of the row weights.  Several
+        values are trained in the same passes, and `held_out` rows choose the best.
+    solver : str or dict, default="auto"
+        Name of a method, such as "newton", "psdca" or "asgd", or {"kind": name, setting: value}.
+    tol : float or None, default=1e-6
+        Stop when the objective is proven to be at most tol * max(1, |objective|) above the optimum.
+        None with solver="auto" makes one pass with several learners ("onepass"); methods of many
+        passes stop at 1e-4 then.
+    passes : int or None, default=None
+        Largest number of passes over the rows.  None is 1000, or 100 if the rows are not in
+        memory; without tol it is what the method usually takes.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept b.  It is penalised with a hundredth of lam.
+    scale : {"none", "standard", "maxabs"}, default="none"
+        Scaling of the columns during training: "standard" to mean 0 and variance 1 (dense rows
+        only), "maxabs" to largest absolute value 1.  coef_ and intercept_ are for unscaled rows.
+    random_state : int, RandomState or None, default=None
+        Seed.  None is 0, so that the same fit always gives the same model, bit for bit.
+    warm_start : bool, default=False
+        Start `fit` from the coefficients of the previous fit.
+    held_out : float or None, default=None
+        Share of the rows, drawn by `random_state`, that is not trained on.  Their mean loss chooses
+        among several values of lam.
+    early_stopping : bool, default=False
+        Evaluate held-out rows after every epoch of the method, keep the model with their lowest
+        mean loss, and stop when it no longer falls.
+    n_iter_no_change : int, default=5
+        Early stopping: epochs without a lower loss (by a ten-thousandth) before training stops.
+    validation_fraction : float, default=0.1
+        Early stopping: share of the rows to hold out, unless `held_out` is given.
+    encode : {"none", "auto", "always"}, default="none"
+        Whether to encode the columns of files and frames (words, dates, missing values) as numbers,
+        as `fewpass ingest` does; "auto" does so if a column needs it.  `predict` then takes raw
+        rows.  Encoded features of files are float32.
+    memory : int, str or None, default=None
+        Memory limit for rows that are not in memory, such as "256MB".  None is 1 GiB.
+    folder : path or None, default=None
+        Where to keep rows that are not in memory (`folder/data`) and their training (`folder/run`).
+        The same call continues an interrupted fit, and returns a finished one.  None is a temporary
+        folder.
+    scheduler : str or None, default=None
+        Address of a Dask scheduler that trains rows that are not in memory, or "local" for one in
+        this process.  None trains in threads, without Dask.
+    verbose : int or None, default=None
+        Show progress if a fit takes more than a second: None in notebooks, 1 always, 0 never.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : ndarray (n_features,)
+        Where X had names.
+    encoder_ : TableEncoder
+        If columns were encoded: how.
+    n_iter_ : int
+        Passes, rounded up.
+    passes_ : float
+        Rows read, divided by the number of rows.
+    solver_ : str
+        The method that trained the model; the last one if `auto` switched.
+    lam_ : float
+        lam as a number.
+    rows_seen_ : int
+        Rows read, including those of the fits that this one continued.
+    validation_curve_ : ndarray (epochs, 2) or None
+        With early stopping: passes, and the mean loss of the held-out rows after them.
+    dataset_, run_ : str or None
+        For rows that are not in memory: where data set and run are.  None without `folder`.
+    """
+
+    loss: str
+    lam: Any = "1/n"
+    solver: str | dict[str, Any] = "auto"
+    tol: float | None = 1e-6
+    passes: int | None = None
+    fit_intercept: bool = True
+    scale: str = "none"
+    smoothing: float = 1.0
+    random_state: Any = None
+    warm_start: bool = False
+    held_out: float | None = None
+    early_stopping: bool = False
+    n_iter_no_change: int = 5
+    validation_fraction: float = 0.1
+    encode: str = "none"
+    memory: int | str | None = None
+    folder: Any = None
+    scheduler: str | None = None
+    verbose: int | None = None
+
+
+def with_shared_words(estimator: Class) -> Class:
+    """Put what is said of the shared parameters and attributes behind an estimator's own."""
+    own, shared = (inspect.cleandoc(c.__doc__ or "") for c in (estimator, SharedParameters))
+    parameters, _, attributes = shared.partition(_PARAMETERS)[2].partition(_ATTRIBUTES)
+    head, _, own_attributes = own.partition(_ATTRIBUTES)
+    if own:  # not under python -OO
+        estimator.__doc__ = f"{head}\n{parameters}{_ATTRIBUTES}{own_attributes}\n{attributes}\n"
+    return estimator

@@ -1,0 +1,50 @@
+"""Rows of tables whose columns are plain numbers: the identity in place of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.sampling import LOOK_BYTES, chosen_columns, used_columns
+from fewpass.pipeline.tables.readers.source import Expected, NumberRows, Parsed, Piece
+from fewpass.storage.column_schema import Schema
+from fewpass.storage.table import n_bytes
+
+
+class NumberSource:
+    """Tables of plain numbers as dense rows; see `Source` for the methods."""
+
+    extensions: ClassVar[tuple[str, ...]] = ()
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
+    layout: Literal["dense", "sparse"] = "dense"
+
+    def __init__(self, rows: NumberRows, options: SourceOptions, expected: Expected) -> None:
+        self.rows, self._options = rows, options
+        self.files, self.packed, self.notes = rows.files, rows.packed, rows.notes
+        columns = chosen_columns(rows, options, expected)
+        self._used = used_columns(columns)
+        self._numbers = rows.numbers(columns, options)
+        own = columns.schema(self._numbers.types)
+        self.schema: Schema | None = own.model_copy(update={"reading": dict(rows.decided)})
+        self.n_features: int | None = len(columns.features)
+        self.left_out = columns.left_out
+        self.has_weight = columns.weight is not None
+
+    def estimated_bytes(self) -> int:
+        if self.rows.n_rows is not None:
+            features = (self.n_features or 0) * np.dtype(self._options.dtype).itemsize
+            return self.rows.n_rows * (features + 8 + 8 * self.has_weight)
+        lenient = self._options.model_copy(update={"on_bad_row": "skip"})
+        for piece in self.rows.pieces(LOOK_BYTES, self._used):
+            table = self._numbers.parse(piece, lenient).table
+            return int(n_bytes(table) / max(1, piece.n_bytes) * self.rows.expands_to())
+        return 0
+
+    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
+        return self.rows.pieces(piece_bytes, self._used)
+
+    def parse(self, piece: Piece) -> Parsed:
+        return self._numbers.parse(piece, self._options)

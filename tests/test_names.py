@@ -29,7 +29,7 @@ FILES_TWICE = {
 }  # fmt: skip
 CLASSES_TWICE = {
     "Block", "Cells", "Certificate", "Columns", "Counts", "Found", "Line", "Mark", "Output", "Page",
-    "PassSums", "Point", "Prepared", "Rows", "Rules", "Space", "Text", "_Header", "_Reader",
+    "Point", "Prepared", "Rows", "Rules", "Space", "Text", "_Header", "_Reader",
 }  # fmt: skip
 
 

@@ -80,7 +80,7 @@ class Driver:
         self._beginning = False  # a method at given weights: no snapshot can stand for that yet
         self._groups: ClassGroups | None = None
         self._take_method(0)
-        if self._once is None and is_grouped(self._job):
+        if is_grouped(self._job):
             self._groups = ClassGroups(groups_of(self._job), self._job.stats.d)
 
     def _take_method(self, number: int) -> None:
@@ -244,9 +244,6 @@ class Driver:
         while self._is_over and not self._checkpoints.finished:
             self._take_next_group()
             yield from self._train()
-            while self._is_over and not self._checkpoints.finished:
-                self._take_next_group()
-                yield from self._train()
 
     def _take_next_group(self) -> None:
         """Go on with the next group of classes, from its first state."""

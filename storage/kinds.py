@@ -14,7 +14,6 @@ from typing import Any, Final, Literal
 from fewpass.storage.addresses import READ_ONLY, local_path, open_store, protocol_of
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.locations import Location
-from fewpass.storage.manifest import FORMAT, KEY
 from fewpass.storage.redaction import without_secrets
 
 Kind = Literal[
@@ -22,6 +21,7 @@ Kind = Literal[
 ]
 Wanted = Literal["data set", "run", "rows", "store", "any", "new run"]
 
+KEY, FORMAT = "manifest.json", "fewpass-dataset"  # those of manifest.py, which needs numpy
 RUN_KEY: Final = "run.json"
 RUN_FORMAT: Final = "fewpass-run"
 #: Of a data set that is being made, and ever after.

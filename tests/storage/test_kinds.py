@@ -4,6 +4,7 @@ import shlex
 
 import pytest
 
+from fewpass.storage import kinds, manifest
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder, NotADataset
 from fewpass.storage.kinds import command, instead, kind_of
@@ -23,6 +24,10 @@ def made(folder, kind):
         (folder / mark).parent.mkdir(parents=True, exist_ok=True)
         (folder / mark).write_text("{}")
     return Folder(str(folder))
+
+
+def test_the_mark_of_a_data_set_is_that_of_its_manifest():
+    assert (kinds.KEY, kinds.FORMAT) == (manifest.KEY, manifest.FORMAT)
 
 
 @pytest.mark.parametrize("kind", MARKS)

@@ -15,7 +15,7 @@ from fewpass.pipeline.reporting.safe_text import as_markdown
 
 @made_flow(requests.PublishParameters, "store")
 def publish(store: str, generation: int, because: str, after: int | None) -> dict[str, Any]:
-    """Publish it, and say so beside the run."""
+    """Publish it, and say so on the page of the run."""
     made = move.with_options(task_run_name=f"publish generation {generation}")(
         store, generation, because, after
     )

@@ -52,7 +52,8 @@ class Progressing:
     """A training under way, in a sentence."""
 
     def __init__(self, passes: int) -> None:
-        self.most, self.timeline, self._began = passes, Timeline(), time.perf_counter()
+        self.most, self._began = passes, time.perf_counter()
+        self.timeline = Timeline(clock=time.perf_counter)
 
     @property
     def seconds(self) -> float:

@@ -33,7 +33,7 @@ class Choice(NamedTuple):
 
 def best_of(candidates: list[Candidate]) -> Choice:
     """Choose the least held-out loss, of equal ones the larger lam."""
-    best = min(candidates, key=lambda found: (found.loss, -found.lam))
+    best = min(candidates, key=lambda each: (each.loss, -each.lam))
     return Choice(best.lam, tuple(candidates))
 
 

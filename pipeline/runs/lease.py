@@ -98,29 +98,29 @@ def process_lives(pid: int, started: float) -> bool:
 
 def holder_of(folder: Folder, key: str = KEY) -> Holder | None:
     """Return who holds a folder's lease; None when nobody does, or what is there is no lease."""
-    return _holder_in(_told(folder, key))
+    return _holder_in(_read(folder, key))
 
 
 def lease_faults(folder: Folder) -> Iterator[str]:
     """Yield a sentence if what lies there as the lease is none."""
-    told = _told(folder)
-    if told is not None and _holder_in(told) is None:
+    raw = _read(folder)
+    if raw is not None and _holder_in(raw) is None:
         yield (
-            f"{folder.address(KEY)} is no lease: {told[:40]!r}. Nobody holds the run by it; the "
+            f"{folder.address(KEY)} is no lease: {raw[:40]!r}. Nobody holds the run by it; the "
             "next training takes it away."
         )
 
 
 def release_stale(folder: Folder) -> Holder | None:
     """Remove a dead holder's lease; return whose it was, None when there was none to remove."""
-    told = _told(folder)
-    holder = _holder_in(told)
-    if told is None or holder is None or not holder.is_dead():
+    raw = _read(folder)
+    holder = _holder_in(raw)
+    if raw is None or holder is None or not holder.is_dead():
         return None
-    return holder if _bury(folder, told) else None
+    return holder if _bury(folder, raw) else None
 
 
-def _told(folder: Folder, key: str = KEY) -> bytes | None:
+def _read(folder: Folder, key: str = KEY) -> bytes | None:
     """Return what lies there as the lease, b"" if that is no file; None when nothing does."""
     try:
         return folder.read(key)
@@ -130,10 +130,10 @@ def _told(folder: Folder, key: str = KEY) -> bytes | None:
         return None
 
 
-def _holder_in(told: bytes | None) -> Holder | None:
+def _holder_in(raw: bytes | None) -> Holder | None:
     with contextlib.suppress(ValueError):  # a changed bit could name another process, alive
-        if told is not None:
-            document = unseal(told)
+        if raw is not None:
+            document = unseal(raw)
             del document["fingerprint"]
             return _HOLDER.validate_python(document)
     return None
@@ -149,7 +149,7 @@ def _bury(folder: Folder, stale: bytes, key: str = KEY) -> bool:
     if not folder.create(mark, repr(time.time()).encode(), durable=False):
         _wait_for(folder, mark)
         return False
-    unchanged = _told(folder, key) == stale
+    unchanged = _read(folder, key) == stale
     if unchanged:
         folder.delete(key)
     folder.delete(mark)
@@ -165,7 +165,7 @@ def _wait_for(folder: Folder, mark: str) -> None:
 
 
 class Lease:
-    """The right to work in a folder, held inside a `with` block.
+    """The right to work in a folder, reserved inside a `with` block.
 
     Parameters
     ----------
@@ -234,17 +234,17 @@ class Lease:
 
     def _make_way(self) -> None:
         """Remove the lease of a dead one, if that is what lies there; InUse when of a living."""
-        told = _told(self._folder, self._key)
-        if told is None:  # given back in this moment
+        raw = _read(self._folder, self._key)
+        if raw is None:  # given back in this moment
             return
-        holder = _holder_in(told)
+        holder = _holder_in(raw)
         if holder is not None and not holder.is_dead():
             raise InUse(
                 f"{self._folder.url} is being {self._what} by process {holder.pid} on "
                 f"{holder.host}, last sign of life {holder.silence():.0f} s ago. Wait for it, "
                 f"or stop it; {self._if_dead()}."
             )
-        _bury(self._folder, told, self._key)
+        _bury(self._folder, raw, self._key)
 
     def _if_dead(self) -> str:
         if self._key == KEY:

@@ -121,7 +121,7 @@ def stored_weights(weights: Weights, dataset: Dataset, matched: Matched = SAME_C
 
 
 def sourced_weights(weights: Weights, dataset: Dataset) -> Weights:
-    """Return weights that were found on a data set's stored rows in the order of the source."""
+    """Return weights of a data set's stored rows in the order of the source."""
     return weights._replace(coef=dataset.column_order.sourced(weights.coef))
 
 
@@ -165,7 +165,7 @@ def require_same_columns(record: RunRecord, dataset: Dataset, rules: Matching = 
 
 
 def how_to_fit(record: RunRecord) -> str:
-    """Say how rows become a data set that a model can be held against."""
+    """Say how rows become a data set that a model can be evaluated on."""
     if record.plan.source is None:
         return f"Ingest it with `like={record.plan.dataset}`."
     if record.scaling.kind in ("none", "unit-rows") and record.columns is None:
@@ -203,21 +203,21 @@ def weights_to_start_at(run: str, job: Job) -> tuple[Weights, int]:
             f"{command('resume', folder.url)}."
         )
     saved = Saved.of(newest)
-    known, here = _columns_known(folder), dataset.schema
+    known, here = _columns_of(folder), dataset.schema
     matched = SAME_COLUMNS
     if here is not None and here.names and here.encoding is None:
         matched = match_features(known, here, dataset.folder.url, "the model", BY_NAME)
     shape, found = weights_shape(job), saved.weights.coef.shape
     if found != shape:
         raise BadInput(
-            f"The model of {run} has {told_shape(found)}, but {job.dataset.folder.url} needs "
-            f"{told_shape(shape)}. Ingest the data with `like`."
+            f"The model of {run} has {shape_in_words(found)}, but {job.dataset.folder.url} needs "
+            f"{shape_in_words(shape)}. Ingest the data with `like`."
         )
     weights = stored_weights(saved.weights, dataset, matched)
     return weights, saved.cursor.rows_before + saved.cursor.rows_seen
 
 
-def _columns_known(run: RunFolder) -> Schema | None:
+def _columns_of(run: RunFolder) -> Schema | None:
     """Return a run's columns; None also of a record that cannot be read any more.
 
     Wherever a training starts, it ends at the same optimum: weights are worth having without.
@@ -238,6 +238,6 @@ def coef_shape(rule: TargetRule, d: int) -> tuple[int, ...]:
     return (rule.n_classes, d) if rule.n_classes else (d,)
 
 
-def told_shape(shape: tuple[int, ...]) -> str:
+def shape_in_words(shape: tuple[int, ...]) -> str:
     """Say what a shape of coefficients means."""
     return f"{shape[-1]} features" + (f" and {shape[0]} classes" if len(shape) == 2 else "")

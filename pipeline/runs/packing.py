@@ -55,14 +55,14 @@ def pack_states(states: Sequence[State]) -> tuple[list[Numbers], Packed]:
 
     They are the states' own: nothing is copied.
     """
-    told: list[Numbers] = []
+    each: list[Numbers] = []
     arrays: Packed = {}
     for stream, state in enumerate(states):
         own: Packed
         numbers, own = _pack_models(state) if isinstance(state, States) else _pack(state)  # type: ignore[assignment]
-        told.append(numbers)
+        each.append(numbers)
         arrays |= {f"{stream}.{name}": array for name, array in own.items()}
-    return told, arrays
+    return each, arrays
 
 
 def unpack_state(kinds: tuple[type, ...], snapshot: Snapshot, stream: int) -> State:
@@ -70,14 +70,16 @@ def unpack_state(kinds: tuple[type, ...], snapshot: Snapshot, stream: int) -> St
 
     Of its arrays and numbers only the names are checked: `misfit` does the rest.
     """
-    told = read_attributes(snapshot)
-    kind = next((k for k in kinds if k.__name__ == told.state), None)
+    attributes = read_attributes(snapshot)
+    kind = next((k for k in kinds if k.__name__ == attributes.state), None)
     if kind is None:
         names = " or ".join(k.__name__ for k in kinds)
-        raise unfit(snapshot, f"its state is a {told.state!r}, where a {names} was expected")
-    if stream >= len(told.streams):
-        raise unfit(snapshot, f"it has {len(told.streams)} states, and none of stream {stream}")
-    numbers = told.streams[stream]
+        raise unfit(snapshot, f"its state is a {attributes.state!r}, where a {names} was expected")
+    if stream >= len(attributes.streams):
+        raise unfit(
+            snapshot, f"it has {len(attributes.streams)} states, and none of stream {stream}"
+        )
+    numbers = attributes.streams[stream]
     named = ((name.partition("."), array) for name, array in snapshot.arrays.items())
     arrays = {field: array for (head, _, field), array in named if head == str(stream)}
     if "models" not in numbers:
@@ -97,12 +99,11 @@ def state_name(state: State) -> str:
 
 def versions_in(numbers: Mapping[str, Any]) -> set[int]:
     """Return the versions of the numbers per row that a packed state goes with."""
-    each = numbers.get("models", [numbers])
-    told = (
-        each if isinstance(each, list) else []
-    )  # else it is no packed state, which `misfit` refuses
-    found = (m["row_version"] for m in told if isinstance(m, Mapping) and "row_version" in m)
-    return {version for version in found if isinstance(version, int)}
+    models = numbers.get("models", [numbers])
+    if not isinstance(models, list):  # no packed state: `misfit` refuses it
+        return set()
+    versions = (m["row_version"] for m in models if isinstance(m, Mapping) and "row_version" in m)
+    return {version for version in versions if isinstance(version, int)}
 
 
 def _pack(state: State) -> tuple[Numbers, Arrays]:
@@ -174,9 +175,9 @@ def _unpack_models(kind: type, models: list[ModelNumbers], arrays: Arrays) -> St
     for name, array in arrays.items():
         if array.ndim != 1:
             raise ValueError(f"{name} has {array.ndim} dimensions, where all models' lie in one")
-    for told in models:
-        numbers, own = told.model_dump(exclude={"shapes"}), Arrays()
-        for name, shape in told.shapes.items():
+    for model in models:
+        numbers, own = model.model_dump(exclude={"shapes"}), Arrays()
+        for name, shape in model.shapes.items():
             if name not in arrays:
                 raise ValueError(f"there is no array {name}")
             first, size = done[name], math.prod(shape)
@@ -211,10 +212,10 @@ def _example(solver: Solver, problem: Problem, stats: ProblemStats, kind: str) -
 
 def misfit(state: State, examples: Examples) -> str | None:
     """Say how a state differs in kind from the method's own, if it does; one is made at a time."""
-    found = models_of(state)
-    if len(found) != len(examples):
-        return f"it has the states of {len(found)} models, where {len(examples)} were expected"
-    each = (_misfits(own, example()) for own, example in zip(found, examples, strict=True))
+    models = models_of(state)
+    if len(models) != len(examples):
+        return f"it has the states of {len(models)} models, where {len(examples)} were expected"
+    each = (_misfits(own, example()) for own, example in zip(models, examples, strict=True))
     return next((sentence for model in each for sentence in model), None)
 
 
@@ -228,29 +229,29 @@ def _misfits(state: Any, example: Any) -> Iterator[str]:
         yield f"it is a {type(state).__name__}, where a {type(example).__name__} was expected"
         return
     each = zip(named_fields(state), named_fields(example), strict=True)
-    fields = [(name, found, own) for (_, found), (name, own) in each]
-    for name, found, own in fields:
+    fields = [(name, actual, own) for (_, actual), (name, own) in each]
+    for name, actual, own in fields:
         if not isinstance(own, np.ndarray):
-            yield from _number_misfit(name, found, own)
-    for name, found, own in fields:
+            yield from _number_misfit(name, actual, own)
+    for name, actual, own in fields:
         if isinstance(own, np.ndarray):
-            yield from _array_misfit(name, found, own.dtype, own.shape)
+            yield from _array_misfit(name, actual, own.dtype, own.shape)
 
 
-def _array_misfit(name: str, found: Any, dtype: Any, shape: tuple[int, ...]) -> Iterator[str]:
-    if not isinstance(found, np.ndarray):
+def _array_misfit(name: str, actual: Any, dtype: Any, shape: tuple[int, ...]) -> Iterator[str]:
+    if not isinstance(actual, np.ndarray):
         yield f"{name} is no array"
-    elif (found.dtype, found.shape) != (dtype, shape):
-        yield f"{name} is {found.dtype} {found.shape}, where {dtype} {shape} was expected"
-    elif not np.isfinite(found).all():
+    elif (actual.dtype, actual.shape) != (dtype, shape):
+        yield f"{name} is {actual.dtype} {actual.shape}, where {dtype} {shape} was expected"
+    elif not np.isfinite(actual).all():
         yield f"{name} has numbers that are not finite"
 
 
-def _number_misfit(name: str, found: Any, expected: Any) -> Iterator[str]:
+def _number_misfit(name: str, actual: Any, expected: Any) -> Iterator[str]:
     kinds = (int, float) if isinstance(expected, float) else (type(expected),)
-    if isinstance(found, bool) is not isinstance(expected, bool) or not isinstance(found, kinds):
-        yield f"{name} is {found!r}, where a {type(expected).__name__} was expected"
-    elif isinstance(found, float) and not math.isfinite(found):
-        yield f"{name} is {found!r}, where a finite number was expected"
-    elif isinstance(expected, int) and not LEAST.get(name, 0) <= found <= MOST:
-        yield f"{name} is {found!r}, where {LEAST.get(name, 0)} or more was expected, up to 2^62"
+    if isinstance(actual, bool) is not isinstance(expected, bool) or not isinstance(actual, kinds):
+        yield f"{name} is {actual!r}, where a {type(expected).__name__} was expected"
+    elif isinstance(actual, float) and not math.isfinite(actual):
+        yield f"{name} is {actual!r}, where a finite number was expected"
+    elif isinstance(expected, int) and not LEAST.get(name, 0) <= actual <= MOST:
+        yield f"{name} is {actual!r}, where {LEAST.get(name, 0)} or more was expected, up to 2^62"

@@ -1,4 +1,4 @@
-"""Whether all that a run would use of its folder is as it was written, and fits together."""
+"""Whether the objects of a run's folder are intact, and fit together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run_faults(
     """Read what a resume or a prediction would use; yield a sentence per fault.
 
     That is `run.json`, `log.jsonl`, the lease, every snapshot, and the numbers per row that one
-    goes with.  `on_snapshot` is told how many snapshots were read, of how many.
+    goes with.  `on_snapshot` gets the number of snapshots read, and that of all.
     """
     record = None
     try:
@@ -66,10 +66,10 @@ def _snapshot_faults(
     except (Damaged, BadInput) as error:
         yield str(error)
         return
-    for kept in records.every():
-        if kept not in seen and (found := run.row_state.fault(*kept)):
-            yield found
-        seen.add(kept)
+    for stored in records.every():
+        if stored not in seen and (fault := run.row_state.fault(*stored)):
+            yield fault
+        seen.add(stored)
 
 
 def _chunks_on_record(snapshot: Snapshot) -> int:

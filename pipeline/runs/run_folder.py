@@ -136,8 +136,8 @@ class RunFolder:
         else:
             self._require_free()
             self.folder.require_writable()
-            told = json.loads(record.model_dump_json())  # what is foreseen as infinite is null
-            self.folder.write(KEY, seal(told, indent=2))
+            document = json.loads(record.model_dump_json())  # what is foreseen as infinite is null
+            self.folder.write(KEY, seal(document, indent=2))
 
     def _require_free(self) -> None:
         """Refuse to begin a run in what is something else: its files would be mixed up."""
@@ -154,7 +154,7 @@ class RunFolder:
         PlanMismatch
             When another version of fewpass began it.
         Damaged
-            When it is not as it was written.
+            When it is not intact.
         """
         if not self.exists():
             raise self._absent()
@@ -166,17 +166,17 @@ class RunFolder:
             record = RunRecord.model_validate_json(json.dumps(document))
         except ValueError as error:
             raise self._damaged(error) from error
-        return record if record.plan.source is None else self._as_known_now(record)
+        return record if record.plan.source is None else self._as_wide_as_now(record)
 
-    def _as_known_now(self, record: RunRecord) -> RunRecord:
-        """Return the record of a source that was read straight, as wide as it is by now.
+    def _as_wide_as_now(self, record: RunRecord) -> RunRecord:
+        """Return the record of a source that is read once, with its present number of columns.
 
-        When a record is written only the first rows are known.
+        A record is written after the first rows.
         """
         for name in reversed(self.snapshots.names()):
             with contextlib.suppress(Damaged):
-                told = self.snapshots.attributes(name).get("source") or {}
-                width = told["n_features"] if isinstance(told, dict) else told[3]
+                source = self.snapshots.attributes(name).get("source") or {}
+                width = source["n_features"] if isinstance(source, dict) else source[3]
                 return record.model_copy(update={"n_features": width})
         return record
 
@@ -188,7 +188,7 @@ class RunFolder:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return the fingerprint of the record; Damaged when it is not as it was written."""
+        """Return the fingerprint of the record; Damaged when it is not intact."""
         try:
             return str(unseal(self.folder.read(KEY))["fingerprint"])
         except ValueError as error:
@@ -196,11 +196,11 @@ class RunFolder:
 
     def require_own(self, snapshot: Snapshot) -> None:
         """Refuse a record that a snapshot was not taken under, such as another run's."""
-        known = snapshot.attributes.get("record")
-        if known is not None and known != self.fingerprint:
+        record = snapshot.attributes.get("record")
+        if record is not None and record != self.fingerprint:
             raise Damaged(
                 f"{self.folder.address(KEY)} is not the record that {snapshot.address} was taken "
-                f"under: its fingerprint is {self.fingerprint[:12]}, where {str(known)[:12]} was "
+                f"under: its fingerprint is {self.fingerprint[:12]}, where {str(record)[:12]} was "
                 "expected. Restore it from a copy, or begin a new run at its model "
                 f"(`start_from={self.url}`)."
             )
@@ -219,11 +219,11 @@ class RunFolder:
             document = json.loads(raw)
         except (ValueError, RecursionError):
             return
-        told = document if isinstance(document, dict) else {}
-        found = told.get("format"), told.get("version")
-        if found != (RUN_FORMAT, FORMAT_VERSION):
+        source = document if isinstance(document, dict) else {}
+        actual = source.get("format"), source.get("version")
+        if actual != (RUN_FORMAT, FORMAT_VERSION):
             raise PlanMismatch(
-                f"{self.folder.address(KEY)} is {found[0]!r} version {found[1]!r}, where "
+                f"{self.folder.address(KEY)} is {actual[0]!r} version {actual[1]!r}, where "
                 f"{RUN_FORMAT!r} version {FORMAT_VERSION} was expected. Go on with the version of "
                 f"fewpass that began it, or begin a new run at its model "
                 f"(`start_from={self.url}`)."
@@ -237,11 +237,11 @@ class RunFolder:
             if getattr(old.plan, name) != getattr(new.plan, name) and name != "snapshot_every"
         }
         if changed:
-            told = "; ".join(
+            source = "; ".join(
                 f"{k} was {_in_words(k, a)}, now {_in_words(k, b)}" for k, (a, b) in changed.items()
             )
             raise PlanMismatch(
-                f"{self.url} holds a run of another plan: {told} ({self.folder.address(KEY)}). "
+                f"{self.url} holds a run of another plan: {source} ({self.folder.address(KEY)}). "
                 "Continue it with fewpass resume, or train into a new folder."
             )
         self.require_data(old, new.dataset_fingerprint)
@@ -264,11 +264,11 @@ class RunFolder:
         self.folder.append_line(LOG, line.decode().rstrip("\n"))
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Read the log back; a line that is not as it was written is passed over."""
+        """Read the log back; a line that is not intact is skipped."""
         return (event for event in map(_event_in, self._log_lines()) if event is not None)
 
     def log_faults(self) -> Iterator[str]:
-        """Yield a sentence per line of the log that is not as it was written."""
+        """Yield a sentence per line of the log that is not intact."""
         for number, line in enumerate(self._log_lines(), 1):
             if _event_in(line) is None:
                 yield (

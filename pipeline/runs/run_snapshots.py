@@ -73,9 +73,9 @@ class TrainedFolder(RunFolder):
 def _arrays_of(new: Saved, dataset: Dataset) -> dict[str, NDArray[Any]]:
     """Return the arrays of a snapshot that are in no state: models, and the columns' scaling."""
     scaling = [name for name in ("scale", "shift") if name in dataset.manifest.columns]
-    found = {name: dataset.column(name) for name in scaling} | {"coef": new.weights.coef}
-    found |= {"best_coef": new.best.coef} if new.best else {}
-    return found if new.moments is None else found | {"moments": new.moments}
+    arrays = {name: dataset.column(name) for name in scaling} | {"coef": new.weights.coef}
+    arrays |= {"best_coef": new.best.coef} if new.best else {}
+    return arrays if new.moments is None else arrays | {"moments": new.moments}
 
 
 def versions_of(attributes: Mapping[str, Any]) -> set[int]:
@@ -102,7 +102,7 @@ def _versions_named(run: RunFolder) -> Iterator[set[int]]:
 def read_records(snapshot: Snapshot, n_chunks: int) -> RowRecords:
     """Read what a snapshot has on record of the numbers per row that it goes with.
 
-    BadInput when that are not the records of so many chunks, or of too few versions.
+    BadInput when these are not the records of N chunks, or lack a version.
     """
     try:
         records = RowRecords.read(n_chunks, snapshot.arrays)

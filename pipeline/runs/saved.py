@@ -1,7 +1,7 @@
-"""What a run's snapshot tells beside its arrays: where in the plan it is, and of which model.
+"""The record of a snapshot: where in the plan it is, its model, and what is certified of that.
 
-A snapshot whose bytes are as they were written may still be anybody's.  Here is checked that its
-numbers are what training and predicting count on; packing.py does it for the states of methods.
+A snapshot whose bytes are intact may still be anybody's.  Its attributes are checked here when they
+are read; packing.py does it for the states of methods.
 """
 
 from __future__ import annotations
@@ -150,12 +150,12 @@ def as_json(value: Any) -> Any:
 
 def read_attributes(snapshot: Snapshot) -> Attributes:
     """Read a snapshot's attributes; BadInput names the first that is missing or cannot be."""
-    told = snapshot.attributes
-    if isinstance(cursor := told.get("cursor"), dict):
-        known = {name: value for name, value in cursor.items() if name not in GONE}
-        told = {**told, "cursor": known}
+    attributes = snapshot.attributes
+    if isinstance(cursor := attributes.get("cursor"), dict):
+        fields_of_now = {name: value for name, value in cursor.items() if name not in GONE}
+        attributes = {**attributes, "cursor": fields_of_now}
     try:
-        return _ATTRIBUTES.validate_json(json.dumps(told))
+        return _ATTRIBUTES.validate_json(json.dumps(attributes))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "its attributes"
@@ -164,12 +164,12 @@ def read_attributes(snapshot: Snapshot) -> Attributes:
         raise unfit(snapshot, "its attributes are nested too deeply") from error
 
 
-def _best_in(snapshot: Snapshot, told: Attributes) -> Weights | None:
-    """Return the best model so far, which is like the newest; None where none is kept."""
-    if told.best_intercept is None:
+def _best_in(snapshot: Snapshot, read: Attributes) -> Weights | None:
+    """Return the best model so far, which has the shape of the newest; None where there is none."""
+    if read.best_intercept is None:
         return None
-    best = _weights_in(snapshot, "best_coef", told.best_intercept)
-    if told.validation is None or best.coef.shape != snapshot.arrays["coef"].shape:
+    best = _weights_in(snapshot, "best_coef", read.best_intercept)
+    if read.validation is None or best.coef.shape != snapshot.arrays["coef"].shape:
         raise unfit(snapshot, "best_coef is not like coef, or without the curve that it is of")
     return best
 
@@ -206,10 +206,10 @@ def require_array(
     return array
 
 
-def unfit(snapshot: Snapshot, found: str) -> BadInput:
+def unfit(snapshot: Snapshot, fault: str) -> BadInput:
     """Return the error for a snapshot that was not written by a training of this run."""
     return BadInput(
-        f"{snapshot.address} is not what a training of this run writes: {found}. "
+        f"{snapshot.address} is not what a training of this run writes: {fault}. "
         "Delete it to go on from the one before, or train again."
     )
 

@@ -1,4 +1,4 @@
-"""What held-out rows said of a model after every epoch, and when that is enough."""
+"""Scores of held-out rows after every epoch, and when they end a training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LEAST_GAIN = 1e-4
 
 
 class Point(NamedTuple):
-    """The model after some passes, as held-out rows see it."""
+    """Scores of the model after some passes."""
 
     passes: float
     loss: float  # mean
@@ -38,14 +38,14 @@ class Validation(NamedTuple):
         return self.best is self.curve[-1]
 
     def is_over(self, n_iter_no_change: int) -> bool:
-        """Whether the loss has not fallen for so many points."""
+        """Whether the loss has not fallen for N points."""
         return self.waited >= n_iter_no_change
 
 
 def extended(
     before: Validation | None, point: Point, sweeps: int, certified: Certificate | None
 ) -> Validation:
-    """Return what is known with one more point, whose model has this certificate."""
+    """Return the curve with one more point, whose model has this certificate."""
     if before is None:
         return Validation((point,), sweeps, 0, point.loss, certified)
     fell = point.loss < before.level - LEAST_GAIN * abs(before.level)

@@ -79,6 +79,6 @@ class ClassGroups:
 
     def certificate(self) -> Certificate | None:
         """Return the certificate of all classes; None where that of a group is missing."""
-        found = [done.certificate for done in self.done]
-        each = [Certificate(*pair) for one in found if one for pair in one.models]
-        return jointly([*each]) if all(found) else None
+        certificates = [done.certificate for done in self.done]
+        each = [Certificate(*pair) for one in certificates if one for pair in one.models]
+        return jointly([*each]) if all(certificates) else None

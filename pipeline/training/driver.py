@@ -92,7 +92,7 @@ class Driver:
         self._beginning = False  # a method at given weights: no snapshot can stand for that yet
         self._groups: ClassGroups | None = None
         self._take_method(0)
-        if is_grouped(self._job):
+        if self._once is None and is_grouped(self._job):
             self._groups = ClassGroups(groups_of(self._job), self._job.stats.d)
 
     def _take_method(self, number: int) -> None:
@@ -100,6 +100,11 @@ class Driver:
         training, methods = self._training, self._training.methods
         self.plan: TrainingPlan = methods.plan(training.plan, number) if methods else training.plan
         if training.source is not None:
+            if not training.executor.near:
+                raise BadInput(
+                    "A source is read by this process, not by workers. Leave `scheduler` and "
+                    "`workers` out, or train on a data set (`keep`)."
+                )
             job, self._solver = source_job(self.plan, training.source)
             assert job.once is not None, "the rows of a source come once"
             self._once = OneReading(training, job.once, self._solver)
@@ -339,7 +344,7 @@ class Driver:
             return None
         head = executor.submit_small("weights", same, stored_weights(weights, training.dataset))
         return choose_lam(
-            training.run.record(), training.dataset, held_out, AsRead(), (self.problem.lam,), head,
+            self._record, training.dataset, held_out, AsRead(), (self.problem.lam,), head,
             certified, executor,
         )  # fmt: skip
 
@@ -359,6 +364,9 @@ class Driver:
         while self._is_over and not self._checkpoints.finished:
             self._take_next_group()
             yield from self._train()
+            while self._is_over and not self._checkpoints.finished:
+                self._take_next_group()
+                yield from self._train()
 
     def _take_next_group(self) -> None:
         """Go on with the next group of classes, from its first state."""

@@ -63,7 +63,7 @@ def feature_data(plan: TrainingPlan, dataset: Dataset) -> FeatureData:
     BadInput
         When plan and data set do not fit: targets, row weights, memory.
     Damaged
-        When the copy, or a chunk, is not as it was written.
+        When the copy, or a chunk, is not intact.
     """
     manifest = dataset.manifest
     problem = problem_of(plan, manifest)
@@ -123,7 +123,7 @@ def _sparse_rows(arrays: Arrays, name: str) -> SparseRows:
 
 
 class Pilot(NamedTuple):
-    """What a short training found."""
+    """The result of a short training."""
 
     nu: float
     accesses: int  # values read

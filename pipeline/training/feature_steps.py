@@ -100,8 +100,8 @@ class FeatureSteps:
         """Take the state of another session; BadInput when it is not one of this data's."""
         require_array(snapshot, "coef", (self.stats.d,))
         state = unpack_state((SimbaState, LazyState), snapshot, 0)
-        if found := misfit(state, [lambda: self._first_state(self._margin_problem(1.0))]):
-            raise unfit(snapshot, f"of its state, {found}")
+        if difference := misfit(state, [lambda: self._first_state(self._margin_problem(1.0))]):
+            raise unfit(snapshot, f"of its state, {difference}")
         if isinstance(state, LazyState) and not set(np.unique(state.group)) <= set(range(GROUPS)):
             raise unfit(snapshot, f"group has other numbers than 0 to {GROUPS - 1}")
         self._state, self._of = state, self._margin_problem(state.nu)

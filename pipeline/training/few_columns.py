@@ -1,8 +1,7 @@
 """Rows in memory with few columns: Newton's method at once, without the preparations of an engine.
 
-Such a fit takes milliseconds; choosing a method, cutting windows and keeping a log would take as
-long again.  A gap that it does not reach, and all requests but a model and its certificate, are the
-engine's.
+Such a fit takes milliseconds; choosing a method and cutting windows would take as long again.
+Where the tolerance is not reached, and for all other plans, the engine trains.
 """
 
 from __future__ import annotations
@@ -78,6 +77,6 @@ def train_few_columns(
 
 
 def _is_asked_for(plan: TrainingPlan) -> bool:
-    """Whether nothing is but one model, by Newton's method or by any."""
+    """Whether the plan is for one model, by Newton's method or by any."""
     more = plan.early_stopping or plan.held_out or plan.streams > 1
     return plan.solver.kind in ("auto", SECOND_ORDER) and plan.passes >= LEAST_PASSES and not more

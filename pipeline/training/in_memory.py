@@ -58,8 +58,8 @@ def train_in_memory(
     Diverged
         When the loss explodes whatever the step.
     """
-    if found := train_few_columns(plan, dataset, start_at, is_stopping, on_event):
-        return found
+    if trained := train_few_columns(plan, dataset, start_at, is_stopping, on_event):
+        return trained
     plan = plan.model_copy(update={"memory": NO_MEMORY_LIMIT})
     store = MemoryStore(plan, dataset)
     progress = Progress(store)
@@ -94,10 +94,10 @@ class MemoryStore:
 
     def record(self) -> RunRecord:
         """Return the record by which held-out rows are read."""
-        known = self._manifest
+        data = self._manifest
         return RunRecord.model_construct(
-            plan=self._plan, layout=known.layout, n_rows=known.n_rows, n_features=known.n_features,
-            targets=known.targets, scaling=known.scaling, columns=None,
+            plan=self._plan, layout=data.layout, n_rows=data.n_rows, n_features=data.n_features,
+            targets=data.targets, scaling=data.scaling, columns=None,
         )  # fmt: skip
 
     def log(self, event: str, **facts: Any) -> None:

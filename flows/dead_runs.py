@@ -11,8 +11,8 @@ from fewpass.pipeline.runs.lease import holder_of, release_stale
 from fewpass.pipeline.runs.run_folder import KEY, LOG, RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.storage.addresses import command
 from fewpass.storage.folder import Folder
-from fewpass.storage.kinds import command
 
 WHEN_STALLED = "look what it waits for: disk, store, workers; once ended, fewpass resume goes on"
 TELLING = (KEY, LOG, LEASE)  # objects that only a run has

@@ -14,7 +14,7 @@ from fewpass.flows.errors import Interrupted, status_of_signal
 from fewpass.flows.signals import deliver, handling, write_now
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
-from fewpass.storage.kinds import command
+from fewpass.storage.addresses import command
 
 STOPPING = (
     "Stopping: a snapshot is taken as soon as the step under way is over. Once more, and it stops "

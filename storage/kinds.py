@@ -8,12 +8,12 @@ object have to agree, as a `manifest.json` may be anybody's.
 from __future__ import annotations
 
 import re
-import shlex
 from typing import Any, Final, Literal
 
-from fewpass.storage.addresses import READ_ONLY, local_path, open_store, protocol_of
+from fewpass.storage.addresses import READ_ONLY, command, local_path, open_store, protocol_of
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.locations import Location
+from fewpass.storage.manifest import FORMAT, KEY
 from fewpass.storage.redaction import without_secrets
 
 Kind = Literal[
@@ -21,7 +21,6 @@ Kind = Literal[
 ]
 Wanted = Literal["data set", "run", "rows", "store", "any", "new run"]
 
-KEY, FORMAT = "manifest.json", "fewpass-dataset"  # those of manifest.py, which needs numpy
 RUN_KEY: Final = "run.json"
 RUN_FORMAT: Final = "fewpass-run"
 #: Of a data set that is being made, and ever after.
@@ -128,11 +127,6 @@ def inside_of_ours(here: Location, storage_options: dict[str, Any] | None = None
                 f"holds nothing else. {ELSEWHERE}"
             )
     return None
-
-
-def command(*words: str) -> str:
-    """Return a command line of fewpass as it is typed; capitals stand for what is to be named."""
-    return shlex.join(("fewpass", *words))
 
 
 def instead(folder: Folder, wanted: Wanted, like: str | None = None) -> str:

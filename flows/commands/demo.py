@@ -19,7 +19,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
-from fewpass.storage.kinds import command
+from fewpass.storage.addresses import command
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal

@@ -8,9 +8,9 @@ from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_text
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.outcomes import publication_facts
+from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.models.refresh.generations import publish_generation
 from fewpass.pipeline.models.refresh.publications import Publication
-from fewpass.pipeline.reporting.safe_text import as_markdown
 
 
 @made_flow(requests.PublishParameters, "store")

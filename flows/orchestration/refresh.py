@@ -14,6 +14,7 @@ from fewpass.flows.orchestration.ingest import watched
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.train import completed, train_in_stages
 from fewpass.flows.outcomes import refused_facts, refused_rows, require_convergence
+from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.abandoning import abandon as abandoned
 from fewpass.pipeline.models.refresh.generations import Decision, Generation, refused_now
@@ -28,7 +29,6 @@ from fewpass.pipeline.models.refresh.refreshing import (
 )
 from fewpass.pipeline.models.refresh.taking import Taken, take
 from fewpass.pipeline.reporting.model_card import model_card
-from fewpass.pipeline.reporting.safe_text import as_markdown
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Self
 
-from fewpass.pipeline.reporting.page.pieces import facts, table
-from fewpass.pipeline.reporting.safe_text import as_html
+from fewpass.pipeline.drawing.pieces import facts, table
+from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -4,10 +4,10 @@ import shlex
 
 import pytest
 
-from fewpass.storage import kinds, manifest
+from fewpass.storage.addresses import command
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder, NotADataset
-from fewpass.storage.kinds import command, instead, kind_of
+from fewpass.storage.kinds import instead, kind_of
 
 MARKS = {
     "data set": ["manifest.json", "zarr.json", "ingest.json"],
@@ -24,10 +24,6 @@ def made(folder, kind):
         (folder / mark).parent.mkdir(parents=True, exist_ok=True)
         (folder / mark).write_text("{}")
     return Folder(str(folder))
-
-
-def test_the_mark_of_a_data_set_is_that_of_its_manifest():
-    assert (kinds.KEY, kinds.FORMAT) == (manifest.KEY, manifest.FORMAT)
 
 
 @pytest.mark.parametrize("kind", MARKS)

@@ -98,8 +98,8 @@ def _unmarked(folder: Folder) -> Kind:
 
 def owner_of(folder: Folder) -> Kind | None:
     """Return which of `data set` and `run` a folder is, by what an object in it begins with."""
-    found = (kind for key, (_, kind) in _BEGINS.items() if begins_as_ours(folder, key))
-    return next(found, None)
+    kinds = (kind for key, (_, kind) in _BEGINS.items() if begins_as_ours(folder, key))
+    return next(kinds, None)
 
 
 def begins_as_ours(folder: Folder, key: str) -> bool:

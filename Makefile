@@ -48,7 +48,9 @@ TEST_TMP ?= $(shell test -w /dev/shm && echo /dev/shm || echo "$${TMPDIR:-/tmp}"
 FAULTS_SIZE ?= 1.0
 
 export FEWPASS_DATA
-PYTEST = TMPDIR=$(TEST_TMP) $(BIN)/python -m pytest --processes $(TEST_PROCESSES)
+# A process that is lost stays so: another would run the test again that it was lost in, for ever.
+PYTEST = TMPDIR=$(TEST_TMP) $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile \
+  --no-loadscope-reorder --max-worker-restart 0
 
 .PHONY: install install-dev demo test test-public-data lint check docs dist faults bench bench-quick server-named deploy notify clean
 

@@ -42,8 +42,8 @@ class Step(NamedTuple):
 def beginning(folder: Path) -> str:
     """Return the text."""
     steps = list(islice(next_steps(folder), MOST_TOLD))
-    told = "".join(f"  {step.command}\n      {step.why}\n" for step in steps)
-    return f"{START}\nNext, in this folder:\n\n{told}" if told else START
+    next_steps_text = "".join(f"  {step.command}\n      {step.why}\n" for step in steps)
+    return f"{START}\nNext, in this folder:\n\n{next_steps_text}" if next_steps_text else START
 
 
 def next_steps(folder: Path) -> Iterator[Step]:
@@ -51,12 +51,12 @@ def next_steps(folder: Path) -> Iterator[Step]:
 
     Only names, the plans of runs and the ends of their logs are read.
     """
-    found = sorted(_folders(folder), key=lambda path: path.stat().st_mtime, reverse=True)
-    runs = [path for path in found if (path / "run.json").is_file()]
+    folders = sorted(_folders(folder), key=lambda path: path.stat().st_mtime, reverse=True)
+    runs = [path for path in folders if (path / "run.json").is_file()]
     trained = {name for run in runs if (name := _trained_on(run)) is not None}
     for run in runs:
         yield _after_training(run)
-    for path in found:
+    for path in folders:
         data = (path / "manifest.json").is_file() and not (path / "arrays").exists()
         if data and not path.name.endswith(HELD_OUT) and str(path.resolve()) not in trained:
             command = f"fewpass train {quote(path.name)} {quote(path.name)}-model --tol 1e-4"
@@ -75,7 +75,7 @@ def _trained_on(run: Path) -> str | None:
     try:
         return str(Path(json.loads((run / "run.json").read_bytes())["plan"]["dataset"]).resolve())
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # fewpass verify says what is amiss; here it is only not told
+        return None  # fewpass verify says what is wrong; here it is left out
 
 
 def _after_training(run: Path) -> Step:

@@ -1,4 +1,4 @@
-"""The `fewpass` command: which commands there are, and what becomes of their errors."""
+"""The `fewpass` command: its verbs, and the handling of their errors."""
 
 from __future__ import annotations
 
@@ -153,16 +153,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - no traceback ever but by --debug
             struck = interrupts.came and not isinstance(error, Interrupted)
-            told = KeyboardInterrupt() if struck else error
-            interrupts.came = True  # one more must not strike what is told of the first
+            cause = KeyboardInterrupt() if struck else error
+            interrupts.came = True  # a second one must not interrupt the report of the first
             if "--debug" in tokens:
                 sys.stderr.write(formatted_traceback(error))
-            said = in_flags(sentence(told))
+            said = in_flags(sentence(cause))
             line = (
                 json_line("error", said)
                 if wants_json(tokens)
                 else between_words(f"fewpass: {said}")
             )
-            with suppress(OSError):  # nobody hears it; the status tells, too
+            with suppress(OSError):  # nobody reads it; the status says it, too
                 sys.stderr.write(f"{line}\n")
-            return exit_status(told)
+            return exit_status(cause)

@@ -11,8 +11,8 @@ from fewpass.pipeline.runs.lease import holder_of, release_stale
 from fewpass.pipeline.runs.run_folder import KEY, LOG, RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.storage.addresses import command
 from fewpass.storage.folder import Folder
-from fewpass.storage.kinds import command
 
 WHEN_STALLED = "look what it waits for: disk, store, workers; once ended, fewpass resume goes on"
 TELLING = (KEY, LOG, LEASE)  # objects that only a run has
@@ -35,7 +35,7 @@ def run_folders(urls: Iterable[str]) -> list[str]:
 
     Raises BadInput where there is no run.
     """
-    return list(dict.fromkeys(found for url in urls for found in _runs_at(Folder(url))))
+    return list(dict.fromkeys(run for url in urls for run in _runs_at(Folder(url))))
 
 
 def _runs_at(folder: Folder) -> Iterator[str]:
@@ -54,15 +54,15 @@ def named_host(host: str) -> str:
     return host or "a machine that gave no name"
 
 
-def each_once(found: Iterable[Finding]) -> list[Finding]:
+def each_once(findings: Iterable[Finding]) -> list[Finding]:
     """Leave out findings of a run folder that another one is of, too: the first one stays."""
     seen: set[str] = set()
-    kept = []
-    for finding in found:
+    once = []
+    for finding in findings:
         if finding.folder is None or finding.folder not in seen:
-            kept.append(finding)
+            once.append(finding)
         seen |= {finding.folder} if finding.folder else set()
-    return kept
+    return once
 
 
 def examine_folder(url: str, *, fix: bool) -> Finding:
@@ -85,8 +85,8 @@ def examine_folder(url: str, *, fix: bool) -> Finding:
 
 def stalled(run: RunFolder) -> str | None:
     """Say for how long a run has made no progress, where that is far longer than usual for it."""
-    found = Timeline.of(run).silence()
-    return found.sentence() if found is not None and found.is_stalled else None
+    silence = Timeline.of(run).silence()
+    return silence.sentence() if silence is not None and silence.is_stalled else None
 
 
 def what_resumes(run: RunFolder) -> str:

@@ -1,4 +1,4 @@
-"""What becomes of an error: one sentence of fact, one of advice, and an exit status."""
+"""Errors as a sentence of fact, a sentence of advice, and an exit status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 from cyclopts import CycloptsError
 
 from fewpass.flows.display.printing import printable
-from fewpass.flows.wrong_words import told
+from fewpass.flows.wrong_words import explained
 from fewpass.storage.source_files import SourceChanged
 
 BAD_REQUEST, FAILED = 2, 1
@@ -72,7 +72,7 @@ def status_of_signal(number: int) -> int:
 
 
 def sentence(error: BaseException) -> str:
-    """Return what to tell of an error, printable."""
+    """Return the sentence that reports an error, printable."""
     return printable(_sentence(error))
 
 
@@ -80,7 +80,7 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted."
     if isinstance(error, CycloptsError):
-        return told(error)
+        return explained(error)
     if isinstance(error, OSError) and error.strerror:
         return _system_error(error)
     if lacking := _lack(error):

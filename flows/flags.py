@@ -30,12 +30,12 @@ def in_flags(text: str) -> str:
     return _SETTING.sub(_flag, text)
 
 
-def _flag(found: re.Match[str]) -> str:
-    name, value = found.groups()
+def _flag(match: re.Match[str]) -> str:
+    name, value = match.groups()
     if "." in name:
-        return f"--set {_word(f'{name}={value}')}" if value else found[0]
+        return f"--set {_word(f'{name}={value}')}" if value else match[0]
     if name not in _NAMES:
-        return found[0]
+        return match[0]
     flag = called((name,))
     if value in (None, "true"):
         return flag

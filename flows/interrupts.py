@@ -14,7 +14,7 @@ from fewpass.flows.errors import Interrupted, status_of_signal
 from fewpass.flows.signals import deliver, handling, write_now
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
-from fewpass.storage.kinds import command
+from fewpass.storage.addresses import command
 
 STOPPING = (
     "Stopping: a snapshot is taken as soon as the step under way is over. Once more, and it stops "
@@ -51,7 +51,7 @@ class Stopping:
     training : Run or None
         What to bring to rest; None before there is a run, when a signal ends all at once.
     picked_up : bool
-        Whether the training has told where it begins; before, nobody knows of its snapshots.
+        Whether the training has reported where it begins; before that its snapshots are unknown.
     """
 
     def __init__(self, terminal: Terminal) -> None:
@@ -72,7 +72,7 @@ class Stopping:
             write_now(STOPPING)
 
     def interrupted(self) -> Interrupted:
-        """Return the error that says what was kept and how to go on."""
+        """Return the error that says what was stored and how to go on."""
         return Interrupted(f"Interrupted. {self._kept()}", self._signal or signal.SIGINT)
 
     def _kept(self) -> str:

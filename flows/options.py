@@ -52,8 +52,8 @@ class Output:
     debug: bool = False
     """Show the traceback of an error."""
     log_format: Annotated[Literal["text", "json"], Parameter(env_var="FEWPASS_LOG_FORMAT")] = "text"
-    """What is told on the way on standard error: text, or a JSON object per line, with the numbers
-    of every pass and of every half a minute of an ingest [default: text]."""
+    """Progress on standard error: text, or a JSON object per line, with the numbers of every pass
+    and of every half a minute of an ingest [default: text]."""
 
 
 @Parameter(name="*", group="Plan")
@@ -117,10 +117,10 @@ def takes(*plans: type[BaseModel]) -> Callable[[Class], Class]:
 
     def with_options(cls: Class) -> Class:
         own = inspect.get_annotations(cls)
-        found = [s for s in typed_settings(*plans).values() if s.name not in ARGUMENTS]
-        found.sort(key=lambda s: s.name not in s.home.__annotations__)  # inherited ones last
-        cls.__annotations__ = {s.name: option(s) for s in found} | own
-        for setting in found:
+        settings = [s for s in typed_settings(*plans).values() if s.name not in ARGUMENTS]
+        settings.sort(key=lambda s: s.name not in s.home.__annotations__)  # inherited ones last
+        cls.__annotations__ = {s.name: option(s) for s in settings} | own
+        for setting in settings:
             setattr(cls, setting.name, () if setting.name in REPEATED else None)
         dataclass(frozen=True, kw_only=True)(cls)
         Parameter(name="*")(cls)
@@ -135,8 +135,8 @@ def option(setting: Setting) -> Any:
     if hint is int:
         how = Parameter.combine(how, Parameter(converter=as_whole))
     group = EVERYDAY if setting.name in USED_EVERY_DAY else TITLES[setting.home]
-    told = Parameter(help=f"{setting.help.rstrip('.')}{_default_of(setting)}.", group=group)
-    return Annotated[hint if hint is Names else hint | None, how, told]
+    shown = Parameter(help=f"{setting.help.rstrip('.')}{_default_of(setting)}.", group=group)
+    return Annotated[hint if hint is Names else hint | None, how, shown]
 
 
 def as_whole(_hint: Any, tokens: Sequence[Token]) -> int:
@@ -155,21 +155,21 @@ def whole(least: int, most: int = MOST_WHOLE) -> Any:
     return Parameter(converter=as_whole, validator=validators.Number(gte=least, lte=most))
 
 
-def _type_of(known: FieldInfo) -> Any:
+def _type_of(field: FieldInfo) -> Any:
     """Return what the shell gives: choices, a number, yes or no, and text for everything else."""
-    members = [m for m in members_of(known.annotation) if m is not type(None)]
+    members = [m for m in members_of(field.annotation) if m is not type(None)]
     plain = len(members) == 1 and (members[0] in (int, float, bool) or _is_choice(members[0]))
-    return members[0] if plain and not _is_size(known) else str
+    return members[0] if plain and not _is_size(field) else str
 
 
 def _is_choice(hint: Any) -> bool:
     return get_origin(hint) is Literal
 
 
-def _is_size(known: FieldInfo) -> bool:
+def _is_size(field: FieldInfo) -> bool:
     size = get_args(ByteSize)[1]
-    arms = get_args(known.annotation)
-    return size in known.metadata or any(size in getattr(arm, "__metadata__", ()) for arm in arms)
+    arms = get_args(field.annotation)
+    return size in field.metadata or any(size in getattr(arm, "__metadata__", ()) for arm in arms)
 
 
 def members_of(hint: Any) -> tuple[Any, ...]:
@@ -183,11 +183,11 @@ def members_of(hint: Any) -> tuple[Any, ...]:
 
 def _default_of(setting: Setting) -> str:
     """Say what holds where the option is left out, unless the help says so itself."""
-    known = setting.field
-    default = known.get_default()
+    field = setting.field
+    default = field.get_default()
     if "[default" in setting.help or default is None or default is False or default == ():
         return ""
-    if _is_size(known):
+    if _is_size(field):
         return f" [default: {default >> 30}GiB]"
     words = {True: "do"}.get(default) if isinstance(default, bool) else None
     number = f"{default:g}" if isinstance(default, int | float) else None

@@ -1,4 +1,4 @@
-"""What commands and flows come to: facts as JSON has them, and whether a tolerance was reached."""
+"""Results of commands and flows: facts as JSON has them, and whether a tolerance was reached."""
 # ruff: noqa: PLC0415 - commands import this before they know what to do
 
 from __future__ import annotations
@@ -93,27 +93,27 @@ def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
     return facts
 
 
-def models_facts(found: GenerationList, moves: Sequence[Publication]) -> dict[str, Any]:
+def models_facts(listed: GenerationList, moves: Sequence[Publication]) -> dict[str, Any]:
     """Return what --json prints: generations, which one is used, publications, refused files."""
     generations = [
-        s._asdict() | {"publications": [p.number for p in s.publications]} for s in found
+        s._asdict() | {"publications": [p.number for p in s.publications]} for s in listed
     ]
     return {
         "published": moves[-1].generation if moves else None,
         "generations": generations,
         "publications": [move._asdict() for move in moves],
-        "refused": refused_facts(found.refused),
+        "refused": refused_facts(listed.refused),
     }
 
 
-def refused_facts(found: Sequence[Refused]) -> list[dict[str, Any]]:
-    """Return the files that are set aside as JSON has them."""
+def refused_facts(listed: Sequence[Refused]) -> list[dict[str, Any]]:
+    """Return refused files as JSON has them."""
     names = ("file", "reason", "size", "changed", "refused_at")
-    return [{name: getattr(one, name) for name in names} for one in found]
+    return [{name: getattr(one, name) for name in names} for one in listed]
 
 
-def refused_rows(found: Sequence[Refused]) -> list[dict[str, str]]:
-    """Write the files that are set aside down as rows of text."""
+def refused_rows(listed: Sequence[Refused]) -> list[dict[str, str]]:
+    """Return refused files as rows of text."""
     return [
         dict(
             zip(
@@ -122,16 +122,16 @@ def refused_rows(found: Sequence[Refused]) -> list[dict[str, str]]:
                 strict=True,
             )
         )
-        for one in found
+        for one in listed
     ]
 
 
-def model_rows(found: Sequence[GenerationState]) -> list[dict[str, str]]:
+def model_rows(listed: Sequence[GenerationState]) -> list[dict[str, str]]:
     """Write generations down as rows of text."""
     from fewpass.flows.display.console import as_fixed, or_dash
 
     rows = []
-    for one in found:
+    for one in listed:
         made = one.decision or {}
         cells = (
             f"{one.generation:06d}",

@@ -124,13 +124,13 @@ def read_config(path: Path | None, command: str, allowed: Iterable[str]) -> Word
         raise BadInput(f"{path} is not TOML: {error}. Put that right.") from error
     tables = {name: document.pop(name, {}) for name in ("ingest", "train")}
     words: Words = document | tables[command]
-    known = {name: name for name in sorted(allowed)}
+    names = {name: name for name in sorted(allowed)}
     for name in words:
-        if name not in known:
-            near = nearest(name, known)
+        if name not in names:
+            near = nearest(name, names)
             raise BadInput(
                 f'{path} has a setting "{name}" that {command} does not know.'
-                f"{f' Did you mean {near}?' if near else ''} It knows {', '.join(known)}."
+                f"{f' Did you mean {near}?' if near else ''} It knows {', '.join(names)}."
             )
     return words
 

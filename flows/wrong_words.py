@@ -1,4 +1,4 @@
-"""What is said of words on the command line that a command does not take."""
+"""Sentences about words on the command line that a command does not take."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fewpass.pipeline.settings.flat_settings import OTHER_NAMES, nearest
 _KINDS = {int: "a whole number", float: "a number", bool: "yes or no"}
 
 
-def told(error: CycloptsError) -> str:
+def explained(error: CycloptsError) -> str:
     """Return a sentence about what is wrong with a command line, and one of advice."""
     command = " ".join(error.command_chain or ())
     advice = " ".join(("fewpass", *(error.command_chain or ()), "--help")) + " shows what there is."
@@ -47,8 +47,8 @@ def _kind_of(error: CoercionError) -> str | None:
 def _unknown(error: UnknownOptionError, command: str, advice: str) -> str:
     word = error.token.keyword or error.token.value
     names = [name for one in error.argument_collection for name in one.names if name[:2] == "--"]
-    known = {called((name,)): called((name,)) for name in OTHER_NAMES} | {n: n for n in names}
-    near = nearest(word, {name: told for name, told in known.items() if told in names})
+    options = {called((name,)): called((name,)) for name in OTHER_NAMES} | {n: n for n in names}
+    near = nearest(word, {name: option for name, option in options.items() if option in names})
     said = f"{command} has no option {word}." if command else f"There is no option {word}."
     return f"{said} Did you mean {near}?" if near else f"{said} {advice}"
 
@@ -61,6 +61,6 @@ def _missing(error: MissingArgumentError, command: str) -> str:
 
 
 def _places(error: CycloptsError) -> str:
-    """Return what a command takes besides options, in its order: DATASET RUN."""
-    known = error.app.assemble_argument_collection() if error.app else ()
-    return " ".join(one.name for one in known if one.name[0] not in "-*") or "options alone"
+    """Return the arguments of a command, in its order: DATASET RUN."""
+    options = error.app.assemble_argument_collection() if error.app else ()
+    return " ".join(one.name for one in options if one.name[0] not in "-*") or "options alone"

@@ -154,7 +154,7 @@ def load_model(run: Address) -> Model:
     BadInput
         If there is no model yet.
     Damaged
-        If a byte of it is not as it was written.  An OSError.
+        If it is damaged.  An OSError.
     """
     return model_of(run_at(os.fspath(run)))
 
@@ -277,7 +277,7 @@ def models(store: Address) -> generations.GenerationList:
     -------
     list of GenerationState
         generation, state, files, decision, publications.  The attribute `refused` of the list has
-        the files that were set aside: file, reason, size, changed, refused_at.
+        the refused files: file, reason, size, changed, refused_at.
 
     Raises
     ------

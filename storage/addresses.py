@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -147,3 +148,8 @@ def require_no_secrets(url: str) -> str:
             "Hand credentials over as storage options or through the environment."
         )
     return url
+
+
+def command(*words: str) -> str:
+    """Return a command line of fewpass as it is typed; capitals stand for what is to be named."""
+    return shlex.join(("fewpass", *words))

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
+from fewpass.storage.addresses import command
 from fewpass.storage.codec import checksum
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.kinds import command
 from fewpass.storage.manifest import ManifestPart
 from fewpass.storage.objects import DtypeName, StoredObject, require_length
 from fewpass.storage.seal import seal, unseal

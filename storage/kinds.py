@@ -8,10 +8,9 @@ object have to agree, as a `manifest.json` may be anybody's.
 from __future__ import annotations
 
 import re
-import shlex
 from typing import Any, Final, Literal
 
-from fewpass.storage.addresses import READ_ONLY, local_path, open_store, protocol_of
+from fewpass.storage.addresses import READ_ONLY, command, local_path, open_store, protocol_of
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import FORMAT, KEY
@@ -98,8 +97,8 @@ def _unmarked(folder: Folder) -> Kind:
 
 def owner_of(folder: Folder) -> Kind | None:
     """Return which of `data set` and `run` a folder is, by what an object in it begins with."""
-    found = (kind for key, (_, kind) in _BEGINS.items() if begins_as_ours(folder, key))
-    return next(found, None)
+    kinds = (kind for key, (_, kind) in _BEGINS.items() if begins_as_ours(folder, key))
+    return next(kinds, None)
 
 
 def begins_as_ours(folder: Folder, key: str) -> bool:
@@ -128,11 +127,6 @@ def inside_of_ours(here: Location, storage_options: dict[str, Any] | None = None
                 f"holds nothing else. {ELSEWHERE}"
             )
     return None
-
-
-def command(*words: str) -> str:
-    """Return a command line of fewpass as it is typed; capitals stand for what is to be named."""
-    return shlex.join(("fewpass", *words))
 
 
 def instead(folder: Folder, wanted: Wanted, like: str | None = None) -> str:

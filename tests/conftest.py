@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 
 from fewpass.flows import cli
 from testing.prefect_server import migrated_database
-from tests import side_by_side
 
 #: The same operations in the same order: equal bits, compared with ==.
 EXACT = 0.0
@@ -47,20 +46,17 @@ def pytest_configure():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_addoption(parser):
-    parser.addoption("--processes", type=int, default=1, help="run test files side by side")
+@pytest.hookimpl(optionalhook=True)  # without xdist there is no such hook
+def pytest_xdist_make_scheduler(config, log):
+    """File by file, and those of one server to the same process."""
+    from xdist.scheduler import LoadFileScheduling
 
+    class ByFileOrServer(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            file = super()._split_scope(nodeid)
+            return "server" if file.endswith(ONE_SERVER) else file
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtestloop(session):
-    """File by file, and those of one server in the same process."""
-    processes = session.config.getoption("processes")
-    if processes == 1 or session.config.option.collectonly or session.testsfailed:
-        return None
-    side_by_side.run(
-        session, processes, lambda i: "server" if i.path.name in ONE_SERVER else str(i.path)
-    )
-    return True
+    return ByFileOrServer(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(config, items):
@@ -138,4 +134,5 @@ def as_json(fewpass):
 @pytest.fixture(scope="session")
 def prefect_database(tmp_path_factory):
     """Prefect's database as it is at first, made once for all processes of the suite."""
-    return migrated_database(tmp_path_factory.getbasetemp())
+    own = tmp_path_factory.getbasetemp()
+    return migrated_database(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)

@@ -19,7 +19,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
-from fewpass.storage.kinds import command
+from fewpass.storage.addresses import command
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
@@ -179,13 +179,13 @@ class Demo:
             "How good is the model on rows it has never seen?",
             command("evaluate", str(self.run), str(self.test)),
         )
-        found = evaluate_shown(self.terminal, str(self.run), str(self.test))
-        assert found.error is not None, "clicks are labels"
+        result = evaluate_shown(self.terminal, str(self.run), str(self.test))
+        assert result.error is not None, "clicks are labels"
         self.terminal.say(
-            f"{found.rows:,} held-out rows: loss {found.loss:.4f}, error {found.error:.2%}, "
-            f"area under the ROC curve {found.auc:.4f}."
+            f"{result.rows:,} held-out rows: loss {result.loss:.4f}, error {result.error:.2%}, "
+            f"area under the ROC curve {result.auc:.4f}."
         )
-        return found
+        return result
 
     def report(self) -> str:
         """Make the page; return where it lies."""

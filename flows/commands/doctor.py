@@ -21,7 +21,7 @@ def doctor(*runs: str, dry_run: bool = False, output: Output = OUTPUT) -> int:
     Looks at the runs named or below the folders named, and at all runs of the Prefect server in
     PREFECT_API_URL.  A dead flow run is marked crashed, which frees its concurrency slot, and its
     lease is removed.  One that is alive and has made no progress for ten times as long as is usual
-    for it is told as stalled, and the exit status is 1.
+    for it is reported as stalled, and the exit status is 1.
 
     Parameters
     ----------
@@ -39,32 +39,32 @@ def doctor(*runs: str, dry_run: bool = False, output: Output = OUTPUT) -> int:
             "There is nothing to look at. Name run folders, or set PREFECT_API_URL to look at a "
             "Prefect server's runs."
         )
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if server:
         from fewpass.flows.orchestration.silent_runs import examine_server  # two seconds
 
-        found += examine_server(fix=not dry_run)
-    found += [examine_folder(url, fix=not dry_run) for url in run_folders(runs)]
-    found = each_once(found)
-    ill = sum(finding.alive is False for finding in found)
-    stuck = sum(finding.stalled for finding in found)
+        findings += examine_server(fix=not dry_run)
+    findings += [examine_folder(url, fix=not dry_run) for url in run_folders(runs)]
+    findings = each_once(findings)
+    ill = sum(finding.alive is False for finding in findings)
+    stuck = sum(finding.stalled for finding in findings)
     facts = {
         "server": server,
         "ill": ill,
         "stalled": stuck,
-        "runs": [finding._asdict() for finding in found],
+        "runs": [finding._asdict() for finding in findings],
     }
-    Terminal(output).result(facts, _report(found, ill, stuck))
+    Terminal(output).result(facts, _report(findings, ill, stuck))
     return 1 if stuck or (ill and dry_run) else 0
 
 
-def _report(found: Sequence[Finding], ill: int, stuck: int) -> str:
+def _report(findings: Sequence[Finding], ill: int, stuck: int) -> str:
     lines: list[str] = []
-    for finding in found:
+    for finding in findings:
         state = {True: "alive", False: "dead", None: "at rest"}[finding.alive]
         state = "stalled" if finding.stalled else state
         lines += [f"{finding.what}: {state}", f"  {finding.why}"]
         lines += [f"  {act}" for act in finding.done]
         lines.append(f"  {finding.resume}")
-    count = f"{len(found)} run{'s' * (len(found) != 1)} looked at"
+    count = f"{len(findings)} run{'s' * (len(findings) != 1)} looked at"
     return "\n".join([*lines, f"{count}, {ill} dead, {stuck} stalled."])

@@ -121,7 +121,7 @@ def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -
 
 
 def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
-    """Ingest with a display of how far it is, and tell of skipped rows."""
+    """Ingest with a progress display, and report skipped rows."""
     from fewpass.flows.display.ingest_display import ingest_display
     from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.tables.ingest import phases
@@ -162,7 +162,7 @@ def _kept(plan: IngestPlan) -> str:
 
 
 def show_columns(terminal: Terminal, result: IngestResult) -> None:
-    """Tell people what became of every column; in JSON it is among the facts."""
+    """Print the encoding of every column; in JSON it is among the facts."""
     from fewpass.flows.display.console import columns_table
 
     if result.encoded and not terminal.output.json:

@@ -21,15 +21,15 @@ def inspect(path: str, /, *, output: Output = OUTPUT) -> int:
     from fewpass.flows.display.console import Terminal, columns_table, facts_table
 
     terminal = Terminal(output)
-    found = looking.look(path)
-    title = f"{found.kind.capitalize()} {path}"
-    facts = dict(found.facts)
-    known = facts.pop("columns", None) or {}
+    content = looking.look(path)
+    title = f"{content.kind.capitalize()} {path}"
+    facts = dict(content.facts)
+    columns = facts.pop("columns", None) or {}
     terminal.result(
-        {"kind": found.kind} | found.facts, facts_table(title, looking.flat_facts(facts))
+        {"kind": content.kind} | content.facts, facts_table(title, looking.flat_facts(facts))
     )
-    if known and not output.json:
-        terminal.result({}, columns_table(known))
+    if columns and not output.json:
+        terminal.result({}, columns_table(columns))
     return 0
 
 

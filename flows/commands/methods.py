@@ -1,4 +1,4 @@
-"""`fewpass methods`: what each method is, needs and can be told, out of its own class."""
+"""`fewpass methods`: what each method is, what it needs and its settings, read from its class."""
 
 # ruff: noqa: PLC0415
 
@@ -47,7 +47,7 @@ def first_line(kind: str) -> str:
 
 
 def described(kind: str) -> dict[str, Any]:
-    """Return what one method is, needs and can be told."""
+    """Return what a method is, what it needs and its settings."""
     method = settings_class(kind)
     needs = method.needs  # type: ignore[attr-defined]
     return {
@@ -83,7 +83,7 @@ def _overview(facts: dict[str, str]) -> Iterator[Any]:
         for kind in kinds:
             table.add_row(kind, facts[kind])
         yield table
-    yield _paragraph("fewpass methods NAME tells what one needs and can be told (--solver NAME).")
+    yield _paragraph("fewpass methods NAME shows what one needs and its settings (--solver NAME).")
 
 
 def _page(facts: dict[str, Any]) -> Iterator[Any]:
@@ -102,7 +102,7 @@ def _page(facts: dict[str, Any]) -> Iterator[Any]:
     needs.add_row("losses", facts["losses"])
     needs.add_row("streams", facts["streams"])
     if facts["numbers_per_row"]:
-        needs.add_row("kept per row", f"{8 * facts['numbers_per_row']} bytes")
+        needs.add_row("stored per row", f"{8 * facts['numbers_per_row']} bytes")
     if most is not None:
         needs.add_row("columns", f"at most {most:,}")
     yield needs

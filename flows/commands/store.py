@@ -46,42 +46,42 @@ def models(store: str, /, *, output: Output = OUTPUT) -> int:
     from fewpass.pipeline.models.refresh import generations
     from fewpass.pipeline.models.refresh.publications import history
 
-    found, moves = generations.models(store), history(store)
-    shown: list[RenderableType] = [models_table(found)] if found else []
+    listed, moves = generations.models(store), history(store)
+    shown: list[RenderableType] = [models_table(listed)] if listed else []
     if moves:
         shown.append(moves_table(moves))
-    if found.refused:
-        shown.append(refused_table(found.refused))
-    Terminal(output).result(models_facts(found, moves), Group(*shown))
+    if listed.refused:
+        shown.append(refused_table(listed.refused))
+    Terminal(output).result(models_facts(listed, moves), Group(*shown))
     return 0
 
 
-def refused_table(found: Sequence[Refused]) -> Table:
-    """Lay the files out that are set aside."""
+def refused_table(listed: Sequence[Refused]) -> Table:
+    """Return a table of the refused files."""
     from fewpass.flows.display.console import titled_table
 
     table = titled_table("Set aside")
     for name in ASIDE:
         table.add_column(name, no_wrap=name in ASIDE[2:], overflow="fold")
-    for row in refused_rows(found):
+    for row in refused_rows(listed):
         table.add_row(*map(printable, row.values()))
     return table
 
 
-def models_table(found: Sequence[GenerationState]) -> Table:
-    """Lay generations out, the newest last."""
+def models_table(listed: Sequence[GenerationState]) -> Table:
+    """Return a table of generations, the newest last."""
     from fewpass.flows.display.console import titled_table
 
     table = titled_table("Models")
     for name in COLUMNS:
         table.add_column(name, justify="right" if name in COLUMNS[2:4] else "left", no_wrap=True)
-    for row in model_rows(found):
+    for row in model_rows(listed):
         table.add_row(*row.values())
     return table
 
 
 def moves_table(moves: Sequence[Publication]) -> Table:
-    """Lay the newest publications out."""
+    """Return a table of the newest publications."""
     from fewpass.flows.display.console import titled_table
 
     shown = moves[-MOST_MOVES:]

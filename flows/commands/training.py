@@ -100,16 +100,16 @@ def train(
 def _stored(
     terminal: Terminal, source: str, training: TrainingOptions
 ) -> tuple[str, TrainingOptions]:
-    """Ingest a source into the data set that is to be kept; return where, and the options left."""
+    """Ingest a source as --keep asks; return its data set, and the options that are left."""
     from fewpass.flows.commands.ingesting import ingest_shown, show_columns
     from fewpass.flows.settings import checked
 
     words = given(training)
-    kept = words.pop("keep")
+    stored_at = words.pop("keep")
     words.pop("expected_rows", None)
     reading = {name: words.pop(name) for name in settings(SourceReading) if name in words}
     shared = {name: words[name] for name in ("memory", "seed") if name in words}
-    places = {"sources": (source,), "dataset": kept}
+    places = {"sources": (source,), "dataset": stored_at}
     result = ingest_shown(terminal, checked(IngestPlan, reading | shared | places))
     show_columns(terminal, result)
     return result.dataset, TrainingOptions(**words)
@@ -173,8 +173,8 @@ def _follow(
         ):
             asked.training = training = begin(executor)
             at_work = training.plan
-            told = (*training.notes, *training.warnings)
-            for sentence in told:
+            said_before = (*training.notes, *training.warnings)
+            for sentence in said_before:
                 terminal.say(sentence, style="yellow")
             with display(terminal, training.plan) as show:
                 training.hear(show)
@@ -182,7 +182,7 @@ def _follow(
                     asked.picked_up = True
                     show(event)
             for sentence in training.notes:  # of later rows, maybe
-                if sentence not in told:
+                if sentence not in said_before:
                     terminal.say(sentence, style="yellow")
             if training.finished:
                 return training.result
@@ -190,14 +190,17 @@ def _follow(
 
 
 def _say_compiling(terminal: Terminal, plan: TrainingPlan) -> None:
-    """Say what is waited for the first time that a machine trains so."""
+    """Tell the user about first-time compilation."""
     from fewpass.pipeline.training.planning.problem import loss_of
     from fewpass.storage.dataset import Dataset
 
     said = [] if plan.solver.kind == "auto" else [plan.solver.kind]
     if plan.source is None:
-        known = Dataset.open(plan.dataset).manifest
-        said += [f"loss {loss_of(plan, known).name}", f"{known.layout} rows of {known.dtype}"]
+        manifest = Dataset.open(plan.dataset).manifest
+        said += [
+            f"loss {loss_of(plan, manifest).name}",
+            f"{manifest.layout} rows of {manifest.dtype}",
+        ]
     whose = f" for {', '.join(said)}" if said else ""
     terminal.say(
         f"Compiling kernels{whose}: this is done once on a machine (fewpass warm-up does it in "
@@ -239,18 +242,18 @@ def _report(
 
 
 def candidate_table(result: TrainingResult) -> Table:
-    """Lay out what became of every lam, the one that was chosen marked."""
+    """Return a table of all lam, the chosen one marked."""
     from fewpass.flows.display.console import as_fixed, or_dash, titled_table
 
     table = titled_table("On held-out rows")
     for name in ("lam", "loss", "error", "objective", "above\noptimum", ""):
         table.add_column(name, justify="right", no_wrap=True)
-    for found in result.candidates:
+    for candidate in result.candidates:
         table.add_row(
-            f"{found['lam']:.6g}",
-            as_fixed(found["loss"], 6),
-            *(or_dash(found[name], style) for name, style in CANDIDATE_STYLES.items()),
-            "chosen" if found["lam"] == result.lam else "",
+            f"{candidate['lam']:.6g}",
+            as_fixed(candidate["loss"], 6),
+            *(or_dash(candidate[name], style) for name, style in CANDIDATE_STYLES.items()),
+            "chosen" if candidate["lam"] == result.lam else "",
         )
     return table
 
@@ -274,15 +277,15 @@ def _shown(result: TrainingResult) -> dict[str, Any]:
 
 
 def _calibrated(result: TrainingResult) -> str | None:
-    """Say what probabilities were learnt from held-out rows, if any were."""
-    found = result.calibration
-    if found is None:
+    """Return how scores become probabilities, if the run has a calibration."""
+    calibration = result.calibration
+    if calibration is None:
         return None
-    if "p" in found:
-        return f"isotonic, {len(found['p'])} points"
-    offset = f"{found['offset']:.4g}" if "offset" in found else "an offset per class"
-    form = "sigmoid" if "offset" in found else "softmax"
-    return f"{form} of {found['slope']:.4g} * score + {offset}"
+    if "p" in calibration:
+        return f"isotonic, {len(calibration['p'])} points"
+    offset = f"{calibration['offset']:.4g}" if "offset" in calibration else "an offset per class"
+    form = "sigmoid" if "offset" in calibration else "softmax"
+    return f"{form} of {calibration['slope']:.4g} * score + {offset}"
 
 
 def _shown_features(result: TrainingResult) -> dict[str, Any]:
@@ -302,21 +305,21 @@ def _shown_features(result: TrainingResult) -> dict[str, Any]:
 
 
 def held_out_sentence(result: TrainingResult) -> str:
-    """Say which model was kept by its held-out loss, and whether that ended the training."""
+    """Say which model had the lowest held-out loss, and whether that ended the training."""
     from fewpass.flows.display.console import as_fixed
 
-    (kept,) = result.candidates
+    (chosen,) = result.candidates
     ended = "Stopped early" if result.stopped_early else "Ended"
     return (
         f"{ended} after {result.passes:.4g} passes: the held-out loss was lowest after "
-        f"{result.passes_of_model:.4g}, {as_fixed(kept['loss'], 6)}, and that model is kept."
+        f"{result.passes_of_model:.4g}, {as_fixed(chosen['loss'], 6)}, and that model is kept."
     )
 
 
 def proves_nothing(result: TrainingResult) -> bool:
     """Whether a certificate says no more than that no loss is below 0."""
-    found, objective = result.certificate, result.objective
-    return found is not None and objective is not None and found >= objective
+    gap, objective = result.certificate, result.objective
+    return gap is not None and objective is not None and gap >= objective
 
 
 def certificate_sentence(result: TrainingResult, prover: Prover | None) -> str:

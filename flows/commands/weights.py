@@ -54,15 +54,17 @@ def weights(
 
     model = load_model(run_at(run))
     labels = (label,) if label is not None else classes_of(model) or (None,)
-    known = _names(model, names)
-    found = [(of, weight) for of in labels for weight in largest_weights(model, top, of, known)]
+    given_names = _names(model, names)
+    rows = [
+        (of, weight) for of in labels for weight in largest_weights(model, top, of, given_names)
+    ]
     intercept = model.weights.intercept
     facts = {
         "run": model.run.url,
         "intercept": getattr(intercept, "tolist", lambda: intercept)(),
-        "weights": [{"label": of} | weight._asdict() for of, weight in found],
+        "weights": [{"label": of} | weight._asdict() for of, weight in rows],
     }
-    Terminal(output).result(facts, _as_csv(found) if csv else weights_table(found))
+    Terminal(output).result(facts, _as_csv(rows) if csv else weights_table(rows))
     return 0
 
 
@@ -79,29 +81,29 @@ def _names(model: Model, source: str | None) -> Mapping[int, str]:
     return names_in(source, model.record.n_features)
 
 
-def weights_table(found: Sequence[tuple[str | None, NamedWeight]]) -> Table:
+def weights_table(rows: Sequence[tuple[str | None, NamedWeight]]) -> Table:
     """Lay weights out, one below the other, each with its class where there are several."""
     from fewpass.flows.display.console import titled_table
 
     table = titled_table("Largest weights")
-    several = any(of is not None for of, _ in found)
+    several = any(of is not None for of, _ in rows)
     for name in ["class"] * several + ["feature"]:
         table.add_column(name, style="cyan", overflow="fold")
     table.add_column("weight", justify="right")
-    units = any(weight.per_unit not in (None, weight.weight) for _, weight in found)
+    units = any(weight.per_unit not in (None, weight.weight) for _, weight in rows)
     if units:
         table.add_column("per unit of the source", justify="right")
-    for of, weight in found:
+    for of, weight in rows:
         per_unit = "" if weight.per_unit is None else f"{weight.per_unit:.6g}"
         cells = [printable(weight.feature), f"{weight.weight:+.6g}", *([per_unit] * units)]
         table.add_row(*([printable(of or "")] * several), *cells)
     return table
 
 
-def _as_csv(found: Sequence[tuple[str | None, NamedWeight]]) -> str:
+def _as_csv(rows: Sequence[tuple[str | None, NamedWeight]]) -> str:
     text = io.StringIO()
     writer = csv_writer(text, lineterminator="\n")
     writer.writerow(("class", "feature", "weight", "per_unit"))
-    for of, weight in found:
+    for of, weight in rows:
         writer.writerow((of or "", *weight))
     return text.getvalue().rstrip("\n")

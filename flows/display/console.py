@@ -18,7 +18,7 @@ from fewpass.flows.display.log_lines import Line, json_line
 from fewpass.flows.display.printing import printable
 from fewpass.flows.flags import in_flags
 from fewpass.flows.options import Output
-from fewpass.pipeline.reporting.safe_text import without_control
+from fewpass.pipeline.drawing.safe_text import without_control
 from fewpass.storage.redaction import without_secrets
 
 WARNINGS = ("yellow", "red")  # styles

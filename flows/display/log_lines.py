@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from fewpass.flows.display.printing import printable
 from fewpass.flows.flags import in_flags
-from fewpass.pipeline.reporting.safe_text import finite
+from fewpass.pipeline.drawing.safe_text import finite
 from fewpass.storage.redaction import without_secrets
 
 VARIABLE = "FEWPASS_LOG_FORMAT"

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from fewpass.pipeline.reporting.safe_text import without_control
+from fewpass.pipeline.drawing.safe_text import without_control
 from fewpass.storage.redaction import without_secrets
 
 P = ParamSpec("P")

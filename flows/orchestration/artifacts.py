@@ -24,7 +24,7 @@ from fewpass.flows.display.log_lines import FIELDS, Line
 from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.display.training_display import memory_in_use
 from fewpass.flows.orchestration.telling import Teller
-from fewpass.pipeline.reporting.safe_text import as_markdown, without_control
+from fewpass.pipeline.drawing.safe_text import as_markdown, without_control
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.sizes import format_bytes

@@ -89,14 +89,16 @@ def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - told in a sentence
         sys.stderr.write(f"prefect run: {sentence(error)}\n")
         return exit_status(error) if isinstance(error, KeyboardInterrupt) else FAILED
-    found = state.result(raise_on_failure=False)
+    result = state.result(raise_on_failure=False)
     if state.is_completed():
-        sys.stdout.write(json.dumps(found) + "\n")
+        sys.stdout.write(json.dumps(result) + "\n")
         return 0
     if state.is_cancelled():
         sys.stderr.write(f"prefect run: {state.message}\n")
         return FAILED
-    cause = found if isinstance(found, BaseException) else RuntimeError(state.message or state.name)
+    cause = (
+        result if isinstance(result, BaseException) else RuntimeError(state.message or state.name)
+    )
     sys.stderr.write(f"prefect run: {sentence(cause)}\n")
     return exit_status(cause)
 
@@ -113,12 +115,12 @@ def _help(request: Request) -> str:
     from fewpass.flows.orchestration.requests import flow_name
     from fewpass.pipeline.settings.flat_settings import MISSING
 
-    known = described(request)
+    parameters = described(request)
     usage = f"Usage: prefect run {flow_name(request)} -p KEY=VALUE ..."
     lines = [usage, "", str(request.__doc__), ""]
-    for named in known:
+    for named in parameters:
         default = "required" if named.default is MISSING else f"default {_shown(named.default)}"
-        lines.append(f"  {short_name(named.path, known)}  ({choices(named.hint)}; {default})")
+        lines.append(f"  {short_name(named.path, parameters)}  ({choices(named.hint)}; {default})")
         if named.about:
             lines.append(f"      {named.about}")
     return "\n".join(lines) + "\n"

@@ -45,8 +45,8 @@ def rewritten(arguments: Sequence[str]) -> list[str]:
     values = values_of(request, words, before)
     validated(request, values, HELP)
     changed = {key: value for key, value in values.items() if before.get(key) != value}
-    told = [f"{key}={json.dumps(value, default=list)}" for key, value in changed.items()]
-    return [*rest, *(part for word in told for part in ("-p", word))]
+    given = [f"{key}={json.dumps(value, default=list)}" for key, value in changed.items()]
+    return [*rest, *(part for word in given for part in ("-p", word))]
 
 
 def _unpacked(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -77,12 +77,12 @@ def _parameters_of(deployment: str) -> dict[str, Any]:
 
     with answering(), get_client(sync_client=True) as client:
         try:
-            found = client.read_deployment_by_name(deployment)
+            deployed = client.read_deployment_by_name(deployment)
         except ObjectNotFound:
             raise ValueError(
                 f'There is no deployment "{deployment}". prefect deployment ls lists them.'
             ) from None
-    return dict(found.parameters)
+    return dict(deployed.parameters)
 
 
 def rewrite_command_line() -> None:

@@ -17,7 +17,7 @@ from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.evaluate import Evaluation
-from fewpass.pipeline.scoring.evaluate import evaluate as judged
+from fewpass.pipeline.scoring.evaluate import evaluate as evaluated
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching import BY_NAME, Matching
@@ -28,23 +28,25 @@ from fewpass.storage.dataset import Dataset
 
 @made_flow(requests.EvaluateParameters, "run")
 def evaluate(run: str, dataset: str, matching: Matching, where: Execution) -> dict[str, Any]:
-    """Judge a model, and show its card with what was found."""
+    """Evaluate a model, and show its card with the figures."""
     run = dated(run, "run")
-    found = judge.with_options(task_run_name=f"evaluate on {dataset}")(
+    evaluation = evaluate_model.with_options(task_run_name=f"evaluate on {dataset}")(
         run, dataset, where, matching
     )
-    card = model_card(run_at(run), {dataset: found})
+    card = model_card(run_at(run), {dataset: evaluation})
     show_text(run, "card", card, f"model of {run}")
-    return evaluation_facts(found)
+    return evaluation_facts(evaluation)
 
 
 @durable_task("evaluate")
-def judge(run: str, dataset: str, where: Execution, matching: Matching = BY_NAME) -> Evaluation:
-    """Read a data set, or files, once and say how the run's newest model does on their rows."""
+def evaluate_model(
+    run: str, dataset: str, where: Execution, matching: Matching = BY_NAME
+) -> Evaluation:
+    """Evaluate a run's newest model on a data set, or on files."""
     model = load_model(run_at(run))
     if is_source(dataset):
         require_here(where)
         return evaluate_rows(model, [dataset], SourceOptions(**matching.model_dump())).evaluation
     data = Dataset.open(dataset)
     with engine_for_pass(where, data) as executor:
-        return judged(model, data, executor, rules=matching)
+        return evaluated(model, data, executor, rules=matching)

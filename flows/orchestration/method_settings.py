@@ -37,13 +37,13 @@ def _fields(module: str, name: str) -> tuple[str, ...]:
     if not module.startswith(f"{solvers.__name__}."):
         return ()
     text = _parsed(module)
-    found = next((n for n in text.body if isinstance(n, ast.ClassDef) and n.name == name), None)
+    home = next((n for n in text.body if isinstance(n, ast.ClassDef) and n.name == name), None)
     homes = _imported_from(text)
-    if found is None:
+    if home is None:
         return _fields(homes[name], name) if name in homes else ()
-    bases = [base.id for base in found.bases if isinstance(base, ast.Name)]
+    bases = [base.id for base in home.bases if isinstance(base, ast.Name)]
     fields = [f for base in bases for f in _fields(homes.get(base, module), base)]
-    fields += [field for field in map(_field_of, found.body) if field is not None]
+    fields += [field for field in map(_field_of, home.body) if field is not None]
     return tuple(dict.fromkeys(fields))
 
 

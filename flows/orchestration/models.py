@@ -14,9 +14,9 @@ from fewpass.pipeline.models.refresh.publications import history
 
 @made_flow(requests.ModelsParameters, "store")
 def models(store: str) -> dict[str, Any]:
-    """List the models, as a table beside the run, too."""
-    found = models_of(store)
-    show_table(store, "models", model_rows(found), f"models of {store}")
-    if found.refused:
-        show_table(store, "refused", refused_rows(found.refused), f"files set aside in {store}")
-    return models_facts(found, history(store))
+    """List the models, also as a table on the page of the run."""
+    listed = models_of(store)
+    show_table(store, "models", model_rows(listed), f"models of {store}")
+    if listed.refused:
+        show_table(store, "refused", refused_rows(listed.refused), f"files set aside in {store}")
+    return models_facts(listed, history(store))

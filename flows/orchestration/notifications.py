@@ -25,7 +25,7 @@ from prefect.types import SecretDict
 
 from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.flows.orchestration.scheduled import MISSED, REFUSED
-from fewpass.flows.orchestration.server import told
+from fewpass.flows.orchestration.server import run_for_make
 from fewpass.flows.orchestration.watching import STALLED
 from fewpass.pipeline.errors import BadInput
 
@@ -57,11 +57,11 @@ def put_on_server(block: UUID) -> list[str]:
     with get_client(sync_client=True) as client:
         for note in NOTES:
             wanted = _automation(note, block)
-            known = client.find_automation(wanted.name)
-            if known is None:
+            existing = client.find_automation(wanted.name)
+            if existing is None:
                 client.create_automation(wanted)
             else:
-                client.update_automation(known.id, wanted)
+                client.update_automation(existing.id, wanted)
     return [_name(note) for note in NOTES]
 
 
@@ -110,12 +110,12 @@ def block_of_name(client: SyncPrefectClient, slug: str) -> UUID:
     """Find a block by TYPE/NAME; BadInput where there is none."""
     kind, _, name = slug.partition("/")
     try:
-        found: UUID = client.read_block_document_by_name(name, kind).id
+        identity: UUID = client.read_block_document_by_name(name, kind).id
     except ObjectNotFound:
         raise BadInput(
             f'There is no block "{slug}". prefect block ls lists them, as TYPE/NAME.'
         ) from None
-    return found
+    return identity
 
 
 def main() -> int:
@@ -137,4 +137,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(told(main))
+    sys.exit(run_for_make(main))

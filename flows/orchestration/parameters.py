@@ -89,25 +89,27 @@ def choices(hint: Any) -> str:
     return ", ".join(dict.fromkeys(words))
 
 
-def short_name(path: str, known: list[Named]) -> str:
+def short_name(path: str, parameters: list[Named]) -> str:
     """Return the shortest name that means this parameter."""
     parts = path.split(".")
     for k in range(len(parts) - 1, 0, -1):
         name = ".".join(parts[k:])
         # A method's settings keep their family's name.
-        if parts[k - 1] != "solver" and [n.path for n in _outermost(name, known)] == [path]:
+        if parts[k - 1] != "solver" and [n.path for n in _outermost(name, parameters)] == [path]:
             return name
     return path
 
 
-def _matches(name: str, known: list[Named]) -> list[Named]:
+def _matches(name: str, parameters: list[Named]) -> list[Named]:
     """Return the parameters of a name, else those of the end of a path."""
-    return [n for n in known if n.path == name] or [n for n in known if n.path.endswith(f".{name}")]
+    return [n for n in parameters if n.path == name] or [
+        n for n in parameters if n.path.endswith(f".{name}")
+    ]
 
 
-def _outermost(name: str, known: list[Named]) -> list[Named]:
+def _outermost(name: str, parameters: list[Named]) -> list[Named]:
     """Return those of a name that lie least deep."""
-    matches = _matches(name, known)
+    matches = _matches(name, parameters)
     depth = min((n.path.count(".") for n in matches), default=0)
     return [n for n in matches if n.path.count(".") == depth]
 
@@ -136,7 +138,7 @@ def values_of(request: Request, words: Iterable[str], before: Mapping[str, Any])
     A plan may be given whole, as JSON, and what stands in it one by one: what comes later wins.
     """
     words = list(words)
-    known = _known_for(request, words)
+    parameters = _parameters_for(request, words)
     values: dict[str, Any] = copy.deepcopy(dict(before))
     given: set[str] = set()  # lists begin anew with the first word of theirs
     for word in words:
@@ -144,19 +146,19 @@ def values_of(request: Request, words: Iterable[str], before: Mapping[str, Any])
         name = name.strip()
         if not equals:
             raise BadInput(f'-p was given "{word}". Write -p NAME=VALUE.')
-        whole = _whole(name, known)
+        whole = _whole(name, parameters)
         if whole is not None and text.lstrip().startswith("{"):
             *folders, last = whole.split(".")
             _folder(values, folders)[last] = _object(name, text)
             continue
-        meant = _resolved(flow_name(request), name if whole is None else f"{name}.kind", known)
+        meant = _resolved(flow_name(request), name if whole is None else f"{name}.kind", parameters)
         _put(values, meant, _value(meant, text), anew=meant.path not in given)
         given.add(meant.path)
-    _complete(values, known)
+    _complete(values, parameters)
     return values
 
 
-def _known_for(request: Request, words: list[str]) -> list[Named]:
+def _parameters_for(request: Request, words: list[str]) -> list[Named]:
     """Return the parameters that words may mean; a method is imported where a word is its setting.
 
     Where some word has no meaning at all, methods' settings are there by name alone: enough to
@@ -183,11 +185,11 @@ def validated(request: Request, values: Mapping[str, Any], more: str = "") -> di
     return parameters
 
 
-def _whole(name: str, known: list[Named]) -> str | None:
+def _whole(name: str, parameters: list[Named]) -> str | None:
     """Return the path of the settings that a name means as a whole; None where it means one."""
-    if _matches(name, known):
+    if _matches(name, parameters):
         return None
-    folders = {n.path[:k] for n in known for k, letter in enumerate(n.path) if letter == "."}
+    folders = {n.path[:k] for n in parameters for k, letter in enumerate(n.path) if letter == "."}
     return min((f for f in folders if f == name or f.endswith(f".{name}")), key=len, default=None)
 
 
@@ -213,11 +215,11 @@ def require_no_secrets_in(value: Any) -> None:
             require_no_secrets_in(inner)
 
 
-def _resolved(flow: str, name: str, known: list[Named]) -> Named:
+def _resolved(flow: str, name: str, parameters: list[Named]) -> Named:
     """Find the parameter of a name, or of the end of a path that begins with a plan."""
-    shallow = _outermost(name, known)
+    shallow = _outermost(name, parameters)
     if not shallow:
-        near = _near(name, known)
+        near = _near(name, parameters)
         meant = f"Did you mean {near}? " if near else ""
         raise BadInput(
             f'The flow {flow} has no parameter "{name}". {meant}prefect run {flow} --help lists '
@@ -229,9 +231,9 @@ def _resolved(flow: str, name: str, known: list[Named]) -> Named:
     return shallow[0]
 
 
-def _near(name: str, known: list[Named]) -> str | None:
+def _near(name: str, parameters: list[Named]) -> str | None:
     """Return the name that is nearest to a wrong one, as short as it may be given."""
-    names = {short_name(n.path, known) for n in known}
+    names = {short_name(n.path, parameters) for n in parameters}
     ends = {n.rpartition(".")[2]: n for n in names}
     kinds = (n.removesuffix(".kind") for n in names if n.endswith(".kind"))
     ends |= {n.rpartition(".")[2]: n for n in kinds}  # solver=sgd
@@ -273,9 +275,9 @@ def _folder(values: dict[str, Any], folders: list[str]) -> dict[str, Any]:
     return values
 
 
-def _complete(values: dict[str, Any], known: list[Named]) -> None:
+def _complete(values: dict[str, Any], parameters: list[Named]) -> None:
     """Settings of a method given without naming it are the default method's."""
-    for named in known:
+    for named in parameters:
         *folders, name = named.path.split(".")
         if name != "kind":
             continue

@@ -7,8 +7,8 @@ from typing import Any
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
 from fewpass.flows.orchestration.scheduled import dated, durable_task, made_flow
+from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.models.refresh.publications import run_at
-from fewpass.pipeline.reporting.safe_text import as_markdown
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.predict import PredictionResult
 from fewpass.pipeline.scoring.predict import predict as predicted

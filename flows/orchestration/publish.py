@@ -8,14 +8,14 @@ from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_text
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.outcomes import publication_facts
+from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.models.refresh.generations import publish_generation
 from fewpass.pipeline.models.refresh.publications import Publication
-from fewpass.pipeline.reporting.safe_text import as_markdown
 
 
 @made_flow(requests.PublishParameters, "store")
 def publish(store: str, generation: int, because: str, after: int | None) -> dict[str, Any]:
-    """Publish it, and say so beside the run."""
+    """Publish it, and say so on the page of the run."""
     made = move.with_options(task_run_name=f"publish generation {generation}")(
         store, generation, because, after
     )

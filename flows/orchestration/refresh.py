@@ -9,11 +9,12 @@ from prefect.logging import get_run_logger
 
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table, show_text
-from fewpass.flows.orchestration.evaluate import judge
+from fewpass.flows.orchestration.evaluate import evaluate_model
 from fewpass.flows.orchestration.ingest import watched
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.train import completed, train_in_stages
 from fewpass.flows.outcomes import refused_facts, refused_rows, require_convergence
+from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.abandoning import abandon as abandoned
 from fewpass.pipeline.models.refresh.generations import Decision, Generation, refused_now
@@ -28,7 +29,6 @@ from fewpass.pipeline.models.refresh.refreshing import (
 )
 from fewpass.pipeline.models.refresh.taking import Taken, take
 from fewpass.pipeline.reporting.model_card import model_card
-from fewpass.pipeline.reporting.safe_text import as_markdown
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
@@ -66,7 +66,7 @@ def _refreshed(plan: RefreshPlan, where: Execution) -> Any:
 
 @durable_task("ingest")
 def take_files(plan: RefreshPlan, generation: Generation) -> Taken:
-    """Ingest the files of a generation; those that cannot be read are set aside."""
+    """Ingest the files of a generation; those that cannot be read are refused."""
     taken = take(plan, generation, watched)
     for one in taken.refused:
         get_run_logger().warning("%s was refused and set aside: %s", one.file, one.reason)
@@ -75,11 +75,11 @@ def take_files(plan: RefreshPlan, generation: Generation) -> Taken:
 
 def _nothing_new(plan: RefreshPlan) -> dict[str, Any]:
     get_run_logger().info("No new file in %s", ", ".join(plan.sources))
-    found = refused_now(Folder(plan.store))
-    aside = f"; {len(found)} set aside did not change" if found else ""
+    refused = refused_now(Folder(plan.store))
+    unchanged = f"; {len(refused)} set aside did not change" if refused else ""
     return {
-        "generation": None, "published": False, "reason": f"there is no new file{aside}",
-        "refused": refused_facts(found),
+        "generation": None, "published": False, "reason": f"there is no new file{unchanged}",
+        "refused": refused_facts(refused),
     }  # fmt: skip
 
 
@@ -94,22 +94,26 @@ def _abandoned(store: str) -> dict[str, Any]:
 
 
 def _show_refused(store: str) -> None:
-    """Lay out beside the run which files are set aside, however the refresh ends."""
-    with contextlib.suppress(OSError, BadInput):  # what ended the refresh is told
-        found = refused_now(Folder(store))
-        if found:
-            show_table(store, "refused", refused_rows(found), f"files set aside in {store}")
+    """Show the refused files on the page of the run, however the refresh ends."""
+    with contextlib.suppress(OSError, BadInput):  # what ended the refresh is reported
+        refused = refused_now(Folder(store))
+        if refused:
+            show_table(store, "refused", refused_rows(refused), f"files set aside in {store}")
 
 
 def _publish(
     plan: RefreshPlan, generation: Generation, trained: TrainingResult, where: Execution
 ) -> dict[str, Any]:
     rows, current = held_out(plan), published(plan.store)
-    new = judge.with_options(task_run_name="evaluate the new model")(generation.run, rows, where)
+    new = evaluate_model.with_options(task_run_name="evaluate the new model")(
+        generation.run, rows, where
+    )
     old = None
     if current:
         before = current.run_in(plan.store)
-        old = judge.with_options(task_run_name="evaluate the published model")(before, rows, where)
+        old = evaluate_model.with_options(task_run_name="evaluate the published model")(
+            before, rows, where
+        )
     made: Decision = publish_or_keep.with_options(task_run_name="publish or keep")(
         plan, generation, trained, new.loss, old.loss if old else None,
         current.number if current else NONE_YET,
@@ -122,8 +126,8 @@ def _publish(
     get_run_logger().info("Generation %d %s: %s", generation.number, verdict, made.reason)
     current = published(plan.store)
     model = current.run_in(plan.store) if current else None
-    told = {"generation": generation.number, "model": model} | made._asdict()
-    return told | {"refused": refused_facts(refused_now(Folder(plan.store)))}
+    decision = {"generation": generation.number, "model": model} | made._asdict()
+    return decision | {"refused": refused_facts(refused_now(Folder(plan.store)))}
 
 
 @durable_task("publish")

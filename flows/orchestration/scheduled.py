@@ -50,7 +50,7 @@ PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
 
 CANCELLED = "Cancelled; what was made is in its folder, and the same parameters go on with it."
 DONE = "Cancelled, but it was done by then: what was made is in its folder."
-REFUSED, MISSED = "Refused", "ToleranceMissed"  # names of states, beside Prefect's own
+REFUSED, MISSED = "Refused", "ToleranceMissed"  # names of states, in addition to Prefect's own
 
 RETRIES = 3
 DELAYS_S = [2.0, 10.0, 30.0]  # a Dask scheduler or a store that is restarted needs some seconds
@@ -124,7 +124,7 @@ def told_by_state(function: Callable[..., Any], request: Request) -> Callable[..
                 raise
             said = sentence(error)
             get_run_logger().error(said)
-            IN_STATES.told.append(error)
+            IN_STATES.reported.append(error)
             return Failed(name=name, message=said, data=error)
         finally:
             last_word()
@@ -144,12 +144,14 @@ class InStates(logging.Filter):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[BaseException] = []
+        self.reported: list[BaseException] = []
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to log it."""
         error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, CancelledRun) and not any(error is one for one in self.told)
+        return not isinstance(error, CancelledRun) and not any(
+            error is one for one in self.reported
+        )
 
 
 IN_STATES = InStates()
@@ -195,8 +197,8 @@ def log_in_json() -> None:
         if any(isinstance(handler, PrefectConsoleHandler) for handler in logger.handlers):
             lines = logging.StreamHandler()
             lines.setFormatter(JsonLines())
-            kept = [h for h in logger.handlers if not isinstance(h, PrefectConsoleHandler)]
-            logger.handlers = [*kept, lines]
+            others = [h for h in logger.handlers if not isinstance(h, PrefectConsoleHandler)]
+            logger.handlers = [*others, lines]
 
 
 def named(what: str, parameter: str) -> Callable[[], str]:
@@ -211,12 +213,12 @@ def named(what: str, parameter: str) -> Callable[[], str]:
     """
 
     def name() -> str:
-        found: Any = prefect.runtime.flow_run.parameters
+        part_of_plan: Any = prefect.runtime.flow_run.parameters
         for part in parameter.split("."):
-            inner = found if isinstance(found, dict) else dict(found or ())
-            found = inner.get(part, "")  # where there is none the run will be refused
+            inner = part_of_plan if isinstance(part_of_plan, dict) else dict(part_of_plan or ())
+            part_of_plan = inner.get(part, "")  # where there is none the run will be refused
         start = prefect.runtime.flow_run.scheduled_start_time or datetime.now(UTC)
-        place = with_date(without_secrets(str(found)), start).rstrip("/")
+        place = with_date(without_secrets(str(part_of_plan)), start).rstrip("/")
         return f"{what} {'/'.join(place.split('/')[-2:])}, {start:%Y-%m-%d %H:%M:%S}"
 
     return name

@@ -1,4 +1,4 @@
-"""A Prefect server that does not answer, told in a sentence."""
+"""The sentence for a Prefect server that does not answer."""
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def answering() -> Iterator[None]:
         ) from error
 
 
-def told(work: Callable[[], int]) -> int:
+def run_for_make(work: Callable[[], int]) -> int:
     """Do what a target of make asks a server for; returns the exit status, with a sentence."""
     try:
         with answering():

@@ -48,8 +48,8 @@ def _believed_alive(client: SyncPrefectClient) -> list[FlowRun]:
 
 def _examine(client: SyncPrefectClient, run: FlowRun, *, fix: bool) -> Finding:
     what = f"flow run {run.name} ({run.state_name})"
-    told = run_folder_of(run)
-    folder = Folder(told).url if told else None
+    url = run_folder_of(run)
+    folder = Folder(url).url if url else None
     alive, why = process_state(run)
     lease = examine_folder(folder, fix=False) if folder else None
     if alive is None and lease is not None and lease.alive is False:

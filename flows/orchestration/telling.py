@@ -56,7 +56,7 @@ class Teller:
             self._changed.notify_all()
 
     def flush(self, most_s: float) -> bool:
-        """Wait until everything is told, for so many seconds at most; say whether it was."""
+        """Wait until everything is sent, for `most_s` seconds at most; say whether it was."""
         with self._changed:
             self._urgent = True
             self._changed.notify_all()

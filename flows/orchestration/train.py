@@ -81,7 +81,7 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
 
 
 def is_suspended() -> bool:
-    """Whether somebody suspended this flow run; of a deployment's run Prefect is told of it."""
+    """Whether somebody suspended this flow run; Prefect hears of it for a deployment's run."""
     context = FlowRunContext.get()
     return context is not None and context.flow_run_suspension_request.is_requested()
 

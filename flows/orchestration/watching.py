@@ -155,16 +155,16 @@ class StallWatch(Watch):
         self._last, self._reported = now, False
 
     def _at_a_look(self) -> bool:
-        found = silence(self._spans, time.monotonic() - self._last, self._floor_s)
-        if found is not None and found.is_stalled and not self._reported:
+        quiet = silence(self._spans, time.monotonic() - self._last, self._floor_s)
+        if quiet is not None and quiet.is_stalled and not self._reported:
             self._reported = True
-            self._tell(found)
+            self._tell(quiet)
         return False
 
 
-def tell_prefect(found: Silence) -> None:
+def tell_prefect(quiet: Silence) -> None:
     """Log a silence, and send the event that the automation listens for."""
-    sentence = found.sentence()
+    sentence = quiet.sentence()
     get_run_logger().warning("Stalled: %s", sentence)
     run = prefect.runtime.flow_run
     resource = {

@@ -12,7 +12,7 @@ from prefect import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.workers.process import ProcessWorker
 
-from fewpass.flows.orchestration.server import told
+from fewpass.flows.orchestration.server import run_for_make
 
 NAME = "fewpass"
 #: Ours is for the terminal.  In the process that Prefect starts for a cancelled or crashed run's
@@ -31,4 +31,4 @@ def make_work_pool() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(told(make_work_pool))
+    sys.exit(run_for_make(make_work_pool))

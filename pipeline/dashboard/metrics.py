@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from fewpass.pipeline.dashboard.shown_run import ShownRun
+from fewpass.pipeline.drawing.safe_text import without_control
 from fewpass.pipeline.models.refresh.publications import published
-from fewpass.pipeline.reporting.safe_text import without_control
 from fewpass.pipeline.runs.work_done import WorkDone, speeds
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -33,9 +33,9 @@ from fewpass.pipeline.dashboard.metrics import (
 )
 from fewpass.pipeline.dashboard.shown_run import MOST_SHOWN, read_again
 from fewpass.pipeline.dashboard.view import LABELS, Against, view
+from fewpass.pipeline.drawing.safe_text import as_json
 from fewpass.pipeline.executors.on_dask import TOPIC
 from fewpass.pipeline.models.refresh.generations import generations
-from fewpass.pipeline.reporting.safe_text import as_json
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder
 

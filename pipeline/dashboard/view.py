@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Literal
 
 from fewpass.pipeline.dashboard.shown_run import ShownRun
-from fewpass.pipeline.reporting.page.charts import MANY, Line, Whisker, chart, smoothed
-from fewpass.pipeline.reporting.page.pieces import Bar, bars, card, section, table
-from fewpass.pipeline.reporting.safe_text import without_control
+from fewpass.pipeline.drawing.charts import MANY, Line, Whisker, chart, smoothed
+from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, table
+from fewpass.pipeline.drawing.safe_text import without_control
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.timeline import useful
 from fewpass.pipeline.runs.work_done import WorkDone, speeds

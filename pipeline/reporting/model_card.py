@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fewpass.pipeline.reporting.safe_text import as_markdown
+from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.runs.model import load_model, trained_lam
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord

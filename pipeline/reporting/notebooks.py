@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Self
 
-from fewpass.pipeline.reporting.page.pieces import facts, table
-from fewpass.pipeline.reporting.safe_text import as_html
+from fewpass.pipeline.drawing.pieces import facts, table
+from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -52,7 +52,8 @@ class Progressing:
     """A training under way, in a sentence."""
 
     def __init__(self, passes: int) -> None:
-        self.most, self.timeline, self._began = passes, Timeline(), time.perf_counter()
+        self.most, self._began = passes, time.perf_counter()
+        self.timeline = Timeline(clock=time.perf_counter)
 
     @property
     def seconds(self) -> float:

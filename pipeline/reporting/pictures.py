@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fewpass.pipeline.reporting.page.charts import MANY, smoothed
+from fewpass.pipeline.drawing.charts import MANY, smoothed
 from fewpass.pipeline.runs.sweep_times import PARTS, SweepTime
 from fewpass.pipeline.runs.timeline import Timeline, useful
 from fewpass.pipeline.runs.validation import Point

@@ -16,8 +16,8 @@ from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.lease import Lease
-from fewpass.pipeline.runs.progress import Progress
 from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice

@@ -32,7 +32,7 @@ class Facts:
 
     def logged(self) -> dict[str, Any]:
         """Return the fields of a line of the log."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return dict(vars(self))
 
 
 @dataclass(frozen=True)

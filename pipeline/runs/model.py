@@ -18,10 +18,10 @@ from fewpass.pipeline.settings.matching import BY_NAME, Matching
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.protocol import Solver, State, Weights
+from fewpass.storage.addresses import command
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
-from fewpass.storage.kinds import command
 from fewpass.storage.snapshot import Snapshot
 
 SAME_COLUMNS = Matched()

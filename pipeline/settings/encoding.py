@@ -39,8 +39,8 @@ def several(given: Any) -> Any:
 
 
 def _is_kind(word: str) -> str:
-    found = _BINS.fullmatch(word)
-    if word not in (*KINDS, *READ_KINDS) and not (found and int(found[1]) > 1):
+    match = _BINS.fullmatch(word)
+    if word not in (*KINDS, *READ_KINDS) and not (match and int(match[1]) > 1):
         kinds = ", ".join((*KINDS, *READ_KINDS))
         raise ValueError(f"{word!r} is no kind. Choose {kinds} or bins:64.")
     return word
@@ -93,5 +93,5 @@ class Encoding(Described):
 
 def bins_of(kind: str) -> int | None:
     """Return the ranges that a kind asks for."""
-    found = _BINS.fullmatch(kind)
-    return int(found[1]) if found else None
+    match = _BINS.fullmatch(kind)
+    return int(match[1]) if match else None

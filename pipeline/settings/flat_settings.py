@@ -114,7 +114,7 @@ def settings(*plans: type[BaseModel]) -> dict[str, Setting]:
 
 def typed_settings(*plans: type[BaseModel]) -> dict[str, Setting]:
     """Return the settings that can be written: all but those that Python alone takes."""
-    return {n: found for n, found in settings(*plans).items() if n not in PYTHON_ALONE}
+    return {n: setting for n, setting in settings(*plans).items() if n not in PYTHON_ALONE}
 
 
 def plan_of(
@@ -169,7 +169,7 @@ def nearest(word: str, known: Mapping[str, str]) -> str | None:
     known
         For each name what it is called where the answer is read.
     """
-    names = {_plainly_written(name): told for name, told in known.items()}
+    names = {_plainly_written(name): name_shown for name, name_shown in known.items()}
     wanted = _plainly_written(word)
     meant = {other: names[name] for other, name in _MEANT.items() if name in names} | names
     begun = [name for name in names if len(wanted) > 2 and name.startswith(wanted)]

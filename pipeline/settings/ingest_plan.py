@@ -1,4 +1,4 @@
-"""What an ingest is asked to do, and what came of it."""
+"""The plan of an ingest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan's method: settings of any class in the registry, told by its word `kind`."""
+"""A plan's method: settings of any class in the registry, recognised by its word `kind`."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def settings_class(kind: str) -> type[BaseModel]:
                 "known": ", ".join(KINDS),
             },
         )
-    found: type[BaseModel] = method_class(kind)
-    return found
+    kind_of_settings: type[BaseModel] = method_class(kind)
+    return kind_of_settings
 
 
 def every_class() -> list[type[BaseModel]]:
@@ -75,11 +75,11 @@ def _refused(error: ValidationError, kind: type[BaseModel]) -> PydanticCustomErr
     first = error.errors()[0]
     name = str(first["loc"][0]) if first["loc"] else "the method"
     if first["type"] == "extra_forbidden":
-        told = {"name": name, "near": did_you_mean(name, kind.model_fields)}
-        return PydanticCustomError("no_method_setting", "{name} is no setting.{near}", told)
+        context = {"name": name, "near": did_you_mean(name, kind.model_fields)}
+        return PydanticCustomError("no_method_setting", "{name} is no setting.{near}", context)
     about = dict.fromkeys(expected(e) for e in error.errors() if e["loc"][:1] == first["loc"][:1])
-    told = {"name": name, "found": shown(first["input"]), "expected": ", or ".join(about)}
-    return PydanticCustomError("method_setting", "{name} is {found}, but {expected}", told)
+    context = {"name": name, "found": shown(first["input"]), "expected": ", or ".join(about)}
+    return PydanticCustomError("method_setting", "{name} is {found}, but {expected}", context)
 
 
 def with_better(solver: Any, loss: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a refresh is told: where files appear, how they are read and learnt from."""
+"""Settings of a refresh: where files appear, how they are read and learnt from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lam, as it is given: a number, a multiple of 1/n, or several of these."""
+"""lam in any of its forms: a number, a multiple of 1/n, or several of these."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Lam:
         return str(self.written)
 
     def values(self, n_rows: int) -> tuple[float, ...]:
-        """Return the numbers that they are on so many rows."""
+        """Return their values for `n_rows` rows."""
         return tuple(number / n_rows if divided else number for number, divided in self.factors)
 
     @classmethod

@@ -74,8 +74,8 @@ OF_RECIPE = ("column", "cross", "idf", "hash_bits", "ranks", "bins")
 
 def unusual(options: SourceOptions) -> dict[str, Any]:
     """Return the settings, as JSON has them, that a data set remembers of how it was read."""
-    told = {*REMEMBERED, *OF_RECIPE}
-    return options.model_dump(mode="json", include=told, exclude_defaults=True)
+    names = {*REMEMBERED, *OF_RECIPE}
+    return options.model_dump(mode="json", include=names, exclude_defaults=True)
 
 
 def contradiction(
@@ -94,5 +94,7 @@ def as_remembered(options: SourceOptions, reading: Mapping[str, Any]) -> SourceO
     """Return settings with those of an earlier reading where nothing else was said."""
     fields = SourceOptions.model_fields
     usual = {name for name in REMEMBERED if getattr(options, name) == fields[name].default}
-    kept = {name: value for name, value in reading.items() if name in usual}
-    return SourceOptions.model_validate(options.model_dump() | kept) if kept else options
+    remembered = {name: value for name, value in reading.items() if name in usual}
+    return (
+        SourceOptions.model_validate(options.model_dump() | remembered) if remembered else options
+    )

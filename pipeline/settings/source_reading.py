@@ -1,4 +1,4 @@
-"""How a source is read by a training that goes straight through it, without a data set."""
+"""How a training reads a source directly, without a data set."""
 
 from __future__ import annotations
 

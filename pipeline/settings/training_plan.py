@@ -181,15 +181,15 @@ class TrainingPlan(Described):
             "start_from": self.start_from is not None,
             "held_out": self.held_out is not None and bool(self.source.test_fraction),
         }
-        found = [name for name, is_wrong in wrong.items() if is_wrong]
+        names = [name for name, is_wrong in wrong.items() if is_wrong]
         if self.solver.goal not in (None, "passes"):
             raise BadInput(
                 f"{self.solver.kind} reads rows again and again, and a source is read once. Ingest "
                 "it first (`keep` does), or choose onepass, asgd or sgd."
             )
-        if found:
+        if names:
             raise BadInput(
-                f"{found[0]} = {getattr(self, found[0])} needs rows again, and a source is read "
+                f"{names[0]} = {getattr(self, names[0])} needs rows again, and a source is read "
                 "once. Ingest it first (`keep` does), or leave that out."
             )
         return self

@@ -100,6 +100,11 @@ class Driver:
         training, methods = self._training, self._training.methods
         self.plan: TrainingPlan = methods.plan(training.plan, number) if methods else training.plan
         if training.source is not None:
+            if not training.executor.near:
+                raise BadInput(
+                    "A source is read by this process, not by workers. Leave `scheduler` and "
+                    "`workers` out, or train on a data set (`keep`)."
+                )
             job, self._solver = source_job(self.plan, training.source)
             assert job.once is not None, "the rows of a source come once"
             self._once = OneReading(training, job.once, self._solver)
@@ -339,7 +344,7 @@ class Driver:
             return None
         head = executor.submit_small("weights", same, stored_weights(weights, training.dataset))
         return choose_lam(
-            training.run.record(), training.dataset, held_out, AsRead(), (self.problem.lam,), head,
+            self._record, training.dataset, held_out, AsRead(), (self.problem.lam,), head,
             certified, executor,
         )  # fmt: skip
 

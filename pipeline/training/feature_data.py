@@ -24,9 +24,9 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, ProblemStats
 from fewpass.solvers.simba.lazy import SparseCopies
 from fewpass.solvers.simba.simba import DenseCopies, Simba
+from fewpass.storage.addresses import command
 from fewpass.storage.column_copy import Arrays, copy_bytes, has_columns, load_columns, map_columns
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.kinds import command
 
 PILOT = 31  # what a random generator is for
 

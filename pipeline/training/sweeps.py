@@ -15,7 +15,7 @@ from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.engine import RunStore, Stopped
 from fewpass.pipeline.runs.events import Event
-from fewpass.pipeline.runs.progress import Progress
+from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.spans.reduce import ReduceReport, absorb_sum, reduce
 from fewpass.pipeline.training.spans.span import Job, Stopwatch, logged

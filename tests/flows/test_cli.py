@@ -29,7 +29,7 @@ TRAINED = {
     "run", "snapshot", "solver", "loss", "lam", "classes", "calibration", "stopped_early", "passes_of_model",
     "candidates", "passes", "rows_seen", "objective",
     "certificate", "hinge_certificate", "tol", "relative_gap", "converged", "left_passes", "weights_sha256", "seconds", "bytes_read", "peak_memory_bytes",
-    "encoded", "notes",
+    "encoded", "notes", "features",
 }  # fmt: skip
 INGESTED = {
     "dataset", "rows", "features", "nnz", "labels", "scale", "seconds", "bytes_in", "bytes_out",

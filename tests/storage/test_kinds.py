@@ -4,9 +4,10 @@ import shlex
 
 import pytest
 
+from fewpass.storage.addresses import command
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder, NotADataset
-from fewpass.storage.kinds import command, instead, kind_of
+from fewpass.storage.kinds import instead, kind_of
 
 MARKS = {
     "data set": ["manifest.json", "zarr.json", "ingest.json"],

@@ -133,7 +133,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         return self._learn_batch(X, y, sample_weight, classes)
 
     def _known_classes(self, classes: Any) -> NDArray[Any]:
-        """Return all classes, sorted; ValueError when they are not said, too few, or others."""
+        """Return all classes, sorted; ValueError when they are missing, too few, or others."""
         known = getattr(self, "classes_", None)
         if classes is None:
             if known is None:

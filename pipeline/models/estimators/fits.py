@@ -52,7 +52,7 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
     table, held_out = parts_of(model, table, at)
     scaler = fitted_scaler(scaling_of(model.scale), table, d)
     plan = plan_of(model, total_weight(table), held_out="memory" if held_out else None)
-    dataset, judges = (
+    dataset, held_out_rows = (
         part and MemoryDataset(scaler.apply(part), d, model._described(part.target))
         for part in (table, held_out)
     )
@@ -60,7 +60,7 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
     start = None if at is None else (scaled(at, scaler), getattr(model, "rows_seen_", 0))
     found = interruptible(
         kernels_of(model),
-        lambda stop, tell: train_in_memory(plan, dataset, start, stop, judges, tell),
+        lambda stop, tell: train_in_memory(plan, dataset, start, stop, held_out_rows, tell),
         progress(model.verbose, plan.passes),
     )
     model._take(unscaled(found.weights, scaler))
@@ -69,7 +69,7 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
 
 
 def parts_of(model: Any, table: Table, at: Weights | None) -> tuple[Table, Table | None]:
-    """Return the rows to train on and those to judge by, drawn by the seed, if any are."""
+    """Return the rows to train on, and the held-out rows if there are any, drawn by the seed."""
     share = held_out_share(model)
     if not share:
         return table, None
@@ -156,7 +156,7 @@ def plan_of(model: Any, n: float, **instead: Any) -> TrainingPlan:
 
 
 def require_loss(model: Any) -> None:
-    """Refuse a loss that is none, or is the other estimator's."""
+    """Refuse an unknown loss, and one of the other estimator."""
     suits = [w for w in LOSSES if loss_class(w).takes_numbers == model._takes_numbers]
     if model.loss not in suits:
         raise ValueError(
@@ -166,7 +166,7 @@ def require_loss(model: Any) -> None:
 
 
 def require_plain(model: Any) -> None:
-    """Refuse what is neither in a plan nor looked at before there are rows that need it."""
+    """Refuse parameters that no plan checks."""
     budget_of(model.memory)
     if not isinstance(model.fit_intercept, bool | np.bool_):
         raise ValueError(  # noqa: TRY004 - as of all parameters
@@ -199,7 +199,7 @@ def _parameter(model: Any, path: tuple[str, ...]) -> str:
 
 
 def tell(model: Any, found: Trained, plan: TrainingPlan, n_rows: int) -> None:
-    """Keep what came of a training; warn where the tolerance is not certified."""
+    """Store the result of a training as attributes; warn if the tolerance is not certified."""
     cursor, certified = found.cursor, found.certified
     model.passes_ = cursor.passes
     model.n_iter_ = max(1, math.ceil(cursor.passes))

@@ -36,8 +36,8 @@ def lazily(method: Method, X: Any, example: Any) -> Any:
         parts = X.to_delayed() if hasattr(X, "to_delayed") else X
         of_part = delayed(_of_block)
         shape = (np.nan, *empty.shape[1:])
-        found = [of_part(part, method, empty) for part in parts]
-        return da.concatenate([da.from_delayed(one, shape, meta=empty) for one in found])
+        result = [of_part(part, method, empty) for part in parts]
+        return da.concatenate([da.from_delayed(one, shape, meta=empty) for one in result])
     X = X.rechunk({1: -1})
     narrow = {"drop_axis": 1} if empty.ndim == 1 else {"chunks": (X.chunks[0], empty.shape[1:])}
     return X.map_blocks(_of_block, method, empty, dtype=empty.dtype, meta=empty, **narrow)
@@ -84,11 +84,11 @@ def sums_over(predict: Method, X: Any, y: Any, sample_weight: Any, *, numbers: b
     from dask.delayed import delayed  # noqa: PLC0415
 
     of_block = delayed(_sums)
-    found: tuple[Sums, ...] = compute(
+    result: tuple[Sums, ...] = compute(
         *(of_block(block, predict, numbers) for block in blocks_of(X, y, sample_weight))
     )
-    total = found[0]
-    for sums in found[1:]:
+    total = result[0]
+    for sums in result[1:]:
         total = total.joined(sums)
     return total
 
@@ -96,11 +96,11 @@ def sums_over(predict: Method, X: Any, y: Any, sample_weight: Any, *, numbers: b
 def _sums(block: RowBlock, predict: Method, numbers: bool) -> Sums:
     if not block.n_rows:
         return Sums(0.0, 0.0, 0.0, 0.0, 0.0)
-    y, found = np.asarray(block.y), predict(block.X)
+    y, result = np.asarray(block.y), predict(block.X)
     w = np.ones(block.n_rows) if block.weight is None else np.asarray(block.weight, float)
     total = float(w.sum())
-    right = float(w @ (y == found))
+    right = float(w @ (y == result))
     if not numbers or not total:
         return Sums(total, right, 0.0, 0.0, 0.0)
     mean = float(w @ y) / total
-    return Sums(total, right, mean, float(w @ (y - mean) ** 2), float(w @ (y - found) ** 2))
+    return Sums(total, right, mean, float(w @ (y - mean) ** 2), float(w @ (y - result) ** 2))

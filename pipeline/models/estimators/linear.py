@@ -1,4 +1,4 @@
-"""What classifier and regressor share; fits.py and fits_of_stored_rows.py train them."""
+"""The base of classifier and regressor; fits.py and fits_of_stored_rows.py train them."""
 # ruff: noqa: PLC0415 - numba, pydantic and what reads files would make this import twice as long
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class LinearModel(SharedParameters):
         from fewpass.pipeline.models.estimators.encoded_rows import fitted_encoder, require_encode
 
         require_encode(self.encode)
-        if anew and (found := fitted_encoder(X, self.encode)):
-            self.encoder_ = found
+        if anew and (encoder := fitted_encoder(X, self.encode)):
+            self.encoder_ = encoder
         return self.encoder_.transform(X) if hasattr(self, "encoder_") else X
 
     # -- fit -------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class LinearModel(SharedParameters):
         raise NotImplementedError
 
     def _described(self, target: Vector) -> Labels | Values:
-        """Say of targets what a manifest says of those of a data set."""
+        """Return the description of targets that a manifest has."""
         raise NotImplementedError
 
     def _know(self, rows: Stored, at: Weights | None) -> None:
@@ -151,8 +151,8 @@ class LinearModel(SharedParameters):
         if self.encode != "none":
             from fewpass.pipeline.models.estimators.encoded_rows import encoder_of
 
-            if found := encoder_of(rows.dataset.schema):
-                self.encoder_ = found
+            if encoder := encoder_of(rows.dataset.schema):
+                self.encoder_ = encoder
         names = rows.feature_names
         if names is not None:
             self.feature_names_in_ = names
@@ -172,8 +172,8 @@ class LinearModel(SharedParameters):
         from fewpass.pipeline.models.estimators.lazy import example_of, lazily
 
         check_is_fitted(self)
-        found: NDArray[Any] = lazily(method, X, example_of(self.n_features_in_, X))
-        return found
+        result: NDArray[Any] = lazily(method, X, example_of(self.n_features_in_, X))
+        return result
 
     def to_sklearn(self) -> Any:
         """Return one of scikit-learn's own models, with the same predictions.

@@ -1,4 +1,4 @@
-"""What the parameters of an estimator mean."""
+"""The parameters of an estimator as numbers and words of a plan."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ _PARAMETERS = "\n\nParameters\n----------\n"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SharedParameters(BaseEstimator):
-    """What both estimators are told, and what both have after `fit`.
+    """Parameters and attributes of both estimators.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class SharedParameters(BaseEstimator):
 
 
 def with_shared_words(estimator: Class) -> Class:
-    """Put what is said of the shared parameters and attributes behind an estimator's own."""
+    """Append the shared parameters and attributes to an estimator's docstring."""
     own, shared = (inspect.cleandoc(c.__doc__ or "") for c in (estimator, SharedParameters))
     parameters, _, attributes = shared.partition(_PARAMETERS)[2].partition(_ATTRIBUTES)
     head, _, own_attributes = own.partition(_ATTRIBUTES)

@@ -27,8 +27,9 @@ from fewpass.pipeline.models.refresh.publications import (
 )
 from fewpass.pipeline.models.refresh.refused_files import Refused, refused
 from fewpass.solvers.bad_input import shown
+from fewpass.storage.addresses import command
 from fewpass.storage.folder import Folder
-from fewpass.storage.kinds import command, instead
+from fewpass.storage.kinds import instead
 
 T = TypeVar("T")
 

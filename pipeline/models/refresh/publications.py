@@ -24,8 +24,8 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import weights_digest
+from fewpass.storage.addresses import command
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.kinds import command
 from fewpass.storage.seal import seal, unseal
 
 logger = logging.getLogger(__name__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.reporting.page.charts import Line, Whisker, chart
-from fewpass.pipeline.reporting.page.pieces import card, facts, heat, last_part, section, table
+from fewpass.pipeline.drawing.charts import Line, Whisker, chart
+from fewpass.pipeline.drawing.pieces import card, facts, heat, last_part, section, table
 from fewpass.pipeline.reporting.page.quality import CELLS, Cells, Curves, Quality
 from fewpass.pipeline.scoring.evaluate import Evaluation
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures

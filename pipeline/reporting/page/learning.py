@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fewpass.pipeline.reporting.page.charts import WINDOW, Kind, Line, chart, smoothed
-from fewpass.pipeline.reporting.page.pieces import Bar, bars, card, section, table
+from fewpass.pipeline.drawing.charts import WINDOW, Kind, Line, chart, smoothed
+from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.runs.sweep_times import PARTS
 from fewpass.pipeline.runs.timeline import Point, Timeline

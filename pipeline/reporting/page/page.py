@@ -7,11 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
-from fewpass.pipeline.reporting.page.held_out import base_rate, held_out
-from fewpass.pipeline.reporting.page.learning import forecast, learning, time
-from fewpass.pipeline.reporting.page.pieces import (
+from fewpass.pipeline.drawing.pieces import (
     Bar,
     bars,
     card,
@@ -24,9 +20,13 @@ from fewpass.pipeline.reporting.page.pieces import (
     table,
     tiles,
 )
+from fewpass.pipeline.drawing.safe_text import as_html
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
+from fewpass.pipeline.reporting.page.held_out import base_rate, held_out
+from fewpass.pipeline.reporting.page.learning import forecast, learning, time
 from fewpass.pipeline.reporting.page.quality import Quality
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
-from fewpass.pipeline.reporting.safe_text import as_html
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.runs.outcome import Convergence

@@ -15,7 +15,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from fewpass.flows.orchestration.artifacts import artifact_key
 from fewpass.flows.orchestration.command import run_flow
-from fewpass.flows.orchestration.server import told
+from fewpass.flows.orchestration.server import run_for_make
 from fewpass.flows.orchestration.silent_runs import examine_server
 from fewpass.flows.orchestration.work_pool import make_work_pool
 from fewpass.pipeline.clicks import write_clicks
@@ -282,7 +282,12 @@ def test_a_mistyped_name_is_answered_with_the_words_that_are_used():
 
 @pytest.mark.parametrize("name", FLOWS)
 def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
-    from fewpass.flows.orchestration.parameters import _known_for, _resolved, described, short_name
+    from fewpass.flows.orchestration.parameters import (
+        _parameters_for,
+        _resolved,
+        described,
+        short_name,
+    )
     from fewpass.flows.orchestration.requests import REQUESTS
 
     known = described(REQUESTS[name], methods=())
@@ -293,7 +298,8 @@ def test_a_name_means_the_same_with_and_without_the_methods_settings(name):
             with contextlib.suppress(BadInput):  # of several meanings
                 meant = _resolved(name, word, everything).path
                 assert (
-                    _resolved(name, word, _known_for(REQUESTS[name], [f"{word}=1"])).path == meant
+                    _resolved(name, word, _parameters_for(REQUESTS[name], [f"{word}=1"])).path
+                    == meant
                 )
 
 
@@ -367,7 +373,9 @@ def test_a_server_that_does_not_answer_is_named(capsys):
     with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{free_port()}/api"}):
         with pytest.raises(ConnectionError, match="No Prefect server answers at http"):
             examine_server(fix=True)
-        assert told(make_work_pool) == run_flow("models", ("store=nowhere",), help_=False) == 1
+        assert (
+            run_for_make(make_work_pool) == run_flow("models", ("store=nowhere",), help_=False) == 1
+        )
     assert capsys.readouterr().err.count("Start it, or set PREFECT_API_URL.\n") == 2
 
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score, roc_curve
 
 from fewpass.flows import cli
-from fewpass.pipeline.reporting.page.charts import Line, chart, decades, steps
+from fewpass.pipeline.drawing.charts import Line, chart, decades, steps
 from fewpass.pipeline.reporting.page.quality import curves
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -29,7 +29,7 @@ def reader(dataset):
 
 def test_blocks_are_the_windows_chunks_one_after_the_other(dataset):
     with closing(reader(dataset).blocks(WINDOWS)) as blocks:
-        for window, (block, places) in zip(WINDOWS, blocks, strict=True):
+        for window, (block, places, _) in zip(WINDOWS, blocks, strict=True):
             tables = [dataset.read_chunk(k) for k in window.chunks]
             assert np.array_equal(block.rows.data, np.concatenate([t.data for t in tables]))
             assert np.array_equal(block.rows.indices, np.concatenate([t.indices for t in tables]))

@@ -342,6 +342,16 @@ def test_what_needs_rows_again_is_refused(changes, tmp_path):
         plan_of(tmp_path / "rows.svm", **changes)
 
 
+def test_workers_are_refused_as_they_do_not_read_the_source(tmp_path):
+    class OnWorkers(InProcess):
+        near = False
+
+    (tmp_path / "rows.svm").write_text(lines())
+    plan = plan_of(tmp_path / "rows.svm")
+    with pytest.raises(BadInput, match="not by workers"):
+        TrainingRun.start(plan, str(tmp_path / "run"), OnWorkers(), open_source=read_first_rows)
+
+
 def test_a_column_that_streaming_newton_has_no_room_for_is_refused(tmp_path):
     (tmp_path / "rows.svm").write_text(lines(4_000))
     plan = plan_of(tmp_path / "rows.svm", solver={"kind": "onepass"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from fewpass.pipeline.reporting.safe_text import as_html
+from fewpass.pipeline.drawing.safe_text import as_html
 
 
 def section(title: str, *cards: str, folded: bool = False) -> str:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.reporting.safe_text import as_html
+from fewpass.pipeline.drawing.safe_text import as_html
 
 WIDTH, HEIGHT = 460.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 10.0, 40.0

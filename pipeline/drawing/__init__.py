@@ -1,0 +1,1 @@
+"""Charts as SVG, and escaped text for HTML, Markdown, JSON and terminals."""

@@ -153,9 +153,9 @@ def test_a_signal_before_anything_was_trained_promises_nothing(rows, tmp_path):
         "from fewpass.flows import cli\n"
         "from fewpass.pipeline.training import training_run as training\n"
         "begin = training.TrainingRun.start\n"
-        "def interrupted(*given):\n"
+        "def interrupted(*given, **named):\n"
         "    signal.raise_signal(signal.SIGTERM)\n"
-        "    return begin(*given)\n"
+        "    return begin(*given, **named)\n"
         "training.TrainingRun.start = interrupted\n"
         "sys.exit(cli.main(sys.argv[1:]))\n"
     )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.ingest.progress import IngestResult
 
 A_WHILE_S = 2.0  # of compiling, after which people wonder
-COMPILING = "Compiling kernels: this is done once on a machine."
+COMPILING = "Compiling kernels: once per machine."
 LABELS_SHOWN = 10
 SKIPPED_SHOWN = 10
 

@@ -203,8 +203,7 @@ def _say_compiling(terminal: Terminal, plan: TrainingPlan) -> None:
         ]
     whose = f" for {', '.join(said)}" if said else ""
     terminal.say(
-        f"Compiling kernels{whose}: this is done once on a machine (fewpass warm-up does it in "
-        "advance)."
+        f"Compiling kernels{whose}: once per machine (fewpass warm-up does it in advance)."
     )
 
 
@@ -330,7 +329,7 @@ def certificate_sentence(result: TrainingResult, prover: Prover | None) -> str:
         return "Certificate: not computed (--certify pays one more pass for it)."
     if proves_nothing(result):
         more = prover.sentence if prover else "More `passes` or a larger `lam` tighten it."
-        return f"Certificate: nothing is proven yet but that no loss is below 0. {more}"
+        return f"Certificate: no useful bound yet, only that no loss is below 0. {more}"
     relative = result.certificate / max(1.0, abs(result.objective))
     hinge = result.hinge_certificate
     whose = f"of each of the {result.classes} models " if result.classes else ""

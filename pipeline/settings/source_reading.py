@@ -47,5 +47,6 @@ def refuse_reading(names: Iterable[str], place: str) -> None:
     """Refuse settings that say how files are read, where rows come from a data set; BadInput."""
     for name in sorted({"keep", *settings(SourceReading)} & set(names)):  # `keep` of the command
         raise BadInput(
-            f"`{name}` says how files are read, but {place} is a data set. Leave it out."
+            f"`{name}` says how files are read, but {place} is no source of rows: name a file, or "
+            f"leave `{name}` out."
         )

@@ -9,27 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import nullcontext
-from typing import Any
 
-from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.rows.resident import let_go, rows_in_memory
+from fewpass.pipeline.rows.resident import rows_in_memory
 from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.events import Event
-from fewpass.pipeline.runs.grid import Choice, certificate_of, weights_of
 from fewpass.pipeline.runs.model import (
-    read_out,
-    sourced_weights,
-    stored_weights,
     weights_shape,
     weights_to_start_at,
 )
-from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.run_snapshots import read_records
 from fewpass.pipeline.runs.saved import Cursor, Saved, require_array
-from fewpass.pipeline.scoring.calibrating import calibrate
-from fewpass.pipeline.scoring.choosing_lam import AsRead, ReadsWeights, choose_lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.class_groups import ClassGroups
@@ -49,6 +40,7 @@ from fewpass.pipeline.training.planning.source_job import source_job, source_war
 from fewpass.pipeline.training.position import require_method, require_position
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.pipeline.training.sweeps import Sweeps
+from fewpass.pipeline.training.trained_models import TrainedModels, held_out_rows
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import (
@@ -57,13 +49,10 @@ from fewpass.solvers.protocol import (
     ProblemStats,
     Reduce,
     Solver,
-    State,
     Sweep,
     Walk,
     Weights,
-    same,
 )
-from fewpass.storage.dataset import Dataset
 from fewpass.storage.snapshot import Snapshot
 
 MOST_RESTARTS = 30  # of every model
@@ -83,10 +72,9 @@ class Driver:
     def __init__(self, training: Training) -> None:
         self._training = training
         self._progress, self._checkpoints = training.progress, training.checkpoints
-        self._lams = training.plan.lam.values(training.dataset.n_rows)
         self._early: EarlyStopping | None = None
         if training.plan.early_stopping:
-            self._early = EarlyStopping(training, self._held_out())
+            self._early = EarlyStopping(training, held_out_rows(training))
         self._once: OneReading | None = None
         self._is_new = False  # the state is the method's first one
         self._beginning = False  # a method at given weights: no snapshot can stand for that yet
@@ -114,6 +102,7 @@ class Driver:
         self._sweeps = Sweeps(
             training.executor, self._progress, job, self._solver, training.is_stopping, self._once
         )
+        self._models = TrainedModels(training, self.plan, self._sweeps, self._once)
 
     def _job_on_data_set(self) -> Job:
         """Return the job of spans, with the store of numbers per row."""
@@ -236,124 +225,15 @@ class Driver:
         certified = certified or self._solver.certificate(states[0])
         self._sweeps.flush_numbers(states)
         if self._early:
-            model = self._best_model(states, certified, finished=finished)
+            model = self._models.best(self._early, states, certified, finished=finished)
         elif self._groups:
-            model = self._all_classes(states, finished=finished)
+            model = self._models.all_classes(self._groups, states, finished=finished)
         else:
-            model = self._chosen_model(states, certified, finished=finished)
+            model = self._models.chosen(states, certified, finished=finished)
         return Saved(
             **model, cursor=self._cursor, finished=finished, states=states,
             records=self._sweeps.records,
         )  # fmt: skip
-
-    def _best_model(
-        self, states: list[State], certified: Certificate | None, *, finished: bool
-    ) -> dict[str, Any]:
-        """Return the newest model of an early stopping; at its end the best one."""
-        assert self._early is not None, "it may stop early"
-        weights = self._weights(states, 0)
-        if not finished:
-            newest = {"weights": weights, "certificate": certified, "best": self._early.best}
-            return newest | {"validation": self._early.validation}
-        held_out = self._held_out()
-        weights, certified, choice = self._early.end(
-            self._sweeps, weights, certified, self._lams[0]
-        )
-        return {
-            "weights": weights, "certificate": certified, "choice": choice,
-            "calibration": self._calibrate(weights, held_out), "validation": self._early.validation,
-        }  # fmt: skip
-
-    def _all_classes(self, states: list[State], *, finished: bool) -> dict[str, Any]:
-        """Return the models of all groups of classes; at the end held-out rows are read."""
-        assert self._groups is not None, "classes are trained in groups"
-        self._groups.put(self._weights(states, 0))
-        weights, model = self._groups.weights(), {"groups": self._groups.done}
-        if not finished:
-            return model | {"weights": weights, "certificate": None}
-        certified, held_out = self._groups.certificate(), self._scored_rows()
-        return model | {
-            "weights": weights, "certificate": certified,
-            "choice": self._scores(weights, certified, held_out),
-            "calibration": self._calibrate(weights, held_out),
-        }  # fmt: skip
-
-    def _chosen_model(
-        self, states: list[State], certified: Certificate | None, *, finished: bool
-    ) -> dict[str, Any]:
-        """Return the model of the best lam on held-out rows; before the end, of the first."""
-        lams, held_out = self._lams, self._scored_rows() if finished else None
-        choice = self._choose(certified, held_out)
-        k = lams.index(choice.lam) if choice else 0
-        weights = self._weights(states, k)
-        model = {
-            "weights": weights, "certificate": certificate_of(certified, len(lams), k),
-            "choice": choice, "calibration": self._calibrate(weights, held_out),
-        }  # fmt: skip
-        if self._once is None:
-            return model
-        return model | {"source": self._once.position, "moments": self._once.rows.sums}
-
-    def _weights(self, states: list[State], k: int) -> Weights:
-        """Read the model of the k-th lam out of the states, in the order of the source."""
-        dataset = self._training.dataset
-        if len(states) == 1 and self._solver.by_column:
-            weights = read_out(self._solver, states[0], dataset)
-        else:
-            newest = self._sweeps.weights_of(states)
-            weights = sourced_weights(weights_of(newest, len(self._lams), k), dataset)
-        return self._once.narrowed(weights) if self._once else weights
-
-    @property
-    def _record(self) -> RunRecord:
-        """The record by which held-out rows are read."""
-        return self._once.record if self._once else self._training.run.record()
-
-    def _scored_rows(self) -> Dataset | None:
-        """Return the held-out rows, if there are any, which are read from now on."""
-        if self._training.plan.held_out is None:
-            return self._once.held_out() if self._once else None
-        self._training.executor.everywhere(let_go)  # other rows are read, within the same budget
-        return self._held_out()
-
-    def _held_out(self) -> Dataset:
-        """Open the held-out rows."""
-        training, place = self._training, self._training.plan.held_out
-        assert place is not None, "the plan names some"
-        return training.judges or Dataset.open(place, training.storage_options)
-
-    def _choose(self, certified: Certificate | None, held_out: Dataset | None) -> Choice | None:
-        """Choose the lam whose model is handed on: the best on held-out rows, else the first."""
-        lams, training = self._lams, self._training
-        if held_out is None:
-            return Choice(lams[0]) if len(lams) > 1 else None
-        head, trained = self._sweeps.heads[0], training.dataset
-        reads: ReadsWeights = self._solver
-        if self._once is not None:  # weights of the columns that there are, in their order
-            head, trained, reads = self._once.head(self._solver, head), held_out, AsRead()
-        return choose_lam(
-            self._record, trained, held_out, reads, lams, head, certified, training.executor
-        )
-
-    def _scores(
-        self, weights: Weights, certified: Certificate | None, held_out: Dataset | None
-    ) -> Choice | None:
-        """Score the models of all classes on held-out rows, if there are any."""
-        training, executor = self._training, self._training.executor
-        if held_out is None:
-            return None
-        head = executor.submit_small("weights", same, stored_weights(weights, training.dataset))
-        return choose_lam(
-            self._record, training.dataset, held_out, AsRead(), (self.problem.lam,), head,
-            certified, executor,
-        )  # fmt: skip
-
-    def _calibrate(self, weights: Weights, held_out: Dataset | None) -> Calibration | None:
-        """Learn the calibration of scores from held-out rows, if the plan asks for one."""
-        training, method = self._training, self.plan.calibrate
-        if method is None or held_out is None:
-            return None
-        return calibrate(self._record, held_out, weights, method, training.executor)
 
     # -- epochs ----------------------------------------------------------------------------------
 
@@ -569,7 +449,7 @@ class Driver:
         """Retain the weights and the certificate of the current group of classes."""
         states = self._sweeps.states()
         certified = certified or self._solver.certificate(states[0])
-        groups.put(self._weights(states, 0))
+        groups.put(self._models.weights(states, 0))
         groups.end(certified, self._cursor.passes)
         return certified
 

@@ -40,7 +40,7 @@ from fewpass.solvers.protocol import ProblemStats, Weights
 from fewpass.storage.zarr_documents import import_ahead
 
 logger = logging.getLogger(__name__)
-COMPILING = "Compiling kernels for %s: this is done once on a machine."
+COMPILING = "Compiling kernels for %s: once per machine."
 
 
 def engine_of(training: Training) -> Engine:

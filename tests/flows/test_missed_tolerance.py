@@ -118,7 +118,7 @@ def test_of_several_lam_the_returned_model_counts(datasets, tmp_path):
 def test_where_nothing_is_proven_the_method_is_named_that_would(fewpass, datasets, tmp_path):
     asked = ["--certify", "--lam", "1e-4/n", *NO_DASK]
     said = fewpass("train", datasets["two"], tmp_path / "asgd", "--solver", "asgd", *asked)[2]
-    assert "nothing is proven yet" in said
+    assert "no useful bound yet" in said
     assert "--solver newton proves 0.01, usually in about" in said
     asked = ["--solver", "psdca", "--passes", "2", *asked, "--json"]
     result = json.loads(fewpass("train", datasets["two"], tmp_path / "psdca", *asked)[1])

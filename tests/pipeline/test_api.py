@@ -32,7 +32,7 @@ def test_from_files_to_predictions(tmp_path, rng):
         lambda: fewpass.predict(tmp_path / "run", made.dataset, tmp_path / "s.npy", label="y"),
     ):
         with pytest.raises(
-            BadInput, match=r"label.* says how files are read, but .* is a data set"
+            BadInput, match=r"label.* says how files are read, but .* is no source"
         ):
             wrong()
     scored = fewpass.predict(tmp_path / "run", tmp_path / "rows.csv", tmp_path / "scores.npy")

@@ -77,7 +77,7 @@ def test_a_run_tells_what_it_compiled_on_the_way(tmp_path, caplog):
     (found,) = [event for event in run.run.events() if event["event"] == "compile"]
     assert found["kernels"] >= 2
     assert [record.message for record in caplog.records] == [
-        "Compiling kernels for onepass, logistic: this is done once on a machine."
+        "Compiling kernels for onepass, logistic: once per machine."
     ]
 
 

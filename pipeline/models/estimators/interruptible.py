@@ -38,7 +38,7 @@ def interruptible(
     tell: Tell = events.put if show else lambda _: None
 
     def say() -> None:
-        logger.warning("Compiling kernels for %s: this is done once on a machine.", whose)
+        logger.warning("Compiling kernels for %s: once per machine.", whose)
 
     def work() -> None:
         try:

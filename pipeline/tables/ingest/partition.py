@@ -107,11 +107,11 @@ class Partitioner:
     def _in_memory(self, threads: int) -> tuple[RowsInMemory, ...]:
         """Rooms for all rows, if they are likely to fit beside what parsing them takes."""
         parsing = _in_flight(self.plan, threads) * Budget.piece * PIECE_BYTES
-        self._room = self.plan.budget.retained - parsing
-        if self.source.estimated_bytes() > self._room:
+        self._most_bytes = self.plan.budget.retained - parsing
+        if self.source.estimated_bytes() > self._most_bytes:
             return ()
         groups = 2 if self.plan.test_fraction else 1
-        make = partial(RowsInMemory, self.kind, self._room, shuffled=self.plan.shuffle)
+        make = partial(RowsInMemory, self.kind, self._most_bytes, shuffled=self.plan.shuffle)
         return tuple(make() for _ in range(groups))
 
     def partition(self, threads: int) -> Partitioned:
@@ -236,7 +236,7 @@ class Partitioner:
         size = sum(rows.memory_bytes for rows in kept) + n_bytes(prepared.parsed.table)
         size += Budget.measured_column * (self.source.n_features or self.max_index + 1)
         shares = prepared.shares
-        return size <= self._room and all(kept[s.group].fits(s.table) for s in shares)
+        return size <= self._most_bytes and all(kept[s.group].fits(s.table) for s in shares)
 
     def _move_to_buckets(self) -> None:
         """Move the rows in memory into buckets, as there are more than estimated."""

@@ -1,0 +1,147 @@
+"""The model that a snapshot holds: read out of states, chosen and calibrated by held-out rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fewpass.pipeline.calibration import Calibration
+from fewpass.pipeline.rows.resident import let_go
+from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.runs.grid import Choice, certificate_of, weights_of
+from fewpass.pipeline.runs.model import read_out, sourced_weights, stored_weights
+from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.scoring.calibrating import calibrate
+from fewpass.pipeline.scoring.choosing_lam import AsRead, ReadsWeights, choose_lam
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.class_groups import ClassGroups
+from fewpass.pipeline.training.early_stopping import EarlyStopping
+from fewpass.pipeline.training.one_reading import OneReading
+from fewpass.pipeline.training.sweeps import Sweeps
+from fewpass.solvers.protocol import Certificate, State, Weights, same
+from fewpass.storage.dataset import Dataset
+
+
+def held_out_rows(training: Training) -> Dataset:
+    """Open the held-out rows of a plan that names some."""
+    place = training.plan.held_out
+    assert place is not None, "the plan names some"
+    return training.judges or Dataset.open(place, training.storage_options)
+
+
+class TrainedModels:
+    """Reads models out of the states of a method.
+
+    Every public method but `weights` returns fields of `Saved`.
+    """
+
+    def __init__(
+        self, training: Training, plan: TrainingPlan, sweeps: Sweeps, once: OneReading | None
+    ) -> None:
+        self._training, self._plan, self._sweeps, self._once = training, plan, sweeps, once
+        self._lams = training.plan.lam.values(training.dataset.n_rows)
+
+    def best(
+        self,
+        early: EarlyStopping,
+        states: list[State],
+        certified: Certificate | None,
+        *,
+        finished: bool,
+    ) -> dict[str, Any]:
+        """Return the newest model of an early stopping; at its end the best one."""
+        weights = self.weights(states, 0)
+        if not finished:
+            newest = {"weights": weights, "certificate": certified, "best": early.best}
+            return newest | {"validation": early.validation}
+        held_out = held_out_rows(self._training)
+        weights, certified, choice = early.end(self._sweeps, weights, certified, self._lams[0])
+        return {
+            "weights": weights, "certificate": certified, "choice": choice,
+            "calibration": self._calibrate(weights, held_out), "validation": early.validation,
+        }  # fmt: skip
+
+    def all_classes(
+        self, groups: ClassGroups, states: list[State], *, finished: bool
+    ) -> dict[str, Any]:
+        """Return the models of all groups of classes; at the end held-out rows are read."""
+        groups.put(self.weights(states, 0))
+        weights, model = groups.weights(), {"groups": groups.done}
+        if not finished:
+            return model | {"weights": weights, "certificate": None}
+        certified, held_out = groups.certificate(), self._scored_rows()
+        return model | {
+            "weights": weights, "certificate": certified,
+            "choice": self._scores(weights, certified, held_out),
+            "calibration": self._calibrate(weights, held_out),
+        }  # fmt: skip
+
+    def chosen(
+        self, states: list[State], certified: Certificate | None, *, finished: bool
+    ) -> dict[str, Any]:
+        """Return the model of the best lam on held-out rows; before the end, of the first."""
+        lams, held_out = self._lams, self._scored_rows() if finished else None
+        choice = self._choose(certified, held_out)
+        k = lams.index(choice.lam) if choice else 0
+        weights = self.weights(states, k)
+        model = {
+            "weights": weights, "certificate": certificate_of(certified, len(lams), k),
+            "choice": choice, "calibration": self._calibrate(weights, held_out),
+        }  # fmt: skip
+        if self._once is None:
+            return model
+        return model | {"source": self._once.position, "moments": self._once.rows.sums}
+
+    def weights(self, states: list[State], k: int) -> Weights:
+        """Read the model of the k-th lam out of the states, in the order of the source."""
+        dataset = self._training.dataset
+        if len(states) == 1 and self._sweeps.solver.by_column:
+            weights = read_out(self._sweeps.solver, states[0], dataset)
+        else:
+            newest = self._sweeps.weights_of(states)
+            weights = sourced_weights(weights_of(newest, len(self._lams), k), dataset)
+        return self._once.narrowed(weights) if self._once else weights
+
+    @property
+    def _record(self) -> RunRecord:
+        """The record by which held-out rows are read."""
+        return self._once.record if self._once else self._training.run.record()
+
+    def _scored_rows(self) -> Dataset | None:
+        """Return the held-out rows, if there are any, which are read from now on."""
+        if self._training.plan.held_out is None:
+            return self._once.held_out() if self._once else None
+        self._training.executor.everywhere(let_go)  # other rows are read, within the same budget
+        return held_out_rows(self._training)
+
+    def _choose(self, certified: Certificate | None, held_out: Dataset | None) -> Choice | None:
+        """Choose the lam whose model is handed on: the best on held-out rows, else the first."""
+        lams, training = self._lams, self._training
+        if held_out is None:
+            return Choice(lams[0]) if len(lams) > 1 else None
+        head, trained = self._sweeps.heads[0], training.dataset
+        reads: ReadsWeights = self._sweeps.solver
+        if self._once is not None:  # weights of the columns that there are, in their order
+            head, trained, reads = self._once.head(self._sweeps.solver, head), held_out, AsRead()
+        return choose_lam(
+            self._record, trained, held_out, reads, lams, head, certified, training.executor
+        )
+
+    def _scores(
+        self, weights: Weights, certified: Certificate | None, held_out: Dataset | None
+    ) -> Choice | None:
+        """Score the models of all classes on held-out rows, if there are any."""
+        training, executor = self._training, self._training.executor
+        if held_out is None:
+            return None
+        head = executor.submit_small("weights", same, stored_weights(weights, training.dataset))
+        lams = (self._sweeps.job.problem.lam,)
+        return choose_lam(
+            self._record, training.dataset, held_out, AsRead(), lams, head, certified, executor
+        )  # fmt: skip
+
+    def _calibrate(self, weights: Weights, held_out: Dataset | None) -> Calibration | None:
+        """Learn the calibration of scores from held-out rows, if the plan asks for one."""
+        training, method = self._training, self._plan.calibrate
+        if method is None or held_out is None:
+            return None
+        return calibrate(self._record, held_out, weights, method, training.executor)

@@ -41,8 +41,8 @@ from fewpass.flows.display.printing import (
     printable,
     require_output,
 )
-from fewpass.flows.errors import Interrupted, UsageError, exit_status, sentence
 from fewpass.flows.flags import in_flags
+from fewpass.flows.refusals import Interrupted, UsageError, exit_status, sentence
 from fewpass.flows.signals import Interrupts, end_at_once, handling
 
 OPTIONS = Group.create_default_parameters("Options")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from fewpass.flows import cluster_logs
-from fewpass.flows.errors import BadPlace
+from fewpass.flows.refusals import BadPlace
 from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.executor import Executor, open_executor
 from fewpass.pipeline.settings.execution import LOCAL, NONE, Execution

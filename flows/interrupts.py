@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import NoReturn, Protocol
 
 from fewpass.flows.display.console import Terminal
-from fewpass.flows.errors import Interrupted, status_of_signal
+from fewpass.flows.refusals import Interrupted, status_of_signal
 from fewpass.flows.signals import deliver, handling, write_now
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved

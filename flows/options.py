@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import Setting, Words, typed_settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.methods import KINDS
+from fewpass.pipeline.settings.method_kinds import KINDS
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan

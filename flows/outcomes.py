@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fewpass.flows.errors import ToleranceMissed
+from fewpass.flows.refusals import ToleranceMissed
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.models.refresh.publications import Publication
     from fewpass.pipeline.models.refresh.refused_files import Refused
     from fewpass.pipeline.runs.outcome import TrainingResult
-    from fewpass.pipeline.scoring.evaluate import Evaluation
+    from fewpass.pipeline.scoring.evaluation import Evaluation
     from fewpass.pipeline.settings.training_plan import TrainingPlan
     from fewpass.pipeline.tables.ingest.progress import IngestResult
 

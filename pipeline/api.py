@@ -15,13 +15,12 @@ from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.model import Model, within
 from fewpass.pipeline.runs.model import load_model as model_of
 from fewpass.pipeline.runs.outcome import TrainingResult
-from fewpass.pipeline.scoring import evaluate as evaluation
-from fewpass.pipeline.scoring import predict as prediction
+from fewpass.pipeline.scoring import evaluation, prediction
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.matching import Matching
+from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan

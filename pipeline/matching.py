@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.settings.matching import Matching
+from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.storage.column_schema import Schema
 
 _LISTED = 5

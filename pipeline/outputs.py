@@ -37,7 +37,7 @@ def is_data_set(address: str, storage_options: StorageOptions = None) -> bool:
     return not is_file_on_web(address) and Folder(address, storage_options).exists(KEY)
 
 
-class Output(NamedTuple):
+class OutputFile(NamedTuple):
     """A file to be written for the user.
 
     Attributes

@@ -14,7 +14,7 @@ from fewpass.pipeline.models.refresh.refreshing import (
 from fewpass.pipeline.models.refresh.taking import take
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.evaluate import evaluate
+from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset

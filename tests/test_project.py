@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import fewpass
-from fewpass.flows import errors
 from testing.imports import (
     PACKAGES,
     arrows_up,
@@ -120,9 +119,9 @@ def test_there_is_one_version():
 def test_what_may_be_missing_is_said_with_its_extra():
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    for module, extra in errors.EXTRAS.items():
+    for module, extra in refusals.EXTRAS.items():
         library = {"sklearn": "scikit-learn"}.get(module, module.replace("_", "-"))
         assert any(line.startswith(library) for line in extras[extra])
-        told = errors.sentence(ModuleNotFoundError("No module", name=module))
+        told = refusals.sentence(ModuleNotFoundError("No module", name=module))
         assert f"fewpass[{extra}]" in told
         assert not [d for d in project["dependencies"] if d.startswith(library)]

@@ -13,8 +13,8 @@ from fewpass.flows.commands.evaluating import evaluate_shown
 from fewpass.flows.commands.ingesting import ingest_shown
 from fewpass.flows.commands.training import certificate_sentence, train_shown
 from fewpass.flows.commands.weights import weights_table
-from fewpass.flows.errors import BadPlace
 from fewpass.flows.options import OUTPUT, WHERE, Output, whole
+from fewpass.flows.refusals import BadPlace
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.clicks import ClickFile
     from fewpass.pipeline.runs.outcome import TrainingResult
-    from fewpass.pipeline.scoring.evaluate import Evaluation
+    from fewpass.pipeline.scoring.evaluation import Evaluation
     from fewpass.pipeline.tables.ingest.progress import IngestResult
 
 TEST_FRACTION = 0.1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fewpass.flows.options import OUTPUT, READING, WHERE, Output, Reading, Where, given
 from fewpass.flows.outcomes import evaluation_facts
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.sizes import parse_bytes
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.reporting.reliability_report import DrawnReliability
     from fewpass.pipeline.runs.model import Model
-    from fewpass.pipeline.scoring.evaluate import Evaluation
     from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
+    from fewpass.pipeline.scoring.evaluation import Evaluation
 
 NO_DIAGRAM = (
     "No diagram is drawn, as matplotlib is not installed. Install it with pip install "
@@ -110,7 +110,7 @@ def _on_data_set(
     from fewpass.flows.display.bars import rows_display
     from fewpass.pipeline.reporting.reliability_report import draw_reliability
     from fewpass.pipeline.runs.model import within
-    from fewpass.pipeline.scoring import evaluate as evaluation
+    from fewpass.pipeline.scoring import evaluation
     from fewpass.pipeline.scoring.probabilities import probabilities_of
     from fewpass.storage.dataset import Dataset
 

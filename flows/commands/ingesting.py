@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from fewpass.flows.display.printing import printable
-from fewpass.flows.errors import Interrupted, UsageError
 from fewpass.flows.flags import in_flags
 from fewpass.flows.options import (
     INGEST,
@@ -22,6 +21,7 @@ from fewpass.flows.options import (
     PlanSource,
 )
 from fewpass.flows.outcomes import ingest_facts
+from fewpass.flows.refusals import Interrupted, UsageError
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
 

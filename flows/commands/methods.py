@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.display.printing import printable
 from fewpass.flows.options import OUTPUT, Method, Output
-from fewpass.pipeline.settings.methods import settings_class
+from fewpass.pipeline.settings.method_kinds import settings_class
 from fewpass.solvers.registry import METHODS, WANTED
 
 if TYPE_CHECKING:

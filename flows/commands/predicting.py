@@ -7,9 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from fewpass.flows.errors import UsageError
 from fewpass.flows.options import OUTPUT, READING, Output, Reading, given, whole
-from fewpass.pipeline.settings.model import MOST_WORKERS
+from fewpass.flows.refusals import UsageError
+from fewpass.pipeline.settings.model_config import MOST_WORKERS
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
 
@@ -58,8 +58,8 @@ def predict(
     from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
-    from fewpass.pipeline.scoring.predict import predict as predicted
-    from fewpass.pipeline.scoring.predictions import STANDARD_OUTPUT
+    from fewpass.pipeline.scoring.prediction import predict as predicted
+    from fewpass.pipeline.scoring.prediction_files import STANDARD_OUTPUT
     from fewpass.pipeline.scoring.probabilities import caution
     from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from fewpass.flows.errors import UsageError
 from fewpass.flows.options import OUTPUT, WHERE, Output, Where
+from fewpass.flows.refusals import UsageError
 
 NO_PICTURES = (
     "No pictures are drawn, as matplotlib is not installed. Add --html, for a page that draws its "

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from fewpass.flows.display.printing import printable
-from fewpass.flows.errors import UsageError
 from fewpass.flows.options import OUTPUT, Output, whole
 from fewpass.flows.outcomes import (
     ASIDE,
@@ -18,6 +17,7 @@ from fewpass.flows.outcomes import (
     refused_rows,
     when,
 )
+from fewpass.flows.refusals import UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from fewpass.flows.options import OUTPUT, Output, whole
-from fewpass.pipeline.settings.model import MOST_WORKERS
+from fewpass.pipeline.settings.model_config import MOST_WORKERS
 
 if TYPE_CHECKING:
     from fewpass.pipeline.compiling_ahead import WarmedCombination

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from fewpass.flows.display.printing import printable
-from fewpass.flows.errors import UsageError
 from fewpass.flows.options import OUTPUT, Output, whole
+from fewpass.flows.refusals import UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 
 from fewpass.flows.display.log_lines import VARIABLE, wants_json
 from fewpass.flows.display.printing import ending_quietly
-from fewpass.flows.errors import BAD_REQUEST, FAILED, exit_status, sentence
+from fewpass.flows.refusals import BAD_REQUEST, FAILED, exit_status, sentence
 
 if TYPE_CHECKING:
     from prefect.flows import Flow

@@ -87,7 +87,7 @@ def _parameters_of(deployment: str) -> dict[str, Any]:
 
 def rewrite_command_line() -> None:
     """Put what `prefect deployment run` is given into Prefect's form, or end with a sentence."""
-    from fewpass.flows.errors import exit_status, sentence
+    from fewpass.flows.refusals import exit_status, sentence
 
     try:
         sys.argv[1:] = rewritten(sys.argv[1:])

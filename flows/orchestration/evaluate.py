@@ -16,11 +16,11 @@ from fewpass.flows.outcomes import evaluation_facts
 from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
-from fewpass.pipeline.scoring.evaluate import Evaluation
-from fewpass.pipeline.scoring.evaluate import evaluate as evaluated
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
+from fewpass.pipeline.scoring.evaluation import Evaluation
+from fewpass.pipeline.scoring.evaluation import evaluate as evaluated
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.stream.sources import is_source
 from fewpass.storage.dataset import Dataset

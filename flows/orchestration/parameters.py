@@ -32,7 +32,7 @@ from fewpass.pipeline.settings.flat_settings import (
     every_setting,
     nearest,
 )
-from fewpass.pipeline.settings.methods import KINDS, OfRegistry, settings_class
+from fewpass.pipeline.settings.method_kinds import KINDS, OfRegistry, settings_class
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.solvers.bad_input import refusal
 from fewpass.solvers.registry import METHODS

@@ -10,8 +10,8 @@ from fewpass.flows.orchestration.scheduled import dated, durable_task, made_flow
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.runs.model import load_model
-from fewpass.pipeline.scoring.predict import PredictionResult
-from fewpass.pipeline.scoring.predict import predict as predicted
+from fewpass.pipeline.scoring.prediction import PredictionResult
+from fewpass.pipeline.scoring.prediction import predict as predicted
 from fewpass.pipeline.settings.source_options import SourceOptions
 
 

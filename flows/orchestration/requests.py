@@ -14,8 +14,8 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from fewpass.pipeline.errors import did_you_mean
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.matching import BY_NAME, Matching
-from fewpass.pipeline.settings.model import Workers
+from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
+from fewpass.pipeline.settings.model_config import Workers
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan

@@ -29,7 +29,6 @@ from prefect.states import Cancelled, Failed
 
 from fewpass.flows.display.log_lines import JsonLines, wants_json
 from fewpass.flows.display.printing import log_printable, printable_errors
-from fewpass.flows.errors import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sentence
 from fewpass.flows.orchestration.artifacts import last_word
 from fewpass.flows.orchestration.parameters import require_no_secrets_in, validated
 from fewpass.flows.orchestration.requests import (
@@ -39,6 +38,7 @@ from fewpass.flows.orchestration.requests import (
     signature_of,
 )
 from fewpass.flows.orchestration.watching import CancelWatch, was_cancelled
+from fewpass.flows.refusals import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sentence
 from fewpass.storage.folder import Damaged
 from fewpass.storage.redaction import without_secrets
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from fewpass.flows.errors import exit_status, sentence
+from fewpass.flows.refusals import exit_status, sentence
 
 UNREACHED = "Failed to reach API"  # how Prefect's flows begin to say it
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Literal
 
 from fewpass.pipeline.dashboard.shown_run import ShownRun
-from fewpass.pipeline.drawing.charts import MANY, Line, Whisker, chart, smoothed
+from fewpass.pipeline.drawing.charts import MANY, Curve, Whisker, chart, smoothed
 from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.drawing.safe_text import without_control
 from fewpass.pipeline.runs.run_folder import RunRecord
@@ -124,11 +124,11 @@ def losses(runs: list[ShownRun], against: Against) -> str:
         of = name.format(short(run))
         if len(recent) > MANY:
             recent = smoothed(recent)
-        lines += [Line(f"recent rows{of}", recent, 1, look)]
-        lines += [Line(f"since the start{of}", since_start, 2, look)]
+        lines += [Curve(f"recent rows{of}", recent, 1, look)]
+        lines += [Curve(f"since the start{of}", since_start, 2, look)]
     proven = useful(runs[0].timeline.certificates)
     objectives = [(getattr(c, against), c.objective) for c in proven]
-    lines.append(Line("objective; the optimum is on the line below it", objectives, 3, "marks"))
+    lines.append(Curve("objective; the optimum is on the line below it", objectives, 3, "marks"))
     strokes = [
         Whisker(getattr(c, against), max(0.0, c.objective - c.gap), c.objective) for c in proven
     ]
@@ -173,10 +173,10 @@ def speed(runs: list[ShownRun], title: str, label: str, amount: Callable[[WorkDo
 
 def compared(
     runs: list[ShownRun], name: str, colour: int, points: Callable[[ShownRun], list[XY]]
-) -> list[Line]:
+) -> list[Curve]:
     """Return a line for a run, and a dashed one for the other."""
     return [
-        Line(name + of.format(short(run)), points(run), colour, look)
+        Curve(name + of.format(short(run)), points(run), colour, look)
         for run, (of, look) in zip(runs, NAMED, strict=False)
     ]
 

@@ -26,7 +26,7 @@ Kind = Literal["linear", "log"]
 XY = tuple[float, float]
 
 
-class Line(NamedTuple):
+class Curve(NamedTuple):
     """One line of a chart, with its name in the legend."""
 
     name: str
@@ -66,7 +66,7 @@ class Axis(NamedTuple):
 
 
 def chart(
-    lines: Sequence[Line], x_label: str, y_label: str, *, x: Kind = "linear", y: Kind = "linear",
+    lines: Sequence[Curve], x_label: str, y_label: str, *, x: Kind = "linear", y: Kind = "linear",
     whiskers: Iterable[Whisker] = (), x_range: XY | None = None, y_range: XY | None = None,
 ) -> str:  # fmt: skip
     """Draw lines with a legend; of a single moment write the numbers: a dot is no picture.
@@ -97,7 +97,7 @@ def chart(
     return f"{picture}{title}{desc}{''.join(parts)}</svg>{_legend(shown)}"
 
 
-def described(lines: Sequence[Line], x_label: str) -> str:
+def described(lines: Sequence[Curve], x_label: str) -> str:
     """Say where lines begin and end, for those who do not see them."""
 
     def at(point: XY) -> str:
@@ -194,7 +194,7 @@ def _stroke(whisker: Whisker, across: Axis, up: Axis) -> str:
     return f'<path class="whisker" d="M{x:.1f} {low:.1f}V{high:.1f}"/>'
 
 
-def _drawn(line: Line, across: Axis, up: Axis) -> str:
+def _drawn(line: Curve, across: Axis, up: Axis) -> str:
     places = [(across.place(x), up.place(y)) for x, y in line.points]
     kind = f'class="{line.look} c{line.colour}"'
     if line.look == "marks" or len(places) == 1:
@@ -212,7 +212,7 @@ def _stairs(places: Sequence[XY]) -> list[XY]:
     return corners
 
 
-def _legend(lines: Sequence[Line]) -> str:
+def _legend(lines: Sequence[Curve]) -> str:
     named = [line for line in lines if line.name]
     keys = (f'<span><i class="c{k.colour} {k.look}"></i>{as_html(k.name)}</span>' for k in named)
     return f'<p class="legend">{"".join(keys)}</p>' if named else ""

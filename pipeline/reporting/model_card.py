@@ -11,7 +11,7 @@ from fewpass.pipeline.runs.model import load_model, trained_lam
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.saved import Saved
-from fewpass.pipeline.scoring.evaluate import Evaluation
+from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.tables.encoding.schema import told_columns
 
 CARD = "report/model-card.md"

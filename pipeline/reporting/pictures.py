@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from fewpass.pipeline.drawing.charts import MANY, smoothed
 from fewpass.pipeline.runs.sweep_times import PARTS, SweepTime
 from fewpass.pipeline.runs.timeline import Timeline, useful
-from fewpass.pipeline.runs.validation import Point
+from fewpass.pipeline.runs.validation import ValidationPoint
 from fewpass.pipeline.scoring.reliability import Reliability
 
 MARKED = 60  # so many points of a curve can be told apart
@@ -71,7 +71,7 @@ def convergence(timeline: Timeline, name: str, tol: float | None = None) -> byte
     return _png(figure)
 
 
-def validation_curve(curve: Sequence[Point], name: str) -> bytes:
+def validation_curve(curve: Sequence[ValidationPoint], name: str) -> bytes:
     """Draw the loss of held-out rows against passes, the lowest point marked."""
     figure = Figure(figsize=(8.0, 4.5), layout="constrained")
     axes = figure.add_subplot()

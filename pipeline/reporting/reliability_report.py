@@ -8,7 +8,7 @@ from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.reporting.report import can_draw
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.reliability import Reliability, reliability
-from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.storage.dataset import Dataset
 
 RELIABILITY = "report/reliability.png"

@@ -139,7 +139,7 @@ class Restart(Facts):
 
 
 @dataclass(frozen=True)
-class Certificate(Facts):
+class Certification(Facts):
     """A bound on the distance to the optimum; of several models the mean and the largest."""
 
     kind = "certificate"

@@ -14,7 +14,7 @@ from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import TargetRule, target_rule
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
-from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.protocol import Solver, State, Weights

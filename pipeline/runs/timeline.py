@@ -15,7 +15,7 @@ from math import fsum
 from typing import Any, NamedTuple, Self
 
 from fewpass.pipeline.runs.events import (
-    Certificate,
+    Certification,
     Compiled,
     Event,
     HeldOut,
@@ -96,7 +96,7 @@ class Timeline:
         self.restarts = self.resumed = 0
         self.learners: tuple[Any, ...] = ()
         self.compiling_s = 0.0
-        self.proven: Certificate | None = None  # of the classes that are being trained
+        self.proven: Certification | None = None  # of the classes that are being trained
         self.held_out: HeldOut | None = None
         self.points: deque[Point] = deque(maxlen=newest)
         self.certificates: deque[Certified] = deque(maxlen=newest)
@@ -218,7 +218,7 @@ class Timeline:
             self._sums_at.pop()
         self.loss_sums = self._sums_at[-1] if self._sums_at else {}
 
-    def _hear_certificate(self, _event: Event, facts: Certificate) -> None:
+    def _hear_certificate(self, _event: Event, facts: Certification) -> None:
         now = Certified(self.passes, facts.objective, facts.gap, self.seconds)
         while self.certificates and self.certificates[-1].passes >= now.passes:
             self.certificates.pop()

@@ -10,7 +10,7 @@ from fewpass.solvers.protocol import Certificate
 LEAST_GAIN = 1e-4
 
 
-class Point(NamedTuple):
+class ValidationPoint(NamedTuple):
     """Scores of the model after some passes."""
 
     passes: float
@@ -21,14 +21,14 @@ class Point(NamedTuple):
 class Validation(NamedTuple):
     """The curve so far, with what belongs to the model of its lowest point."""
 
-    curve: tuple[Point, ...]
+    curve: tuple[ValidationPoint, ...]
     sweeps: int  # done when held-out rows were last read
     waited: int  # points since the loss fell by more than `LEAST_GAIN`
     level: float  # the loss that it has to fall below by that
     certified: Certificate | None = None  # what is proven of the best model
 
     @property
-    def best(self) -> Point:
+    def best(self) -> ValidationPoint:
         """The lowest point, of equal ones the first."""
         return min(self.curve, key=lambda point: point.loss)
 
@@ -43,7 +43,7 @@ class Validation(NamedTuple):
 
 
 def extended(
-    before: Validation | None, point: Point, sweeps: int, certified: Certificate | None
+    before: Validation | None, point: ValidationPoint, sweeps: int, certified: Certificate | None
 ) -> Validation:
     """Return the curve with one more point, whose model has this certificate."""
     if before is None:

@@ -10,7 +10,7 @@ from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_of, weights_of
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
-from fewpass.pipeline.scoring.evaluate import Evaluation, evaluation_job, figures_of, sum_of
+from fewpass.pipeline.scoring.evaluation import Evaluation, evaluation_job, figures_of, sum_of
 from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.each_model import sum_each

@@ -16,8 +16,8 @@ from fewpass.pipeline.rows.buffers import table_block
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import alike, label_text, shown, target_rule
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.evaluate import Evaluation, figures_of, positive_label, sum_of
-from fewpass.pipeline.scoring.predict import as_stepped
+from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of, positive_label, sum_of
+from fewpass.pipeline.scoring.prediction import as_stepped
 from fewpass.pipeline.scoring.probabilities import probabilities_of
 from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
 from fewpass.pipeline.scoring.reliability import summary as reliability_figures

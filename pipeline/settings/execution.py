@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from fewpass.pipeline.durations import Seconds
-from fewpass.pipeline.settings.model import Workers
+from fewpass.pipeline.settings.model_config import Workers
 from fewpass.solvers.described import Described
 
 NONE: Final = "none"  # words in place of a scheduler's address: no Dask, ...

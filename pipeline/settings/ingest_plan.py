@@ -10,8 +10,8 @@ from pydantic import Field, PlainSerializer, model_validator
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.settings.encoding import Encoding
-from fewpass.pipeline.settings.matching import Matching
-from fewpass.pipeline.settings.model import ADDRESSED, Workers
+from fewpass.pipeline.settings.matching_options import Matching
+from fewpass.pipeline.settings.model_config import ADDRESSED, Workers
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import ByteSize, format_bytes
 from fewpass.solvers.described import Described

@@ -13,7 +13,7 @@ from pydantic import (
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.model import ADDRESSED
+from fewpass.pipeline.settings.model_config import ADDRESSED
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.described import Described
 from fewpass.storage.addresses import require_no_secrets

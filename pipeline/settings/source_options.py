@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from fewpass.pipeline.settings.encoding import Encoding, several
 from fewpass.pipeline.settings.formats import Format
-from fewpass.pipeline.settings.matching import Matching
+from fewpass.pipeline.settings.matching_options import Matching
 
 Column = str | int
 

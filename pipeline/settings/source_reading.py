@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import ScalingKind, SourceAddress
-from fewpass.pipeline.settings.model import ADDRESSED
+from fewpass.pipeline.settings.model_config import ADDRESSED
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.solvers.described import Described
 

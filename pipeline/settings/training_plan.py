@@ -19,8 +19,8 @@ from pydantic import (
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.settings.methods import AnyMethod, Auto, kind_of, with_better
-from fewpass.pipeline.settings.model import Workers
+from fewpass.pipeline.settings.method_kinds import AnyMethod, Auto, kind_of, with_better
+from fewpass.pipeline.settings.model_config import Workers
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.sizes import ByteSize

@@ -10,7 +10,7 @@ from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import sourced_weights, stored_weights
 from fewpass.pipeline.runs.saved import Saved
-from fewpass.pipeline.runs.validation import Point, Validation, extended
+from fewpass.pipeline.runs.validation import Validation, ValidationPoint, extended
 from fewpass.pipeline.scoring.choosing_lam import held_out_figures
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.solvers.protocol import Certificate, Weights
@@ -57,7 +57,7 @@ class EarlyStopping:
             training.run.record(), training.dataset, self._judges, sweeps.solver, 1,
             sweeps.heads[0], training.executor,
         )  # fmt: skip
-        point = Point(cursor.passes, scores.loss, scores.error)
+        point = ValidationPoint(cursor.passes, scores.loss, scores.error)
         self.validation = extended(self.validation, point, cursor.sweeps, sweeps.proven())
         if self.validation.is_at_best:
             self.best = sourced_weights(sweeps.weights(), training.dataset)

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from fewpass.pipeline.runs.outcome import TrainingResult
-from fewpass.pipeline.settings.methods import Auto
+from fewpass.pipeline.settings.method_kinds import Auto
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
 from fewpass.pipeline.training.planning.auto import passes_of

@@ -110,7 +110,7 @@ class Report:
 
 def _run(command: list[str]) -> int:
     from fewpass.flows.cli import main
-    from fewpass.flows.errors import exit_status, sentence
+    from fewpass.flows.refusals import exit_status, sentence
 
     if ":" not in command[0]:
         return main(command)

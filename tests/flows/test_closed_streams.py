@@ -12,7 +12,7 @@ from fewpass.pipeline.compiling_ahead import warm_up
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors import semaphores
 from fewpass.pipeline.executors.executor import open_executor
-from fewpass.pipeline.scoring.predictions import open_predictions
+from fewpass.pipeline.scoring.prediction_files import open_predictions
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.tables.readers import open_source
 

@@ -12,10 +12,10 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
-from fewpass.pipeline.scoring.evaluate import evaluate
-from fewpass.pipeline.scoring.predict import predict
+from fewpass.pipeline.scoring.evaluation import evaluate
+from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.matching import Matching
+from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest

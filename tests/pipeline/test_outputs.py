@@ -10,7 +10,7 @@ import pytest
 
 import fewpass as api
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.outputs import Output
+from fewpass.pipeline.outputs import OutputFile
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder
 
@@ -90,7 +90,7 @@ def test_what_predictions_never_replace(home, fewpass, case, overwrite, monkeypa
     (home / "aside").symlink_to(home / "set")
     (home / "folder.csv").mkdir(exist_ok=True)
     os.mkfifo(home / "pipe.csv")
-    monkeypatch.setattr("fewpass.pipeline.scoring.predict.make_predictor", None)
+    monkeypatch.setattr("fewpass.pipeline.scoring.prediction.make_predictor", None)
     told = ["--overwrite"] if overwrite else []
     status, _, said = fewpass("predict", run, given, out, *told)
     assert (status, why in said) == (2, True), said
@@ -162,14 +162,14 @@ def test_models_are_written_by_the_same_rule(home, fewpass):
 def test_what_comes_while_rows_are_scored_stays(home, monkeypatch):
     """The rule holds again at the end, when the file is about to get its name."""
     out = home / "late.csv"
-    ends = Output.require_free
+    ends = OutputFile.require_free
 
     def late(self):
         ends(self)
         if not out.exists():
             out.write_text("somebody's")
 
-    monkeypatch.setattr(Output, "require_free", late)
+    monkeypatch.setattr(OutputFile, "require_free", late)
     with pytest.raises(BadInput, match="is there already"):
         api.predict("run", "new.csv", out)
     assert out.read_text() == "somebody's"

@@ -17,8 +17,8 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.packing import named_fields
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
-from fewpass.pipeline.scoring.evaluate import evaluate
-from fewpass.pipeline.scoring.predict import predict
+from fewpass.pipeline.scoring.evaluation import evaluate
+from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions

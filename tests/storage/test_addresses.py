@@ -18,7 +18,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.reporting.report import draw_report
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.predictions import open_predictions
+from fewpass.pipeline.scoring.prediction_files import open_predictions
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest

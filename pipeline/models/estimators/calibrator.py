@@ -21,10 +21,10 @@ from fewpass.pipeline.calibration import (
     fit_two_classes,
     softmax_log_loss,
 )
+from fewpass.pipeline.models.estimators.checked_rows import checked_weights
 from fewpass.pipeline.models.estimators.classifier import coded
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
-from fewpass.pipeline.models.estimators.lazy import example_of, lazily
-from fewpass.pipeline.models.estimators.rows import checked_weights
+from fewpass.pipeline.models.estimators.lazy_predictions import example_of, lazily
 from fewpass.pipeline.tables.readers.blocks import RowBlock
 from fewpass.pipeline.tables.readers.collections import blocks_of
 from fewpass.solvers.registry import LOSS_OF_LABELS

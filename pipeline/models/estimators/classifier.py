@@ -13,9 +13,9 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from fewpass.pipeline.models.estimators.checked_rows import taken_out
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.linear import LinearModel, Vector
-from fewpass.pipeline.models.estimators.rows import taken_out
 from fewpass.pipeline.models.estimators.shared_parameters import with_shared_words
 from fewpass.solvers.registry import LOSS_OF_LABELS, LOSSES, loss_class
 
@@ -200,7 +200,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy; for a Dask collection computed block by block."""
         if is_collection(X):
-            from fewpass.pipeline.models.estimators.lazy import sums_over
+            from fewpass.pipeline.models.estimators.lazy_predictions import sums_over
 
             sums = sums_over(self.predict, X, y, sample_weight, numbers=False)
             return sums.right / sums.weight

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from fewpass.pipeline.models.estimators.kinds_of_rows import is_paths, is_stored
-from fewpass.pipeline.models.estimators.rows import (
+from fewpass.pipeline.models.estimators.checked_rows import (
     checked,
     checked_weights,
     require_finite,
     table_of,
     taken_out,
 )
+from fewpass.pipeline.models.estimators.kinds_of_rows import is_paths, is_stored
 from fewpass.pipeline.models.estimators.shared_parameters import SharedParameters
 
 if TYPE_CHECKING:  # what a fit needs is imported when one begins
@@ -169,7 +169,7 @@ class LinearModel(SharedParameters):
 
     def _lazily(self, method: Callable[[Any], NDArray[Any]], X: Any) -> NDArray[Any]:
         """Return what a method gives for a Dask collection: an array of Dask's own."""
-        from fewpass.pipeline.models.estimators.lazy import example_of, lazily
+        from fewpass.pipeline.models.estimators.lazy_predictions import example_of, lazily
 
         check_is_fitted(self)
         result: NDArray[Any] = lazily(method, X, example_of(self.n_features_in_, X))

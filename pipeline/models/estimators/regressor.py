@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from fewpass.pipeline.models.estimators.checked_rows import taken_out
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.linear import LinearModel, Vector
-from fewpass.pipeline.models.estimators.rows import taken_out
 from fewpass.pipeline.models.estimators.shared_parameters import with_shared_words
 from fewpass.solvers.registry import LOSS_OF_NUMBERS
 
@@ -90,7 +90,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2; for Dask collections block by block."""
         if is_collection(X):
-            from fewpass.pipeline.models.estimators.lazy import sums_over
+            from fewpass.pipeline.models.estimators.lazy_predictions import sums_over
 
             sums = sums_over(self.predict, X, y, sample_weight, numbers=True)
             return 1.0 - sums.residual / sums.about_mean

@@ -14,7 +14,7 @@ import numpy as np
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.export.onnx_graph import onnx_model
 from fewpass.pipeline.models.export.plain_model import PlainModel
-from fewpass.pipeline.outputs import Output
+from fewpass.pipeline.outputs import OutputFile
 from fewpass.solvers.registry import loss_class
 
 SAFETENSORS_FORMAT = 1
@@ -43,7 +43,7 @@ def export(model: PlainModel, path: Any, *, overwrite: bool = False) -> int:
             f"{place}: the model takes the columns of a table, which it encodes, and no file here "
             "can hold that. Predict with fewpass, or in Python: `from_run` encodes and predicts."
         )
-    output = Output(os.fspath(path), overwrite, record=model.record)
+    output = OutputFile(os.fspath(path), overwrite, record=model.record)
     output.require_free()
     content = write(model)
     with output.written() as file:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.drawing.charts import Line, Whisker, chart
+from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
 from fewpass.pipeline.drawing.pieces import card, facts, heat, last_part, section, table
 from fewpass.pipeline.reporting.page.quality import CELLS, Cells, Curves, Quality
-from fewpass.pipeline.scoring.evaluate import Evaluation
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
+from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.reliability import Reliability
 
 NARROW_CLASSES = 12  # whose table takes half a row
@@ -68,7 +68,10 @@ def base_rate(quality: Quality) -> float | None:
 
 def _roc(curves: Curves, figures: Evaluation) -> str:
     points = list(zip(curves.false_positive_rate.tolist(), curves.recall.tolist(), strict=True))
-    lines = [Line("model", points, 1), Line("by chance", [(0.0, 0.0), (1.0, 1.0)], 2, "dashed")]
+    lines = [
+        Curve("model", points, 1),
+        Curve("by chance", [(0.0, 0.0), (1.0, 1.0)], 2, "dashed"),
+    ]
     drawn = chart(
         lines, "false positive rate", "true positive rate", x_range=UNIT, y_range=UNIT
     )  # fmt: skip
@@ -81,7 +84,10 @@ def _precision(quality: Quality) -> str:
     assert confusion is not None
     share = float(confusion[1].sum() / confusion.sum())
     points = list(zip(curves.recall[1:].tolist(), curves.precision[1:].tolist(), strict=True))
-    lines = [Line("model", points, 1), Line("by chance", [(0.0, share), (1.0, share)], 2, "dashed")]
+    lines = [
+        Curve("model", points, 1),
+        Curve("by chance", [(0.0, share), (1.0, share)], 2, "dashed"),
+    ]
     drawn = chart(lines, "recall", "precision", x_range=UNIT, y_range=UNIT)
     note = (
         f"Of the label {quality.labels[1]}, {share:.2%} of all rows. "
@@ -93,8 +99,8 @@ def _precision(quality: Quality) -> str:
 def _reliability(diagram: Reliability, *, several: bool) -> str:
     points = [(one.predicted, one.observed) for one in diagram.bins]
     lines = [
-        Line("predicted = observed", [(0.0, 0.0), (1.0, 1.0)], 2, "dashed"),
-        Line("observed, with 95 % intervals", points, 1, "marks"),
+        Curve("predicted = observed", [(0.0, 0.0), (1.0, 1.0)], 2, "dashed"),
+        Curve("observed, with 95 % intervals", points, 1, "marks"),
     ]
     strokes = [Whisker(one.predicted, one.low, one.high) for one in diagram.bins]
     whose = "of the most probable class" if several else "of the second label"
@@ -150,8 +156,8 @@ def _cells(cells: Cells) -> str:
             strokes.append(Whisker(middle, low, high))
     ends = (cells.low, cells.high)
     lines = [
-        Line("equal", [(x, x) for x in ends], 2, "dashed"),
-        Line("mean prediction, and where half of them lie", points, 1, "marks"),
+        Curve("equal", [(x, x) for x in ends], 2, "dashed"),
+        Curve("mean prediction, and where half of them lie", points, 1, "marks"),
     ]
     drawn = chart(lines, "actual", "predicted", whiskers=strokes, x_range=ends, y_range=ends)
     return card("Predicted / actual", drawn)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fewpass.pipeline.drawing.charts import WINDOW, Kind, Line, chart, smoothed
+from fewpass.pipeline.drawing.charts import WINDOW, Curve, Kind, chart, smoothed
 from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.runs.sweep_times import PARTS
@@ -35,9 +35,9 @@ def losses(points: list[Point], n_rows: int) -> str:
         return card("Progressive loss", said, "Of rows before they were learnt from: logged once.")
     each = [(p.passes, p.since_last) for p in points if p.since_last is not None]
     lines = [
-        Line("each section of rows", each, 1, "faint"),
-        Line(f"mean of {WINDOW} sections", smoothed(each), 1),
-        Line("mean since the start", [(p.passes, p.average or 0.0) for p in points], 2),
+        Curve("each section of rows", each, 1, "faint"),
+        Curve(f"mean of {WINDOW} sections", smoothed(each), 1),
+        Curve("mean since the start", [(p.passes, p.average or 0.0) for p in points], 2),
     ]
     across: Kind = "log" if _falls_early(each) else "linear"
     drawn = chart(lines, "passes over the data", "loss", x=across)
@@ -65,13 +65,13 @@ def _certificates(timeline: Timeline, tol: float | None) -> str:
         return card("Certificate", said, "Computed once, at the end.")
     least = min(c.objective for c in proven)
     lines = [
-        Line("certified: at most", [(c.passes, c.gap) for c in proven], 1),
-        Line("above the lowest objective", [(c.passes, c.objective - least) for c in proven], 2),
+        Curve("certified: at most", [(c.passes, c.gap) for c in proven], 1),
+        Curve("above the lowest objective", [(c.passes, c.objective - least) for c in proven], 2),
     ]
     if tol is not None:
         goal = tol * max(1.0, abs(proven[-1].objective))
         ends = (proven[0].passes, proven[-1].passes)
-        lines.append(Line("tolerance", [(x, goal) for x in ends], 3, "dashed"))
+        lines.append(Curve("tolerance", [(x, goal) for x in ends], 3, "dashed"))
     drawn = chart(lines, "passes over the data", "above the optimum", y="log")
     note = "The optimum itself is not known; the certificate proves how far away it is at most."
     return card("Certificate", drawn, note)
@@ -85,8 +85,8 @@ def _held_out(run: ReportedRun) -> str:
         said = f"<p>Mean loss {best.loss:.6g} after {best.passes:.4g} passes.</p>"
         return card("Held-out loss while it learnt", said, "Read once.")
     lines = [
-        Line("held-out rows", [(p.passes, p.loss) for p in curve], 1),
-        Line("the model that is used", [(best.passes, best.loss)], 2, "marks"),
+        Curve("held-out rows", [(p.passes, p.loss) for p in curve], 1),
+        Curve("the model that is used", [(best.passes, best.loss)], 2, "marks"),
     ]
     drawn = chart(lines, "passes over the data", "mean loss")
     return card("Held-out loss while it learnt", drawn)

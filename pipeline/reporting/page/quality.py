@@ -16,9 +16,15 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.evaluate import Evaluation, ScorePart, figures_of, judged, score_bins
 from fewpass.pipeline.scoring.evaluate_classes import ClassPart
-from fewpass.pipeline.scoring.predict import label_names
+from fewpass.pipeline.scoring.evaluation import (
+    Evaluation,
+    ScorePart,
+    figures_of,
+    judged,
+    score_bins,
+)
+from fewpass.pipeline.scoring.prediction import label_names
 from fewpass.pipeline.scoring.reliability import Reliability, reliability
 from fewpass.pipeline.training.spans.reduce import ReduceReport
 from fewpass.solvers.kernels.scores import scores

@@ -15,7 +15,7 @@ from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import usable_memory_bytes
 from fewpass.pipeline.rows.windows import rows_bytes
-from fewpass.pipeline.settings.methods import Auto
+from fewpass.pipeline.settings.method_kinds import Auto
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.forecast import memory_of
 from fewpass.pipeline.training.planning.job import (

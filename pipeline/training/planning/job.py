@@ -10,7 +10,7 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import WindowPlan, plan_windows, resident_bytes
-from fewpass.pipeline.settings.methods import Auto
+from fewpass.pipeline.settings.method_kinds import Auto
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem, tasks_of
 from fewpass.pipeline.training.spans.span import Job

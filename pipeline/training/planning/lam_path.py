@@ -7,7 +7,7 @@ held-out rows (`pipeline/scoring/choosing_lam.py`).
 
 from __future__ import annotations
 
-from fewpass.pipeline.settings.methods import Auto
+from fewpass.pipeline.settings.method_kinds import Auto
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import MOST_MODELS

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from fewpass.pipeline.settings.execution import LOCAL, NONE, Execution
-from fewpass.pipeline.settings.methods import Auto, Method
+from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.forecast import stored_bytes
 from fewpass.solvers.kernels.simd.interleaved import lanes_taken

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cached_property, partial
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.settings.methods import Auto, Method
+from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice, choose, method
 from fewpass.pipeline.training.planning.clustering import clustering_warning

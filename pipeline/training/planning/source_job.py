@@ -12,7 +12,7 @@ from fewpass.pipeline.rows.running_moments import moments_of
 from fewpass.pipeline.rows.targets import TargetRule, target_rule
 from fewpass.pipeline.rows.units import remedy, unlike_rows
 from fewpass.pipeline.rows.windows import WindowPlan
-from fewpass.pipeline.settings.methods import Auto, Method
+from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.auto import MethodChoice, for_one_pass

@@ -11,7 +11,7 @@ from rich.table import Table
 from fewpass.flows.cli import main
 from fewpass.flows.display.console import Screen, as_fixed, columns_table
 from fewpass.flows.display.printing import log_printable, printable, printable_errors
-from fewpass.flows.errors import sentence
+from fewpass.flows.refusals import sentence
 from fewpass.pipeline.errors import BadInput
 
 RED, TITLE = "\x1b[31m", "\x1b]0;gone\x07"

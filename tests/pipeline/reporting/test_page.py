@@ -7,11 +7,11 @@ import pytest
 from sklearn.metrics import average_precision_score, confusion_matrix, roc_auc_score, roc_curve
 
 from fewpass.flows import cli
-from fewpass.pipeline.drawing.charts import Line, chart, decades, steps
+from fewpass.pipeline.drawing.charts import Curve, chart, decades, steps
 from fewpass.pipeline.reporting.page.quality import curves
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.evaluate import HISTOGRAM_BITS, score_bins
+from fewpass.pipeline.scoring.evaluation import HISTOGRAM_BITS, score_bins
 from fewpass.storage.dataset import Dataset
 from testing.html_pages import Page
 
@@ -40,11 +40,11 @@ def test_ticks_are_few_and_inside(low, high):
 
 def test_a_chart_leaves_out_what_an_axis_cannot_show():
     drawn = chart(
-        [Line("a<b", [(1.0, 0.0), (2.0, 3.0), (3.0, np.nan), (4.0, 5.0)])], "x", "y", y="log"
+        [Curve("a<b", [(1.0, 0.0), (2.0, 3.0), (3.0, np.nan), (4.0, 5.0)])], "x", "y", y="log"
     )
     assert len(re.search(r'polyline [^>]*points="([^"]*)"', drawn)[1].split()) == 2
     assert "a&lt;b" in drawn
-    assert chart([Line("", [(1.0, 0.0)])], "x", "y", y="log") == ""
+    assert chart([Curve("", [(1.0, 0.0)])], "x", "y", y="log") == ""
 
 
 def trained(tmp_path, monkeypatch, label):

@@ -10,7 +10,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.evaluate import area, evaluate, score_bins
+from fewpass.pipeline.scoring.evaluation import area, evaluate, score_bins
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make

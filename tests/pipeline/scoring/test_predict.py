@@ -17,8 +17,8 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring import scoring_budget
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows
-from fewpass.pipeline.scoring.predict import predict
-from fewpass.pipeline.scoring.predictions import open_predictions
+from fewpass.pipeline.scoring.prediction import predict
+from fewpass.pipeline.scoring.prediction_files import open_predictions
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan

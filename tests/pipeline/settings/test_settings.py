@@ -12,7 +12,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import every_setting, flat, plan_of, settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.methods import KINDS
+from fewpass.pipeline.settings.method_kinds import KINDS
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions

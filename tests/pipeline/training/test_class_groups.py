@@ -8,7 +8,7 @@ from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.memory import usable_memory_bytes
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.evaluate import evaluate
+from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import choose
 from fewpass.pipeline.training.planning.default_memory import with_memory

@@ -8,8 +8,8 @@ from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.reporting.report import draw_report
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.runs.validation import LEAST_GAIN, Point, extended
-from fewpass.pipeline.scoring.evaluate import evaluate
+from fewpass.pipeline.runs.validation import LEAST_GAIN, ValidationPoint, extended
+from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
@@ -101,9 +101,11 @@ def test_the_report_draws_the_curve(quiet):
 
 def test_slow_gains_count_together():
     """Falls of less than the least gain each, but not together, are gains."""
-    seen = extended(None, Point(1.0, 1.0), 1, None)
+    seen = extended(None, ValidationPoint(1.0, 1.0), 1, None)
     for number in range(2, 6):
-        seen = extended(seen, Point(number, 1.0 - 0.4 * LEAST_GAIN * (number - 1)), number, None)
+        seen = extended(
+            seen, ValidationPoint(number, 1.0 - 0.4 * LEAST_GAIN * (number - 1)), number, None
+        )
     assert [seen.waited, seen.is_at_best] == [1, True]
 
 

@@ -15,7 +15,7 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.timeline import Timeline
-from fewpass.pipeline.scoring.evaluate import evaluate
+from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.feature_data import feature_data, find_nu, memory_for

@@ -16,7 +16,7 @@ from fewpass.pipeline.models.refresh.publications import publish as move
 from fewpass.pipeline.models.refresh.refreshing import next_generation, training_plan
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.evaluate import evaluate
+from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest

@@ -12,8 +12,8 @@ from scipy.sparse import csr_matrix, random_array, vstack
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.evaluate import evaluate
-from fewpass.pipeline.scoring.predict import predict
+from fewpass.pipeline.scoring.evaluation import evaluate
+from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions

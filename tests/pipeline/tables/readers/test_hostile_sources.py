@@ -13,7 +13,7 @@ import pytest
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.scoring.predictions import defused
+from fewpass.pipeline.scoring.prediction_files import defused
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.ingest import partition, target_map

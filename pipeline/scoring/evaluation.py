@@ -26,7 +26,7 @@ from fewpass.pipeline.scoring.evaluate_classes import (
     penalty,
     top_error,
 )
-from fewpass.pipeline.settings.matching import BY_NAME, Matching
+from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import loss_word, problem_of

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.outputs import Output, is_data_set
+from fewpass.pipeline.outputs import OutputFile, is_data_set
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model, require_same_columns, stored_weights
-from fewpass.pipeline.scoring.predictions import (
+from fewpass.pipeline.scoring.prediction_files import (
     STANDARD_OUTPUT,
     PredictionFile,
     defused,
@@ -29,7 +29,7 @@ from fewpass.pipeline.scoring.predictions import (
 )
 from fewpass.pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
 from fewpass.pipeline.scoring.scoring_budget import piece_bytes, require_chunks, scoring_budget
-from fewpass.pipeline.settings.matching import Matching
+from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.tables.readers import Expected, Source, open_source
@@ -186,7 +186,7 @@ def predict(
     """
     began = time.perf_counter()
     require_ending(output)
-    file = Output(output, overwrite, tuple(inputs), model.record, storage_options)
+    file = OutputFile(output, overwrite, tuple(inputs), model.record, storage_options)
     if output != STANDARD_OUTPUT:
         file.require_free()
     dataset = _as_dataset(inputs, storage_options)

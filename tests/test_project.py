@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import fewpass
+from fewpass.flows import refusals
 from testing.imports import (
     PACKAGES,
     arrows_up,

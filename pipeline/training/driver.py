@@ -327,14 +327,7 @@ class Driver:
 
     def _judge(self) -> Iterator[Event]:
         spent = self._spent >= self.plan.passes
-        if self._solver.certify_pass is not None:
-            certified = self._sweeps.proven()
-            if spent and not self._is_reached(certified):
-                certified = self._absorb(self._solver.certify_pass)
-        elif self.plan.tol is not None or (self.plan.certify and spent):
-            certified = self._sweeps.certify()
-        else:
-            certified = None
+        certified = self._proof(spent=spent)
         self._note(certified)
         if certified:
             yield self._certified(certified)
@@ -345,6 +338,19 @@ class Driver:
             if self._once is not None and (left_out := self._once.finish()):
                 yield self._progress.event("skipped", **left_out)
             yield self._save(certified, finished=True)
+
+    def _proof(self, *, spent: bool) -> Certificate | None:
+        """Certify the newest weights, if that is due after this epoch."""
+        if self._once is not None:
+            return None  # its rows do not come again
+        if self._solver.certify_pass is not None:
+            certified = self._sweeps.proven()
+            if spent and not self._is_reached(certified):
+                certified = self._absorb(self._solver.certify_pass)
+            return certified
+        if self.plan.tol is not None or (self.plan.certify and spent):
+            return self._sweeps.certify()
+        return None
 
     def _why_fall_back(self) -> str | None:
         """Say why the other method that was chosen should go on, if it should."""

@@ -1,0 +1,155 @@
+"""Default options on tables of others, beside a careful pipeline of scikit-learn and boosting.
+
+    python -m benchmarks.tables [--sets NAME ...] [--folder DIR]
+
+Every table is trained by the commands `ingest`, `train --tol 1e-3` and `predict` with no other
+option than the label, by table_peers.py twice, and judged on the rows of its test file: error, AUC
+and log loss of classes, R2 of numbers.  Seconds are of the processor, all processes together,
+memory is the peak of the largest.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
+
+from benchmarks.data_sets import public_data
+from testing.results import Row, conclude, recorded, study_options
+
+PART = "tables"
+SIDES = ("fewpass", "linear", "boosting")
+FEWPASS = str(Path(sys.executable).with_name("fewpass"))
+LAUNCH = Path(__file__).parent / "suite/launch.py"
+SMALLEST = 1e-15  # a probability that counts as 0
+
+
+def main() -> None:
+    """Measure the tables that are asked for."""
+    meta = json.loads(public_data("tables/meta.json").read_text(encoding="utf-8"))
+    asked = study_options(__doc__, meta).parse_args()
+    folder = asked.folder / "tables"
+    rows = recorded(asked.results, PART, measured(asked.sets, meta, folder), in_short)
+    conclude(asked.results, PART, findings(rows), ("numpy", "scikit-learn", "pandas"))
+
+
+def measured(names: list[str], meta: dict[str, Any], folder: Path) -> Iterator[Row]:
+    """Yield a row per table: what each side came to."""
+    for name in names:
+        about, place = meta[name], folder / name
+        place.mkdir(parents=True, exist_ok=True)
+        train, test = unpacked(name, "train", place), unpacked(name, "test", place)
+        row: Row = {"table": name, "kind": about["kind"], "rows": about["rows"]}
+        for side in SIDES:
+            row[side] = outcome(side, about, train, test, place)
+        yield row
+
+
+def unpacked(name: str, half: str, place: Path) -> Path:
+    """Write a table's half as a CSV file, once."""
+    path = place / f"{half}.csv"
+    if not path.exists():
+        path.write_bytes(lzma.decompress(public_data(f"tables/{name}_{half}.csv.xz").read_bytes()))
+    return path
+
+
+def outcome(side: str, about: dict[str, Any], train: Path, test: Path, place: Path) -> Row:
+    """Train one side, and judge what it predicts; where it fails, say by what."""
+    out = place / f"{side}.csv"
+    commands = own(about, train, test, out) if side == "fewpass" else [
+        [sys.executable, "-m", "benchmarks.table_peers", side, json.dumps(about),
+         str(train), str(test), str(out)]
+    ]  # fmt: skip
+    launched = [sys.executable, str(LAUNCH), json.dumps(commands)]
+    done = subprocess.run(launched, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"failed": done.stderr.strip().splitlines()[-1]}
+    took = json.loads(done.stdout)
+    target = pd.read_csv(test)[about["label"]]
+    figures = of_numbers if about["kind"] == "reg" else of_classes
+    return figures(target, pd.read_csv(out)) | {"cpu": took["cpu_s"], "peak": took["peak_rss"]}
+
+
+def own(about: dict[str, Any], train: Path, test: Path, out: Path) -> list[list[str]]:
+    """Return the commands of ours."""
+    data, run = str(out.with_name("data")), str(out.with_name("run"))
+    words = [] if about["kind"] == "reg" else ["--probability"]
+    return [
+        ["rm", "-rf", data, run, str(out)],
+        [FEWPASS, "ingest", str(train), data, "--label", about["label"]],
+        [FEWPASS, "train", data, run, "--tol", "1e-3"],
+        [FEWPASS, "predict", run, str(test), str(out), "--label", about["label"], *words],
+    ]
+
+
+def of_numbers(target: pd.Series, found: pd.DataFrame) -> Row:
+    """Return R2 of predicted numbers."""
+    return {"r2": float(r2_score(target, found.iloc[:, 0]))}
+
+
+def of_classes(target: pd.Series, found: pd.DataFrame) -> Row:
+    """Return error, log loss and, of two classes, AUC of the probabilities of classes."""
+    ours = {
+        name: name.removeprefix("probability_") for name in found if name.startswith("probability_")
+    }
+    found = found[list(ours)].rename(columns=ours) if ours else found
+    chances, y = found.to_numpy().clip(SMALLEST, 1.0), target.astype(str).to_numpy()
+    classes = found.columns.to_numpy()
+    order = np.argsort(classes)
+    sure = chances[:, order] / chances.sum(axis=1, keepdims=True)
+    figures = {
+        "error": float(1.0 - accuracy_score(y, classes[chances.argmax(axis=1)])),
+        "log_loss": float(log_loss(y, sure, labels=classes[order])),
+    }  # fmt: skip
+    if len(classes) == 2:
+        figures["auc"] = float(roc_auc_score(y == classes[order][1], sure[:, 1]))
+    return figures
+
+
+def in_short(row: Row) -> str:
+    """Say in a line what came of a table."""
+    parts = []
+    for side in SIDES:
+        figures = row[side]
+        each = (f"{name} {value:.4g}" for name, value in figures.items() if name != "peak") \
+            if "failed" not in figures else [figures["failed"]]  # fmt: skip
+        parts.append(f"{side}: {', '.join(each)}")
+    return f"{row['table']}: " + "; ".join(parts)
+
+
+def lost(row: Row) -> float:
+    """Return how much worse ours is than the careful pipeline, relative: log loss, or 1 - R2."""
+    sides = [row[side] for side in ("fewpass", "linear")]
+    ours, theirs = (1.0 - side["r2"] if "r2" in side else side["log_loss"] for side in sides)
+    return float(ours / theirs - 1.0)
+
+
+def findings(rows: list[Row]) -> list[str]:
+    """Say on how many tables ours is better, level and worse."""
+    failed = [row["table"] for row in rows if "failed" in row["fewpass"]]
+    ratios = {
+        row["table"]: lost(row) for row in rows
+        if not any("failed" in row[side] for side in ("fewpass", "linear"))
+    }  # fmt: skip
+    better, worse = (sum(sign * ratio < -0.01 for ratio in ratios.values()) for sign in (1, -1))
+    worst = ", ".join(
+        f"{name} {100 * ratio:+.0f} %" for name, ratio in ratios.items() if ratio > 0.01
+    )
+    level = len(ratios) - better - worse
+    said = (
+        f"Log loss, or 1 - R2, beside the careful pipeline: better by over 1 % on {better} tables, "
+        f"within 1 % on {level}, worse on {worse}{': ' + worst if worst else ''}."
+    )
+    return [said] + [f"Refused: {', '.join(failed)}."] * bool(failed)
+
+
+if __name__ == "__main__":
+    main()

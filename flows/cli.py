@@ -32,7 +32,7 @@ from fewpass.flows.commands import (
     warming,
     weights,
 )
-from fewpass.flows.display.log_lines import json_line, wants_json, warnings_told
+from fewpass.flows.display.log_lines import json_line, wants_json, warnings_logged
 from fewpass.flows.display.printing import (
     between_words,
     ending_quietly,
@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     tokens = ["stdin://" if word == "-" else word for word in tokens]  # no option, but a source
     interrupts = Interrupts()
-    with handling(interrupts.handle, [signal.SIGINT]), warnings_told(tokens):
+    with handling(interrupts.handle, [signal.SIGINT]), warnings_logged(tokens):
         try:
             require_output()
             return app(tokens, exit_on_error=False, print_error=False) or 0

@@ -73,9 +73,9 @@ class Stopping:
 
     def interrupted(self) -> Interrupted:
         """Return the error that says what was stored and how to go on."""
-        return Interrupted(f"Interrupted. {self._kept()}", self._signal or signal.SIGINT)
+        return Interrupted(f"Interrupted. {self._stored_in_words()}", self._signal or signal.SIGINT)
 
-    def _kept(self) -> str:
+    def _stored_in_words(self) -> str:
         if self.training is None or not self.picked_up:
             return "Nothing was trained; the same command again goes on with what is there."
         url, newest = self.training.run.url, self.training.newest

@@ -15,7 +15,7 @@ from fewpass.pipeline.runs.run_faults import run_faults
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.encoding.schema import told_columns
+from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.storage import column_copy, kinds
 from fewpass.storage.column_schema import Schema
@@ -25,7 +25,7 @@ from fewpass.storage.manifest import COLUMN_ORDER, Labels, Manifest
 from fewpass.storage.snapshot import Snapshot, SnapshotStore
 
 
-class Found(NamedTuple):
+class Look(NamedTuple):
     """What a path holds."""
 
     kind: str
@@ -46,11 +46,11 @@ def kind_of(path: str) -> str:
     raise BadInput(kinds.instead(folder, "any"))
 
 
-def look(path: str) -> Found:
+def look(path: str) -> Look:
     """Find out what a path holds and describe it."""
     kind = kind_of(path)
     describe = {"run": _of_run, "dataset": _of_dataset, "snapshot": _of_snapshot}[kind]
-    return Found(kind, describe(path))
+    return Look(kind, describe(path))
 
 
 def faults(path: str, show: ShowWork = lambda _share, _amount: None) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _columns(schema: Schema | None) -> dict[str, str] | None:
     """Say of every column of the source what it is used for, or what becomes of it."""
     if schema is None or schema.names is None:
         return None
-    encoded = dict(told_columns(schema))
+    encoded = dict(described_columns(schema))
     return {
         column.name or "": encoded.get(column.name or "", f"{column.type}, {column.role}")
         for column in schema.columns

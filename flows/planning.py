@@ -45,7 +45,7 @@ def print_source_forecast(terminal: Terminal, source: str, plan: TrainingPlan) -
     facts |= {"budget": _as_facts(shares)}
     for note in notes:
         terminal.say(note, style="yellow")
-    terminal.result(facts, _tables(shown_straight(predicted), shares))
+    terminal.result(facts, _tables(shown_from_source(predicted), shares))
     if choice:
         terminal.explain(f"Chosen: {choice.reason}.")
     terminal.explain(NOT_STORED)
@@ -116,7 +116,7 @@ def shown(predicted: Forecast, speed: Speed, seconds: float) -> dict[str, Any]:
     }
 
 
-def shown_straight(predicted: SourceForecast) -> dict[str, Any]:
+def shown_from_source(predicted: SourceForecast) -> dict[str, Any]:
     """Lay out the forecast of a training from a source."""
     expected = f"about {predicted.n_rows:,}, by the first {predicted.first_rows:,}"
     more = ", later rows may have more" if predicted.columns_may_grow else ""

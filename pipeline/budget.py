@@ -203,7 +203,7 @@ class Budget:
     first_rows = MemoryShare(
         "1/6", "rows", FROM_SOURCE, "the first rows", "as they came, as they are learnt from, whole"
     )
-    set_aside = MemoryShare(
+    held_out_rows = MemoryShare(
         "1/8", "rows", FROM_SOURCE, "held-out rows (`test_fraction`)", "nothing is learnt from them"
     )
     buffers = Copies(
@@ -215,7 +215,7 @@ class Budget:
     sums = Copies(
         6, FROM_SOURCE, "two numbers of each column", "counted, with three buffers, as moments"
     )
-    kept_piece = Copies(3, FROM_SOURCE, "copies of a piece", "read, parsed, cut to size")
+    piece_copies = Copies(3, FROM_SOURCE, "copies of a piece", "read, parsed, cut to size")
 
     scored_piece = MemoryShare(
         "1/16", "budget", SCORING, "a piece of each thread, and one more",

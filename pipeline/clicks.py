@@ -112,7 +112,7 @@ def write_rows(
     out: Bytes, first: int, rows: int, seed: int, columns: int, vocabulary: Vector
 ) -> tuple[int, int]:
     """Write rows first <= i < first + rows as text; return (bytes, clicks)."""
-    found = np.empty(vocabulary.shape[0], np.int64)
+    categories = np.empty(vocabulary.shape[0], np.int64)
     numbers = np.empty(NUMBERS, np.int64)
     at = clicks = 0
     for i in range(first, first + rows):
@@ -121,9 +121,9 @@ def write_rows(
             u = uniform(seed, 1, i, j)
             numbers[j] = int(1000.0 * u * u)
             logit += NUMBER_WEIGHT * hidden_weight(seed, 2, j, 0) * (0.001 * numbers[j] - 1 / 3)
-        count = draw_categories(found, i, seed, columns, vocabulary)
+        count = draw_categories(categories, i, seed, columns, vocabulary)
         for k in range(count):
-            logit += CATEGORY_WEIGHT * hidden_weight(seed, 3, found[k], 0)
+            logit += CATEGORY_WEIGHT * hidden_weight(seed, 3, categories[k], 0)
         clicked = uniform(seed, 4, i, 0) < 1.0 / (1.0 + math.exp(-logit))
         clicks += clicked
 
@@ -134,7 +134,7 @@ def write_rows(
                 at = write_column(out, at, j + 1)
                 at = write_thousandths(out, at, numbers[j])
         for k in range(count):
-            at = write_column(out, at, found[k] + 1)
+            at = write_column(out, at, categories[k] + 1)
             out[at] = 49
             at += 1
         out[at] = 10
@@ -144,9 +144,9 @@ def write_rows(
 
 @kernel
 def draw_categories(
-    found: WholeNumbers, i: int, seed: int, columns: int, vocabulary: Vector
+    categories: WholeNumbers, i: int, seed: int, columns: int, vocabulary: Vector
 ) -> int:
-    """Put the columns of one row's categories into `found`, ascending and each once."""
+    """Put the columns of one row's categories into `categories`, ascending and each once."""
     count = 0
     for f in range(vocabulary.shape[0]):
         if uniform(seed, 5, i, f) >= PRESENT:
@@ -154,13 +154,13 @@ def draw_categories(
         rank = int(vocabulary[f] ** uniform(seed, 6, i, f))  # Zipf: p(rank) ~ 1 / rank
         column = NUMBERS + int(uniform(seed, 7, f, rank) * (columns - NUMBERS))
         k = count
-        while k > 0 and found[k - 1] > column:
+        while k > 0 and categories[k - 1] > column:
             k -= 1
-        if k > 0 and found[k - 1] == column:
+        if k > 0 and categories[k - 1] == column:
             continue
         for m in range(count, k, -1):
-            found[m] = found[m - 1]
-        found[k] = column
+            categories[m] = categories[m - 1]
+        categories[k] = column
         count += 1
     return count
 

@@ -29,11 +29,11 @@ class Matched(NamedTuple):
     left_out: tuple[str, ...] = ()
     """Names of the columns that are none."""
 
-    def numbers(self, known: NDArray[Any]) -> NDArray[Any]:
+    def numbers(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return numbers (..., d) of the known features for the columns (..., n), 0 for others."""
         if self.places is None:
-            return known
-        return np.where(self.places < 0, 0.0, np.take(known, self.places, axis=-1))
+            return values
+        return np.where(self.places < 0, 0.0, np.take(values, self.places, axis=-1))
 
 
 def shown_name(name: str) -> str:
@@ -65,7 +65,7 @@ def require_distinct(names: Sequence[str], where: str) -> None:
     )
 
 
-def require_same(known: Sequence[str], found: Sequence[str], where: str) -> None:
+def require_same(first: Sequence[str], names: Sequence[str], where: str) -> None:
     """Refuse a file whose columns are not the first one's, in any order; BadInput names them.
 
     Parameters
@@ -75,27 +75,27 @@ def require_same(known: Sequence[str], found: Sequence[str], where: str) -> None
     where
         The other one.
     """
-    lacks = [name for name in known if name not in set(found)]
-    extra = [name for name in found if name not in set(known)]
-    told = [f"lacks {listed(lacks)}"] if lacks else []
-    told += [f"has {listed(extra)} besides"] if extra else []
-    if not told and sorted(known) != sorted(found):
-        told = [f"has some of its columns several times ({listed(found)})"]
-    if told:
+    lacks = [name for name in first if name not in set(names)]
+    extra = [name for name in names if name not in set(first)]
+    differences = [f"lacks {listed(lacks)}"] if lacks else []
+    differences += [f"has {listed(extra)} besides"] if extra else []
+    if not differences and sorted(first) != sorted(names):
+        differences = [f"has some of its columns several times ({listed(names)})"]
+    if differences:
         raise BadInput(
-            f"{where}: its columns differ from the first file's: it {' and '.join(told)}. Read "
-            "files with the same columns together."
+            f"{where}: its columns differ from the first file's: it {' and '.join(differences)}. "
+            "Read files with the same columns together."
         )
 
 
-def require_known(wanted: Sequence[str], found: Sequence[str], where: str, whose: str) -> None:
+def require_known(wanted: Sequence[str], names: Sequence[str], where: str, whose: str) -> None:
     """Refuse columns that lack one that is wanted; BadInput names it."""
-    there = set(found)
+    there = set(names)
     missing = [name for name in wanted if name not in there]
     if missing:
         raise BadInput(
             f"{where} lacks {len(missing)} of the {len(wanted)} columns of {whose}: "
-            f"{listed(missing)}. It has {listed(list(found))}. Name its columns as they were "
+            f"{listed(missing)}. It has {listed(list(names))}. Name its columns as they were "
             "named, or say `by_position=true` to take them in their order."
         )
 
@@ -109,9 +109,9 @@ def refuse_unknown(extra: Sequence[str], where: str, whose: str, rules: Matching
         )
 
 
-def refuse_nameless(known: Schema | None, where: str, whose: str, rules: Matching) -> None:
+def refuse_nameless(expected: Schema | None, where: str, whose: str, rules: Matching) -> None:
     """Refuse columns without names where those that are known have some."""
-    names = None if known is None else known.feature_names
+    names = None if expected is None else expected.feature_names
     if names and not rules.by_position:
         raise BadInput(
             f"The columns of {where} have no names, but those of {whose} do: {listed(names)}. "
@@ -121,7 +121,7 @@ def refuse_nameless(known: Schema | None, where: str, whose: str, rules: Matchin
 
 
 def match_features(
-    known: Schema | None, found: Schema | None, where: str, whose: str, rules: Matching
+    expected: Schema | None, actual: Schema | None, where: str, whose: str, rules: Matching
 ) -> Matched:
     """Set the features of a data set against those that are known; both have some.
 
@@ -130,13 +130,13 @@ def match_features(
     BadInput
         A feature is missing, another one is there, or there are no names to tell.
     """
-    names = None if found is None else found.feature_names
-    wanted = None if known is None else known.feature_names
-    encoded = found is not None and found.encoding is not None  # then all of them are the same
+    names = None if actual is None else actual.feature_names
+    wanted = None if expected is None else expected.feature_names
+    encoded = actual is not None and actual.encoding is not None  # then all of them are the same
     if wanted is None or wanted == names or rules.by_position or encoded:
         return Matched()
     if names is None:
-        refuse_nameless(known, where, whose, rules)
+        refuse_nameless(expected, where, whose, rules)
         return Matched()
     require_known(wanted, names, where, whose)
     position = {name: k for k, name in enumerate(wanted)}

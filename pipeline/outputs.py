@@ -3,8 +3,8 @@
 One rule holds for every file and folder that a command, a function or a flow is asked to write.
 Refused whatever else is said: one of the inputs; a source of the rows that the model was trained
 on; a place inside a data set or a run; a folder where a file is to be.  A file that fewpass wrote
-and nobody has changed since is written anew; any other that is there has to be given up in so many
-words (`overwrite`).
+and nobody has changed since is written anew; any other that is there has to be given up
+explicitly (`overwrite`).
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class OutputFile(NamedTuple):
             raise BadInput(refusal)
         if not _is_there(here, self.storage_options):
             return
-        for kept, what in self._kept(here.store):
-            if kept.is_same(here):
+        for place, what in self._protected(here.store):
+            if place.is_same(here):
                 raise BadInput(
                     f"{without_secrets(self.url)} stays as it is: it is {what}. {ELSEWHERE}"
                 )
@@ -98,7 +98,7 @@ class OutputFile(NamedTuple):
         ) as target:
             yield target
 
-    def _kept(self, store: str) -> Iterator[tuple[Location, str]]:
+    def _protected(self, store: str) -> Iterator[tuple[Location, str]]:
         """Yield the files of a store that are never replaced, and what each is."""
         for spec in self.inputs:
             if is_data_set(spec, self.storage_options):
@@ -112,14 +112,14 @@ class OutputFile(NamedTuple):
 
 def _is_there(here: Location, storage_options: StorageOptions) -> bool:
     """Whether a file has that name; BadInput where it is no file."""
-    found = here.kind(storage_options)
-    if found == "folder":
+    kind = here.kind(storage_options)
+    if kind == "folder":
         raise BadInput(f"{without_secrets(here.url)} is a folder. Name a file in it.")
-    if found == "other":
+    if kind == "other":
         raise BadInput(
             f"{without_secrets(here.url)} is no file, but a pipe or a device. {ELSEWHERE}"
         )
-    return found is not None
+    return kind is not None
 
 
 def _files_of(spec: str, store: str, storage_options: StorageOptions = None) -> Iterator[Location]:

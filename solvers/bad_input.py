@@ -27,9 +27,9 @@ class BadInput(ValueError):  # noqa: N818 - users read the message, not the name
     """Rows or settings that cannot be used; the message says where, what and what to do."""
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, names: Iterable[str]) -> str:
     """Return " Did you mean X?" with the most similar known word; "" without any."""
-    near = get_close_matches(word, list(known), n=1)
+    near = get_close_matches(word, list(names), n=1)
     return f" Did you mean {near[0]}?" if near else ""
 
 

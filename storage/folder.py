@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fewpass.storage.addresses import local_path, require_no_secrets
-from fewpass.storage.local_files import LinkFound, LocalFiles, NoFile
+from fewpass.storage.local_files import LinkInPath, LocalFiles, NoFile
 from fewpass.storage.redaction import without_secrets
 from fewpass.storage.remote_files import RemoteFiles
 
@@ -251,7 +251,7 @@ class Folder:
                 f"{self.address(key)} may not be accessed ({error}). "
                 "Check the permissions or the credentials."
             ) from error
-        except LinkFound as error:
+        except LinkInPath as error:
             raise Damaged(
                 f"{error} is a symbolic link, and none is followed inside of a folder. Put what it "
                 "leads to in its place."

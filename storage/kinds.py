@@ -169,12 +169,12 @@ def _advice(folder: Folder, kind: Kind, wanted: Wanted, like: str | None) -> str
         return "Choose another place for the run."
     if wanted == "store":
         return f"Name the folder that refreshes write to: {_MADE_BY[wanted]} makes one."
-    told = {
+    advice = {
         "unfinished": "Give the command that ingests into it again; it goes on where it stopped.",
         "store": f"Name what is in it, such as {inside}/{_IN_GENERATION[wanted]}.",
         "generation": f"Name what is in it, such as {inside}/{_IN_GENERATION[wanted]}.",
     }
-    return told.get(kind) or (_run_for if wanted == "run" else _rows_for)(url, kind, like)
+    return advice.get(kind) or (_run_for if wanted == "run" else _rows_for)(url, kind, like)
 
 
 def _run_for(url: str, kind: Kind, _like: str | None) -> str:

@@ -29,7 +29,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 _MOST_REMEMBERED = 1 << 16  # directories, some megabytes of names
 
 
-class LinkFound(ValueError):  # noqa: N818  users read the message, not the name
+class LinkInPath(ValueError):  # noqa: N818  users read the message, not the name
     """A symbolic link in place of an object or a directory of objects."""
 
 
@@ -126,11 +126,11 @@ class LocalFiles:
         return str(self.root / key) if key else str(self.root)
 
     def path(self, key: str) -> Path:
-        """Return the path of an object; LinkFound if it contains a link."""
+        """Return the path of an object; LinkInPath if it contains a link."""
         path = self.root / key
         self._require_plain(key)
         if path.is_symlink() and path != self.top:
-            raise LinkFound(path)
+            raise LinkInPath(path)
         return path
 
     def read(self, key: str) -> bytes:
@@ -157,7 +157,7 @@ class LocalFiles:
 
     def prefetch(self, key: str) -> None:
         """Ask the system to read the file ahead, as a hint."""
-        with contextlib.suppress(OSError, LinkFound), self._opened(key) as file:
+        with contextlib.suppress(OSError, LinkInPath), self._opened(key) as file:
             os.posix_fadvise(file, 0, 0, os.POSIX_FADV_WILLNEED)
 
     @contextlib.contextmanager
@@ -177,7 +177,7 @@ class LocalFiles:
             return os.open(path, flags | os.O_NOFOLLOW, 0o666)
         except OSError as error:
             if error.errno in (errno.ELOOP, errno.EMLINK):
-                raise LinkFound(path) from error
+                raise LinkInPath(path) from error
             raise
 
     def _require_plain(self, key: str, *, once: bool = False) -> None:
@@ -194,7 +194,7 @@ class LocalFiles:
             except (FileNotFoundError, NotADirectoryError):
                 return
             if stat.S_ISLNK(mode):
-                raise LinkFound(f"{self.top}/{directory}")
+                raise LinkInPath(f"{self.top}/{directory}")
             if once:
                 self._plain.add(directory)
         if len(self._plain) > _MOST_REMEMBERED:

@@ -134,7 +134,7 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
         ):
             result = phases.ingest(plan, progress=show)
     except KeyboardInterrupt:
-        raise Interrupted(f"Interrupted. {_kept(plan)}", signal.SIGINT) from None
+        raise Interrupted(f"Interrupted. {_progress_in_words(plan)}", signal.SIGINT) from None
     if result.left_out:
         terminal.say(left_out_sentence(result.left_out), style="yellow")
     if result.partitioned_again:
@@ -146,7 +146,7 @@ def ingest_shown(terminal: Terminal, plan: IngestPlan) -> IngestResult:
     return result
 
 
-def _kept(plan: IngestPlan) -> str:
+def _progress_in_words(plan: IngestPlan) -> str:
     from fewpass.pipeline.tables.ingest.work_dir import is_partitioned
     from fewpass.storage.folder import Folder
     from fewpass.storage.manifest import KEY

@@ -32,7 +32,7 @@ def report(
         held-out rows, how it learnt, largest weights, data, times, and how to reproduce it.
     held_out
         Data set for that page to judge the model by [default: that of the training, or what
-        ingest put beside its data set with --test-fraction].
+        ingest stored next to its data set with --test-fraction].
     """
     if held_out is not None and not html:
         raise UsageError("--held-out is for the page: add --html.")

@@ -33,7 +33,7 @@ MOST_MOVES = 10  # that people are shown; --json has all
 def models(store: str, /, *, output: Output = OUTPUT) -> int:
     """List the models of a store that refresh writes: how good each is, which one is published.
 
-    Files that a refresh could not read, and has set aside, come with the reason.
+    Files that a refresh could not read, and has refused, come with the reason.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def publish(
     """Publish the model of a generation, newer or older, as the one to use.
 
     Whoever evaluates, predicts or exports with the store uses it from then on, and the next refresh
-    trains on from it.  Of two who publish at once one wins; the other is told, and exits with 2.
+    trains on from it.  Of two who publish at once one wins; the other fails, and exits with 2.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def publish(
     generation
         Number of the generation, such as 000007.
     after
-        Number of the publication that is followed now, as fewpass models told it; where it is
+        Number of the publication that is followed now, as shown by fewpass models; where it is
         another one by now, nothing is changed [default: whichever it is].
     because
         Why; kept with the publication.

@@ -289,17 +289,17 @@ def _calibrated(result: TrainingResult) -> str | None:
 
 def _shown_features(result: TrainingResult) -> dict[str, Any]:
     """Lay out the results of a method that reads single features."""
-    found = result.features
-    if found is None:
+    features = result.features
+    if features is None:
         return {}
-    share = found["accesses"] / max(result.passes, 1e-300)  # values of the data set
-    pilot = f", and {found['pilot_accesses']:,} to find nu" if found["pilot_accesses"] else ""
-    where = "mapped from files" if found["mapped"] else "in memory"
+    share = features["accesses"] / max(result.passes, 1e-300)  # values of the data set
+    pilot = f", and {features['pilot_accesses']:,} to find nu" if features["pilot_accesses"] else ""
+    where = "mapped from files" if features["mapped"] else "in memory"
     return {
-        "passes": f"none; {found['iterations']:,} steps, rows and columns {where}",
-        "accesses": f"{found['accesses']:,}{pilot}; the data have {share:,.0f} values",
-        "nu": found["nu"],
-        "margin": f"{found['margin']:.6g}, at most {found['margin_bound']:.6g} is possible",
+        "passes": f"none; {features['iterations']:,} steps, rows and columns {where}",
+        "accesses": f"{features['accesses']:,}{pilot}; the data have {share:,.0f} values",
+        "nu": features["nu"],
+        "margin": f"{features['margin']:.6g}, at most {features['margin_bound']:.6g} is possible",
     }
 
 

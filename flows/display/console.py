@@ -157,7 +157,7 @@ def passes_and_rows(passes: float, rows: int) -> str:
 
 
 def as_fixed(number: float | None, decimals: int) -> str:
-    """Write a number with so many decimals, a large one with eight digits; a dash for none."""
+    """Write a number with fixed decimals, a large one with eight digits; a dash for none."""
     large = number is not None and abs(number) >= LARGE
     return or_dash(number, ".8g" if large else f".{decimals}f")
 

@@ -54,9 +54,9 @@ class JsonLines(logging.Formatter):
         """Return a record's line."""
         fields = {"logger": record.name}
         for name in ("flow_run_name", "task_run_name"):
-            known = getattr(record, name, None)
-            if isinstance(known, str) and known != "<unknown>":
-                fields[name] = known
+            value = getattr(record, name, None)
+            if isinstance(value, str) and value != "<unknown>":
+                fields[name] = value
         if record.exc_info:
             fields["traceback"] = printable(
                 record.exc_text or self.formatException(record.exc_info)
@@ -87,14 +87,14 @@ class Warnings(logging.Handler):
 
 
 @contextmanager
-def warnings_told(tokens: Sequence[str]) -> Iterator[None]:
+def warnings_logged(tokens: Sequence[str]) -> Iterator[None]:
     """Write what the pipeline warns of while a command runs."""
-    logger, told = logging.getLogger("fewpass"), Warnings(tokens)
-    logger.addHandler(told)
+    logger, handler = logging.getLogger("fewpass"), Warnings(tokens)
+    logger.addHandler(handler)
     try:
         yield
     finally:
-        logger.removeHandler(told)
+        logger.removeHandler(handler)
 
 
 class Every:
@@ -104,7 +104,7 @@ class Every:
         self._seconds, self._last = seconds, time.monotonic()
 
     def due(self) -> bool:
-        """Whether so many seconds have passed since it last was."""
+        """Say whether a line is due: the interval has passed since the last one."""
         now = time.monotonic()
         if now - self._last < self._seconds:
             return False

@@ -200,7 +200,7 @@ def aligned(columns: tuple[str, ...], texts: tuple[str, ...]) -> str:
 
 
 def fitting(columns: tuple[str, ...], width: int) -> tuple[str, ...]:
-    """Leave out the columns that can be spared, until a line fits into so many letters."""
+    """Leave out the columns that can be spared, until a line fits into `width` letters."""
     fitting_now = list(columns)
     for spared in SPARED:
         if sum(WIDTHS.get(column, WIDTH) for column in fitting_now) <= width:

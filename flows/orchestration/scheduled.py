@@ -92,10 +92,10 @@ def made_flow(request: Request, names_it: str) -> Callable[[Callable[..., Any]],
     """
     what = flow_name(request)
     make = flow(name=what, flow_run_name=named(what, names_it), validate_parameters=False)
-    return lambda function: make(told_by_state(function, request))
+    return lambda function: make(reported_by_state(function, request))
 
 
-def told_by_state(function: Callable[..., Any], request: Request) -> Callable[..., Any]:
+def reported_by_state(function: Callable[..., Any], request: Request) -> Callable[..., Any]:
     """Have a flow run that asks for what cannot be end as Refused, not with a traceback.
 
     That is also said of parameters: Prefect itself would let the run fail on them, with pydantic's

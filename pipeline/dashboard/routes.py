@@ -178,12 +178,12 @@ def _samples(url: str) -> Iterator[Sample]:
         yield from samples_of(shown)
 
 
-def handlers(**known: Any) -> list[tuple[str, type[web.RequestHandler], dict[str, Any]]]:
+def handlers(**arguments: Any) -> list[tuple[str, type[web.RequestHandler], dict[str, Any]]]:
     """Return the page's routes."""
     return [
         (r"/fewpass", Page, {}),
-        (r"/fewpass/view.json", View, known),
-        (r"/fewpass/metrics", Metrics, known),
+        (r"/fewpass/view.json", View, arguments),
+        (r"/fewpass/metrics", Metrics, arguments),
     ]
 
 

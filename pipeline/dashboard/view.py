@@ -30,7 +30,7 @@ XY = tuple[float, float]
 def view(
     shown: ShownRun, other: ShownRun | None, against: Against, gone: Collection[str]
 ) -> dict[str, Any]:
-    """Return what the page puts on the screen, and the numbers that it judges silence by.
+    """Return what the page puts on the screen, and the numbers by which it recognises silence.
 
     Parameters
     ----------

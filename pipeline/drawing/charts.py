@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 460.0, 270.0
 LEFT, RIGHT, TOP, BOTTOM = 76.0, 14.0, 10.0, 40.0
 WINDOW = 20  # points of a curve that are averaged
 MANY = 5 * WINDOW  # points of a curve that is easier to read smoothed
-MOST_POINTS = 600  # of a line: more cannot be told apart
+MOST_POINTS = 600  # of a line: more cannot be distinguished
 TICKS = 5
 
 Kind = Literal["linear", "log"]
@@ -149,7 +149,7 @@ def smoothed(points: Sequence[XY], window: int = WINDOW) -> list[XY]:
 
 
 def thinned(points: Sequence[XY]) -> list[XY]:
-    """Return as many points as can be told apart, among them the first and the last."""
+    """Return as many points as can be distinguished, among them the first and the last."""
     chosen = np.unique(np.linspace(0, len(points) - 1, min(len(points), MOST_POINTS)).round())
     return [points[int(k)] for k in chosen]
 

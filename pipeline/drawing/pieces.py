@@ -30,7 +30,7 @@ def last_part(address: str) -> str:
 
 
 def counted(n: int, one: str) -> str:
-    """Write so many of a thing: `1 column`, `2 columns`."""
+    """Write a count with its noun: `1 column`, `2 columns`."""
     return f"{n:,} {one}{'s' * (n != 1)}"
 
 

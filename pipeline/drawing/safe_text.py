@@ -22,7 +22,7 @@ _IN_SCRIPTS = {ord(c): f"\\u{ord(c):04x}" for c in "<>&"}
 
 def without_control(text: str) -> str:
     """Write out the characters that a terminal or a browser would obey."""
-    return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def as_html(text: str) -> str:
@@ -33,7 +33,7 @@ def as_html(text: str) -> str:
 def as_markdown(text: str) -> str:
     """Return a text as Markdown that shows it, on one line: no link, no picture, no HTML."""
     line = " ".join(without_control(text).split())
-    marked = _MARKED.sub(lambda found: f"\\{found[0]}", line)
+    marked = _MARKED.sub(lambda match: f"\\{match[0]}", line)
     return html.escape(marked, quote=False)
 
 

@@ -12,7 +12,7 @@ from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.scoring.evaluation import Evaluation
-from fewpass.pipeline.tables.encoding.schema import told_columns
+from fewpass.pipeline.tables.encoding.schema import described_columns
 
 CARD = "report/model-card.md"
 
@@ -74,8 +74,8 @@ def _data_facts(record: RunRecord) -> dict[str, Any]:
 
 def _columns(record: RunRecord) -> list[str]:
     """Lay out the columns of a table that was encoded, and what becomes of each."""
-    told = dict(told_columns(record.columns))
-    return ["## Columns", _table(told)] if told else []
+    columns = dict(described_columns(record.columns))
+    return ["## Columns", _table(columns)] if columns else []
 
 
 def _certificate(record: RunRecord, saved: Saved) -> str:

@@ -27,7 +27,7 @@ Show = Callable[[Event], None]
 
 
 def progress(verbose: int | None, passes: int) -> Show | None:
-    """Return what shows a training's events, of so many passes at most; None where nothing is.
+    """Return the display of a training's events; None where nothing is shown.
 
     Parameters
     ----------

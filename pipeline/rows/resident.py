@@ -96,7 +96,7 @@ class ResidentRows:
             return size, place.fetch_s
 
 
-_kept: dict[tuple[str, TargetRule], ResidentRows] = {}
+_retained: dict[tuple[str, TargetRule], ResidentRows] = {}
 _keeping = Lock()
 
 
@@ -104,14 +104,14 @@ def resident_rows(dataset: Dataset, rule: TargetRule) -> ResidentRows:
     """Return this process's rows of a data set; those of another one are freed."""
     key = (dataset.manifest.fingerprint, rule)
     with _keeping:
-        if key not in _kept:
-            _kept.clear()  # one data set at a time: the budget is one plan's
-            _kept[key] = ResidentRows(dataset, rule)
-        return _kept[key]
+        if key not in _retained:
+            _retained.clear()  # one data set at a time: the budget is one plan's
+            _retained[key] = ResidentRows(dataset, rule)
+        return _retained[key]
 
 
 def let_go() -> None:
     """Free this process's rows and buffers, once no span uses them."""
     let_go_of_buffers()
     with _keeping:
-        _kept.clear()
+        _retained.clear()

@@ -63,6 +63,6 @@ class RowStateInMemory:
 
     def keep_only(self, versions: Iterable[int]) -> None:
         """Free all other versions."""
-        kept = set(versions)
-        self._chunks = {key: values for key, values in self._chunks.items() if key[0] in kept}
+        retained = set(versions)
+        self._chunks = {key: values for key, values in self._chunks.items() if key[0] in retained}
         self._written &= self._chunks.keys()

@@ -61,7 +61,7 @@ def target_rule(
     """Return the rule for a loss on a data set.
 
     Labels are numbers for the squared loss unless one of them counts as +1; more than two of them
-    are classes, each to be told from the rest.
+    are classes, each to be separated from the rest.
 
     Raises
     ------

@@ -187,5 +187,5 @@ class Training:
     checkpoints: Checkpoints
     is_stopping: Callable[[], bool]
     start_at: tuple[Weights, int] | None = None  # a model and the rows that it learnt from
-    judges: Dataset | None = None  # held-out rows; None: the plan names them, if there are any
+    held_out: Dataset | None = None  # held-out rows; None: the plan names them, if there are any
     source: OpenedSource | None = None  # that is read once, in place of the data set

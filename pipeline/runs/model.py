@@ -79,9 +79,11 @@ def model_in(run: RunFolder, record: RunRecord, snapshot: Snapshot) -> Model:
     )  # fmt: skip
 
 
-def require_calibration(snapshot: Snapshot, found: Calibration | None, n_classes: int) -> None:
+def require_calibration(
+    snapshot: Snapshot, calibration: Calibration | None, n_classes: int
+) -> None:
     """Refuse what makes no probabilities of this model's scores; BadInput."""
-    if found is not None and not found.fits(n_classes):
+    if calibration is not None and not calibration.fits(n_classes):
         raise unfit(snapshot, f"its calibration is none for {n_classes or 2} classes")
 
 
@@ -132,12 +134,12 @@ def read_out(solver: Solver, state: State, dataset: Dataset) -> Weights:
     """
     if not solver.by_column:
         return sourced_weights(solver.weights(state), dataset)
-    found = solver.weights(state._replace(W=state.W[:0]))
+    intercepts = solver.weights(state._replace(W=state.W[:0]))
     coef = np.empty(len(state.W))
     for first in range(0, len(coef), COLUMNS_AT_ONCE):
         part = solver.weights(state._replace(W=state.W[first : first + COLUMNS_AT_ONCE]))
         dataset.column_order.put(part.coef, first, coef)
-    return found._replace(coef=coef)
+    return intercepts._replace(coef=coef)
 
 
 def require_same_columns(record: RunRecord, dataset: Dataset, rules: Matching = BY_NAME) -> Matched:
@@ -179,8 +181,8 @@ def how_to_fit(record: RunRecord) -> str:
 def _require_same_encoding(record: RunRecord, dataset: Dataset) -> None:
     """Refuse a data set whose columns became other features; those can only be compared whole."""
     here = dataset.schema.encoding if dataset.schema else None
-    known = record.columns.encoding if record.columns else None
-    if here != known:
+    trained = record.columns.encoding if record.columns else None
+    if here != trained:
         raise BadInput(
             f"The columns of {dataset.folder.url} are encoded otherwise than those that the model "
             f"was trained on. {how_to_fit(record)}"
@@ -203,14 +205,14 @@ def weights_to_start_at(run: str, job: Job) -> tuple[Weights, int]:
             f"{command('resume', folder.url)}."
         )
     saved = Saved.of(newest)
-    known, here = _columns_of(folder), dataset.schema
+    trained, here = _columns_of(folder), dataset.schema
     matched = SAME_COLUMNS
     if here is not None and here.names and here.encoding is None:
-        matched = match_features(known, here, dataset.folder.url, "the model", BY_NAME)
-    shape, found = weights_shape(job), saved.weights.coef.shape
-    if found != shape:
+        matched = match_features(trained, here, dataset.folder.url, "the model", BY_NAME)
+    shape, actual = weights_shape(job), saved.weights.coef.shape
+    if actual != shape:
         raise BadInput(
-            f"The model of {run} has {shape_in_words(found)}, but {job.dataset.folder.url} needs "
+            f"The model of {run} has {shape_in_words(actual)}, but {job.dataset.folder.url} needs "
             f"{shape_in_words(shape)}. Ingest the data with `like`."
         )
     weights = stored_weights(saved.weights, dataset, matched)

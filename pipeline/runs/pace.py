@@ -1,4 +1,4 @@
-"""How long a training may be silent, by its own pace: a stuck one is told from a slow one."""
+"""How long a training may be silent, by its own pace: a stuck one differs from a slow one."""
 
 from __future__ import annotations
 

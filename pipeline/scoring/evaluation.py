@@ -140,8 +140,8 @@ def evaluation_job(
         rule = target_rule(manifest, problem.loss, positive_label(plan, trained))
     weights = Budget.weights * 8 * manifest.n_features * max(1, rule.n_classes)
     most = plan.budget.rows - Budget.windows * chunk_bytes(manifest)
-    beside = max(0, min(weights, most))  # the training budget suffices, with windows of one chunk
-    windows = plan_windows(manifest, budget=plan.budget, state_bytes=beside, streams=1, seed=0)
+    state = max(0, min(weights, most))  # the training budget suffices, with windows of one chunk
+    windows = plan_windows(manifest, budget=plan.budget, state_bytes=state, streams=1, seed=0)
     here = rows_in_memory(dataset, rule)
     return Job(dataset, problem, stats_of(manifest, rule), rule, windows, rows=here)
 

@@ -134,11 +134,11 @@ def plan_of(
     more
         Advice after a sentence that says no more than what is wrong.
     """
-    known = settings(kind)
-    places = {s.path[k]: s.path[: k + 1] for s in known.values() for k in range(len(s.path))}
+    accepted = settings(kind)
+    places = {s.path[k]: s.path[: k + 1] for s in accepted.values() for k in range(len(s.path))}
     for name in words:
         if name not in places:
-            near = nearest(name, {n: called((n,)) for n in known})
+            near = nearest(name, {n: called((n,)) for n in accepted})
             meant = f" Did you mean {near}?" if near else ""
             raise BadInput(f'There is no setting "{called((name,))}".{meant}{more}')
     try:
@@ -161,15 +161,15 @@ def flat(*plans: BaseModel) -> Words:
     return words
 
 
-def nearest(word: str, known: Mapping[str, str]) -> str | None:
+def nearest(word: str, accepted: Mapping[str, str]) -> str | None:
     """Return what is meant by a word that is no name; None where nobody could know.
 
     Parameters
     ----------
-    known
+    accepted
         For each name what it is called where the answer is read.
     """
-    names = {_plainly_written(name): name_shown for name, name_shown in known.items()}
+    names = {_plainly_written(name): name_shown for name, name_shown in accepted.items()}
     wanted = _plainly_written(word)
     meant = {other: names[name] for other, name in _MEANT.items() if name in names} | names
     begun = [name for name in names if len(wanted) > 2 and name.startswith(wanted)]

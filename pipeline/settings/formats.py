@@ -53,8 +53,8 @@ def is_file_on_web(address: str) -> bool:
 
     It is not looked for what a data set has there: some servers have an answer to every address.
     """
-    protocol, found, rest = without_secrets(address).partition("://")
-    if not found or protocol not in READ_ONLY:
+    protocol, separator, rest = without_secrets(address).partition("://")
+    if not separator or protocol not in READ_ONLY:
         return False
     suffixes = PurePosixPath(rest).suffixes[-2:]
     return any(suffix.lower() in (*EXTENSIONS, *COMPRESSIONS) for suffix in suffixes)

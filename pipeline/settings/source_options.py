@@ -15,7 +15,7 @@ from fewpass.pipeline.settings.matching_options import Matching
 Column = str | int
 
 
-def _known_charset(word: str | None) -> str | None:
+def _checked_charset(word: str | None) -> str | None:
     if word is None:
         return None
     try:
@@ -59,7 +59,7 @@ class SourceOptions(Matching, Encoding):
     quote: Literal["auto", "double", "none"] = "auto"
     """What encloses CSV cells that contain delimiters or line breaks: double quotes, or nothing, so
     that quotes are part of the text; auto: double quotes, unless the first lines show otherwise."""
-    charset: Annotated[str | None, AfterValidator(_known_charset)] = None
+    charset: Annotated[str | None, AfterValidator(_checked_charset)] = None
     """Character encoding of text, such as latin-1 or utf-16 [default: UTF-8; UTF-16 if the text
     begins with its mark; Windows-1252 if the first lines of a table are not UTF-8]."""
     header: bool | None = None

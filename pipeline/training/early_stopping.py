@@ -28,8 +28,8 @@ class EarlyStopping:
         The model of the lowest point, features in the order of the source.
     """
 
-    def __init__(self, training: Training, judges: Dataset) -> None:
-        self._training, self._judges = training, judges
+    def __init__(self, training: Training, held_out: Dataset) -> None:
+        self._training, self._held_out = training, held_out
         self.validation: Validation | None = None
         self.best: Weights | None = None
 
@@ -54,7 +54,7 @@ class EarlyStopping:
         if self.validation is not None and self.validation.sweeps == cursor.sweeps:
             return None
         (scores,) = held_out_figures(
-            training.run.record(), training.dataset, self._judges, sweeps.solver, 1,
+            training.run.record(), training.dataset, self._held_out, sweeps.solver, 1,
             sweeps.heads[0], training.executor,
         )  # fmt: skip
         point = ValidationPoint(cursor.passes, scores.loss, scores.error)

@@ -30,7 +30,7 @@ def train_in_memory(
     dataset: MemoryDataset,
     start_at: tuple[Weights, int] | None = None,
     is_stopping: Callable[[], bool] = lambda: False,
-    judges: MemoryDataset | None = None,
+    held_out: MemoryDataset | None = None,
     on_event: Callable[[Event], None] = lambda _: None,
 ) -> Trained:
     """Train in the calling thread, which should not be the main one: see `execution/threads.py`.
@@ -45,7 +45,7 @@ def train_in_memory(
         A model to start from, and the number of rows that it has learnt from.
     is_stopping
         Asked after every sweep; where it says so the training is given up.
-    judges
+    held_out
         Rows that the best of several lam is chosen by, or that end a training early; the plan's
         `held_out` names them.
     on_event
@@ -68,7 +68,7 @@ def train_in_memory(
     engine = Driver(
         Training(
             store, plan, dataset, planner, CallingThread(), planner.choice(plan.memory), None,
-            progress, checkpoints, is_stopping, start_at, judges,
+            progress, checkpoints, is_stopping, start_at, held_out,
         )
     )  # fmt: skip
     engine.begin()

@@ -47,7 +47,7 @@ class Prepared(NamedTuple):
     planner: Planner
     methods: MethodChoice | None  # those in place of `auto`
     source: OpenedSource | None = None  # that is read once
-    judges: Dataset | None = None  # held out, where a data set is trained on
+    held_out: Dataset | None = None  # held out, where a data set is trained on
 
     def require_fit(self, record: RunRecord) -> None:
         """Refuse weights to start from, and held-out rows, that are not of this training."""
@@ -55,10 +55,10 @@ class Prepared(NamedTuple):
             chosen = self.methods.plan(self.plan) if self.methods else self.plan
             job = self.planner.job(chosen.memory, chosen.solver)
             weights_to_start_at(self.plan.start_from, job)
-        if self.judges is not None:
-            evaluation_job(record, self.judges)
+        if self.held_out is not None:
+            evaluation_job(record, self.held_out)
             if self.plan.calibrate:
-                require_calibratable(record, self.judges)
+                require_calibratable(record, self.held_out)
 
 
 def prepare(
@@ -78,8 +78,8 @@ def prepare(
     if plan.source is not None:
         return _on_source(open_source(plan, again=False), run)
     dataset = Dataset.open(plan.dataset, storage_options)
-    judges = _judges(plan, storage_options, dataset)
-    places = {"dataset": dataset.folder.url, "held_out": judges.folder.url if judges else None}
+    held_out = _held_out_dataset(plan, storage_options, dataset)
+    places = {"dataset": dataset.folder.url, "held_out": held_out.folder.url if held_out else None}
     plan = plan.model_copy(update=places)  # independent of the working directory
     if run.exists():
         plan = _as_begun(plan, run)
@@ -87,10 +87,10 @@ def prepare(
     else:
         planner = Planner(with_lam_path(plan, dataset.manifest), dataset)
         plan = with_memory(planner) if near else planner.plan
-    return Prepared(run, plan, dataset, planner, planner.choice(plan.memory), judges=judges)
+    return Prepared(run, plan, dataset, planner, planner.choice(plan.memory), held_out=held_out)
 
 
-def _judges(
+def _held_out_dataset(
     plan: TrainingPlan, storage_options: StorageOptions, dataset: Dataset
 ) -> Dataset | None:
     if plan.held_out is None:

@@ -25,7 +25,7 @@ def held_out_rows(training: Training) -> Dataset:
     """Open the held-out rows of a plan that names some."""
     place = training.plan.held_out
     assert place is not None, "the plan names some"
-    return training.judges or Dataset.open(place, training.storage_options)
+    return training.held_out or Dataset.open(place, training.storage_options)
 
 
 class TrainedModels:

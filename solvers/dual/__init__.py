@@ -1,1 +1,1 @@
-"""Methods with dual variables: SDCA, accelerated SDCA, Pegasos beside them, and the gap."""
+"""Methods with dual variables: SDCA, accelerated SDCA, Pegasos, and the gap."""

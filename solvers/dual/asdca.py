@@ -14,7 +14,7 @@ has values,
 and e = s h keeps its shrinking in a number (asdca_batches.py).  How large theta may be, and what
 batches inside a window make of it, is asdca_theta.py's.
 
-Dual variables lie beside the data, one number per row.  Both w and x of a pass's start stand beside
+Dual variables lie next to the data, one number per row.  w and x of the start of a pass lie next to
 the running ones, and rows are predicted by them, too, so that a pass certifies both by its end.
 The weights are added up afresh from the rows' new dual variables in every pass and replaced at its
 end, as in SDCA.
@@ -231,8 +231,8 @@ class Asdca(DualMethod):
         return self._largest(scale_of(problem, stats), m, S, uniform_variance(stats.n, m))
 
     def _first_sigma_share(self, problem: Problem, stats: ProblemStats) -> float:
-        known = self.theta in ("paper", "exact")
-        return 1.0 if known else estimated_sigma_share(problem, stats)
+        computed = self.theta in ("paper", "exact")
+        return 1.0 if computed else estimated_sigma_share(problem, stats)
 
     def _largest(self, of: Scale, m: int, S: float, V: float) -> float:
         if not isinstance(self.theta, str):
@@ -254,8 +254,8 @@ class Asdca(DualMethod):
         require_pair(problem, state.W[:, RUNNING], state.W[:, NEXT], loss)
         if state.passes > 0:
             for column, total in ((W_START, sums_at_w(state)), (X_START, sums_at_x(state))):
-                found = certificate_of(problem, stats, state, column, total)
-                state = prove(state, found, column)
+                certificate = certificate_of(problem, stats, state, column, total)
+                state = prove(state, certificate, column)
         return begin_pass(problem, stats, state)
 
     def _watched(self, problem: Problem, stats: ProblemStats, state: AsdcaState) -> AsdcaState:
@@ -326,8 +326,8 @@ def prove_newest(
     problem: Problem, stats: ProblemStats, state: AsdcaState, total: GapPart, _sweep: int
 ) -> AsdcaState:
     """Take note of what a reduction proved of the newest x."""
-    found = certificate_of(problem, stats, state, X_START, total)
-    return prove(state, found, X_START)
+    certificate = certificate_of(problem, stats, state, X_START, total)
+    return prove(state, certificate, X_START)
 
 
 def sums_at_x(state: AsdcaState) -> GapPart:
@@ -350,10 +350,10 @@ def certificate_of(
     return gap_certificate(problem, DualPoint(*at, np.ones(1)), b_dual, total, float(away @ away))
 
 
-def prove(state: AsdcaState, found: Certificate, column: int) -> AsdcaState:
+def prove(state: AsdcaState, certificate: Certificate, column: int) -> AsdcaState:
     """Keep x or w as the best certified weights, unless those there are have the smaller gap."""
     at = state.centre.weights(state.W[:, column])
-    return state._replace(best=state.best.smaller_gap(at, found))
+    return state._replace(best=state.best.smaller_gap(at, certificate))
 
 
 def potential(problem: Problem, stats: ProblemStats, state: AsdcaState, offset: float) -> float:
@@ -362,8 +362,8 @@ def potential(problem: Problem, stats: ProblemStats, state: AsdcaState, offset: 
     P and D are those of the problem that steps are taken for: the intercept is charged for its
     distance from the centre, which is what `offset` says.
     """
-    found = certificate_of(problem, stats, state, X_START, sums_at_x(state))
-    P, D = found.objective, found.objective - found.gap
+    certificate = certificate_of(problem, stats, state, X_START, sums_at_x(state))
+    P, D = certificate.objective, certificate.objective - certificate.gap
     unit = state.centre.unit
     if unit > 0.0:
         v, b = float(state.W[-1, W_START]), state.centre.intercept(state.W[-1, X_START])

@@ -107,7 +107,7 @@ def variance(of: Scale, stats: ProblemStats, block: Block, column: float, m: int
 
 
 def usual_batch(problem: Problem, stats: ProblemStats) -> int:
-    """1/S rows, rounded down: so many are worth a serial step each, nearly; 1 if not shuffled.
+    """1/S rows, rounded down: these are worth a serial step each, nearly; 1 if not shuffled.
 
     At m = 1/S the terms with S take at most a quarter of what (i) and (ii) leave room for, and
     theta is more than 0.89 of that for m = 1, whatever k is.

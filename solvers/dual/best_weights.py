@@ -31,20 +31,22 @@ class BestWeights(NamedTuple):
         """The weights themselves."""
         return Weights(self.coef, self.intercept)
 
-    def replaced(self, at: Weights, found: Certificate) -> BestWeights:
+    def replaced(self, at: Weights, certificate: Certificate) -> BestWeights:
         """Return others in their place; `coef` is written over."""
         self.coef[:] = at.coef
-        return BestWeights(self.coef, at.intercept, found.objective, found.gap, certified=True)
+        return BestWeights(
+            self.coef, at.intercept, certificate.objective, certificate.gap, certified=True
+        )
 
-    def smaller_gap(self, at: Weights, found: Certificate) -> BestWeights:
+    def smaller_gap(self, at: Weights, certificate: Certificate) -> BestWeights:
         """Return those with the smaller gap, each to the largest dual objective that is known."""
-        known = self.certificate
-        if known is None:
-            return self.replaced(at, found)
-        gap, own = lowered_gap(known, found), lowered_gap(found, known)
+        current = self.certificate
+        if current is None:
+            return self.replaced(at, certificate)
+        gap, own = lowered_gap(current, certificate), lowered_gap(certificate, current)
         if gap < own:
             return self._replace(gap=gap)
-        return self.replaced(at, found._replace(gap=own))
+        return self.replaced(at, certificate._replace(gap=own))
 
 
 def no_weights(d: int) -> BestWeights:

@@ -138,18 +138,18 @@ def gap_certificate(
     return Certificate(total.loss / total.rows + 0.5 * square, max(0.0, gap))
 
 
-def lowered_gap(known: Certificate, found: Certificate) -> float:
+def lowered_gap(own: Certificate, other: Certificate) -> float:
     """Gap of weights with a certificate, now that another one is known: D has been as high.
 
     By how much D has risen since is known as a difference only, and where the known gap is far
     larger than the objective not even that: then the distance to D itself is the better bound.
     """
-    sizes = abs(known.objective), abs(found.objective), found.gap
-    D = found.objective - found.gap
-    risen = max(0.0, D - (known.objective - known.gap))
-    by_rise = max(0.0, known.gap - risen) + ROUNDING * max(*sizes, known.gap)
-    by_distance = max(0.0, known.objective - D) + ROUNDING * max(sizes)
-    return min(known.gap, by_rise, by_distance)
+    sizes = abs(own.objective), abs(other.objective), other.gap
+    D = other.objective - other.gap
+    risen = max(0.0, D - (own.objective - own.gap))
+    by_rise = max(0.0, own.gap - risen) + ROUNDING * max(*sizes, own.gap)
+    by_distance = max(0.0, own.objective - D) + ROUNDING * max(sizes)
+    return min(own.gap, by_rise, by_distance)
 
 
 def require_pair(

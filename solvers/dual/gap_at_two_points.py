@@ -58,14 +58,14 @@ def better_of_both(
 
     `b_dual` is b(a), the intercept that goes with the dual variables under lam_b alone.
     """
-    found = []
+    pairs = []
     for k in range(2):
         point = DualPoint(at.W[:-1, k], at.centre.intercept(at.W[-1, k]), at.shares)
         apart = at.W[:-1, k] - at.W[:-1, 0]
         gap = total.gaps[k] + 0.5 * problem.lam * float(apart @ apart) * total.rows
         part = GapPart(float(total.losses[k]), float(gap), total.rows)
-        found.append((gap_certificate(problem, point, b_dual, part), point))
-    return min(found, key=lambda pair: pair[0].objective)
+        pairs.append((gap_certificate(problem, point, b_dual, part), point))
+    return min(pairs, key=lambda pair: pair[0].objective)
 
 
 @kernel

@@ -18,7 +18,7 @@ On many columns and a few very long rows the centre does not pull all columns al
 the larger the larger the values of column j are, reg is lam + (r - 1) lam h_j there, and all else
 as above, column by column.
 
-The intercept has a centre of its own beside z, as in SDCA: what it is charged for leaving it grows
+The intercept has a centre of its own next to z, as in SDCA: what it is charged for leaving it grows
 with r like kap, and it moves with the same momentum.  The constant column's entry of z stays 0.
 
 Sources: Shalev-Shwartz and Zhang 2014, "Accelerated Proximal Stochastic Dual Coordinate Ascent";
@@ -68,12 +68,12 @@ def proven_at_x(
     return gap_certificate(problem, newest_point(state), b_dual, total, state.pull.away)
 
 
-def watched(pull: Pull, found: Certificate, growth: Growth, *, first: bool) -> Pull:
+def watched(pull: Pull, certificate: Certificate, growth: Growth, *, first: bool) -> Pull:
     """Return how much the centre weighs next, now that a pass has certified its x.
 
     The first pass certifies zero weights, which nothing rises from.
     """
-    P, D = found.objective, found.objective - found.gap
+    P, D = certificate.objective, certificate.objective - certificate.gap
     lowest, highest = min(pull.lowest, P), max(pull.highest, D)
     rose = pull.objective < P
     slow = lowest - highest > growth.above * (pull.lowest - pull.highest)

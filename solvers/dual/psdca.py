@@ -109,10 +109,10 @@ class Psdca(Sdca):
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """Dual ascent whose conditioning is made better where it is bad; no theory covers it."""
-        known = conditioning(problem, stats)
-        if known is None or self.batch != "serial" or not tol < 1.0:
+        condition = conditioning(problem, stats)
+        if condition is None or self.batch != "serial" or not tol < 1.0:
             return ExpectedPasses()
-        K = known.slowness(stats.n)
+        K = condition.slowness(stats.n)
         per_digit = 1.0 + PER_ROOT * (math.sqrt(min(K, MOST_K)) + K / FAR_K)
         return ExpectedPasses(usual=1.0 + digits(tol) * per_digit * stats.streams ** (1.0 / 3.0))
 
@@ -128,7 +128,7 @@ class Psdca(Sdca):
         In the middle of a pass the result has the weights so far, to be looked at only.
         """
         state, pull = states[0], states[0].pull
-        charge = pull.charged if pull.apart else 1.0  # columns' own, beside the scale of the steps
+        charge = pull.charged if pull.apart else 1.0  # columns' own, next to the scale of the steps
         if len(states) > 1:
             duals = charge * (pull.begin - pull.shift)
             state = add_moves(states, self.combine, pull.begin, duals, charge)
@@ -138,9 +138,9 @@ class Psdca(Sdca):
         state.fresh[:] /= charge
         state = end_adding(problem, state)
         total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
-        found, first = proven_at_x(problem, stats, state, total), state.passes == 0
-        state = state if first else keep_better(state, found)
-        pull = watched(pull, found, Growth(self.grow_above, self.grow_to), first=first)
+        certificate, first = proven_at_x(problem, stats, state, total), state.passes == 0
+        state = state if first else keep_better(state, certificate)
+        pull = watched(pull, certificate, Growth(self.grow_above, self.grow_to), first=first)
         return begin_pass(move_centre(problem, stats, state, pull), len(states))
 
 

@@ -143,13 +143,14 @@ class Sdca(DualMethod):
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """Dual ascent row by row; theory for the gap (Shalev-Shwartz and Zhang 2013, Theorem 2)."""
-        known, serial = conditioning(problem, stats), self.batch == "serial" and stats.streams == 1
-        if known is None or not serial or not tol < 1.0:
+        condition = conditioning(problem, stats)
+        serial = self.batch == "serial" and stats.streams == 1
+        if condition is None or not serial or not tol < 1.0:
             return ExpectedPasses(None, None, 0.0)
-        worst = known.kappa / stats.n
+        worst = condition.kappa / stats.n
         return ExpectedPasses(
             theory=(1.0 + worst) * math.log(stats.n * (1.0 + worst) / tol),
-            usual=1.0 + digits(tol) * (1.0 + PER_K * known.slowness(stats.n)),
+            usual=1.0 + digits(tol) * (1.0 + PER_K * condition.slowness(stats.n)),
             reductions=0.0,
         )
 
@@ -171,7 +172,7 @@ class Sdca(DualMethod):
         )
 
     def metrics(self, state: SdcaState) -> dict[str, float]:
-        """Return what the log is told of a pass that is being made."""
+        """Return the logged figures of the running pass."""
         return running_gap(state)
 
     def uncertified(self, state: SdcaState) -> Weights:
@@ -208,9 +209,9 @@ class Sdca(DualMethod):
             more = visit_moving_rows(how, block, row_state, before, most, key) if most else 0
             more += state.sums.extra_visits
             return state._replace(sums=state.sums._replace(extra_visits=more))
-        known = curvatures(block, stats.d, column, self.batch, self.batch_size)
+        batch_curvatures = curvatures(block, stats.d, column, self.batch, self.batch_size)
         scratch = np.zeros(stats.d + 1)
-        beta, *own = visit_batches(*inputs, self.batch_size, known, state.beta, scratch)
+        beta, *own = visit_batches(*inputs, self.batch_size, batch_curvatures, state.beta, scratch)
         return count_rows(state._replace(beta=beta), block.order.shape[0], *own)
 
     def _scale(self, problem: Problem, stats: ProblemStats, state: SdcaState) -> float:

@@ -108,14 +108,14 @@ def count_rows_with_values(rows: Rows, order: Order, counts: PerColumn) -> None:
 
 @kernel
 def curvature(
-    known: Curvatures, rows: Rows, i: int, weight: PerRow, square: float, column: float
+    curvatures: Curvatures, rows: Rows, i: int, weight: PerRow, square: float, column: float
 ) -> float:
     """v_i where it is not measured; `square` is weight_i ||x_i||^2, constant column included."""
-    v = known.own * square + known.shared
-    if known.share > 0.0:
-        d = known.counts.shape[0] - 1
-        common = norm2_scaled(rows, i, known.counts) + known.counts[d] * column * column
-        v += known.share * weight[i] * common
+    v = curvatures.own * square + curvatures.shared
+    if curvatures.share > 0.0:
+        d = curvatures.counts.shape[0] - 1
+        common = norm2_scaled(rows, i, curvatures.counts) + curvatures.counts[d] * column * column
+        v += curvatures.share * weight[i] * common
     return v
 
 
@@ -132,8 +132,8 @@ def longest_row(rows: Rows, weight: PerRow, order: Order, column: float) -> floa
 def visit_batches(
     W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
     offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order, row_state: RowState, batch: int, known: Curvatures,
-    beta: float, scratch: PerColumn,
+    y: PerRow, weight: PerRow, order: Order, row_state: RowState, batch: int,
+    curvatures: Curvatures, beta: float, scratch: PerColumn,
 ) -> tuple[float, float, float, float, float]:  # fmt: skip
     """Step batches of rows in turn; `scratch` (d + 1,) is zero and is left so.
 
@@ -160,20 +160,20 @@ def visit_batches(
             sums[2] += c * phi
             sums[3] += c * (phi + dual + a[k] * s * p[k])
 
-        if known.adaptive:
-            v[:] = beta if beta > 0.0 else known.largest
+        if curvatures.adaptive:
+            v[:] = beta if beta > 0.0 else curvatures.largest
             propose(loss, y, chosen, a, p, v, stretch * scale, delta)
             own, together = squares(loss, rows, y, weight, chosen, delta, column, scratch)
-            rho = min(together / own, known.largest) if own > 0.0 else 0.0
+            rho = min(together / own, curvatures.largest) if own > 0.0 else 0.0
             for k in range(chosen.shape[0]):
                 v[k] = max(rho, square[k])
             if rho > 0.0:
                 beta = rho if beta <= 0.0 else beta**REMEMBERED * rho ** (1.0 - REMEMBERED)
         else:
             for k in range(chosen.shape[0]):
-                v[k] = curvature(known, rows, chosen[k], weight, square[k], column)
+                v[k] = curvature(curvatures, rows, chosen[k], weight, square[k], column)
         propose(loss, y, chosen, a, p, v, stretch * scale, delta)
-        if known.adaptive:
+        if curvatures.adaptive:
             own, together = squares(loss, rows, y, weight, chosen, delta, column, scratch)
             q = stretch * scale
             if gain(loss, y, weight, chosen, a, p, delta) < 0.5 * q * together:

@@ -40,7 +40,7 @@ def visit_interleaved(
     """visit_rows for K models in lanes, W (groups, d + 1, ..) as in interleaved.py.
 
     For every group of lanes `sums` has 4 numbers of each, added to in place: what visit_rows
-    returns; `numbers` 4: the constant column's value, what it adds to predictions beside its
+    returns; `numbers` 4: the constant column's value, what it adds to predictions next to its
     weight, scale and stretch; `labels` 1, as in protocol.py: Interleaved.  `shares` is (K, m), and
     the numbers per row of model k are columns places[k] m and on of `row_state`.  After `ends`
     rows, which rise, `curve` gets the losses of each lane.
@@ -48,7 +48,7 @@ def visit_interleaved(
     L, models = how.width, shares.shape[0]
     V, last = W.reshape(-1), order.shape[0] - 1
     groups, length, width = W.shape
-    room, noted, end = np.empty(2 * L), 0, end_of(ends, 0)
+    lanes, noted, end = np.empty(2 * L), 0, end_of(ends, 0)
     for r in range(order.shape[0]):
         i, next_row, c = order[r], order[min(r + 1, last)], weight[order[r]]
         prefetch_row(rows, y, weight, order, r)
@@ -63,23 +63,23 @@ def visit_interleaved(
             target = targets_of(load(labels, L * g, how), y[i])
             for lane in range(L):
                 k = min(first + lane, models - 1)
-                room[lane] = dual_variable(mine(row_state, shares, places, k), i, shares[k])
-            a, at = load(room, 0, how), place + (length - 1) * width
+                lanes[lane] = dual_variable(mine(row_state, shares, places, k), i, shares[k])
+            a, at = load(lanes, 0, how), place + (length - 1) * width
             p_start, p = dot_both_lanes(rows, i, V, width, place, how)
             p_start = p_start + (column * load(V, at, how) + shift)
             p = p + (column * load(V, at + L, how) + shift)
-            found = row_sums(loss, a, target, c, p_start, p)
-            add_to(sums, four, found[0], how)
-            add_to(sums, four + L, found[1], how)
-            add_to(sums, four + 2 * L, found[2], how)
-            add_to(sums, four + 3 * L, found[3], how)
+            row = row_sums(loss, a, target, c, p_start, p)
+            add_to(sums, four, row[0], how)
+            add_to(sums, four + L, row[1], how)
+            add_to(sums, four + 2 * L, row[2], how)
+            add_to(sums, four + 3 * L, row[3], how)
             delta, step, _ = best_step(
                 loss, a, target, c, p, square + column * column, scale, stretch
             )
-            store(room, L, delta)
+            store(lanes, L, delta)
             for k in range(first, min(first + L, models)):
                 own = mine(row_state, shares, places, k)
-                store_step(own, i, room[k - first], room[L + k - first])
+                store_step(own, i, lanes[k - first], lanes[L + k - first])
             if any_lane(abs(step) > 0.0):
                 upcoming = (i, place + length * width) if g + 1 < groups else (next_row, 0)
                 add_lanes(rows, i, step, V, width, place + L, upcoming, how)

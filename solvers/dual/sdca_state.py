@@ -177,9 +177,9 @@ def proven_at_start(
     return gap_certificate(problem, newest_point(state), b_dual, total)
 
 
-def keep_better(state: SdcaState, found: Certificate) -> SdcaState:
+def keep_better(state: SdcaState, certificate: Certificate) -> SdcaState:
     """Keep START as the best certified weights, unless those there are have the smaller gap."""
-    return state._replace(best=state.best.smaller_gap(read_column(state, START), found))
+    return state._replace(best=state.best.smaller_gap(read_column(state, START), certificate))
 
 
 def begin_pass(state: SdcaState, streams: int) -> SdcaState:

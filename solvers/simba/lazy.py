@@ -116,7 +116,7 @@ def lazy_slice(
     drawn = np.empty((len(u), 2), np.int64)
     every = max(1, of.n // SAMPLES)
     adaptive = solver.rates == "adaptive"
-    forest = Forest.room(of)
+    forest = Forest.empty(of)
     moved = lazy_steps(state, data, y, of, solver.hysteresis, adaptive, every, forest, u, drawn)
     return state._replace(**moved._asdict()), drawn
 
@@ -141,7 +141,7 @@ class Forest(NamedTuple):
     squares: NDArray[np.float64]  # (2 m',) of z_j^2
 
     @classmethod
-    def room(cls, of: SoftMargin) -> Forest:
+    def empty(cls, of: SoftMargin) -> Forest:
         """Return trees without a member."""
         m = 2 * leaves_for(of.n)
         return cls(np.zeros((4, m)), np.full((4, m), -np.inf), np.zeros(2 * leaves_for(of.d)))

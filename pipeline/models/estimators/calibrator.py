@@ -111,20 +111,20 @@ class ScoreCalibrator(ClassifierMixin, BaseEstimator):
         """Return probabilities (n, K) of the classes; for Dask collections, a lazy Dask array."""
         check_is_fitted(self)
         if is_collection(X):
-            found: Vector = lazily(
+            probabilities: Vector = lazily(
                 self.predict_proba, X, example_of(self.estimator.n_features_in_, X)
             )
-            return found
+            return probabilities
         p = self.calibration_.probabilities(self.estimator.decision_function(X))
         return p if isinstance(self.calibration_, Softmax) else np.column_stack([1.0 - p, p])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the labels (n,) with the highest probability; for Dask collections, lazily."""
         if is_collection(X):
-            found: NDArray[Any] = lazily(
+            labels: NDArray[Any] = lazily(
                 self.predict, X, example_of(self.estimator.n_features_in_, X)
             )
-            return found
+            return labels
         best: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return best
 
@@ -153,9 +153,9 @@ class Rows:
         if self._in_memory:
             yield self._part(*self._in_memory)
         for block in self._blocks:
-            held: RowBlock = block.compute()
-            if held.n_rows:
-                yield self._part(*held)
+            rows: RowBlock = block.compute()
+            if rows.n_rows:
+                yield self._part(*rows)
 
     def _part(self, X: Any, y: Any, sample_weight: Any) -> Part:
         classes = coded(np.asarray(y), np.asarray(self._estimator.classes_))

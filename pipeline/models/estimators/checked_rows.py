@@ -107,10 +107,10 @@ def taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     if absent:
         raise ValueError(f"X has no column {absent[0]!r}. Name one of {columns[:20]}.")
     rest = [name for name in columns if name not in names]
-    found = {name: np.asarray(X[name]) for name in names}
+    columns_by_name = {name: np.asarray(X[name]) for name in names}
     rows = X.select(rest) if hasattr(X, "select") else X[rest]  # of polars and Arrow, else pandas
     targets, weights = (
-        found[each] if isinstance(each, str) else each for each in (y, sample_weight)
+        columns_by_name[each] if isinstance(each, str) else each for each in (y, sample_weight)
     )
     return rows, targets, weights
 

@@ -28,13 +28,13 @@ MOST_FRACTIONS = 20  # different numbers that are not whole, and may be labels a
 
 
 def _has_probabilities(estimator: Any) -> bool:
-    known = isinstance(estimator.loss, str) and estimator.loss in LOSSES
-    if known and loss_class(estimator.loss)().link is None:
+    is_named = isinstance(estimator.loss, str) and estimator.loss in LOSSES
+    if is_named and loss_class(estimator.loss)().link is None:
         raise AttributeError(
             f"loss={estimator.loss!r} has scores and no probabilities. Take "
             f"loss={LOSS_OF_LABELS!r}, or learn them from held-out rows: ScoreCalibrator."
         )
-    return known
+    return is_named
 
 
 @with_shared_words
@@ -88,9 +88,9 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
     def _batch_targets(self, y: Any, weight: Vector, classes: Any) -> tuple[Vector, Vector]:
         check_classification_targets(y)
-        known = self._known_classes(classes)
-        codes = coded(y, known)
-        return self._weighted(known, codes, weight, self._class_weights(known, y, None))
+        all_classes = self._all_classes(classes)
+        codes = coded(y, all_classes)
+        return self._weighted(all_classes, codes, weight, self._class_weights(all_classes, y, None))
 
     def _weighted(
         self, classes: NDArray[Any], codes: NDArray[np.intp], weight: Vector, counts: Vector
@@ -132,21 +132,21 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             )
         return self._learn_batch(X, y, sample_weight, classes)
 
-    def _known_classes(self, classes: Any) -> NDArray[Any]:
+    def _all_classes(self, classes: Any) -> NDArray[Any]:
         """Return all classes, sorted; ValueError when they are missing, too few, or others."""
-        known = getattr(self, "classes_", None)
+        current = getattr(self, "classes_", None)
         if classes is None:
-            if known is None:
+            if current is None:
                 raise ValueError(
                     "classes must be given at the first call of partial_fit: the list of all "
                     "labels that may ever come."
                 )
-            return np.asarray(known)
+            return np.asarray(current)
         given = np.unique(classes)
         self._require_classes(given, None)
-        if known is not None and not np.array_equal(given, known):
+        if current is not None and not np.array_equal(given, current):
             raise ValueError(
-                f"classes are {given.tolist()}, but the model has {known.tolist()}. Leave them "
+                f"classes are {given.tolist()}, but the model has {current.tolist()}. Leave them "
                 "out, or begin a new model."
             )
         return given
@@ -169,8 +169,8 @@ class LinearClassifier(ClassifierMixin, LinearModel):
             return self._lazily(self.predict, X)
         scores = self.decision(X)
         best = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        found: NDArray[Any] = self.classes_[best]
-        return found
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Vector:

@@ -69,10 +69,10 @@ def refuse_cells(X: Any, because: Exception) -> None:
                 "Input X contains NaN: values are missing. Fill them in before (SimpleImputer)."
             ) from because
         return
-    found = [name for name, cells in _columns_of(X).items() if not _are_numbers(name, cells)]
-    if found := [*dict.fromkeys([*_taken_apart(X), *found])]:
+    names = [name for name, cells in _columns_of(X).items() if not _are_numbers(name, cells)]
+    if names := [*dict.fromkeys([*_taken_apart(X), *names])]:
         raise ValueError(
-            f"Columns of X hold words, dates or gaps (NaN): {', '.join(map(repr, found[:8]))}. "
+            f"Columns of X hold words, dates or gaps (NaN): {', '.join(map(repr, names[:8]))}. "
             "encode='auto' makes features of them; a TableEncoder before the estimator does, too."
         ) from because
 

@@ -58,13 +58,13 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
     )
     assert dataset is not None, "only held-out rows may be none"
     start = None if at is None else (scaled(at, scaler), getattr(model, "rows_seen_", 0))
-    found = interruptible(
+    trained = interruptible(
         kernels_of(model),
         lambda stop, tell: train_in_memory(plan, dataset, start, stop, held_out_rows, tell),
         progress(model.verbose, plan.passes),
     )
-    model._take(unscaled(found.weights, scaler))
-    tell(model, found, plan, table.n_rows)
+    model._take(unscaled(trained.weights, scaler))
+    tell(model, trained, plan, table.n_rows)
     model._last, model._weight_seen = None, total_weight(table)
 
 
@@ -117,11 +117,11 @@ def learn_batch(model: Any, table: Table) -> None:
     last = last if last is not None and last.method == method["kind"] else None
     at = (model._model(), seen) if last is None and hasattr(model, "coef_") else None
     batch = MemoryDataset(table, model.n_features_in_, targets)
-    found = interruptible(kernels_of(model), lambda _stop, _tell: learn(plan, batch, last, at))
-    model._take(found.weights)
-    model._last, model._weight_seen = found, n
+    learned = interruptible(kernels_of(model), lambda _stop, _tell: learn(plan, batch, last, at))
+    model._take(learned.weights)
+    model._last, model._weight_seen = learned, n
     model.rows_seen_ = seen + table.n_rows
-    model.n_iter_, model.solver_, model.lam_ = 1, found.method, strength(model.lam, n)
+    model.n_iter_, model.solver_, model.lam_ = 1, learned.method, strength(model.lam, n)
     model.passes_ = 1.0
     model.objective_ = None
     model.certificate_ = None
@@ -198,21 +198,21 @@ def _parameter(model: Any, path: tuple[str, ...]) -> str:
     return f"{type(model).__name__}'s {named.get(path[0], '.'.join(path))}"
 
 
-def tell(model: Any, found: Trained, plan: TrainingPlan, n_rows: int) -> None:
+def tell(model: Any, trained: Trained, plan: TrainingPlan, n_rows: int) -> None:
     """Store the result of a training as attributes; warn if the tolerance is not certified."""
-    cursor, certified = found.cursor, found.certified
+    cursor, certified = trained.cursor, trained.certified
     model.passes_ = cursor.passes
     model.n_iter_ = max(1, math.ceil(cursor.passes))
     model.rows_seen_ = cursor.rows_before + round(cursor.passes * n_rows)
-    model.solver_, model.lam_ = found.solver, found.lam
-    chosen_from = found.choice.candidates if found.choice else ()
+    model.solver_, model.lam_ = trained.solver, trained.lam
+    chosen_from = trained.choice.candidates if trained.choice else ()
     model.candidates_ = [candidate._asdict() for candidate in chosen_from]
     model.objective_ = certified.objective if certified else None
     model.certificate_ = certified.gap if certified else None
-    seen = found.validation
+    seen = trained.validation
     model.validation_curve_ = seen and np.array([(p.passes, p.loss) for p in seen.curve])
     by_choice = seen is not None and (seen.is_over(plan.n_iter_no_change) or not seen.is_at_best)
-    if found.converged is False and not by_choice:
+    if trained.converged is False and not by_choice:
         proven = "nothing" if certified is None else f"{certified.relative:.3g}"
         warnings.warn(
             f"tol={plan.tol:g} was not reached in {cursor.passes:.4g} passes: {proven} is "

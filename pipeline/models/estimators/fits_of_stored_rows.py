@@ -45,16 +45,16 @@ def fit_stored(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
         start = None
         if at is not None:
             start = stored_weights(scaled(at, scaler), rows.dataset), model.rows_seen_
-        found = interruptible(
+        trained = interruptible(
             kernels_of(model),
             lambda stop, tell: train_stored(plan, folder.run, model.scheduler, start, stop, tell),
             progress(model.verbose, plan.passes),
         )
-        model._take(unscaled(found.weights, scaler))
-        tell(model, found, plan, rows.dataset.n_rows)
+        model._take(unscaled(trained.weights, scaler))
+        tell(model, trained, plan, rows.dataset.n_rows)
         model._last, model._weight_seen = None, rows.total_weight(None)
-        model.dataset_ = rows.dataset.folder.url if folder.kept else None
-        model.run_ = folder.run if folder.kept else None
+        model.dataset_ = rows.dataset.folder.url if folder.retained else None
+        model.run_ = folder.run if folder.retained else None
 
 
 def wanted_of(model: Any) -> Wanted:

@@ -25,12 +25,12 @@ def strengths(lam: Any, n: float) -> list[float]:
 
 def strength(lam: Any, n: float) -> float:
     """Return lam as a number; ValueError when it is none, or several."""
-    found = strengths(lam, n)
-    if len(found) > 1:
+    values = strengths(lam, n)
+    if len(values) > 1:
         raise ValueError(
             f"lam is {lam!r}, several values, and nothing to choose by. Give one, or held_out=0.1."
         )
-    return found[0]
+    return values[0]
 
 
 def share_of(held_out: Any, early_stopping: Any = False, validation_fraction: Any = 0.1) -> float:

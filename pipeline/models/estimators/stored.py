@@ -100,8 +100,8 @@ class Stored(NamedTuple):
         """Return what rows of each class count (K,), as scikit-learn scales `balanced`."""
         counts = np.asarray(self.labels.counts, float)
         if class_weight == "balanced":
-            found: NDArray[np.float64] = counts.sum() / (len(counts) * np.maximum(counts, 1.0))
-            return found
+            weights: NDArray[np.float64] = counts.sum() / (len(counts) * np.maximum(counts, 1.0))
+            return weights
         given = class_weight or {}
         return np.array([given.get(label, 1.0) for label in self.classes.tolist()])
 
@@ -127,9 +127,9 @@ def stored(X: Any, y: Any, sample_weight: Any, wanted: Wanted, folder: WorkFolde
     BadInput
         When the rows cannot be stored so.
     """
-    if is_paths(X) and (found := _dataset_at(X)):
-        _require_as_it_lies(found, y, sample_weight, wanted)
-        return Stored(found, None)
+    if is_paths(X) and (dataset := _dataset_at(X)):
+        _require_as_it_lies(dataset, y, sample_weight, wanted)
+        return Stored(dataset, None)
     if is_paths(X):
         options = SourceOptions(
             label=_column(y, "y"),

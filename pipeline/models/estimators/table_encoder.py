@@ -161,25 +161,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 def as_table(X: Any) -> Any:
     """Return rows as an Arrow table of plain columns; BadInput when they are none."""
-    found = plain_table(arrow_of(X))
-    columns = [text_in(column) for column in found.columns]
-    found = pa.table(columns, names=found.column_names) if columns else found
-    require_distinct(found.column_names, "X")
-    return found
+    table = plain_table(arrow_of(X))
+    columns = [text_in(column) for column in table.columns]
+    table = pa.table(columns, names=table.column_names) if columns else table
+    require_distinct(table.column_names, "X")
+    return table
 
 
 def arrow_of(X: Any) -> Any:
     """Return rows as an Arrow table of whatever columns, validated; BadInput when they are none."""
     require_rows(X)
     if any(hasattr(X, name) for name in ("iloc", "__arrow_c_stream__", "to_arrow")):
-        found = _arrow_of_frame(X)
+        table = _arrow_of_frame(X)
     elif isinstance(X, pa.RecordBatch):
-        found = pa.Table.from_batches([X])
+        table = pa.Table.from_batches([X])
     else:
         array = check_array(X, dtype=None, ensure_all_finite=False)
-        found = pa.table({f"x{k}": array[:, k] for k in range(array.shape[1])})
-    require_valid(found, "X")
-    return found
+        table = pa.table({f"x{k}": array[:, k] for k in range(array.shape[1])})
+    require_valid(table, "X")
+    return table
 
 
 def _arrow_of_frame(frame: Any) -> Any:

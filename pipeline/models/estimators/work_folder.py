@@ -20,7 +20,7 @@ class WorkFolder(NamedTuple):
 
     data: str
     run: str
-    kept: bool
+    retained: bool
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def work_folder(folder: str | os.PathLike[str] | None) -> Iterator[WorkFolder]:
     killed goes when the next one is made.
     """
     if folder is not None:
-        yield _inside(os.fspath(folder), kept=True)
+        yield _inside(os.fspath(folder), retained=True)
         return
     remove_abandoned()
     made = Path(tempfile.mkdtemp(prefix=f".new-{PREFIX}"))
@@ -39,13 +39,13 @@ def work_folder(folder: str | os.PathLike[str] | None) -> Iterator[WorkFolder]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         path = made.rename(made.with_name(made.name.removeprefix(".new-")))  # locked from the first
         try:
-            yield _inside(str(path), kept=False)
+            yield _inside(str(path), retained=False)
         finally:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _inside(folder: str, *, kept: bool) -> WorkFolder:
-    return WorkFolder(f"{folder.rstrip('/')}/data", f"{folder.rstrip('/')}/run", kept)
+def _inside(folder: str, *, retained: bool) -> WorkFolder:
+    return WorkFolder(f"{folder.rstrip('/')}/data", f"{folder.rstrip('/')}/run", retained)
 
 
 def remove_abandoned() -> None:

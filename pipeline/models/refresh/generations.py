@@ -224,10 +224,10 @@ def models(store: str) -> GenerationList:
     Raises BadInput if there is no generation, or a decision is invalid.
     """
     folder = Folder(store)
-    every, moves, aside = generations(folder), history(store), refused_now(folder)
-    if not every and not aside:
+    every, moves, refused = generations(folder), history(store), refused_now(folder)
+    if not every and not refused:
         raise BadInput(instead(folder, "store"))
-    return GenerationList((_state_of(generation, moves) for generation in every), aside)
+    return GenerationList((_state_of(generation, moves) for generation in every), refused)
 
 
 def refused_now(store: Folder) -> list[Refused]:

@@ -31,7 +31,7 @@ from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.encoding.schema import told_columns
+from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
 from fewpass.storage.manifest import Labels, Manifest, Values
@@ -196,7 +196,7 @@ def _labels(targets: Labels | Values) -> str:
 
 def _columns(model: Model) -> str:
     columns = model.record.columns
-    each = list(told_columns(columns))
+    each = list(described_columns(columns))
     if not each:
         names = columns.feature_names if columns is not None else None
         each = [(name, "number, as it is") for name in names or ()]

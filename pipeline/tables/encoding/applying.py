@@ -116,9 +116,9 @@ def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
     bad: list[tuple[int, Mask]] = []
     start = 0
     for k, (column, of) in enumerate(zip(recipe.columns, cells, strict=True)):
-        found = _entries(column, of)
-        parts += [Part(start, entries) for entries in found.slots]
-        bad += [(k, found.bad)] if found.bad is not None else []
+        column_entries = _entries(column, of)
+        parts += [Part(start, entries) for entries in column_entries.slots]
+        bad += [(k, column_entries.bad)] if column_entries.bad is not None else []
         start += column.width
     for cross in recipe.crosses:
         names = [column.name for column in recipe.columns]
@@ -156,11 +156,11 @@ def encoded(recipe: Recipe, rows: Any, dtype: Any = np.float64) -> sparse.csr_ma
     if absent:
         raise BadInput(f"The rows have no column {absent[0]!r}, which there was before. Add it.")
     cells = [*columns_of(rows, [column.name for column in recipe.columns])]
-    found = encode(recipe, cells)
-    for k, mask in found.bad:
+    result = encode(recipe, cells)
+    for k, mask in result.bad:
         row = int(np.flatnonzero(mask)[0])
         raise _other_type(recipe.columns[k], cells[k], f"row {row} is {cells[k][row]}")
-    made = sparse.csr_matrix(found.sparse(dtype), (found.n_rows, found.n_outputs))
+    made = sparse.csr_matrix(result.sparse(dtype), (result.n_rows, result.n_outputs))
     made.has_sorted_indices = made.has_canonical_format = True
     return made
 

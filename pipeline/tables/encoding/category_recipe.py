@@ -23,8 +23,8 @@ class Category(ColumnRecipe):
 
     @property
     def outputs(self) -> list[str]:
-        known = [f"{self.name}={value}" for value in self.values]
-        return [*known, f"{self.name} rare or unseen", f"{self.name} is missing"]
+        titles = [f"{self.name}={value}" for value in self.values]
+        return [*titles, f"{self.name} rare or unseen", f"{self.name} is missing"]
 
     @property
     def width(self) -> int:
@@ -37,9 +37,9 @@ class Category(ColumnRecipe):
     def entries(self, cells: Any) -> Entries:
         words = words_of(cells)
         places = pc.index_in(words, value_set=pa.array(self.values, pa.large_string()))
-        found = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
-        found[words.is_null().to_numpy(zero_copy_only=False)] = len(self.values) + 1
-        return Entries((one_hot(found),))
+        codes = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
+        codes[words.is_null().to_numpy(zero_copy_only=False)] = len(self.values) + 1
+        return Entries((one_hot(codes),))
 
 
 class Hashed(ColumnRecipe):
@@ -81,10 +81,10 @@ class Hashed(ColumnRecipe):
 
     @property
     def _codes(self) -> list[int]:
-        found: list[int] = hashes(
+        codes: list[int] = hashes(
             pa.array(self.examples, pa.large_string()), f"{self.name}="
         ).tolist()
-        return found
+        return codes
 
     def entries(self, cells: Any) -> Entries:
         words = words_of(cells)

@@ -121,8 +121,8 @@ def _without_words(cells: Any) -> Any:
 
 def _signed(cells: Any) -> Any:
     """Return numbers; those in parentheses are below zero, as accountants write them."""
-    found = pc.cast(pc.replace_substring_regex(cells, r"[()]", ""), pa.float64())
-    return pc.if_else(pc.starts_with(cells, "("), pc.negate(found), found)
+    sizes = pc.cast(pc.replace_substring_regex(cells, r"[()]", ""), pa.float64())
+    return pc.if_else(pc.starts_with(cells, "("), pc.negate(sizes), sizes)
 
 
 def _without_clock(cells: Any) -> Any:
@@ -141,10 +141,10 @@ def _seconds_by(cells: Any, pattern: str) -> Any:
     twelve = pc.subtract(hours, pc.multiply(pc.floor(pc.divide(hours, 12.0)), 12.0))
     hours = pc.if_else(pc.equal(half, ""), hours, twelve)
     hours = pc.if_else(pc.equal(half, "pm"), pc.add(hours, 12.0), hours)
-    found = pc.add(pc.multiply(pc.add(pc.multiply(hours, 60.0), minutes), 60.0), seconds)
+    clock = pc.add(pc.multiply(pc.add(pc.multiply(hours, 60.0), minutes), 60.0), seconds)
     whole = pc.multiply(days, 86_400.0)
     of_days = pc.and_(is_minus, pc.greater(days, 0.0 if pattern == _CLOCK else np.inf))
-    both = pc.add(pc.if_else(of_days, pc.negate(whole), whole), found)
+    both = pc.add(pc.if_else(of_days, pc.negate(whole), whole), clock)
     return pc.if_else(pc.and_(is_minus, pc.invert(of_days)), pc.negate(both), both)
 
 
@@ -155,8 +155,8 @@ def _read_where(cells: Any, pattern: str, cast: Any) -> Read:
     """Read the cells that look right; all others that are not missing are bad."""
     trimmed = pc.utf8_trim_whitespace(cells)
     fits = pc.match_substring_regex(trimmed, pattern)
-    found = cast(pc.if_else(fits, trimmed, pa.scalar(None, trimmed.type)))
-    return as_read(cells, _finite(found), pc.is_null(found))
+    numbers = cast(pc.if_else(fits, trimmed, pa.scalar(None, trimmed.type)))
+    return as_read(cells, _finite(numbers), pc.is_null(numbers))
 
 
 def as_read(cells: Any, values: Floats, unread: Any) -> Read:
@@ -194,8 +194,8 @@ def _seconds_of_spans(spans: Any) -> Floats:
 
 
 def _finite(numbers: Any) -> Floats:
-    found = numbers.to_numpy(zero_copy_only=False)
-    return np.where(np.isfinite(found), found, np.nan)
+    values = numbers.to_numpy(zero_copy_only=False)
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 def mean_and_deviation(numbers: Floats) -> tuple[Floats, Floats]:
@@ -204,8 +204,8 @@ def mean_and_deviation(numbers: Floats) -> tuple[Floats, Floats]:
     Numbers are halved or doubled until the largest is near 1, which is exact, as squares of 1e200
     are no numbers any more.
     """
-    known = np.abs(np.nan_to_num(numbers, nan=0.0))
-    _, exponent = np.frexp(known.max(axis=0, initial=0.0))
+    sizes = np.abs(np.nan_to_num(numbers, nan=0.0))
+    _, exponent = np.frexp(sizes.max(axis=0, initial=0.0))
     near_one = np.ldexp(numbers, -exponent)
     with np.errstate(invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # no number at all

@@ -73,12 +73,12 @@ def _is_exact(digits: str) -> bool:
 
 
 def _are_beyond_doubles(cells: Any) -> bool:
-    known = cells.drop_null()
-    ends = pc.min_max(known)
+    numbers = cells.drop_null()
+    ends = pc.min_max(numbers)
     largest = max((abs(end) for end in ends.as_py().values() if end is not None), default=0)
     if largest <= LARGEST_EXACT:
         return False
-    return any(int(float(number)) != number for number in known.to_pylist())
+    return any(int(float(number)) != number for number in numbers.to_pylist())
 
 
 def unit_since_1970(cells: Any) -> str | None:
@@ -112,5 +112,5 @@ def says_time(name: str) -> bool:
 
 def _are_days(cells: Any, seconds: float) -> bool:
     numbers = read_numbers(cells).values
-    known = numbers[~np.isnan(numbers)]
-    return not np.mod(known, _SECONDS_OF_DAY / seconds).any()
+    present = numbers[~np.isnan(numbers)]
+    return not np.mod(present, _SECONDS_OF_DAY / seconds).any()

@@ -41,9 +41,9 @@ class Slot(NamedTuple):
     value: Floats  # (n,)
 
 
-def one_hot(found: Codes) -> Slot:
+def one_hot(codes: Codes) -> Slot:
     """Return a slot with a one in the column of each code."""
-    return Slot(found.astype(np.int64), np.ones(len(found)))
+    return Slot(codes.astype(np.int64), np.ones(len(codes)))
 
 
 class Entries(NamedTuple):

@@ -91,8 +91,8 @@ def dates_in(cells: Any, order: str | None = None) -> Dates | None:
             return None
         words = recurring(left, len(cells))
         if len(left.filter(_not(pc.is_in(left, words)))) <= strays:
-            known = BETWEEN.join(forms)
-            return Dates(None if known == ISO else known, tuple(sorted(words.to_pylist())))
+            joined = BETWEEN.join(forms)
+            return Dates(None if joined == ISO else joined, tuple(sorted(words.to_pylist())))
     return None
 
 
@@ -106,7 +106,7 @@ def order_of(form: str) -> str | None:
 
 def turned(form: str) -> str:
     """Return a form with day and month in the other order."""
-    return re.sub("%[dm]", lambda found: "%m" if found[0] == "%d" else "%d", form)
+    return re.sub("%[dm]", lambda match: "%m" if match[0] == "%d" else "%d", form)
 
 
 def _as_cells_tell(cells: Any, form: str) -> str:
@@ -146,8 +146,8 @@ def look_like_dates(cells: Any) -> bool:
 def recurring(cells: Any, n: int) -> Any:
     """Return words without digits that many of n cells are, as an Arrow array; none if too many."""
     words = cells.filter(_not(pc.match_substring_regex(cells, r"\d")))
-    found = frequent(words, n)
-    return found if len(found) <= _MOST_WORDS else found[:0]
+    common = frequent(words, n)
+    return common if len(common) <= _MOST_WORDS else common[:0]
 
 
 def _that_say_something(cells: Any) -> Any:
@@ -162,14 +162,14 @@ def _not(mask: Any) -> Any:
     return pc.invert(mask)
 
 
-def _commonest(cells: Any, beside: list[str], order: str | None) -> str | None:
+def _commonest(cells: Any, others: list[str], order: str | None) -> str | None:
     """Return the first form of almost all cells, or that of most; None where there is none."""
     tried = cells[:_TRIED]
     before, behind = _around(tried)
     shares: dict[str, float] = {}
-    known = _in_order(order)
-    for form in (f"{before}{form}{behind}" if "%d" in form else form for form in known):
-        if any(_is_turned(form, other) for other in beside):
+    candidates = _in_order(order)
+    for form in (f"{before}{form}{behind}" if "%d" in form else form for form in candidates):
+        if any(_is_turned(form, other) for other in others):
             continue
         if _share_in(tried[:_SOME], form) and (share := _share_in(tried, form)):
             shares[form] = share
@@ -196,9 +196,9 @@ def _is_turned(form: str, other: str) -> bool:
 def _share_in(cells: Any, form: str) -> float:
     """Return the share of cells that are dates in a form; 0 where some are before our times."""
     moments = in_form(cells, form)
-    known = moments[~np.isnan(moments)]
-    days = known[~stands_for_no_day(known)]
+    read = moments[~np.isnan(moments)]
+    days = read[~stands_for_no_day(read)]
     low, high = (_YEAR_1000, np.inf) if has_days(form) else (_YEAR_1900, _YEAR_2100)
-    if len(days) * 2 <= len(known) or days.min() < low or days.max() >= high:
+    if len(days) * 2 <= len(read) or days.min() < low or days.max() >= high:
         return 0.0  # 1-2-3 is no day of the year 3
-    return len(known) / len(cells)
+    return len(read) / len(cells)

@@ -119,14 +119,14 @@ def fitted_date(name: str, cells: Any, inferred: Inferred) -> Date:
     forms = (form or ISO).split(BETWEEN)
     standins = _standins(read_moments(cells, form, missing).values)
     every = read_moments(cells, form, missing, standins).values
-    known = every[~np.isnan(every)]
-    first = float(known.min()) if len(known) else 0.0
-    days = (known - first) / SECONDS_OF_DAY
+    present = every[~np.isnan(every)]
+    first = float(present.min()) if len(present) else 0.0
+    days = (present - first) / SECONDS_OF_DAY
     mean, deviation = (float(days.mean()), float(days.std())) if len(days) else (0.0, 1.0)
     return Date(
         name=name, first=first, mean=mean, deviation=deviation or 1.0, form=form,
-        has_hours=bool((known % SECONDS_OF_DAY != 0.0).any()),
-        has_weekdays=has_days(form) or (WEEKS in (form or "") and _has_weekdays(known)),
+        has_hours=bool((present % SECONDS_OF_DAY != 0.0).any()),
+        has_weekdays=has_days(form) or (WEEKS in (form or "") and _has_weekdays(present)),
         missing=tuple(sorted({*missing, *_left_out(cells, every)})), standins=standins,
         is_open=not inferred.said and is_text(cells.type) and any(is_open(cells, f) for f in forms),
     )  # fmt: skip
@@ -135,7 +135,7 @@ def fitted_date(name: str, cells: Any, inferred: Inferred) -> Date:
 def _standins(moments: Floats) -> tuple[float, ...]:
     """Return the first and the last moment (n,) where these are many, and far from all others."""
     days, counts = np.unique(moments[~np.isnan(moments)], return_counts=True)
-    found = []
+    standins = []
     for end, others in ((0, slice(1, None)), (-1, slice(None, -1))):
         rest = np.repeat(days[others], counts[others])
         if not len(rest) or counts[end] < max(10, _SHARE * len(moments)):
@@ -143,8 +143,8 @@ def _standins(moments: Floats) -> tuple[float, ...]:
         low, high = np.quantile(rest, (0.005, 0.995))
         near = np.abs(days[others] - days[end]).min()
         if high > low and near > _FAR * (high - low):
-            found.append(float(days[end]))
-    return tuple(found)
+            standins.append(float(days[end]))
+    return tuple(standins)
 
 
 def _has_weekdays(moments: Floats) -> bool:

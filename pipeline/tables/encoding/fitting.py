@@ -110,8 +110,8 @@ def _of_lists(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> 
 
 
 def _text(name: str, words: Any, rules: RecipeRules, grams: Grams) -> Text:
-    found = len(slots_of(words, MOST_TEXT_BITS, grams)[0])
-    counted = DocumentCounts(min(rules.bits, MOST_TEXT_BITS, _bits_for(found)), grams)
+    n_slots = len(slots_of(words, MOST_TEXT_BITS, grams)[0])
+    counted = DocumentCounts(min(rules.bits, MOST_TEXT_BITS, _bits_for(n_slots)), grams)
     counted.add(len(words), *slots_of(words, counted.bits, grams))
     return Text(
         name=name, bits=counted.bits, grams=grams, idf=idf_text(counted.weights()),
@@ -135,61 +135,61 @@ def _cross(of: tuple[str, str], sample: Any, rules: RecipeRules) -> Cross:
             f"There is no column {unknown[0]!r} to cross. Name two of {sample.column_names[:20]}."
         )
     both = joined(*columns_of(sample, of))
-    found = _category(f"{of[0]} x {of[1]}", both, rules, always_hashed=True)
-    assert isinstance(found, Hashed), "as was asked for"
-    return Cross(of=of, pairs=found)
+    pairs = _category(f"{of[0]} x {of[1]}", both, rules, always_hashed=True)
+    assert isinstance(pairs, Hashed), "as was asked for"
+    return Cross(of=of, pairs=pairs)
 
 
 def _number(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> Number:
     every, bad = read_numbers(cells, inferred.written, inferred.missing)
     missing = np.isnan(every) if bad is None else np.isnan(every) & ~bad
-    known = every[~np.isnan(every)]
-    found: dict[str, Any] = {
+    present = every[~np.isnan(every)]
+    fields: dict[str, Any] = {
         "name": name, "has_missing": bool(missing.any()), "written": inferred.written,
         "missing": inferred.missing,
         "is_open": not inferred.said and is_open(cells, inferred.written),
     }  # fmt: skip
-    if not len(known):
-        return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **found)
-    low, median, p99, high = np.quantile(known, (CLIP, 0.5, 0.99, 1.0 - CLIP)).tolist()
-    logarithm = bool(known.min() >= 0.0 and p99 > max(1.0, HEAVY * median))
-    found |= {"low": low, "high": high, "logarithm": logarithm}
-    shape = Number.model_construct(mean=0.0, deviation=1.0, **found)  # both are to be found
-    reshaped = shape.reshaped(known)
+    if not len(present):
+        return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **fields)
+    low, median, p99, high = np.quantile(present, (CLIP, 0.5, 0.99, 1.0 - CLIP)).tolist()
+    logarithm = bool(present.min() >= 0.0 and p99 > max(1.0, HEAVY * median))
+    fields |= {"low": low, "high": high, "logarithm": logarithm}
+    shape = Number.model_construct(mean=0.0, deviation=1.0, **fields)  # both are to be found
+    reshaped = shape.reshaped(present)
     mean, deviation = map(float, mean_and_deviation(reshaped))
     constant = deviation <= 1e-12 * abs(mean)
     own: dict[str, Any] = {"mean": mean, "deviation": 1.0 if constant else deviation}
     if rules.ranks and not constant:
-        own |= _rank_and_lowest(known, (reshaped - mean) / deviation, shape)
-    return Number(**found | own)
+        own |= _rank_and_lowest(present, (reshaped - mean) / deviation, shape)
+    return Number(**fields | own)
 
 
-def _rank_and_lowest(known: Floats, standardised: Floats, shape: Number) -> dict[str, Any]:
+def _rank_and_lowest(present: Floats, standardised: Floats, shape: Number) -> dict[str, Any]:
     """Return the rank and the lowest numbers of a sample (n,), where they say more than values."""
-    values, places, counts = np.unique(known, return_inverse=True, return_counts=True)
-    if len(known) < FEW or len(values) <= 2:
+    values, places, counts = np.unique(present, return_inverse=True, return_counts=True)
+    if len(present) < FEW or len(values) <= 2:
         return {}
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     lowest = max(shape.low, float(values[0]))
-    if (known <= lowest).mean() >= MANY_LOWEST:
-        found["lowest"] = lowest
-    shares = (np.cumsum(counts) - counts / 2) / len(known)
+    if (present <= lowest).mean() >= MANY_LOWEST:
+        fields["lowest"] = lowest
+    shares = (np.cumsum(counts) - counts / 2) / len(present)
     chosen = np.unique(np.searchsorted(shares, np.linspace(0.0, 1.0, MOST_RANKS)))
     chosen = np.unique(np.minimum(chosen, len(values) - 1))
     ranks = np.interp(values, values[chosen], shares[chosen])[places]
     mean, deviation = float(ranks.mean()), float(ranks.std())
     if abs(np.mean(standardised * (ranks - mean))) <= SAME_RANK * deviation:
-        found["rank"] = Rank(
+        fields["rank"] = Rank(
             values=tuple(values[chosen].tolist()), shares=tuple(shares[chosen].tolist()),
             mean=mean, deviation=deviation,
         )  # fmt: skip
-    return found
+    return fields
 
 
 def _bins(name: str, cells: Any, count: int, inferred: Inferred) -> Bins:
     every, _ = read_numbers(cells, inferred.written, inferred.missing)
-    known = every[~np.isnan(every)]
-    edges = np.unique(np.quantile(known, np.arange(1, count) / count)) if len(known) else ()
+    present = every[~np.isnan(every)]
+    edges = np.unique(np.quantile(present, np.arange(1, count) / count)) if len(present) else ()
     return Bins(
         name=name, edges=tuple(float(edge) for edge in edges), written=inferred.written,
         missing=inferred.missing,

@@ -31,25 +31,25 @@ def _scrambled(word: np.int64) -> np.int64:
 @part_of_kernels
 def murmur3(text: Bytes, begin: Index, end: Index) -> np.int64:
     """Return the hash of text[begin:end], 0 <= hash < 2^32, as int64."""
-    size, found = end - begin, np.int64(0)
+    size, state = end - begin, np.int64(0)
     for at in range(begin, begin + size // 4 * 4, 4):
         word = np.int64(text[at]) | np.int64(text[at + 1]) << 8
         word |= np.int64(text[at + 2]) << 16 | np.int64(text[at + 3]) << 24
-        found = (_rotated(found ^ _scrambled(word), 13) * 5 + 0xE6546B64) & _MASK
+        state = (_rotated(state ^ _scrambled(word), 13) * 5 + 0xE6546B64) & _MASK
     word = np.int64(0)
     for k in range(size % 4):
         word |= np.int64(text[begin + size // 4 * 4 + k]) << 8 * k
-    found ^= _scrambled(word) if size % 4 else 0
-    found ^= size
-    found = ((found ^ (found >> 16)) * 0x85EBCA6B) & _MASK
-    found = ((found ^ (found >> 13)) * 0xC2B2AE35) & _MASK
-    return found ^ (found >> 16)
+    state ^= _scrambled(word) if size % 4 else 0
+    state ^= size
+    state = ((state ^ (state >> 16)) * 0x85EBCA6B) & _MASK
+    state = ((state ^ (state >> 13)) * 0xC2B2AE35) & _MASK
+    return state ^ (state >> 16)
 
 
 @part_of_kernels
-def _signed(found: np.int64) -> np.int64:
+def _signed(unsigned: np.int64) -> np.int64:
     """Return a hash as the signed number of 32 bits that it is."""
-    return found - (found >> 31 << 32)
+    return unsigned - (unsigned >> 31 << 32)
 
 
 @kernel

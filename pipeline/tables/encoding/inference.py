@@ -80,9 +80,9 @@ def infer(name: str, cells: Any) -> Inferred:
         return Inferred("date")
     if types.is_boolean(kind) or types.is_dictionary(kind):
         return Inferred("category")
-    for is_of_kind, found in _LISTS:
+    for is_of_kind, list_kind in _LISTS:
         if is_of_kind(kind):
-            return Inferred(found)
+            return Inferred(list_kind)
     if is_text(kind):
         return _infer_text(name, cells.drop_null())
     raise BadInput(
@@ -108,52 +108,54 @@ def as_asked(name: str, asked: str, cells: Any) -> Inferred:
         return _as_said(kind, how, cells.drop_null())._replace(said=True)
     if kind == "date" and (unit := unit_since_1970(cells)):
         return Inferred("date", form=unit)
-    found = _infer_text(name, cells.drop_null()) if is_text(cells.type) else Inferred(kind)
-    return found if found.kind == kind else Inferred(kind)
+    inferred = _infer_text(name, cells.drop_null()) if is_text(cells.type) else Inferred(kind)
+    return inferred if inferred.kind == kind else Inferred(kind)
 
 
-def _as_said(kind: Kind, how: str, known: Any) -> Inferred:
+def _as_said(kind: Kind, how: str, cells: Any) -> Inferred:
     """Return dates in the order, or numbers with the mark before decimals, that somebody named."""
     if kind == "date":
-        dates = dates_in(known, how)
+        dates = dates_in(cells, how)
         return (
             Inferred("date", form=dates.form, missing=dates.missing) if dates else Inferred("date")
         )
     ways: tuple[Written, ...] = ("comma",) if how == "comma" else ("plain", "units")
-    return _best(known, ways) or Inferred("number", ways[-1])
+    return _best(cells, ways) or Inferred("number", ways[-1])
 
 
 def _infer_text(name: str, cells: Any) -> Inferred:
-    known = abridged(cells)
-    found = _as_numbers(known, "plain")
-    if found is not None:
-        if _are_compact_dates(known):
+    sample = abridged(cells)
+    numbers = _as_numbers(sample, "plain")
+    if numbers is not None:
+        if _are_compact_dates(sample):
             return Inferred("date", form="%Y%m%d")
-        if read_numbers(known).bad is not None:  # some are written otherwise, maybe
-            found = _best(known, ("plain", *_OTHERWISE)) or found
-        is_name = are_codes(known) and not are_times(name, known)
-        return Inferred("category") if is_name else found
-    if not pc.any(pc.match_substring_regex(known, r"\d")).as_py():
-        return _words(known)  # neither dates nor numbers, however written
-    dates = dates_in(known)
+        if read_numbers(sample).bad is not None:  # some are written otherwise, maybe
+            numbers = _best(sample, ("plain", *_OTHERWISE)) or numbers
+        is_name = are_codes(sample) and not are_times(name, sample)
+        return Inferred("category") if is_name else numbers
+    if not pc.any(pc.match_substring_regex(sample, r"\d")).as_py():
+        return _words(sample)  # neither dates nor numbers, however written
+    dates = dates_in(sample)
     if dates is not None:
         return Inferred("date", form=dates.form, missing=dates.missing)
-    return _best(known, _OTHERWISE) or _words(known)
+    return _best(sample, _OTHERWISE) or _words(sample)
 
 
-def _words(known: Any) -> Inferred:
-    spaces = pc.mean(pc.count_substring(known, " ")).as_py() or 0.0
+def _words(cells: Any) -> Inferred:
+    spaces = pc.mean(pc.count_substring(cells, " ")).as_py() or 0.0
     return Inferred("text" if spaces >= SPACES_OF_TEXT else "category")
 
 
-def _best(known: Any, ways: Sequence[Written]) -> Inferred | None:
+def _best(cells: Any, ways: Sequence[Written]) -> Inferred | None:
     """Return how numbers are written so that most cells are some; of several the first."""
-    found = [inferred for written in ways if (inferred := _as_numbers(known, written)) is not None]
-    return min(found, key=lambda inferred: _unread(known, inferred.written), default=None)
+    candidates = [
+        inferred for written in ways if (inferred := _as_numbers(cells, written)) is not None
+    ]
+    return min(candidates, key=lambda inferred: _unread(cells, inferred.written), default=None)
 
 
-def _unread(known: Any, written: Written) -> int:
-    return int(np.isnan(read_numbers(known, written).values).sum())
+def _unread(cells: Any, written: Written) -> int:
+    return int(np.isnan(read_numbers(cells, written).values).sum())
 
 
 def is_open(cells: Any, written: Written) -> bool:
@@ -169,51 +171,51 @@ def is_open(cells: Any, written: Written) -> bool:
     return True
 
 
-def _as_numbers(known: Any, written: Written) -> Inferred | None:
+def _as_numbers(cells: Any, written: Written) -> Inferred | None:
     """Take text for numbers where most of it is; what is not is then a code, or a bad cell."""
-    few = known.take(pa.array(range(0, len(known), max(1, len(known) // _TRIED)), pa.int64()))
+    few = cells.take(pa.array(range(0, len(cells), max(1, len(cells) // _TRIED)), pa.int64()))
     _, bad = read_numbers(few, written)
     hopeless = bad is not None and bad.mean() > _HOPELESS
-    return None if hopeless else _mostly_numbers(known, written)
+    return None if hopeless else _mostly_numbers(cells, written)
 
 
-def _mostly_numbers(known: Any, written: Written) -> Inferred | None:
-    numbers, bad = read_numbers(known, written)
+def _mostly_numbers(cells: Any, written: Written) -> Inferred | None:
+    numbers, bad = read_numbers(cells, written)
     if bad is None:
-        return Inferred("number", written, missing=_gaps(known, numbers))
+        return Inferred("number", written, missing=_gaps(cells, numbers))
     if bad.mean() > 0.5:
         return None
-    if len(known) < FEW:
+    if len(cells) < FEW:
         return Inferred("number", written)
-    missing = _codes(known, bad)
-    numbers, left = read_numbers(known, written, missing)
+    missing = _codes(cells, bad)
+    numbers, left = read_numbers(cells, written, missing)
     if left is not None and left.mean() > STRAY:
         return None
     if missing and len(np.unique(numbers)) <= FEW_NUMBERS:  # such as 0, 1, 2, 3+
         return None
-    return Inferred("number", written, missing=tuple(sorted({*missing, *_gaps(known, numbers)})))
+    return Inferred("number", written, missing=tuple(sorted({*missing, *_gaps(cells, numbers)})))
 
 
-def _gaps(known: Any, numbers: Any) -> tuple[str, ...]:
+def _gaps(cells: Any, numbers: Any) -> tuple[str, ...]:
     """Return the words that everybody has for a missing number."""
-    missing = known.filter(pa.array(np.isnan(numbers)))
+    missing = cells.filter(pa.array(np.isnan(numbers)))
     return tuple(sorted(pc.unique(missing.filter(says_nothing(missing))).to_pylist()))
 
 
-def _codes(known: Any, bad: Any) -> tuple[str, ...]:
+def _codes(cells: Any, bad: Any) -> tuple[str, ...]:
     """Return the words among numbers that come again and again: "closed", "3+"."""
-    words = known.filter(pa.array(bad))
-    plain = recurring(words, len(known)).to_pylist()
+    words = cells.filter(pa.array(bad))
+    plain = recurring(words, len(cells)).to_pylist()
     with_digits = words.filter(pc.match_substring_regex(words, r"\d"))
-    found = frequent(with_digits, len(known)).to_pylist()
-    return tuple(sorted([*plain, *found])) if len(found) <= MOST_CODES else ()
+    common = frequent(with_digits, len(cells)).to_pylist()
+    return tuple(sorted([*plain, *common])) if len(common) <= MOST_CODES else ()
 
 
-def _are_compact_dates(known: Any) -> bool:
+def _are_compact_dates(cells: Any) -> bool:
     """Say whether numbers are days, as in 20261231: all of some tens, and different ones."""
-    if len(known) < FEW or not pc.all(pc.match_substring_regex(known, _COMPACT)).as_py():
+    if len(cells) < FEW or not pc.all(pc.match_substring_regex(cells, _COMPACT)).as_py():
         return False
-    return pc.count_distinct(known).as_py() > 1 and read_moments(known, "%Y%m%d").bad is None
+    return pc.count_distinct(cells).as_py() > 1 and read_moments(cells, "%Y%m%d").bad is None
 
 
 def needs_encoding(inferred: Inferred, cells: Any) -> bool:

@@ -64,14 +64,14 @@ class Vector(ColumnRecipe):
 
     def entries(self, cells: Any) -> Entries:
         """Encode lists; bad is one of another length, or far larger than those of the sample."""
-        values, known, bad = vectors_in(cells, len(self.mean))
+        values, usable, bad = vectors_in(cells, len(self.mean))
         scaled = np.nan_to_num((values - np.array(self.mean)) / np.array(self.deviation))
-        bad[known] = (np.abs(scaled) > LARGEST_ENCODED).any(axis=1)
-        counts = np.where(known, len(self.mean), 1)
+        bad[usable] = (np.abs(scaled) > LARGEST_ENCODED).any(axis=1)
+        counts = np.where(usable, len(self.mean), 1)
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         column, value = np.full(starts[-1], len(self.mean)), np.ones(starts[-1])
-        places = (starts[:-1][known][:, None] + np.arange(len(self.mean))).ravel()
-        column[places] = np.tile(np.arange(len(self.mean)), int(known.sum()))
+        places = (starts[:-1][usable][:, None] + np.arange(len(self.mean))).ravel()
+        column[places] = np.tile(np.arange(len(self.mean)), int(usable.sum()))
         value[places] = scaled.ravel()
         return Entries((Ragged(starts, column, value),), bad if bad.any() else None)
 
@@ -97,17 +97,17 @@ class Tags(ColumnRecipe):
         places = pc.index_in(words, value_set=pa.array(self.values, pa.large_string()))
         codes = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
         width = len(self.values) + 1
-        found = np.unique(rows * width + codes)
-        starts = np.searchsorted(found, np.arange(len(cells) + 1) * width)
-        return Entries((Ragged(starts, found % width, np.ones(len(found))),))
+        present = np.unique(rows * width + codes)
+        starts = np.searchsorted(present, np.arange(len(cells) + 1) * width)
+        return Entries((Ragged(starts, present % width, np.ones(len(present))),))
 
 
 def _rows_of(cells: Any) -> NDArray[np.int64]:
     """Return the row that each word is of, of those that are not null."""
     rows = np.asarray(pc.list_parent_indices(cells), np.int64)
-    known = np.asarray(pc.list_flatten(cells).is_valid(), np.bool_)
-    found: NDArray[np.int64] = rows[known]
-    return found
+    valid = np.asarray(pc.list_flatten(cells).is_valid(), np.bool_)
+    result: NDArray[np.int64] = rows[valid]
+    return result
 
 
 def vectors_in(cells: Any, size: int) -> tuple[Floats, Mask, Mask]:
@@ -117,20 +117,20 @@ def vectors_in(cells: Any, size: int) -> tuple[Floats, Mask, Mask]:
     """
     lengths = pc.fill_null(pc.list_value_length(cells), 0)
     filled = np.asarray(pc.greater(lengths, 0), np.bool_) & np.asarray(cells.is_valid(), np.bool_)
-    known = filled & np.asarray(pc.equal(lengths, size), np.bool_)
-    bad = filled & ~known
-    numbers = pc.cast(pc.list_flatten(cells.filter(pa.array(known))), pa.float64(), safe=False)
-    values = np.array(numbers.to_numpy(zero_copy_only=False)).reshape(int(known.sum()), size)
-    return np.where(np.isfinite(values), values, np.nan), known, bad
+    usable = filled & np.asarray(pc.equal(lengths, size), np.bool_)
+    bad = filled & ~usable
+    numbers = pc.cast(pc.list_flatten(cells.filter(pa.array(usable))), pa.float64(), safe=False)
+    values = np.array(numbers.to_numpy(zero_copy_only=False)).reshape(int(usable.sum()), size)
+    return np.where(np.isfinite(values), values, np.nan), usable, bad
 
 
 def fitted_vector(name: str, cells: Any) -> Vector:
     """Standardise by a sample, whose commonest length, but for empty lists, is that of all."""
-    known = cells.drop_null()
-    lengths = pc.list_value_length(known)
+    lists = cells.drop_null()
+    lengths = pc.list_value_length(lists)
     filled = lengths.filter(pc.greater(lengths, 0))
     size = pc.mode(filled)[0]["mode"].as_py() if len(filled) else 0
-    mean, deviation = _moments(lengths, known, size)
+    mean, deviation = _moments(lengths, lists, size)
     usable = np.where(deviation > 1e-12 * np.abs(mean), deviation, 1.0)
     return Vector(name=name, mean=tuple(mean.tolist()), deviation=tuple(usable.tolist()))
 
@@ -144,11 +144,11 @@ def _moments(lengths: Any, cells: Any, size: int) -> tuple[Floats, Floats]:
     cells = cells if pc.all(fitting).as_py() else cells.filter(fitting)
     values = pc.list_flatten(cells).to_numpy(zero_copy_only=False).reshape(len(cells), size)
     step = max(1, _FITTED_VALUES // max(1, len(values)))
-    found = [np.zeros((2, 0))]
+    moments = [np.zeros((2, 0))]
     for first in range(0, size, step):
         some = values[:, first : first + step].astype(np.float64)
-        found.append(np.array(mean_and_deviation(np.where(np.isfinite(some), some, np.nan))))
-    mean, deviation = np.concatenate(found, axis=1)
+        moments.append(np.array(mean_and_deviation(np.where(np.isfinite(some), some, np.nan))))
+    mean, deviation = np.concatenate(moments, axis=1)
     return mean, deviation
 
 

@@ -73,15 +73,15 @@ class Map(ColumnRecipe):
         rows, names, values = pairs_in(cells)
         places = pc.index_in(names, value_set=pa.array(self.names, pa.large_string()))
         codes = places.fill_null(len(self.names)).to_numpy(zero_copy_only=False).astype(np.int64)
-        known = codes < len(self.names)
+        in_sample = codes < len(self.names)
         scale = np.array([*self.scale, 1.0])
-        value = np.where(known, values, 1.0) * scale[codes]
-        found, at = np.unique(rows * self.width + codes, return_inverse=True)
-        starts = np.searchsorted(found, np.arange(len(cells) + 1) * self.width)
-        sums = np.bincount(at, value, minlength=len(found)).astype(np.float64)
+        value = np.where(in_sample, values, 1.0) * scale[codes]
+        present, at = np.unique(rows * self.width + codes, return_inverse=True)
+        starts = np.searchsorted(present, np.arange(len(cells) + 1) * self.width)
+        sums = np.bincount(at, value, minlength=len(present)).astype(np.float64)
         bad = np.zeros(len(cells), np.bool_)
-        bad[found[np.abs(sums) > LARGEST_ENCODED] // self.width] = True
-        return Entries((Ragged(starts, found % self.width, sums),), bad if bad.any() else None)
+        bad[present[np.abs(sums) > LARGEST_ENCODED] // self.width] = True
+        return Entries((Ragged(starts, present % self.width, sums),), bad if bad.any() else None)
 
 
 def pairs_in(cells: Any) -> Pairs:
@@ -103,11 +103,11 @@ def fitted_map(name: str, cells: Any, enough: int, most: int) -> Map:
     _, names, values = pairs_in(cells)
     coded = names.dictionary_encode()
     codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    known = coded.dictionary.to_pylist()
-    counts = np.bincount(codes, minlength=len(known))
+    words = coded.dictionary.to_pylist()
+    counts = np.bincount(codes, minlength=len(words))
     usual = np.where(np.abs(values) <= LARGEST_CELL, values, 0.0)
-    squares = np.bincount(codes, usual * usual, minlength=len(known))
-    often = [(-int(counts[k]), known[k], k) for k in np.flatnonzero(counts >= enough).tolist()]
+    squares = np.bincount(codes, usual * usual, minlength=len(words))
+    often = [(-int(counts[k]), words[k], k) for k in np.flatnonzero(counts >= enough).tolist()]
     chosen = sorted((word, k) for _, word, k in sorted(often)[:most])
     sizes = [float(np.sqrt(squares[k] / counts[k])) for _, k in chosen]
     return Map(

@@ -76,9 +76,9 @@ def read_moments(
     """
     if form in UNITS_OF_TIME:
         numbers, bad = read_numbers(cells)
-        return Read(_known(numbers * UNITS_OF_TIME[form], standins), bad)
+        return Read(_without_standins(numbers * UNITS_OF_TIME[form], standins), bad)
     if not is_text(cells.type):
-        return Read(_known(_seconds(cells), standins))
+        return Read(_without_standins(_seconds(cells), standins))
     cells = abridged(without(cells, missing))
     values = _read(cells, form or ISO)
     unread = np.isnan(values) & np.asarray(pc.is_valid(cells), np.bool_)
@@ -88,7 +88,7 @@ def read_moments(
         for one in (form or ISO).split(BETWEEN):
             gone = pc.or_(gone, impossible(left, one))
         unread[unread] = ~np.asarray(gone, np.bool_)
-    return as_read(cells, _known(values, standins), pa.array(unread))
+    return as_read(cells, _without_standins(values, standins), pa.array(unread))
 
 
 def is_no_day(cells: Any) -> Any:
@@ -107,7 +107,7 @@ def has_zone(cells: Any) -> Any:
     return pc.match_substring_regex(cells, _HAS_ZONE)
 
 
-def _known(seconds: Floats, standins: Any) -> Floats:
+def _without_standins(seconds: Floats, standins: Any) -> Floats:
     gone = stands_for_no_day(seconds)
     if len(standins):
         gone |= np.isin(seconds, standins)
@@ -173,8 +173,8 @@ def _cast(cells: Any, fits: Any, kind: Any) -> Floats:
         return _seconds(pc.cast(cells, kind))
     except pa.ArrowInvalid:
         words = cells.dictionary_encode()
-        known = pa.chunked_array([_one(word, kind) for word in words.dictionary], kind)
-        return _seconds(known.take(words.indices))
+        moments = pa.chunked_array([_one(word, kind) for word in words.dictionary], kind)
+        return _seconds(moments.take(words.indices))
 
 
 def _one(word: Any, kind: Any) -> Any:
@@ -208,8 +208,8 @@ def _january(years: Floats) -> Floats:
 
 def _days(since: Floats, unit: str) -> Floats:
     """Return the days from 1970 to years or months since then; NaN where they are."""
-    known = np.nan_to_num(since).astype(np.int64).astype(f"datetime64[{unit}]")
-    days = known.astype("datetime64[D]").astype(np.float64)
+    dates = np.nan_to_num(since).astype(np.int64).astype(f"datetime64[{unit}]")
+    days = dates.astype("datetime64[D]").astype(np.float64)
     return np.where(np.isnan(since), np.nan, days)
 
 
@@ -221,10 +221,10 @@ def _numbers(parts: Any, name: str) -> Floats:
 
 def _seconds(moments: Any) -> Floats:
     whole = pc.cast(pc.cast(moments, pa.timestamp("s"), safe=False), pa.int64())
-    found = pc.cast(whole, pa.float64())
-    if isinstance(found, pa.ChunkedArray):
-        found = found.combine_chunks()
-    return np.array(found.to_numpy(zero_copy_only=False), np.float64)
+    seconds = pc.cast(whole, pa.float64())
+    if isinstance(seconds, pa.ChunkedArray):
+        seconds = seconds.combine_chunks()
+    return np.array(seconds.to_numpy(zero_copy_only=False), np.float64)
 
 
 def impossible(cells: Any, form: str) -> Any:
@@ -251,8 +251,8 @@ def _are_other_days(cells: Any, form: str) -> Mask:
     year, month, day = (pc.struct_field(parts, name) for name in ("year", "month", "day"))
     names = "%Y" if "%Y" in form else "%y", "%m" if "%m" in form else "%b", "%d"
     written = pc.binary_join_element_wise(year, month, day, pa.scalar(" ", year.type))
-    found = pc.strptime(written, format=" ".join(names), unit="s", error_is_null=True)
-    other = pc.not_equal(pc.day(found), pc.cast(day, pa.int64()))
+    dates = pc.strptime(written, format=" ".join(names), unit="s", error_is_null=True)
+    other = pc.not_equal(pc.day(dates), pc.cast(day, pa.int64()))
     if "<second>" in pattern_of(form):
         seconds: Floats = np.asarray(pc.cast(pc.struct_field(parts, "second"), pa.float64()))
         other = pc.or_kleene(other, pa.array(seconds > _LONGEST_MINUTE))
@@ -270,5 +270,7 @@ def pattern_of(form: str) -> str:
     behind_year = form.startswith(("%Y", "%a %Y", "%a, %Y"))
     parts = _PARTS | (_BEHIND_YEARS if behind_year else {})
     words = re.findall(r"%[A-Za-z]|\s+|[^%\s]", form.removesuffix(" %z"))
-    told = [parts.get(word) or (r"\s+" if word.isspace() else re.escape(word)) for word in words]
-    return rf"^\s*{''.join(told)}{time}\s*$"
+    patterns = [
+        parts.get(word) or (r"\s+" if word.isspace() else re.escape(word)) for word in words
+    ]
+    return rf"^\s*{''.join(patterns)}{time}\s*$"

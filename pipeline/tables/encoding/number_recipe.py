@@ -176,6 +176,6 @@ class Bins(ColumnRecipe):
 
     def entries(self, cells: Any) -> Entries:
         numbers, bad = read_numbers(cells, self.written, self.missing)
-        found = np.searchsorted(np.asarray(self.edges), numbers, side="right")
-        found[np.isnan(numbers)] = len(self.edges) + 1
-        return Entries((one_hot(found),), bad)
+        codes = np.searchsorted(np.asarray(self.edges), numbers, side="right")
+        codes[np.isnan(numbers)] = len(self.edges) + 1
+        return Entries((one_hot(codes),), bad)

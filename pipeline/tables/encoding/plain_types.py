@@ -55,8 +55,8 @@ def _plain_list_type(kind: Any) -> Any:
 
 
 def _plain_element(kind: Any) -> Any:
-    found = plain_type(kind)
-    return found.value_type if pa.types.is_dictionary(found) else found
+    plain = plain_type(kind)
+    return plain.value_type if pa.types.is_dictionary(plain) else plain
 
 
 def plain(cells: Any) -> Any:

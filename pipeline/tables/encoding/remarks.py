@@ -74,11 +74,11 @@ def _is_lost(cells: Any) -> bool:
     if not (is_whole(cells.type) or is_text(cells.type)) or pc.count_distinct(cells).as_py() < 2:
         return False
     numbers = read_numbers(cells).values
-    known = numbers[~np.isnan(numbers)]
-    largest = np.abs(known).max(initial=0.0)
+    present = numbers[~np.isnan(numbers)]
+    largest = np.abs(present).max(initial=0.0)
     if largest <= LARGEST_EXACT:
         return False
-    shares = known / largest  # whose squares are numbers
+    shares = present / largest  # whose squares are numbers
     return bool((shares - shares[0]).std() <= _TOLD)
 
 

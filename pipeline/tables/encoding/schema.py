@@ -93,7 +93,7 @@ def feature_names(schema: Schema | None) -> tuple[str, ...] | None:
     return schema.feature_names if schema is not None else None
 
 
-def told_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
+def described_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
     """Say of every column that is encoded what becomes of it, and how much of it is missing."""
     recipe = recipe_in(schema)
     if recipe is None:

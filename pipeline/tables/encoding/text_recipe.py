@@ -144,7 +144,7 @@ def _words_and_pairs(text: bytes) -> Iterator[bytes]:
 
 
 def _runs(text: bytes) -> Iterator[bytes]:
-    found = text.decode("utf-8", "ignore")
+    decoded = text.decode("utf-8", "ignore")
     for size in range(SHORTEST, LONGEST + 1):
-        for start in range(len(found) - size + 1):
-            yield found[start : start + size].encode()
+        for start in range(len(decoded) - size + 1):
+            yield decoded[start : start + size].encode()

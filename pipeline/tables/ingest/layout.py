@@ -58,12 +58,12 @@ def laid_out(
     BadInput
         When a table is to be sparse, or what it raises that opens the source.
     """
-    found = _laid_out(open_, options, layout, scale)
-    if found.schema is None or found.schema.encoding is None:
-        lost = note_on_lost_digits(found, open_, options)
+    source = _laid_out(open_, options, layout, scale)
+    if source.schema is None or source.schema.encoding is None:
+        lost = note_on_lost_digits(source, open_, options)
         if lost:
-            add_notes(found, lost)
-    return found
+            add_notes(source, lost)
+    return source
 
 
 def _laid_out(
@@ -190,11 +190,11 @@ def note_on_lost_digits(
         helps = "Subtract from them what they have in common"
     elif source.schema is not None and source.schema.names is not None:
         helps += ", or encode the columns (`encode=always`)"
-    told = ", ".join(_titles(source, lost[:MOST_NAMED].tolist()))
+    titles = ", ".join(_titles(source, lost[:MOST_NAMED].tolist()))
     more = ", ..." if lost.size > MOST_NAMED else ""
     said = (
-        f"The numbers of {told}{more} differ by less than float32 can tell, which makes them next "
-        f"to constant. {helps}."
+        f"The numbers of {titles}{more} differ by less than float32 can tell, which makes them "
+        f"next to constant. {helps}."
     )
     return (said,)
 
@@ -254,5 +254,5 @@ def _spread(table: Table) -> tuple[NDArray[np.int64], Vector, Vector]:
 
 
 def _deviation(X: Any) -> Vector:
-    found: Vector = (X - X[:1]).std(axis=0) if len(X) else np.zeros(X.shape[1])
-    return found
+    deviation: Vector = (X - X[:1]).std(axis=0) if len(X) else np.zeros(X.shape[1])
+    return deviation

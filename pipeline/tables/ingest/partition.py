@@ -105,7 +105,7 @@ class Partitioner:
             yield Buckets(self.path / name, needed, self.kind, plan.budget, shuffled=plan.shuffle)
 
     def _in_memory(self, threads: int) -> tuple[RowsInMemory, ...]:
-        """Rooms for all rows, if they are likely to fit beside what parsing them takes."""
+        """Return memory for all rows, if they are likely to fit next to the parsed pieces."""
         parsing = _in_flight(self.plan, threads) * Budget.piece * PIECE_BYTES
         self._most_bytes = self.plan.budget.retained - parsing
         if self.source.estimated_bytes() > self._most_bytes:
@@ -232,17 +232,17 @@ class Partitioner:
 
     def _fits(self, prepared: PreparedPiece) -> bool:
         """Whether a piece fits into memory, with the statistics of every column."""
-        kept = cast("tuple[RowsInMemory, ...]", self.rows)
-        size = sum(rows.memory_bytes for rows in kept) + n_bytes(prepared.parsed.table)
+        groups = cast("tuple[RowsInMemory, ...]", self.rows)
+        size = sum(rows.memory_bytes for rows in groups) + n_bytes(prepared.parsed.table)
         size += Budget.measured_column * (self.source.n_features or self.max_index + 1)
         shares = prepared.shares
-        return size <= self._most_bytes and all(kept[s.group].fits(s.table) for s in shares)
+        return size <= self._most_bytes and all(groups[s.group].fits(s.table) for s in shares)
 
     def _move_to_buckets(self) -> None:
         """Move the rows in memory into buckets, as there are more than estimated."""
         self._await_copies(0)
-        kept, self.rows = cast("tuple[RowsInMemory, ...]", self.rows), tuple(self._buckets())
-        for rows, buckets in zip(kept, self.rows, strict=True):
+        groups, self.rows = cast("tuple[RowsInMemory, ...]", self.rows), tuple(self._buckets())
+        for rows, buckets in zip(groups, self.rows, strict=True):
             for table, keys in rows.pieces():
                 buckets.add(buckets.group(table, keys))
 

@@ -126,8 +126,8 @@ def partition_from_state(plan: IngestPlan, path: Path, state: dict[str, Any]) ->
     """
     require_record(state, 2 if plan.test_fraction else 1)
     buckets = tuple(
-        Buckets.reopened(path / name, kept, plan.budget)
-        for name, kept in zip(("training", "test"), state["buckets"], strict=False)
+        Buckets.reopened(path / name, stored, plan.budget)
+        for name, stored in zip(("training", "test"), state["buckets"], strict=False)
     )
     return Partitioned(
         kind=buckets[0].kind,

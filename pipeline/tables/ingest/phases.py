@@ -164,8 +164,8 @@ class _Ingest:
         return [file.name for file in self.source.files] + like
 
     def _finished(self) -> list[Dataset] | None:
-        found = [target.finished() for target in self.targets]
-        return None if None in found else [dataset for dataset in found if dataset]
+        datasets = [target.finished() for target in self.targets]
+        return None if None in datasets else [dataset for dataset in datasets if dataset]
 
     def _make(self) -> list[Dataset]:
         self.names = self.like.hashed_names if self.like else hashed_names_of(self.source)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
-from fewpass.pipeline.tables.encoding.schema import told_columns
+from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import KEY
 
@@ -149,7 +149,7 @@ def result_of(training: Dataset, test: Dataset | None, **others: Any) -> IngestR
         test_dataset=test.folder.url if test else None,
         test_rows=test.n_rows if test else 0,
         skipped=sum(manifest.bad_rows.values()),
-        encoded=told_columns(training.schema),
+        encoded=described_columns(training.schema),
         fingerprint=manifest.fingerprint,
         test_fingerprint=test.manifest.fingerprint if test else None,
         **others,

@@ -49,10 +49,10 @@ class IngestTarget:
         if not self.folder.exists(MARKER):
             return {}
         try:
-            found = json.loads(self.folder.read(MARKER))
+            content = json.loads(self.folder.read(MARKER))
         except ValueError:
             return {}
-        return found if isinstance(found, dict) else {}
+        return content if isinstance(content, dict) else {}
 
     def require_free(self, *, overwrite: bool, reads: Iterable[str] = ()) -> None:
         """Refuse a place that holds something else, or what is read.
@@ -115,9 +115,9 @@ class IngestTarget:
             return False
         if key == MARKER and head_of(self.folder, key) == "{}":
             return True
-        known = begins_as_ours(self.folder, key)
+        is_marked = begins_as_ours(self.folder, key)
         begun = f'"{FORMAT}"' in head_of(self.folder, GROUP) or bool(self.folder.list(INSIDE))
-        return known or begun
+        return is_marked or begun
 
     def clear(self) -> None:
         """Remove the data set that is there, its manifest first, whole or not."""

@@ -213,15 +213,15 @@ class LabelEncoder:
         as_words
             Whether numbers are words, too; None: they are where some of them have names.
         """
-        found: dict[Any, list[int]] = {}
+        by_label: dict[Any, list[int]] = {}
         as_words = bool(self.names) if as_words is None else as_words
         for code, label in self.labels(as_words=as_words).items():
             counts = self.word_counts[int(code)] if self.words else (self.numbers or {})[code]
-            before = found.setdefault(label, [0, 0])
+            before = by_label.setdefault(label, [0, 0])
             before[:] = [a + b for a, b in zip(before, counts, strict=True)]
-        if len({type(label) for label in found}) > 1:  # unknown to labels that are numbers
-            return found
-        return {label: found[label] for label in sorted(found)}
+        if len({type(label) for label in by_label}) > 1:  # unknown to labels that are numbers
+            return by_label
+        return {label: by_label[label] for label in sorted(by_label)}
 
     def values(self, group: int) -> Values:
         """Summary of the numbers of `group`."""
@@ -293,14 +293,14 @@ class TargetMap:
                 encoder.task = "regression"
                 encoder.is_classification()
             return
-        known: Any = () if like is None else like.labels  # type: ignore[union-attr]
-        self._as_words = isinstance(known[0], str) if known else bool(encoder.names)
-        found = encoder.label_counts(as_words=self._as_words)
+        given: Any = () if like is None else like.labels  # type: ignore[union-attr]
+        self._as_words = isinstance(given[0], str) if given else bool(encoder.names)
+        counts = encoder.label_counts(as_words=self._as_words)
         if like is None:
-            self._refuse_one_class(found)
-        self.labels = known or tuple(found)
+            self._refuse_one_class(counts)
+        self.labels = given or tuple(counts)
         if like is not None:
-            self._refuse_unknown(found)
+            self._refuse_unknown(counts)
         place = {label: float(k) for k, label in enumerate(self.labels)}
         labels = encoder.labels(as_words=self._as_words)
         self._codes, self._places = (
@@ -308,16 +308,16 @@ class TargetMap:
             np.array([*map(place.get, labels.values())]),
         )
 
-    def _refuse_one_class(self, found: dict[str | float, list[int]]) -> None:
-        trained = [label for label, counts in found.items() if counts[0]]
+    def _refuse_one_class(self, label_counts: dict[str | float, list[int]]) -> None:
+        trained = [label for label, counts in label_counts.items() if counts[0]]
         if len(trained) < 2:
             raise BadInput(
                 f"All {self._encoder.n_rows[0]} training rows have the label {_listed(trained)}; a "
                 "classifier needs two. Check the label column, or choose the task regression."
             )
 
-    def _refuse_unknown(self, found: dict[str | float, list[int]]) -> None:
-        unknown = [label for label in found if label not in self.labels]
+    def _refuse_unknown(self, label_counts: dict[str | float, list[int]]) -> None:
+        unknown = [label for label in label_counts if label not in self.labels]
         if unknown or self._encoder.numbers is None:
             slip = alike(str(unknown[0]), [*map(str, self.labels)]) if unknown else ""
             raise BadInput(
@@ -337,6 +337,8 @@ class TargetMap:
         """What the manifest of group 0 (training) or 1 (test) says of its targets."""
         if not self.is_classification:
             return self._encoder.values(group)
-        found = self._encoder.label_counts(as_words=self._as_words)
-        counts = tuple(found[label][group] if label in found else 0 for label in self.labels)
+        label_counts = self._encoder.label_counts(as_words=self._as_words)
+        counts = tuple(
+            label_counts[label][group] if label in label_counts else 0 for label in self.labels
+        )
         return Labels(labels=self.labels, counts=counts)

@@ -112,10 +112,10 @@ class WorkDir:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
-        found = self.path.lstat()
-        if not stat.S_ISDIR(found.st_mode):
+        status = self.path.lstat()
+        if not stat.S_ISDIR(status.st_mode):
             raise BadInput(f"{self.path} is no folder, or a link to one. Remove it.")
-        if self.shared and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
+        if self.shared and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
             raise BadInput(
                 f"{self.path} belongs to another user, or others can write to it: what lies there "
                 "may not be ours. Remove it, or name a folder of your own as `spill`."
@@ -174,8 +174,8 @@ class WorkDir:
         """
         if not self.folder.exists(f"{name}.jsonl"):
             return []
-        found: list[dict[str, Any]] = []
+        records: list[dict[str, Any]] = []
         for line in self.folder.read(f"{name}.jsonl").splitlines(keepends=True):
             with suppress(ValueError):
-                found.append(unseal(line))
-        return found
+                records.append(unseal(line))
+        return records

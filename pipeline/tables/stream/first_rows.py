@@ -25,7 +25,7 @@ from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.encoding.schema import told_columns
+from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.pipeline.tables.ingest.layout import laid_out
 from fewpass.pipeline.tables.ingest.notes import note_on_standardising, notes_on
 from fewpass.pipeline.tables.ingest.reading import (
@@ -44,7 +44,7 @@ from fewpass.pipeline.tables.stream.source_pieces import (
     ALL,
     STEADY_BYTES,
     Fixed,
-    Intake,
+    ReceivedRows,
     SourcePieces,
     count,
     cut,
@@ -170,20 +170,20 @@ class FirstRows:
 
         As long as pieces are alike, no more than what mixes them.
         """
-        return most if self.intake.mixing.sorted else min(most, STEADY_BYTES)
+        return most if self.received.mixing.sorted else min(most, STEADY_BYTES)
 
     @property
     def left_out(self) -> LeftOut:
-        return self.intake.left_out
+        return self.received.left_out
 
     def encoded(self) -> dict[str, str]:
-        return dict(told_columns(self.dataset.schema))
+        return dict(described_columns(self.dataset.schema))
 
     def require_seekable(self) -> None:
         require_seekable(self.plan)
 
     def held_out(self, n_features: int) -> RowsOfSource | None:
-        table, data, fixed = self.intake.held_out.table(), self.dataset, self.intake.fixed
+        table, data, fixed = self.received.held_out.table(), self.dataset, self.received.fixed
         if table is None:
             return None
         return RowsOfSource(
@@ -204,20 +204,20 @@ class FirstRows:
     def buffers(self, start: SourcePosition, buffer_bytes: int) -> Generator[Buffer]:
         if not self.asked.test_fraction:
             self.pieces.passed_over = range(start.pieces)
-        self.intake.mixing, self.intake.left_out = start.of_pieces, start.left_out
+        self.received.mixing, self.received.left_out = start.of_pieces, start.left_out
         with closing(self._rest) as rest:
-            yield from cut(rest, self.intake, start, buffer_bytes)
+            yield from cut(rest, self.received, start, buffer_bytes)
 
     def count_columns(self) -> Sums:
-        if self.intake.moments is None:
-            self.intake.moments = RunningMoments(np.zeros((self.likely_columns, 2)))
+        if self.received.moments is None:
+            self.received.moments = RunningMoments(np.zeros((self.likely_columns, 2)))
             last = self.dataset.n_features - 1
-            self.first = self.first._replace(sums=count(self.intake, self.first.table, last))
+            self.first = self.first._replace(sums=count(self.received, self.first.table, last))
         assert self.first.sums is not None, "they were counted"
         return self.first.sums
 
     def count_on(self, sums: Sums) -> None:
-        self.intake.moments = RunningMoments(sums.copy())
+        self.received.moments = RunningMoments(sums.copy())
 
     def free_first_rows(self) -> None:
         if self.first.table.n_rows:
@@ -257,8 +257,8 @@ class FirstRows:
         scaler = self._scaler(tables)
         plan, asked = self.plan, self.asked
         fixed = Fixed(targets, words, scaler, asked.test_fraction, plan.seed)
-        self.intake = Intake(fixed, HeldOutRows(held_out_bytes(plan), plan.seed))
-        rows = concatenate([self.intake.take(piece) for piece in self._pieces])
+        self.received = ReceivedRows(fixed, HeldOutRows(held_out_bytes(plan), plan.seed))
+        rows = concatenate([self.received.take(piece) for piece in self._pieces])
         read = sum(piece.n_bytes for piece in self._pieces)
         widest = max(piece.parsed.max_index for piece in self._pieces)
         mixing = Mixing().add(rows.n_rows, *sums(rows))
@@ -267,8 +267,8 @@ class FirstRows:
         if not width:
             raise BadInput("No row has a feature. Check the sources, or give their width.")
         at = SourcePosition(
-            read_up_to, 1, rows.n_rows, width, 0, self.intake.mixing, mixing,
-            left_out=self.intake.left_out,
+            read_up_to, 1, rows.n_rows, width, 0, self.received.mixing, mixing,
+            left_out=self.received.left_out,
         )  # fmt: skip
         self.first = Buffer(rows, read, 0.0, at)
         expected = self._expected_of_all(rows, read)
@@ -356,7 +356,7 @@ class FirstRows:
 def held_out_bytes(plan: TrainingPlan) -> int:
     """Return the bytes that held-out rows may take."""
     assert plan.source is not None, "the plan names a source"
-    return plan.budget.set_aside if plan.source.test_fraction > 0.0 else 0
+    return plan.budget.held_out_rows if plan.source.test_fraction > 0.0 else 0
 
 
 def with_whole_addresses(plan: TrainingPlan) -> TrainingPlan:

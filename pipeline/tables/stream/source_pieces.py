@@ -51,7 +51,7 @@ class SourcePieces:
         self.passed_over = range(0)  # pieces that an earlier session learnt from
         fits = budget.pieces // (Budget.piece * PIECE_BYTES)
         self.in_flight = max(1, min(fits, threads + 2))
-        self.n_bytes = self.in_flight * Budget.kept_piece * PIECE_BYTES
+        self.n_bytes = self.in_flight * Budget.piece_copies * PIECE_BYTES
 
     def __iter__(self) -> Generator[ParsedPiece | None]:
         """Yield all pieces in turn; None for one that is passed over."""
@@ -116,8 +116,8 @@ class Fixed(NamedTuple):
         return take(table, np.flatnonzero(~test)), take(table, np.flatnonzero(test))
 
 
-class Intake:
-    """Takes pieces in, in their order: rows to learn from, held-out rows, rows left out.
+class ReceivedRows:
+    """Divides received pieces, in their order: rows to learn from, held-out rows, rows left out.
 
     Attributes
     ----------
@@ -150,7 +150,10 @@ class Intake:
 
 
 def cut(
-    pieces: Iterator[ParsedPiece | None], intake: Intake, start: SourcePosition, most_bytes: int
+    pieces: Iterator[ParsedPiece | None],
+    received: ReceivedRows,
+    start: SourcePosition,
+    most_bytes: int,
 ) -> Generator[Buffer]:
     """Yield the buffers after a position; none has more than about `most_bytes` of rows."""
     began, size, read, widest, at = time.perf_counter(), 0, 0, start.n_features, start
@@ -160,24 +163,24 @@ def cut(
         rows = concatenate(tables)
         tables.clear()
         position = SourcePosition(
-            up_to, at.windows + 1, intake.mixing.rows, widest, 0, intake.mixing,
-            at.of_windows.add(rows.n_rows, *sums(rows)), left_out=intake.left_out,
+            up_to, at.windows + 1, received.mixing.rows, widest, 0, received.mixing,
+            at.of_windows.add(rows.n_rows, *sums(rows)), left_out=received.left_out,
         )  # fmt: skip
-        so_far = count(intake, rows, widest - 1)
+        so_far = count(received, rows, widest - 1)
         return Buffer(rows, read, time.perf_counter() - began, position, so_far)
 
     for piece in pieces:
         if piece is None:
             continue
         if piece.number < start.pieces:
-            intake.pass_over(piece)
+            received.pass_over(piece)
             continue
-        table = intake.take(piece)
+        table = received.take(piece)
         if table.n_rows:
             tables.append(table)
         size, read = size + n_bytes(table), read + piece.n_bytes
         widest = max(widest, piece.parsed.max_index + 1)
-        if tables and size >= buffer_bytes(intake.mixing, most_bytes, at.windows):
+        if tables and size >= buffer_bytes(received.mixing, most_bytes, at.windows):
             buffer = made(piece.number + 1)
             at = buffer.position
             yield buffer
@@ -197,12 +200,12 @@ def buffer_bytes(mixing: Mixing, most: int, before: int) -> int:
     return min(most, STEADY_BYTES, SECOND_BYTES << min(before - 1, 8))
 
 
-def count(intake: Intake, rows: Table, widest: int) -> Sums | None:
+def count(received: ReceivedRows, rows: Table, widest: int) -> Sums | None:
     """Count the values of a buffer's rows, where moments are used; return the sums of all."""
-    if intake.moments is None:
+    if received.moments is None:
         return None
-    intake.moments.add(rows, widest)
-    return intake.moments.sums.copy()
+    received.moments.add(rows, widest)
+    return received.moments.sums.copy()
 
 
 def sums(table: Table) -> tuple[float, float]:

@@ -73,7 +73,7 @@ def _for_its_learners(planner: Planner, usual: int, most: int) -> int | None:
         return None
     if _are_several(planner, usual) or not _are_several(planner, most):
         return None
-    enough = _beside_rows(planner, usual, most)
+    enough = _with_states(planner, usual, most)
     return enough if enough <= most else None
 
 
@@ -88,13 +88,13 @@ def _are_several(planner: Planner, memory: int) -> bool:
 def _for_all_states(planner: Planner, usual: int, most: int) -> int:
     """Return the memory that the states of all models take, next to what rows have."""
     try:
-        enough = _beside_rows(planner, usual, most)
+        enough = _with_states(planner, usual, most)
     except BadInput:
         return most
     return enough if enough < most and planner.fits(enough) else most
 
 
-def _beside_rows(planner: Planner, usual: int, most: int) -> int:
+def _with_states(planner: Planner, usual: int, most: int) -> int:
     """Return the usual memory and, on top, what the states take that fit into the most."""
     job = planner.job(most)
     state: int = memory_of(planner.named(most), job)["state_bytes"]

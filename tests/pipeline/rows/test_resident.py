@@ -127,9 +127,9 @@ def plan_for(dataset, **settings):
 def test_a_set_that_fits_is_read_once_and_let_go_at_the_end(tmp_path, datasets):
     dataset = datasets[0]
     run = TrainingRun.start(plan_for(dataset, passes=5, tol=1e-9), str(tmp_path / "r"), InProcess())
-    seen = [len(resident._kept) for _ in run]
+    seen = [len(resident._retained) for _ in run]
     assert max(seen) == 1
-    assert not resident._kept
+    assert not resident._retained
     assert run.result.bytes_read == stored_bytes(dataset.manifest)
 
 
@@ -139,7 +139,7 @@ def test_worker_processes_each_read_a_set_once(tmp_path, datasets):
     with open_executor(Execution(workers=2, threads=1)) as executor:
         run = TrainingRun.start(plan, str(tmp_path / "two"), executor)
         assert list(run)[-1].kind == "finish"
-        held = executor._client.run(lambda: len(resident._kept))
+        held = executor._client.run(lambda: len(resident._retained))
     alone = TrainingRun.start(plan, str(tmp_path / "one"), InProcess())
     assert list(alone)[-1].kind == "finish"
     whole = stored_bytes(dataset.manifest)
@@ -171,7 +171,7 @@ def test_another_data_set_takes_the_place_of_the_first(datasets):
     assert resident_rows(datasets[0], TargetRule(1)) is first
     assert resident_rows(datasets[0], TargetRule(0)) is not first
     resident_rows(datasets[1], TargetRule(n_classes=3))
-    assert len(resident._kept) == 1
+    assert len(resident._retained) == 1
     let_go()
     assert resident_rows(datasets[0], TargetRule(1)) is not first
     let_go()

@@ -72,7 +72,7 @@ class ArffRows(DelimitedRows):
 
     @property
     def kinds(self) -> dict[str, str]:
-        """Kinds of the columns that the header tells; the sample tells of text."""
+        """Kinds of the columns that the header states; a sample decides about text."""
         of_type = {"nominal": "category", "date": "date"}
         return {one.name: of_type[one.type] for one in self._attributes if one.type in of_type}
 

@@ -33,7 +33,7 @@ class AsWritten(NamedTuple):
     texts: Callable[[], Sequence[str]]  # (m,) worked out when asked for
 
     def names(self, *, padded: bool = True) -> tuple[NDArray[np.int64], list[str]]:
-        """Return the rows (k,) with names in place of numbers, and what each of them is.
+        """Return the rows (k,) with names in place of numbers, and their names.
 
         Parameters
         ----------

@@ -31,7 +31,7 @@ class TableColumns(NamedTuple):
     label: int | None
     weight: int | None
     features: tuple[int, ...]  # in the order of the rows' features
-    left_out: tuple[str, ...] = ()  # names of columns that are not known
+    left_out: tuple[str, ...] = ()  # names of columns that the schema lacks
 
     def schema(self, types: Sequence[str]) -> Schema:
         """Describe the columns, of these types (n_columns,)."""
@@ -119,7 +119,7 @@ def _roles(
 
 
 def _roles_as_before(header: _Names, options: SourceOptions, schema: Schema) -> _Roles:
-    """Find what the options ask for; where they do not, the columns that were these by name."""
+    """Find the label and the weight by the options, or else by their names in the schema."""
     label = _label(header, options, None) if options.label is not None else None
     if options.label is None:
         label = header.same_name(schema.names, schema.label)
@@ -152,7 +152,7 @@ def _check_roles(roles: _Roles, options: SourceOptions, where: str) -> None:
 def _in_expected_order(
     columns: TableColumns, options: SourceOptions, expected: Expected, where: str
 ) -> TableColumns:
-    """Put the features in the order that is known; what was no feature before is none now."""
+    """Put the features in the order of the schema; its other columns are no features here."""
     schema, names = expected.schema, columns.names
     assert schema is not None, "both sides have names"
     assert names is not None, "both sides have names"

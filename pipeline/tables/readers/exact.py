@@ -41,7 +41,7 @@ Counts = TypeVar("Counts", bound=Counted)
 
 @kernel
 def count_byte(text: Bytes, wanted: int) -> int:
-    """How often a byte occurs."""
+    """Return the number of times that a byte occurs."""
     count = 0
     for c in text:
         count += c == wanted

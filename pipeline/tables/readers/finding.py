@@ -147,7 +147,7 @@ def _describe(store: Any, path: str) -> Address:
 
 
 def _require_an_end(address: Address) -> None:
-    """Refuse a file of which nobody could tell whether all of it came."""
+    """Refuse a file whose end cannot be checked: neither its server nor its format states it."""
     is_certain = not isinstance(address.file, WebSource) or address.file.first.says_its_end
     if not (is_certain or address.compression or EXTENSIONS.get(address.extension) in _WITH_AN_END):
         raise BadInput(

@@ -42,7 +42,7 @@ def lines_in(text: Any) -> tuple[list[bytes], Any]:
 
 
 def without_members(text: Any, names: Sequence[str]) -> tuple[bytes, tuple[str, ...]]:
-    """Return lines without the members of these names, and which of them there were."""
+    """Return lines without the members of these names, and the names that occurred."""
     dropped: dict[str, None] = {}
     lines = []
     for line in np.ascontiguousarray(text).tobytes().split(b"\n"):
@@ -67,7 +67,7 @@ def first_clash(error: Exception) -> int | None:
 
 
 def unfit(lines: Sequence[bytes], schema: Any) -> list[int]:
-    """Return which lines cannot be read by a schema."""
+    """Return the numbers of the lines that cannot be read by a schema."""
     sound = [k for k, line in enumerate(lines) if fault_of(line) is None]
     bad = sorted({*range(len(lines))} - {*sound})
     open_: list[tuple[int, int]] = [(0, len(sound))]

@@ -51,7 +51,7 @@ def open_source(
     storage_options
         Handed to fsspec.
     expected
-        Columns that are known, which those of the files are matched with, and a bound on lines.
+        Columns that those of the files are matched with, and a bound on lines.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def open_source(
 
 
 def _like_before(word: str, options: SourceOptions, schema: Schema) -> SourceOptions:
-    """Read as was read before; what only text has is for text."""
+    """Return options with the settings of the schema; those of text apply to text alone."""
     text = () if word == "csv" else ("delimiter", "quote", "header", "charset")
     reading = {name: value for name, value in schema.reading.items() if name not in text}
     return as_remembered(options, reading)

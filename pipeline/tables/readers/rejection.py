@@ -29,7 +29,7 @@ class Fault(NamedTuple):
 
 
 class GoodRows(NamedTuple):
-    """The good rows of a table, and what became of the others."""
+    """The good rows of a table, with a list and the number of the bad ones."""
 
     table: Table
     skipped: tuple[BadRow, ...]  # the first of them

@@ -88,7 +88,7 @@ def require_same(first: Sequence[str], names: Sequence[str], where: str) -> None
         )
 
 
-def require_known(wanted: Sequence[str], found: Sequence[str], where: str, whose: str) -> None:
+def refuse_missing(wanted: Sequence[str], found: Sequence[str], where: str, whose: str) -> None:
     """Refuse columns that lack one that is wanted; BadInput names it."""
     there = set(found)
     missing = [name for name in wanted if name not in there]
@@ -138,7 +138,7 @@ def match_features(
     if names is None:
         refuse_nameless(expected, where, whose, rules)
         return Matched()
-    require_known(wanted, names, where, whose)
+    refuse_missing(wanted, names, where, whose)
     position = {name: k for k, name in enumerate(wanted)}
     extra = tuple(name for name in names if name not in position)
     refuse_unknown(extra, where, whose, rules)

@@ -72,9 +72,9 @@ class ArffRows(DelimitedRows):
 
     @property
     def kinds(self) -> dict[str, str]:
-        """Kinds of the columns that the header tells; the sample tells of text."""
-        known = {"nominal": "category", "date": "date"}
-        return {one.name: known[one.type] for one in self._attributes if one.type in known}
+        """Kinds of the columns that the header states; a sample decides about text."""
+        of_type = {"nominal": "category", "date": "date"}
+        return {one.name: of_type[one.type] for one in self._attributes if one.type in of_type}
 
     def _header(self, address: Address, options: SourceOptions) -> list[Attribute]:
         text, _ = next(self._parts(address))
@@ -82,16 +82,16 @@ class ArffRows(DelimitedRows):
             self._addresses = tuple(one._replace(charset=charset) for one in self._addresses)
             text, _ = next(self._parts(self._addresses[0]))
         lines = text.tobytes().decode().splitlines()
-        found = [
+        attributes = [
             _attribute(line.strip(), f"{address.name}, line {number}")
             for number, line in enumerate(lines, 1)
             if line.strip()[:10].lower() == "@attribute"
         ]
-        if not found:
+        if not attributes:
             raise BadInput(
                 f"{address.name}: the header has no @attribute line. Write one for every column."
             )
-        return found
+        return attributes
 
     def _parts(self, address: Address, piece_bytes: int = _BYTES_OF_HEADER) -> Iterator[Any]:
         """Yield the header, and then pieces of rows, each with the number of its first line."""
@@ -99,21 +99,21 @@ class ArffRows(DelimitedRows):
         texts = text_pieces(address, piece_bytes, self._longest_line)
         for text in texts:
             header += text.bytes.tobytes()
-            found = _DATA.search(header)
-            if found:
+            mark = _DATA.search(header)
+            if mark:
                 break
             if len(header) > self._longest_line:
                 break
         else:
-            found = None
-        if not found:
+            mark = None
+        if not mark:
             raise BadInput(f"{address.name}: no @data line ends the header. Check the file.")
         head = np.frombuffer(header, np.uint8)
-        yield head[: found.end()], line
-        line += count_byte(head[: found.end()], ord("\n"))
-        if found.end() < head.size:
-            yield head[found.end() :], line
-            line += count_byte(head[found.end() :], ord("\n"))
+        yield head[: mark.end()], line
+        line += count_byte(head[: mark.end()], ord("\n"))
+        if mark.end() < head.size:
+            yield head[mark.end() :], line
+            line += count_byte(head[mark.end() :], ord("\n"))
         for text in texts:
             yield text.bytes, line
             line += text.lines
@@ -162,26 +162,26 @@ class ArffRows(DelimitedRows):
         inner = line[1 : line.rfind("}")].strip() if "}" in line else ""
         at = 0
         while at < len(inner):
-            found = _ENTRY.match(inner, at)
-            if not found or int(found[1]) >= len(cells):
+            entry = _ENTRY.match(inner, at)
+            if not entry or int(entry[1]) >= len(cells):
                 raise BadInput(
                     f"{where}: {shown(line)} is no row in braces of {len(cells)} columns. Write "
                     "column and value, as in {3 red, 7 1.5}, columns from 0."
                 )
-            cells[int(found[1])], at = found[2], found.end()
+            cells[int(entry[1])], at = entry[2], entry.end()
         return ",".join(cells)
 
 
 def _attribute(line: str, where: str) -> Attribute:
-    found = _ATTRIBUTE.fullmatch(line)
-    kind = found[2].strip() if found else ""
+    match = _ATTRIBUTE.fullmatch(line)
+    kind = match[2].strip() if match else ""
     word = kind.split()[0].lower() if kind else ""
-    if not found or not (kind.startswith("{") or word in (*_NUMERIC, "string", "date")):
+    if not match or not (kind.startswith("{") or word in (*_NUMERIC, "string", "date")):
         raise BadInput(
             f"{where}: {shown(line)} is no attribute that is read. Types are numeric, real, "
             "integer, string, date and {lists, of, values}."
         )
-    name = _bare(found[1])
+    name = _bare(match[1])
     if kind.startswith("{"):
         first = _VALUE.match(kind[1:].rstrip("} \t"))
         return Attribute(name, "nominal", first[1] if first else "?")

@@ -124,15 +124,15 @@ def opened_npz(address: Address) -> Iterator[dict[str, ArrayStream]]:
         _require_open(archive, members, address.name)
         yield {
             name.removesuffix(".npy"): _member(stack, archive, name, address.name)
-            for name in _first_known(members)
+            for name in _expected_first(members)
         }
 
 
-def _first_known(members: Sequence[str]) -> list[str]:
+def _expected_first(members: Sequence[str]) -> list[str]:
     """Return the arrays that are read, and a few others for messages."""
-    known = [f"{name}.npy" for name in ARRAYS]
-    others = [name for name in members if name not in known]
-    return [name for name in members if name in known] + others[:_SHOWN]
+    expected = [f"{name}.npy" for name in ARRAYS]
+    others = [name for name in members if name not in expected]
+    return [name for name in members if name in expected] + others[:_SHOWN]
 
 
 def _require_open(archive: zipfile.ZipFile, members: Sequence[str], name: str) -> None:
@@ -174,10 +174,10 @@ def require_row_size(row_bytes: int, name: str, longest_row: int) -> None:
         )
 
 
-def require_same(found: set[Any], what: str, addresses: Sequence[Address]) -> None:
+def require_same(values: set[Any], what: str, addresses: Sequence[Address]) -> None:
     """Refuse files that do not fit together."""
-    if len(found) > 1:
+    if len(values) > 1:
         raise BadInput(
             f"{addresses[0].name} and the other files have different {what}: "
-            f"{', '.join(map(str, sorted(found, key=str)))}. Read files of one kind together."
+            f"{', '.join(map(str, sorted(values, key=str)))}. Read files of one kind together."
         )

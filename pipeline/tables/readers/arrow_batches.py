@@ -67,8 +67,8 @@ def _first_fault(rows: Any, error: Exception) -> tuple[str, Exception]:
     for field, column in zip(rows.schema, rows.columns, strict=True):
         try:
             column.validate(full=True)
-        except pa.ArrowException as found:
-            return field.name, found
+        except pa.ArrowException as fault:
+            return field.name, fault
     return rows.schema.names[0] if rows.schema.names else "", error
 
 
@@ -118,10 +118,10 @@ def _joined(parts: list[Any]) -> Any:
 
 def sizes_of(batch: Any) -> Sizes:
     """Return the bytes (n,) that each row takes, with words in place of codes."""
-    found = [_of(column) for column in batch.columns]
-    alike = sum(size for size in found if not np.ndim(size))
+    columns = [_of(column) for column in batch.columns]
+    alike = sum(size for size in columns if not np.ndim(size))
     sizes = np.full(batch.num_rows, alike, np.int64)
-    for own in found:
+    for own in columns:
         if np.ndim(own):
             sizes += own
     return sizes
@@ -146,8 +146,8 @@ def _of(cells: Any) -> Any:
         return sum((_of(cells.field(k)) for k in range(kind.num_fields)), 0)
     if types.is_fixed_size_list(kind):
         inner = _listed(_of(cells.flatten()))
-        known = inner if np.ndim(inner) else np.full(len(cells.flatten()), inner)
-        return kind.list_size * int(known.max(initial=0))
+        lengths = inner if np.ndim(inner) else np.full(len(cells.flatten()), inner)
+        return kind.list_size * int(lengths.max(initial=0))
     return _of_plain(cells)
 
 

@@ -129,7 +129,7 @@ def _beyond(cells: Any) -> Any:
 
 def _texts(cells: Any) -> list[str]:
     """Return cells as text; decimals without the zeros behind their last digit."""
-    found: list[str] = pc.utf8_trim_whitespace(pc.cast(cells, pa.large_string())).to_pylist()
+    texts: list[str] = pc.utf8_trim_whitespace(pc.cast(cells, pa.large_string())).to_pylist()
     if pa.types.is_decimal(cells.type):
-        return [text.rstrip("0").rstrip(".") if "." in text else text for text in found]
-    return found
+        return [text.rstrip("0").rstrip(".") if "." in text else text for text in texts]
+    return texts

@@ -35,10 +35,10 @@ def index_of(schema: Any) -> tuple[str, ...]:
     """Return the columns of an Arrow schema that pandas (or Dask) wrote its index into."""
     try:
         written = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
-        found = [name for name in written.get("index_columns", ()) if isinstance(name, str)]
+        stated = [name for name in written.get("index_columns", ()) if isinstance(name, str)]
     except (ValueError, AttributeError):  # what somebody else wrote there
         return ()
-    return tuple(name for name in found if name in schema.names)
+    return tuple(name for name in stated if name in schema.names)
 
 
 def left_out(
@@ -50,10 +50,10 @@ def left_out(
         return ()
     crossed = {name for pair in options.cross for name in pair.split(",")}
     asked = {options.label, options.weight, *options.column, *options.drop, *crossed}
-    known = set() if schema is None else {*(schema.feature_names or ())}
+    used = set() if schema is None else {*(schema.feature_names or ())}
     if schema is not None and schema.names is not None:
-        known |= {schema.names[k] for k in (schema.label, schema.weight) if k is not None}
-    return tuple(name for name in index if name not in asked | known)
+        used |= {schema.names[k] for k in (schema.label, schema.weight) if k is not None}
+    return tuple(name for name in index if name not in asked | used)
 
 
 def sentence(index: Sequence[str], schema: Any) -> tuple[str, ...]:
@@ -159,13 +159,13 @@ class ParquetRows(TypedRows):
         self.types = (*self.types, *("text" for _ in folders))
 
     def _require_same_folders(self) -> tuple[str, ...]:
-        found = [tuple(partition) for partition in self._partitions.values()]
-        if len(set(found)) > 1 or set(found[0]) & set(self._stored):
+        partitions = [tuple(partition) for partition in self._partitions.values()]
+        if len(set(partitions)) > 1 or set(partitions[0]) & set(self._stored):
             raise BadInput(
                 f"{self.files[0].name}: the folders name columns that other files do not have, or "
                 "that the file has itself. Read files of like folders together."
             )
-        return found[0]
+        return partitions[0]
 
     def expands_to(self) -> float:
         """Return the bytes of all column chunks, decompressed."""

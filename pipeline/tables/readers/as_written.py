@@ -33,7 +33,7 @@ class AsWritten(NamedTuple):
     texts: Callable[[], Sequence[str]]  # (m,) worked out when asked for
 
     def names(self, *, padded: bool = True) -> tuple[NDArray[np.int64], list[str]]:
-        """Return the rows (k,) with names in place of numbers, and what each of them is.
+        """Return the rows (k,) with names in place of numbers, and their names.
 
         Parameters
         ----------
@@ -42,20 +42,20 @@ class AsWritten(NamedTuple):
         """
         texts = self.texts()
         are_names = {text: not is_number(text, padded=padded) for text in set(texts)}
-        found = np.fromiter(map(are_names.__getitem__, texts), np.bool_, len(texts))
-        return self.rows[found], [texts[k] for k in np.flatnonzero(found).tolist()]
+        named = np.fromiter(map(are_names.__getitem__, texts), np.bool_, len(texts))
+        return self.rows[named], [texts[k] for k in np.flatnonzero(named).tolist()]
 
     def settled(self) -> AsWritten | None:
         """Return the names alone, without what they were read from; None where there are none."""
         rows, names = self.names()
         return AsWritten(rows, lambda: names) if names else None
 
-    def among(self, kept: NDArray[np.int64]) -> AsWritten:
+    def among(self, rows: NDArray[np.int64]) -> AsWritten:
         """Return the same of some rows alone, ascending, numbered anew."""
-        if not kept.size:
+        if not rows.size:
             return AsWritten(np.zeros(0, np.int64), tuple)
-        at = np.searchsorted(kept, self.rows)
-        stays = np.flatnonzero(kept[np.minimum(at, kept.size - 1)] == self.rows)
+        at = np.searchsorted(rows, self.rows)
+        stays = np.flatnonzero(rows[np.minimum(at, rows.size - 1)] == self.rows)
 
         def texts() -> list[str]:
             every = self.texts()
@@ -85,11 +85,11 @@ def in_text(
         return None
 
     def texts() -> list[str]:
-        found = []
+        words = []
         for start in at[rows].tolist():
             line = text[start : start + _LONGEST].tobytes().lstrip(b'"')
-            found.append(ends.split(line, maxsplit=1)[0].decode("utf-8", "replace"))
-        return found
+            words.append(ends.split(line, maxsplit=1)[0].decode("utf-8", "replace"))
+        return words
 
     return AsWritten(rows, texts)
 
@@ -119,9 +119,9 @@ def labelled(
     values, places = np.unique(target, return_inverse=True)
     labels = [label_text(value) for value in values.tolist()]
     rows, names = (np.zeros(0, np.int64), []) if written is None else written.names(padded=padded)
-    known = {label: k for k, label in enumerate(labels)}
+    numbers = {label: k for k, label in enumerate(labels)}
     for row, name in zip(rows.tolist(), names, strict=True):
-        places[row] = known.setdefault(name, len(known))
+        places[row] = numbers.setdefault(name, len(numbers))
     used, codes = np.unique(places, return_inverse=True)
-    every = list(known)
+    every = list(numbers)
     return codes.astype(np.int64), [every[k] for k in used.tolist()]

@@ -70,8 +70,8 @@ class RowBlock(NamedTuple):
     @property
     def dtype(self) -> Dtype:
         """Type that its features are stored as: float32 where all of them are, else float64."""
-        found = self.X.dtypes if hasattr(self.X, "dtypes") else [self.X.dtype]
-        return "float32" if all(kind == np.float32 for kind in found) else "float64"
+        kinds = self.X.dtypes if hasattr(self.X, "dtypes") else [self.X.dtype]
+        return "float32" if all(kind == np.float32 for kind in kinds) else "float64"
 
     def like(self, first: RowBlock, title: str) -> RowBlock:
         """Return the block with its columns in the order of the first one's.
@@ -79,11 +79,11 @@ class RowBlock(NamedTuple):
         BadInput where it has other columns, another width or layout, or targets of another kind;
         `title` is what messages call it.
         """
-        names, known = self.names, first.names
+        names, wanted = self.names, first.names
         block = self
-        if names is not None and known is not None and names != known:
-            require_same(known, names, title)
-            block = self._replace(X=self.X[known])
+        if names is not None and wanted is not None and names != wanted:
+            require_same(wanted, names, title)
+            block = self._replace(X=self.X[wanted])
         if (self.n_features, self.is_sparse) != (first.n_features, first.is_sparse):
             raise BadInput(
                 f"{title} has {self._width()}, but the first block has "
@@ -143,8 +143,8 @@ class RowBlock(NamedTuple):
     def _dense(self, dtype: Dtype, where: str) -> NDArray[np.floating]:
         self.require_numbers(where)
         if hasattr(self.X, "to_numpy"):
-            found: NDArray[np.floating] = self.X.to_numpy(dtype, na_value=np.nan, copy=True)
-            return np.ascontiguousarray(found)
+            values: NDArray[np.floating] = self.X.to_numpy(dtype, na_value=np.nan, copy=True)
+            return np.ascontiguousarray(values)
         return np.array(self.X, dtype, order="C")
 
     def require_numbers(self, where: str) -> None:
@@ -199,11 +199,11 @@ def targets_of(y: Any, where: str) -> tuple[NDArray[np.float64], tuple[str, ...]
         numbers = y.to_numpy(np.float64, na_value=np.nan) if hasattr(y, "to_numpy") else y
         return np.array(numbers, np.float64), None
     given = np.asarray(y, object)
-    known = np.array([isinstance(label, str) for label in given.tolist()], np.bool_)
-    words, codes = np.unique(given[known].astype(str), return_inverse=True)
-    found = np.full(len(given), np.nan)
-    found[known] = codes
-    return found, tuple(words.tolist())
+    is_word = np.array([isinstance(label, str) for label in given.tolist()], np.bool_)
+    words, codes = np.unique(given[is_word].astype(str), return_inverse=True)
+    targets = np.full(len(given), np.nan)
+    targets[is_word] = codes
+    return targets, tuple(words.tolist())
 
 
 def is_bag(X: Any) -> bool:

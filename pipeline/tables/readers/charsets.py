@@ -36,8 +36,8 @@ def as_utf8(stream: BinaryIO, charset: str | None, where: str) -> BinaryIO:
 
 def peekable(stream: BinaryIO) -> io.BufferedReader:
     """Return a stream whose first bytes can be looked at, also where it cannot go back."""
-    found: Any = stream if hasattr(stream, "peek") else io.BufferedReader(cast("Any", stream))
-    return cast("io.BufferedReader", found)
+    buffered: Any = stream if hasattr(stream, "peek") else io.BufferedReader(cast("Any", stream))
+    return cast("io.BufferedReader", buffered)
 
 
 def with_line_feeds(stream: BinaryIO, where: str) -> BinaryIO:
@@ -66,16 +66,16 @@ class _LineFeeds(io.RawIOBase):
         return True
 
     def readinto(self, out: Any) -> int:
-        found = self._stream.read(len(out))
-        self._lines += found.count(_RETURN)
-        if _NEWLINE in found:
+        content = self._stream.read(len(out))
+        self._lines += content.count(_RETURN)
+        if _NEWLINE in content:
             raise BadInput(
                 f"{self._where}: {self._lines:,} carriage returns stand before or near the first "
                 "line feed, so what ends a line cannot be told. Take out those that end none: "
                 "tr -d '\\r' where line feeds end the lines."
             )
-        out[: len(found)] = found.replace(_RETURN, _NEWLINE)
-        return len(found)
+        out[: len(content)] = content.replace(_RETURN, _NEWLINE)
+        return len(content)
 
 
 def _decoded(stream: BinaryIO, charset: str, where: str) -> BinaryIO:
@@ -102,22 +102,22 @@ class _Decoded(io.RawIOBase):
         return n
 
     def _read_on(self) -> None:
-        found = self._stream.read(_READ_BYTES)
-        self._ended = not found
+        content = self._stream.read(_READ_BYTES)
+        self._ended = not content
         try:
-            self._ready = self._decoder.decode(found, final=self._ended).encode()
+            self._ready = self._decoder.decode(content, final=self._ended).encode()
         except UnicodeError as error:
             raise self._no_text(error) from error
         self._lines += self._ready.count(b"\n")
 
     def _no_text(self, error: UnicodeError) -> BadInput:
-        line, found = self._lines + 1, ""
+        line, bad = self._lines + 1, ""
         if isinstance(error, UnicodeDecodeError):
             before = error.object[: error.start].decode(self._charset, "ignore")
             line += before.count("\n")
-            found = f" {shown(error.object[error.start : error.end])}"
+            bad = f" {shown(error.object[error.start : error.end])}"
         return BadInput(
-            f"{self._where}, line {line}: the bytes{found} are no {self._charset} text. Say what "
+            f"{self._where}, line {line}: the bytes{bad} are no {self._charset} text. Say what "
             "it is written in (`charset`)."
         )
 

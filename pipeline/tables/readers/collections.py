@@ -85,10 +85,10 @@ class DaskSource:
     def _first_look(self) -> RowBlock:
         """Compute blocks until there is one with rows."""
         for block in self._blocks:
-            found: RowBlock = block.compute()
-            if found.n_rows:
-                found.require_numbers(self.name)
-                return found
+            computed: RowBlock = block.compute()
+            if computed.n_rows:
+                computed.require_numbers(self.name)
+                return computed
         raise BadInput(f"{self.name}: the collections have no rows. Give some.")
 
     def estimated_bytes(self) -> int:
@@ -199,9 +199,9 @@ def _of_delayed(X: Sequence[Any], y: Any, weight: Any) -> list[Any]:
     for name, given in (("y", y), ("sample_weight", weight)):
         absent = given is None and name == "sample_weight"
         if not absent and (not isinstance(given, list | tuple) or len(given) != len(X)):
-            found = f"{len(given)} blocks" if isinstance(given, list | tuple) else type(given)
+            other = f"{len(given)} blocks" if isinstance(given, list | tuple) else type(given)
             raise BadInput(
-                f"X has {len(X)} blocks, but {name} has {found}. Give a list with a block for each."
+                f"X has {len(X)} blocks, but {name} has {other}. Give a list with a block for each."
             )
     weights = [None] * len(X) if weight is None else weight
     return [delayed(RowBlock.of)(*parts) for parts in zip(X, y, weights, strict=True)]
@@ -231,8 +231,8 @@ def _like_rows(part: Any, X: Any, name: str) -> list[Any]:
         if hasattr(part, "to_delayed"):  # a series, whose lengths nobody knows
             return _require_as_many(part.to_delayed(), X, name)
         part = da.from_array(np.asarray(part), chunks=-1)
-    known = not (np.isnan(X.shape[0]) or np.isnan(part.shape[0]))
-    if not known:
+    is_sized = not (np.isnan(X.shape[0]) or np.isnan(part.shape[0]))
+    if not is_sized:
         return _require_as_many(_delayed(part), X, name)
     if part.shape != X.shape[:1]:
         raise BadInput(f"{name} has the shape {part.shape}, but X has {X.shape[0]} rows.")

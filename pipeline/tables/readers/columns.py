@@ -8,10 +8,10 @@ from typing import NamedTuple
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import (
     listed,
+    refuse_missing,
     refuse_nameless,
     refuse_unknown,
     require_distinct,
-    require_known,
     shown_name,
 )
 from fewpass.pipeline.settings.source_options import Column, SourceOptions
@@ -31,7 +31,7 @@ class TableColumns(NamedTuple):
     label: int | None
     weight: int | None
     features: tuple[int, ...]  # in the order of the rows' features
-    left_out: tuple[str, ...] = ()  # names of columns that are not known
+    left_out: tuple[str, ...] = ()  # names of columns that the schema lacks
 
     def schema(self, types: Sequence[str]) -> Schema:
         """Describe the columns, of these types (n_columns,)."""
@@ -82,7 +82,7 @@ def choose(
     header = _Names(tuple(names) if names is not None else None, n_columns, where)
     by_name = _is_by_name(header, options, expected)
     roles = (
-        _known_roles(header, options, expected.schema)
+        _roles_as_before(header, options, expected.schema)
         if by_name and expected.schema
         else _roles(header, options, expected.schema, default_label)
     )
@@ -90,11 +90,11 @@ def choose(
     used = roles.dropped | {roles.label, roles.weight}
     features = tuple(k for k in range(n_columns) if k not in used)
     if header.names:
-        kept = [name for k, name in enumerate(header.names) if k not in roles.dropped]
-        require_distinct(kept, where)
+        names_left = [name for k, name in enumerate(header.names) if k not in roles.dropped]
+        require_distinct(names_left, where)
     columns = TableColumns(header.names, n_columns, roles.label, roles.weight, features)
     if by_name:
-        columns = _in_known_order(columns, options, expected, where)
+        columns = _in_expected_order(columns, options, expected, where)
     _check_width(columns.features, options, where)
     return columns
 
@@ -118,17 +118,17 @@ def _roles(
     return _Roles(_label(header, options, default_label), weight, _dropped(header, options))
 
 
-def _known_roles(header: _Names, options: SourceOptions, schema: Schema) -> _Roles:
-    """Find what the options ask for; where they do not, the columns that were these by name."""
+def _roles_as_before(header: _Names, options: SourceOptions, schema: Schema) -> _Roles:
+    """Find the label and the weight by the options, or else by their names in the schema."""
     label = _label(header, options, None) if options.label is not None else None
     if options.label is None:
-        label = header.known(schema.names, schema.label)
+        label = header.same_name(schema.names, schema.label)
         if label is None and options.label_required:
             raise BadInput(
                 f"{header.where} has no label column {_name(schema, schema.label)}, as there was "
                 "before. Name its own (`label`)."
             )
-    weight = header.known(schema.names, schema.weight) if options.label_required else None
+    weight = header.same_name(schema.names, schema.weight) if options.label_required else None
     if options.weight is not None:
         weight = header.position(options.weight, "weight")
     return _Roles(label, weight, _dropped(header, options))
@@ -149,20 +149,20 @@ def _check_roles(roles: _Roles, options: SourceOptions, where: str) -> None:
         raise BadInput(f"{where}: the label or the weight is also dropped. Drop other columns.")
 
 
-def _in_known_order(
+def _in_expected_order(
     columns: TableColumns, options: SourceOptions, expected: Expected, where: str
 ) -> TableColumns:
-    """Put the features in the order that is known; what was no feature before is none now."""
+    """Put the features in the order of the schema; its other columns are no features here."""
     schema, names = expected.schema, columns.names
     assert schema is not None, "both sides have names"
     assert names is not None, "both sides have names"
     wanted = schema.feature_names or ()
-    found = {names[k]: k for k in columns.features}
-    require_known(wanted, list(found), where, expected.whose)
-    known = schema.other_names.union(wanted)
-    extra = tuple(name for name in found if name not in known)
+    places = {names[k]: k for k in columns.features}
+    refuse_missing(wanted, list(places), where, expected.whose)
+    all_names = schema.other_names.union(wanted)
+    extra = tuple(name for name in places if name not in all_names)
     refuse_unknown(extra, where, expected.whose, options)
-    return columns._replace(features=tuple(found[name] for name in wanted), left_out=extra)
+    return columns._replace(features=tuple(places[name] for name in wanted), left_out=extra)
 
 
 def _check_width(features: tuple[int, ...], options: SourceOptions, where: str) -> None:
@@ -178,27 +178,27 @@ def _check_width(features: tuple[int, ...], options: SourceOptions, where: str) 
         )
 
 
-def _label(known: _Names, options: SourceOptions, default: int | None) -> int | None:
+def _label(header: _Names, options: SourceOptions, default: int | None) -> int | None:
     if options.label is not None:
-        absent = isinstance(options.label, str) and not known.has(options.label)
+        absent = isinstance(options.label, str) and not header.has(options.label)
         if absent and not options.label_required:
             return None
-        return known.position(options.label, "label")
+        return header.position(options.label, "label")
     if default is not None:
-        return default % known.n_columns if options.label_required else None
-    fitting = [k for k, name in enumerate(known.names or ()) if name.lower() in _TARGET_NAMES]
+        return default % header.n_columns if options.label_required else None
+    fitting = [k for k, name in enumerate(header.names or ()) if name.lower() in _TARGET_NAMES]
     if len(fitting) == 1:
         return fitting[0]
     if not options.label_required:
         return None
-    if not known.names:
-        found = "the file has no header"
+    if not header.names:
+        reason = "the file has no header"
     elif fitting:
-        found = f"it could be any of {listed([known.names[k] for k in fitting])}"
+        reason = f"it could be any of {listed([header.names[k] for k in fitting])}"
     else:
-        found = f"none is called {' or '.join(_TARGET_NAMES)}; they are {listed(known.names)}"
+        reason = f"none is called {' or '.join(_TARGET_NAMES)}; they are {listed(header.names)}"
     raise BadInput(
-        f"{known.where}: which column holds the targets? No setting says so, and {found}. "
+        f"{header.where}: which column holds the targets? No setting says so, and {reason}. "
         "Name it by `label`, as a name or a position (-1: the last)."
     )
 
@@ -213,7 +213,7 @@ class _Names(NamedTuple):
     def has(self, name: str) -> bool:
         return name in (self.names or ()) or _as_position(name) is not None
 
-    def known(self, names: tuple[str, ...] | None, column: int | None) -> int | None:
+    def same_name(self, names: tuple[str, ...] | None, column: int | None) -> int | None:
         """Position of the column that has the name of another file's column; None without one."""
         if column is None or names is None or self.names is None:
             return None

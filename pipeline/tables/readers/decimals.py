@@ -118,20 +118,20 @@ def eisel_lemire(mantissa: np.uint64, exponent: Index) -> np.uint64:
             high += _U1
     top = high >> np.uint64(63)
     shift = top + np.uint64(9)
-    kept = high >> shift  # 54 bits: 53 and the one to round by
+    bits = high >> shift  # 54 bits: 53 and the one to round by
     power = ((217706 * exponent) >> 16) + 63 + np.int64(top) - zeros + 1023
     if power <= 0:
-        return _subnormal(kept, np.int64(1 - power))
-    exact = low <= _U1 and -4 <= exponent <= 23 and kept << shift == high
-    if exact and kept & _U3 == _U1:  # halfway, and the neighbour below is even
-        kept -= _U1
-    kept = (kept + (kept & _U1)) >> _U1
-    if kept == _CARRIED:
-        kept = _HIDDEN
+        return _subnormal(bits, np.int64(1 - power))
+    exact = low <= _U1 and -4 <= exponent <= 23 and bits << shift == high
+    if exact and bits & _U3 == _U1:  # halfway, and the neighbour below is even
+        bits -= _U1
+    bits = (bits + (bits & _U1)) >> _U1
+    if bits == _CARRIED:
+        bits = _HIDDEN
         power += 1
     if power >= 0x7FF:
         return _INFINITY
-    return (kept - _HIDDEN) | (np.uint64(power) << np.uint64(52))
+    return (bits - _HIDDEN) | (np.uint64(power) << np.uint64(52))
 
 
 @kernel
@@ -148,19 +148,19 @@ def _rounded(mantissa: np.uint64, exponent: Index, cut: bool) -> tuple[int, floa
 @kernel
 def _first_digits(text: Bytes, at: Position, end: Position) -> tuple[np.uint64, int, bool]:
     """First 19 significant digits of text[at:end], the exponent they lack, and if more follow."""
-    mantissa, kept, exponent = _U0, 0, 0
+    mantissa, n_digits, exponent = _U0, 0, 0
     fraction, cut = False, False
     for k in range(at, end):
         c = text[k]
         if c == _DOT:
             fraction = True
             continue
-        if kept == _UNSIGNED_DIGITS:
+        if n_digits == _UNSIGNED_DIGITS:
             cut = cut or c != _ZERO
             exponent += 0 if fraction else 1
             continue
         mantissa = mantissa * np.uint64(10) + np.uint64(np.int64(c) - _ZERO)
-        kept += 1 if mantissa != _U0 else 0
+        n_digits += 1 if mantissa != _U0 else 0
         exponent -= 1 if fraction else 0
     return mantissa, exponent, cut
 

@@ -112,8 +112,8 @@ class DelimitedRows:
     def _come_again(self, cells: list[str], rows: WholeLines) -> bool:
         """Say whether most cells of the first row are values that their columns have later, too."""
         lines = rows.bytes[:_HEAD_BYTES].tobytes().decode("utf-8", "replace").splitlines()
-        found = [set(column) for column in zip_longest(*map(self._split, lines[:_HEAD_ROWS]))]
-        again = [cell in column for cell, column in zip(cells, found, strict=False)]
+        later = [set(column) for column in zip_longest(*map(self._split, lines[:_HEAD_ROWS]))]
+        again = [cell in column for cell, column in zip(cells, later, strict=False)]
         return sum(again) > len(cells) / 2
 
     def expands_to(self) -> float:
@@ -227,10 +227,10 @@ def _no_cells(piece: Piece, error: Exception) -> BadInput:
     raw = piece.content.bytes.tobytes()
     try:
         raw.decode()
-    except UnicodeDecodeError as found:
-        line = piece.first_line + raw.count(b"\n", 0, found.start)
+    except UnicodeDecodeError as fault:
+        line = piece.first_line + raw.count(b"\n", 0, fault.start)
         return BadInput(
-            f"{piece.file}, line {line}: the bytes {shown(raw[found.start : found.start + 8])} are "
+            f"{piece.file}, line {line}: the bytes {shown(raw[fault.start : fault.start + 8])} are "
             "no UTF-8. Say what the text is written in (`charset`)."
         )
     return BadInput(
@@ -241,13 +241,13 @@ def _no_cells(piece: Piece, error: Exception) -> BadInput:
 
 def _spare_cells(rows: WholeLines, dialect: Dialect, header: list[str]) -> int:
     """Return how many cells each of the first rows has, all empty, behind those that have names."""
-    named, found = len(_without_nameless(header)), rows_in(rows, dialect).cells
-    spare = int(found[0]) - named if found.size else 0
+    named, counts = len(_without_nameless(header)), rows_in(rows, dialect).cells
+    spare = int(counts[0]) - named if counts.size else 0
     if not named or spare < 1 or len(header) not in (named, named + spare):
         return 0
     text = rows.bytes.tobytes().replace(b"\r\n", b"\n")
     ends = text.count(f"{dialect.delimiter * spare}\n".encode())
-    return spare if (found == found[0]).all() and ends == found.size else 0
+    return spare if (counts == counts[0]).all() and ends == counts.size else 0
 
 
 def _without_nameless(header: list[str]) -> list[str]:

@@ -43,16 +43,16 @@ def names_columns(cells: list[str]) -> bool:
     return bool(words) and not any(NUMBER.fullmatch(cell) for cell in words)
 
 
-def places_of(known: Sequence[str], found: Sequence[str], name: str) -> tuple[int, ...] | None:
-    """Return where each known column is in another file; None where they come in the same order.
+def places_of(wanted: Sequence[str], actual: Sequence[str], name: str) -> tuple[int, ...] | None:
+    """Return where each wanted column is in another file; None where they come in the same order.
 
     Raises BadInput when the file has other columns.
     """
-    if tuple(found) == tuple(known):
+    if tuple(actual) == tuple(wanted):
         return None
-    require_same(known, found, name)
-    require_distinct(known, name)
-    return tuple(list(found).index(column) for column in known)
+    require_same(wanted, actual, name)
+    require_distinct(wanted, name)
+    return tuple(list(actual).index(column) for column in wanted)
 
 
 def without_comments(text: WholeLines, name: str) -> WholeLines:

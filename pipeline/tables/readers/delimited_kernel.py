@@ -150,7 +150,7 @@ def _value(
     at: Position,
     delimiter: int,
     quote: int,
-    known: Rounded,
+    rounded: Rounded,
     hard: NDArray[np.int64],
     n_hard: int,
 ) -> tuple[int, float, Position, int]:
@@ -160,7 +160,7 @@ def _value(
         return fault, 0.0, behind, n_hard
     if _is_missing(text, start, end):
         return MISSING, np.nan, behind, n_hard
-    status, value, stop, n_hard = number(text, start, known, hard, n_hard)
+    status, value, stop, n_hard = number(text, start, rounded, hard, n_hard)
     if status == JUNK or stop != end:
         return NOT_A_NUMBER, 0.0, behind, n_hard
     if status == NAN:
@@ -194,7 +194,7 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
     roles: NDArray[np.int8],
     rules: CellRules,
     space: CellSpace,
-    known: Rounded,
+    rounded: Rounded,
     hard: NDArray[np.int64],
 ) -> CellCounts:
     """Fill the space with the rows of a text.
@@ -209,7 +209,7 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
         What is allowed.
     space
         Overwritten.
-    known, hard
+    rounded, hard
         See `exact`.
     """
     X, target, weight, written, label_bytes, label_ends, bad_rows = space
@@ -266,7 +266,7 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
                 else:
                     padded = True  # whatever it is
                     fault, value, at, n_hard = _value(
-                        text, cell, delimiter, quote, known, hard, n_hard
+                        text, cell, delimiter, quote, rounded, hard, n_hard
                     )
                 if role == FEATURE:
                     if fault == MISSING and missing_is_zero:

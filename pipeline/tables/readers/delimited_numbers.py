@@ -53,8 +53,8 @@ class Layout(NamedTuple):
     def moved(self, places: tuple[int, ...]) -> Layout:
         """Return the layout of a file in which each column stands at another place."""
         names, roles = [""] * len(places), np.empty_like(self.roles)
-        for known, place in zip(self.columns.names or (), places, strict=True):
-            names[place] = known
+        for name, place in zip(self.columns.names or (), places, strict=True):
+            names[place] = name
         roles[list(places)] = self.roles
         label, weight = (
             None if k is None else places[k] for k in (self.columns.label, self.columns.weight)
@@ -135,15 +135,15 @@ def _roles(
 
 def _mostly_words(rows: WholeLines, column: int, dialect: Dialect, name: str) -> bool:
     """Whether most cells of a column, among the first rows, are neither numbers nor missing."""
-    found, start = [], 0
+    are_words, start = [], 0
     ends = np.flatnonzero(rows.bytes == ord("\n"))[:_KIND_ROWS]
     for end in ends.tolist():
         line = rows.bytes[start:end].tobytes().decode("utf-8", "replace")
         cells = split_line(line, dialect, name)
         start = end + 1
         if column < len(cells) and cells[column].lower() not in MISSING:
-            found.append(NUMBER.fullmatch(cells[column]) is None)
-    return sum(found) > len(found) / 2
+            are_words.append(NUMBER.fullmatch(cells[column]) is None)
+    return sum(are_words) > len(are_words) / 2
 
 
 def _ends_of_cells(dialect: Dialect) -> re.Pattern[bytes]:
@@ -158,7 +158,7 @@ def parsed_into_space(
     space = _reserve(text, layout, dtype)
     counts = parse_exactly(
         text.bytes,
-        lambda known, hard: parse_cells(text.bytes, layout.roles, rules, space, known, hard),
+        lambda rounded, hard: parse_cells(text.bytes, layout.roles, rules, space, rounded, hard),
     )
     return space, counts
 
@@ -216,8 +216,8 @@ def _explain(
     """Line, fact and advice for a row of `CellSpace.bad`."""
     code, at, line, column = fault
     text: Bytes = piece.content.bytes
-    found = shown(_content(text, at, layout.dialect.delimiter))
-    fact, advice = _describe(code, column, found, layout, options)
+    cell = shown(_content(text, at, layout.dialect.delimiter))
+    fact, advice = _describe(code, column, cell, layout, options)
     if code in {grammar.TOO_FEW_CELLS, grammar.TOO_MANY_CELLS}:
         lines = text.tobytes().split(b"\n", line + 1)
         bad = lines[line].decode("utf-8", "replace")
@@ -234,7 +234,7 @@ def _content(text: Bytes, at: int, delimiter: str) -> bytes:
 
 
 def _describe(
-    code: int, column: int, found: str, layout: Layout, options: SourceOptions
+    code: int, column: int, cell: str, layout: Layout, options: SourceOptions
 ) -> tuple[str, str]:
     """Fact and advice for one fault in one column."""
     title, drop = layout.columns.title(column), layout.columns.advice(column)
@@ -248,13 +248,13 @@ def _describe(
         "(`quote=none`), or convert the file to Parquet,"
     )
     return {
-        grammar.MISSING: (f"the value in {title} is missing (found {found})", fill),
-        grammar.NOT_A_NUMBER: (f"{title} holds {found}, a number was expected", correct),
+        grammar.MISSING: (f"the value in {title} is missing (found {cell})", fill),
+        grammar.NOT_A_NUMBER: (f"{title} holds {cell}, a number was expected", correct),
         grammar.NOT_FINITE: (
-            f"{title} holds {found}, not finite in {options.dtype}, or too large to square",
+            f"{title} holds {cell}, not finite in {options.dtype}, or too large to square",
             "Correct it,",
         ),
-        grammar.NEGATIVE_WEIGHT: (f"the weight in {title} is negative ({found})", "Correct it,"),
+        grammar.NEGATIVE_WEIGHT: (f"the weight in {title} is negative ({cell})", "Correct it,"),
         grammar.OPEN_QUOTE: (f"a quoted cell in {title} does not end on its line", whole_lines),
         grammar.BEHIND_QUOTE: (f"text follows the closing quote in {title}", "Quote all of it,"),
         grammar.TOO_FEW_CELLS: ("the row has too few cells", other),

@@ -69,12 +69,12 @@ def checked(
     labels, written = (targets.labels, targets.written) if targets else (None, None)
     faults = [*_of_features(table, titles, options), *_of_target(table, options)]
     where = numbered(piece, table.n_rows)
-    kept = without_bad_rows(
+    good = without_bad_rows(
         table, faults, piece.file, options.on_bad_row, "row", where, written=written
     )
     return Parsed(
-        kept.table, labels, _widest(kept.table), kept.skipped, kept.n_skipped,
-        written=kept.written,
+        good.table, labels, _widest(good.table), good.skipped, good.n_skipped,
+        written=good.written,
     )  # fmt: skip
 
 

@@ -86,11 +86,11 @@ class EncodedSource:
         self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None
         self._used = used_columns(self._columns)
-        known = recipe_in(expected.schema)
-        most = LOOK_BYTES if known else SAMPLE_BYTES
+        given = recipe_in(expected.schema)
+        most = LOOK_BYTES if given else SAMPLE_BYTES
         sample = sampled(rows, self._used, most, expected.budget.sample)
         with naming(self.files[0].name, self.files[0].name):
-            self._look(sample, known)
+            self._look(sample, given)
         del sample
         release_freed_memory()
         self.n_features: int | None = self.recipe.n_outputs
@@ -109,20 +109,20 @@ class EncodedSource:
     def kinds(self) -> dict[str, str]:
         """What every column is taken for, as the setting `column` has it; drops included."""
         dropped = {name: kind for name, kind in self._options.column.items() if kind == "drop"}
-        told = {c.name: c.as_setting for c in self.recipe.columns if c.kind not in LISTS}
+        encoded = {c.name: c.as_setting for c in self.recipe.columns if c.kind not in LISTS}
         read = {name: kind for name, kind in self._options.column.items() if kind in READ_KINDS}
-        return told | read | dropped
+        return encoded | read | dropped
 
-    def _look(self, sample: Any, known: Recipe | None) -> None:
+    def _look(self, sample: Any, given: Recipe | None) -> None:
         """Decide by a sample what targets and columns hold."""
         self._target_written = self._written(sample)
         if (weight := self._columns.weight) is not None:
             kind = sample.schema.field(name_of(self._columns, weight)).type
             self._require_single(weight, kind, "weight", "numbers")
-        self.recipe = known or self._fitted(sample)
-        if self._options.idf == "exact" and known is None:
+        self.recipe = given or self._fitted(sample)
+        if self._options.idf == "exact" and given is None:
             self.recipe = self._with_exact_idf()
-        self._remarks = () if known else tuple(self._remarkable(sample))
+        self._remarks = () if given else tuple(self._remarkable(sample))
 
     # -- before the first row ----------------------------------------------------------------------
 
@@ -165,14 +165,14 @@ class EncodedSource:
 
         def count(piece: Piece) -> list[Any]:
             cells = map(words_of, self._rows.cells(piece, used).columns)
-            found = zip(cells, counts.values(), strict=True)
-            return [(len(words), *slots_of(words, own.bits, own.grams)) for words, own in found]
+            pairs = zip(cells, counts.values(), strict=True)
+            return [(len(words), *slots_of(words, own.bits, own.grams)) for words, own in pairs]
 
         threads = len(os.sched_getaffinity(0))
         with ThreadPoolExecutor(threads, "fewpass-idf") as pool:
             pieces = self._rows.pieces(PIECE_BYTES, used)
-            for found in ordered_map(pool, count, pieces, threads + 1):
-                for own, part in zip(counts.values(), found, strict=True):
+            for slots in ordered_map(pool, count, pieces, threads + 1):
+                for own, part in zip(counts.values(), slots, strict=True):
                     own.add(*part)
         columns = list(self.recipe.columns)
         for k, one in texts:
@@ -246,23 +246,23 @@ class EncodedSource:
     def _encoded(self, piece: Piece, options: SourceOptions) -> Parsed:
         cells = self._rows.cells(piece, self._used)
         own = dict(zip(self._used, cells.columns, strict=True))
-        found = encode(self.recipe, [own[k] for k in self._columns.features])
-        faults = [self._bad_cells(k, mask, own) for k, mask in found.bad]
+        encoding = encode(self.recipe, [own[k] for k in self._columns.features])
+        faults = [self._bad_cells(k, mask, own) for k, mask in encoding.bad]
         targets, bad_target = self._targets(own, cells.n_rows, options)
         weight, bad_weight = self._weights(own)
         faults += [*bad_target, *bad_weight]
         table: Table
         if self.layout == "dense":
-            table = DenseTable(found.dense(options.dtype), targets.values, weight)
+            table = DenseTable(encoding.dense(options.dtype), targets.values, weight)
         else:
-            table = SparseTable(*found.sparse(options.dtype), targets.values, weight)
-        kept = without_bad_rows(
+            table = SparseTable(*encoding.sparse(options.dtype), targets.values, weight)
+        good = without_bad_rows(
             table, faults, piece.file, options.on_bad_row, self._rows.unit, cells.lines,
             cells.faults, targets.written,
         )  # fmt: skip
         last = self.recipe.n_outputs - 1
         return Parsed(
-            kept.table, targets.labels, last, kept.skipped, kept.n_skipped, written=kept.written
+            good.table, targets.labels, last, good.skipped, good.n_skipped, written=good.written
         )
 
     def _bad_cells(self, k: int, mask: NDArray[np.bool_], own: dict[int, Any]) -> Fault:

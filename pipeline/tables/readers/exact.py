@@ -41,18 +41,18 @@ Counts = TypeVar("Counts", bound=Counted)
 
 @kernel
 def count_byte(text: Bytes, wanted: int) -> int:
-    """How often a byte occurs."""
-    found = 0
+    """Return the number of times that a byte occurs."""
+    count = 0
     for c in text:
-        found += c == wanted
-    return found
+        count += c == wanted
+    return count
 
 
 @kernel
 def number(
-    text: Bytes, at: Position, known: Rounded, hard: NDArray[np.int64], n_hard: int
+    text: Bytes, at: Position, rounded: Rounded, hard: NDArray[np.int64], n_hard: int
 ) -> tuple[int, float, Position, int]:
-    """`decimal`, with the HARD ones looked up in `known`, or noted in `hard`.
+    """`decimal`, with the HARD ones looked up in `rounded`, or noted in `hard`.
 
     Returns status, value and the position behind, as `decimal` does, and the new `n_hard`, which
     may exceed the size of `hard`.
@@ -60,9 +60,9 @@ def number(
     status, value, behind = decimal(text, at)
     if status != HARD:
         return status, value, behind, n_hard
-    place = np.searchsorted(known.at, np.int64(at))
-    if place < known.at.size:
-        value = known.value[place]
+    place = np.searchsorted(rounded.at, np.int64(at))
+    if place < rounded.at.size:
+        value = rounded.value[place]
         return (OK if np.isfinite(value) else INFINITE), value, behind, n_hard
     if n_hard < hard.size:
         hard[n_hard] = at
@@ -70,7 +70,7 @@ def number(
 
 
 def parse_exactly(text: Bytes, parse: Callable[[Rounded, NDArray[np.int64]], Counts]) -> Counts:
-    """Run `parse(known, hard)` until every number is known."""
+    """Run `parse(rounded, hard)` until every number is known."""
     nothing = Rounded(np.empty(0, np.int64), np.empty(0))
     hard = np.empty(_FEW, np.int64)
     counts = parse(nothing, hard)
@@ -85,5 +85,5 @@ def parse_exactly(text: Bytes, parse: Callable[[Rounded, NDArray[np.int64]], Cou
 
 def _rounded(text: Bytes, positions: NDArray[np.int64]) -> NDArray[np.float64]:
     view = text.data
-    found = [_NUMBER.match(view, int(at)) for at in positions]
-    return np.array([float(match.group()) for match in found if match])
+    matches = [_NUMBER.match(view, int(at)) for at in positions]
+    return np.array([float(match.group()) for match in matches if match])

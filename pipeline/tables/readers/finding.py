@@ -82,13 +82,13 @@ def find(
     BadInput
         No path at all, a folder, or an empty file.
     """
-    found = [address for spec in specs for address in _expand(spec, storage_options or {})]
-    if not found:
+    addresses = [address for spec in specs for address in _expand(spec, storage_options or {})]
+    if not addresses:
         raise BadInput("No source was named. Give at least one file.")
-    for address in found:
+    for address in addresses:
         if address.size == 0 and not empty:
             raise empty_file(address.name)
-    return found
+    return addresses
 
 
 def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
@@ -122,10 +122,10 @@ def _require_rows(spec: str, storage_options: dict[str, Any]) -> None:
 def _files_below(store: Any, folder: str) -> list[str]:
     """Return the files of a folder and of those in it; what begins with . or _ is no data."""
     start = len(folder.rstrip("/"))
-    found = [path for path in sorted(store.find(folder)) if not _HIDDEN.search(path[start:])]
-    if not found:
+    files = [path for path in sorted(store.find(folder)) if not _HIDDEN.search(path[start:])]
+    if not files:
         raise BadInput(f"{folder} is a folder without files of rows. Name another.")
-    return found
+    return files
 
 
 def _describe(store: Any, path: str) -> Address:
@@ -147,9 +147,9 @@ def _describe(store: Any, path: str) -> Address:
 
 
 def _require_an_end(address: Address) -> None:
-    """Refuse a file of which nobody could tell whether all of it came."""
-    told = not isinstance(address.file, WebSource) or address.file.first.says_its_end
-    if not (told or address.compression or EXTENSIONS.get(address.extension) in _WITH_AN_END):
+    """Refuse a file whose end cannot be checked: neither its server nor its format states it."""
+    is_certain = not isinstance(address.file, WebSource) or address.file.first.says_its_end
+    if not (is_certain or address.compression or EXTENSIONS.get(address.extension) in _WITH_AN_END):
         raise BadInput(
             f"{address.name}: the server says neither how long the file is nor where it ends, and "
             "a connection that breaks would look like its end. Fetch the file, see that it is "
@@ -191,9 +191,9 @@ def plain_errors(name: str, store: Any) -> Iterator[None]:
         if _is_local(store) or not _repeats_addresses(error):
             raise
         kind = PermissionError if isinstance(error, PermissionError) else OSError
-        told = without_queries(without_secrets(str(error))) or type(error).__name__
+        reason = without_queries(without_secrets(str(error))) or type(error).__name__
         raise kind(
-            f"{name} cannot be read ({told}). Check the address, the network and the credentials."
+            f"{name} cannot be read ({reason}). Check the address, the network and the credentials."
         ) from None
 
 

@@ -18,11 +18,11 @@ class Foreign(NamedTuple):
     advice: str
 
 
-def _by_pandas(what: str, reader: str, found: str = "") -> Foreign:
+def _by_pandas(what: str, reader: str, access: str = "") -> Foreign:
     return Foreign(
         what,
         "Write its rows as CSV, in Python: `import pandas; "
-        f"pandas.{reader}({{python}}){found}.to_csv('rows.csv', index=False)`.",
+        f"pandas.{reader}({{python}}){access}.to_csv('rows.csv', index=False)`.",
     )
 
 
@@ -101,11 +101,11 @@ LOOKED_AT, _TAR_AT = 512, 257
 
 def refuse_named(name: str) -> None:
     """Refuse a file whose name says that it is of a kind that is not read."""
-    found = _OF_EXTENSION.get(PurePosixPath(name).suffix.lower())
-    if found is None and name.lower().endswith((".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")):
-        found = _ARCHIVE
-    if found is not None:
-        raise _refusal(name, found)
+    kind = _OF_EXTENSION.get(PurePosixPath(name).suffix.lower())
+    if kind is None and name.lower().endswith((".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")):
+        kind = _ARCHIVE
+    if kind is not None:
+        raise _refusal(name, kind)
 
 
 def refuse_begun(name: str, head: bytes, stream: BinaryIO | None = None) -> None:
@@ -118,15 +118,15 @@ def refuse_begun(name: str, head: bytes, stream: BinaryIO | None = None) -> None
     stream
         The file as stored, to look into it where it is a zip; None if that cannot be.
     """
-    found = next((kind for mark, kind in _MAGIC.items() if head.startswith(mark)), None)
-    if found is None and is_page(head):
-        found = _HTML
+    foreign = next((kind for mark, kind in _MAGIC.items() if head.startswith(mark)), None)
+    if foreign is None and is_page(head):
+        foreign = _HTML
     if head[_TAR_AT : _TAR_AT + 5] == b"ustar":
-        found = _ARCHIVE
+        foreign = _ARCHIVE
     if head.startswith(ZIP) and stream is not None:
-        found = _in_zip(stream)
-    if found is not None:
-        raise _refusal(name, found)
+        foreign = _in_zip(stream)
+    if foreign is not None:
+        raise _refusal(name, foreign)
 
 
 def _in_zip(stream: BinaryIO) -> Foreign | None:

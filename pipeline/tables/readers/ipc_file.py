@@ -54,10 +54,10 @@ def opened_ipc(address: Address) -> Iterator[Ipc]:
             )
         is_file = begins.startswith(FILE_MARK)
         if is_file and seekable:
-            found = _sought(address, peeked)
+            ipc = _sought(address, peeked)
         else:
-            found = _streamed(address, peeked, _MARK_BYTES if is_file else 0)
-        yield found._replace(batches=validated(found.batches, address.name))
+            ipc = _streamed(address, peeked, _MARK_BYTES if is_file else 0)
+        yield ipc._replace(batches=validated(ipc.batches, address.name))
 
 
 def _sought(address: Address, stream: Any) -> Ipc:
@@ -77,9 +77,9 @@ def _streamed(address: Address, stream: Any, skipped: int) -> Ipc:
         stream.read(skipped)
         ending = _Ending(stream)
         checked = CheckedMessages(ending, address.name, address.budget)
-        found = pa.ipc.open_stream(pa.PythonFile(checked, "r"))
-        require_legible(found.schema)
-        return Ipc(found.schema, _to_the_end(found, ending, address.name))
+        reader = pa.ipc.open_stream(pa.PythonFile(checked, "r"))
+        require_legible(reader.schema)
+        return Ipc(reader.schema, _to_the_end(reader, ending, address.name))
 
 
 @contextmanager
@@ -98,10 +98,10 @@ class _Ending:
         self.first, self.last = b"", b""
 
     def read(self, count: int = -1) -> bytes:
-        found: bytes = self._stream.read(count)
-        self.first = self.first or found[: len(STREAM_MARK)]
-        self.last = (self.last + found[-len(_END) :])[-len(_END) :]
-        return found
+        content: bytes = self._stream.read(count)
+        self.first = self.first or content[: len(STREAM_MARK)]
+        self.last = (self.last + content[-len(_END) :])[-len(_END) :]
+        return content
 
 
 def _to_the_end(batches: Any, ending: _Ending, name: str) -> Iterator[Any]:

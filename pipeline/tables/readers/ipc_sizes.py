@@ -38,8 +38,8 @@ def require_messages(stream: BinaryIO, name: str, budget: Budget) -> None:
         A batch, or a dictionary, that does not fit into the budget once it is unpacked.
     """
     dictionaries = 0
-    while (found := _next(stream)) is not None:
-        _, header = found
+    while (message := _next(stream)) is not None:
+        _, header = message
         begin = stream.tell()
         if header is None:
             return
@@ -65,18 +65,18 @@ class CheckedMessages:
         if not self._ready and not self._passes:
             self._look()
         if not self._ready:
-            found: bytes = self._stream.read(count)
-            return found
+            content: bytes = self._stream.read(count)
+            return content
         count = len(self._ready) if count < 0 else count
-        found, self._ready = bytes(self._ready[:count]), self._ready[count:]
-        return found if len(found) == count else found + self.read(count - len(found))
+        content, self._ready = bytes(self._ready[:count]), self._ready[count:]
+        return content if len(content) == count else content + self.read(count - len(content))
 
     def _look(self) -> None:
-        found = _next(self._stream)
-        if found is None:
+        message = _next(self._stream)
+        if message is None:
             self._passes = True
             return
-        front, header = found
+        front, header = message
         if header is None:
             self._passes, self._ready = True, memoryview(front)
             return

@@ -42,8 +42,8 @@ def lines_in(text: Any) -> tuple[list[bytes], Any]:
 
 
 def without_members(text: Any, names: Sequence[str]) -> tuple[bytes, tuple[str, ...]]:
-    """Return lines without the members of these names, and which of them there were."""
-    found: dict[str, None] = {}
+    """Return lines without the members of these names, and the names that occurred."""
+    dropped: dict[str, None] = {}
     lines = []
     for line in np.ascontiguousarray(text).tobytes().split(b"\n"):
         try:
@@ -52,24 +52,24 @@ def without_members(text: Any, names: Sequence[str]) -> tuple[bytes, tuple[str, 
             row = None
         if isinstance(row, dict):
             here = [name for name in names if name in row]
-            found |= dict.fromkeys(here)
+            dropped |= dict.fromkeys(here)
             left = {name: value for name, value in row.items() if name not in here}
             lines.append(json.dumps(left).encode() if here else line)
         else:
             lines.append(line)
-    return b"\n".join(lines), tuple(found)
+    return b"\n".join(lines), tuple(dropped)
 
 
 def first_clash(error: Exception) -> int | None:
     """Return which of the lines that are not blank Arrow stopped at, if it says so."""
-    found = _ROW.search(str(error))
-    return int(found[1]) if found else None
+    match = _ROW.search(str(error))
+    return int(match[1]) if match else None
 
 
 def unfit(lines: Sequence[bytes], schema: Any) -> list[int]:
-    """Return which lines cannot be read by a schema."""
+    """Return the numbers of the lines that cannot be read by a schema."""
     sound = [k for k, line in enumerate(lines) if fault_of(line) is None]
-    found = sorted({*range(len(lines))} - {*sound})
+    bad = sorted({*range(len(lines))} - {*sound})
     open_: list[tuple[int, int]] = [(0, len(sound))]
     while open_:
         begin, end = open_.pop()
@@ -77,11 +77,11 @@ def unfit(lines: Sequence[bytes], schema: Any) -> list[int]:
         if begin == end or _fits(b"\n".join(part) + b"\n", schema):
             continue
         if end - begin == 1:
-            found.append(sound[begin])
+            bad.append(sound[begin])
             continue
         middle = (begin + end) // 2
         open_ += [(middle, end), (begin, middle)]
-    return sorted(found)
+    return sorted(bad)
 
 
 def _fits(text: bytes, schema: Any) -> bool:
@@ -96,11 +96,11 @@ def explained(line: bytes, schema: Any) -> tuple[str, str]:
     """Return fact and advice on a line that cannot be read by a schema."""
     if fault := fault_of(line):
         return fault
-    found = json.loads(line, parse_int=_whole)
+    row = json.loads(line, parse_int=_whole)
     for field in schema:
-        told = _member(found.get(field.name), field, field.name)
-        if told:
-            return told
+        fault = _member(row.get(field.name), field, field.name)
+        if fault:
+            return fault
     try:
         read_json(line + b"\n", schema, "ignore")
     except pa.ArrowInvalid as error:
@@ -120,9 +120,9 @@ def _member(value: Any, field: Any, path: str) -> tuple[str, str] | None:
         return None
     if pa.types.is_struct(field.type) and isinstance(value, dict):
         for inner in field.type:
-            told = _member(value.get(inner.name), inner, f"{path}.{inner.name}")
-            if told:
-                return told
+            fault = _member(value.get(inner.name), inner, f"{path}.{inner.name}")
+            if fault:
+                return fault
     fact = f"column {path!r} holds {shown(json.dumps(value, ensure_ascii=False))}, {_wanted(field)}"
     return fact, f"Write all of its values alike, as words for example by jq -c {_jq(path)},"
 

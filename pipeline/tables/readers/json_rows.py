@@ -123,12 +123,12 @@ class JsonRows:
         self._unread: tuple[str, ...] = ()  # of these, what clashes keep us from reading
         self._require_columns(head.bytes, f"{addresses[0].name}, lines 1 to {head.lines:,}")
         self._schema = self._inferred(np.ascontiguousarray(head.bytes), addresses[0].name)
-        kept = [field for field in self._schema if field.name not in self._dropped]
-        self._wanted = pa.schema(kept)
-        found = plain_schema(self._schema)
-        require_distinct(found.names, addresses[0].name)
-        self.names: tuple[str, ...] = (*found.names, *self._unread)
-        self.types = (*map(str, found.types), *("any" for _ in self._unread))
+        fields = [field for field in self._schema if field.name not in self._dropped]
+        self._wanted = pa.schema(fields)
+        plain = plain_schema(self._schema)
+        require_distinct(plain.names, addresses[0].name)
+        self.names: tuple[str, ...] = (*plain.names, *self._unread)
+        self.types = (*map(str, plain.types), *("any" for _ in self._unread))
         self._others: set[str] = set()
 
     @property
@@ -182,12 +182,12 @@ class JsonRows:
             raise refusal
         if not at:
             raise _not_json(f"{name}, line {1 + int(numbers[0])}", lines[0], clash)
-        known = self._inferred(_joined(lines[:at]), name)
+        schema = self._inferred(_joined(lines[:at]), name)
         if not self._skips:
             where = f"{name}, line {1 + int(numbers[at])}"
-            fact, advice = explained(lines[at], known)
+            fact, advice = explained(lines[at], schema)
             raise BadInput(f"{where}: {fact}. {advice} {SKIP_ADVICE}")
-        bad = set(unfit(lines, known)) or {at}
+        bad = set(unfit(lines, schema)) or {at}
         return self._inferred(_joined(line for k, line in enumerate(lines) if k not in bad), name)
 
     def _sound(self, head: Any, name: str) -> bytes:
@@ -233,9 +233,9 @@ class JsonRows:
                 return read_json(text, self._schema, "ignore" if self._unread else "error")
         self._require_columns(text, where)
         table = read_json(text, self._schema, "ignore" if self._unread else "infer")
-        found = plain_schema(table.schema).names
-        self._others.update(set(found) - set(self.names))
-        if len(set(found)) < len(found):  # later ones are called like members inside others
+        names = plain_schema(table.schema).names
+        self._others.update(set(names) - set(self.names))
+        if len(set(names)) < len(names):  # later ones are called like members inside others
             with parsing(where):
                 table = read_json(text, self._schema, "ignore")
         return table
@@ -253,22 +253,22 @@ class JsonRows:
         last = piece.first_line + piece.content.lines - 1
         where = f"{piece.file}, lines {piece.first_line:,} to {last:,}"
         table, faults, numbers = self._read(text, where)
-        found = cells_of(piece, table, self.names, used)
+        result = cells_of(piece, table, self.names, used)
 
         def lines() -> Any:
             return piece.first_line + (lines_in(text)[1] if numbers is None else numbers)
 
-        told = tuple((piece.first_line + line, fact, advice) for line, fact, advice in faults)
-        return found._replace(lines=lines, faults=told)
+        shifted = tuple((piece.first_line + line, fact, advice) for line, fact, advice in faults)
+        return result._replace(lines=lines, faults=shifted)
 
 
 def _dropped(options: SourceOptions, expected: Expected) -> tuple[str, ...]:
     """Return the names of members that nobody wants, whatever they hold."""
     names = [name for name in options.drop if isinstance(name, str)]
     names += [name for name, kind in options.column.items() if kind == "drop"]
-    known = expected.schema
-    if known is not None and known.names is not None:
-        names += [known.names[k] for k in known.dropped]
+    schema = expected.schema
+    if schema is not None and schema.names is not None:
+        names += [schema.names[k] for k in schema.dropped]
     return tuple(names)
 
 

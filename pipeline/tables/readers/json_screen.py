@@ -65,10 +65,10 @@ def fault_of(line: bytes) -> tuple[str, str] | None:
         fact = f"brackets stand in each other more than {MOST_DEEP} deep"
         return fact, "Write the values flatter,"
     try:
-        found = json.loads(line, parse_int=float)
+        value = json.loads(line, parse_int=float)
     except (ValueError, RecursionError) as error:
         return f"the line is not JSON ({error})", "Correct it,"
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         return f"the line is {shown(line)}, an object was expected", "Write one on each line,"
     return None
 
@@ -77,8 +77,8 @@ def _no_utf8(line: bytes) -> tuple[str, str]:
     try:
         line.decode()
     except UnicodeDecodeError as error:
-        found = shown(line[error.start : error.start + 8])
-        return f"the bytes {found} are no UTF-8", "Say what the text is written in (`charset`),"
+        bad = shown(line[error.start : error.start + 8])
+        return f"the bytes {bad} are no UTF-8", "Say what the text is written in (`charset`),"
     return "the line is no UTF-8", "Say what the text is written in (`charset`),"
 
 
@@ -186,10 +186,10 @@ def _is_name(text: Bytes, at: int) -> bool:
 @part_of_kernels
 def _hashed(name: Bytes, path: np.uint64) -> np.uint64:
     """Return the hash of a name inside of others (FNV-1a), never 0."""
-    found = _OFFSET ^ path
+    digest = _OFFSET ^ path
     for k in range(name.size):
-        found = (found ^ np.uint64(name[k])) * _PRIME
-    return found | np.uint64(1)
+        digest = (digest ^ np.uint64(name[k])) * _PRIME
+    return digest | np.uint64(1)
 
 
 @part_of_kernels

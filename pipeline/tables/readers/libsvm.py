@@ -35,54 +35,54 @@ _TOKEN_ENDS = b" \t\r\n#"
 #: Share of the space reserved for values that may stay unused before the table is copied.
 _SLACK = 0.1
 
-#: Fact and advice for every fault; {found} is the offending token, {last} the index before it.
+#: Fact and advice for every fault; {token} is the offending token, {last} the index before it.
 _MESSAGES = {
     grammar.BAD_LABEL: (
-        "{found} stands where the label should, which must be a number",
+        "{token} stands where the label should, which must be a number",
         "Check that the file is LIBSVM text; number the labels,",
     ),
     grammar.MISSING_LABEL: (
-        "the line begins with {found}, a label was expected",
+        "the line begins with {token}, a label was expected",
         "Write the label first,",
     ),
     grammar.SEVERAL_LABELS: (
-        "the row has several labels, {found}, one was expected",
+        "the row has several labels, {token}, one was expected",
         "Write one file per label, each with one number in front,",
     ),
     grammar.LABEL_NOT_FINITE: (
-        "the label is {found}, a finite number was expected",
+        "the label is {token}, a finite number was expected",
         "Correct it,",
     ),
     grammar.BAD_INDEX: (
-        "found {found}, expected index:value",
+        "found {token}, expected index:value",
         "Check that the file is LIBSVM text and whole,",
     ),
     grammar.MISSING_COLON: (
-        "found {found} without a colon, expected index:value",
+        "found {token} without a colon, expected index:value",
         "Check that the file is LIBSVM text and whole,",
     ),
     grammar.INDEX_ZERO: (
-        "found index 0 in {found}, but indices start at 1",
+        "found index 0 in {token}, but indices start at 1",
         "If this file counts from 0, say so (`zero_based=true`),",
     ),
     grammar.NOT_ASCENDING: (
-        "{found} has a smaller index than the entry before it, they must ascend",
+        "{token} has a smaller index than the entry before it, they must ascend",
         "Sort the entries of each row,",
     ),
     grammar.TOO_WIDE: (
-        "{found} lies beyond the {width} features that there are",
+        "{token} lies beyond the {width} features that there are",
         "Leave such values out (`unknown_features=ignore`), or give more (`n_features`),",
     ),
     grammar.BAD_VALUE: (
-        "the value in {found} is not a number",
+        "the value in {token} is not a number",
         "Check that the file is LIBSVM text and whole,",
     ),
     grammar.VALUE_MISSING: (
-        "the value in {found} is missing",
+        "the value in {token} is missing",
         "Count missing values as zeros (`missing=zero`),",
     ),
     grammar.VALUE_NOT_FINITE: (
-        "the value in {found} is not finite in {dtype}, or too large to square",
+        "the value in {token} is not finite in {dtype}, or too large to square",
         "Correct it,",
     ),
 }
@@ -168,11 +168,11 @@ def within(parsed: Parsed, n_features: int) -> Parsed:
     assert isinstance(table, SparseTable), "LIBSVM text is sparse"
     if parsed.max_index < n_features:
         return parsed
-    kept = table.indices < n_features
-    ends = np.concatenate(([0], np.cumsum(kept)))[table.indptr]
-    found = table._replace(data=table.data[kept], indices=table.indices[kept], indptr=ends)
-    last = int(found.indices.max(initial=-1))
-    return parsed._replace(table=found, max_index=last, n_beyond=int((~kept).sum()))
+    inside = table.indices < n_features
+    ends = np.concatenate(([0], np.cumsum(inside)))[table.indptr]
+    cut = table._replace(data=table.data[inside], indices=table.indices[inside], indptr=ends)
+    last = int(cut.indices.max(initial=-1))
+    return parsed._replace(table=cut, max_index=last, n_beyond=int((~inside).sum()))
 
 
 def _parse(piece: WholeLines, rules: LibsvmRules, dtype: str) -> tuple[LibsvmSpace, LibsvmCounts]:
@@ -187,7 +187,7 @@ def _parse(piece: WholeLines, rules: LibsvmRules, dtype: str) -> tuple[LibsvmSpa
         np.empty((LISTED, 3), np.int64),
     )
     counts = parse_exactly(
-        piece.bytes, lambda known, hard: parse_rows(piece.bytes, rules, space, known, hard)
+        piece.bytes, lambda rounded, hard: parse_rows(piece.bytes, rules, space, rounded, hard)
     )
     return space, counts
 
@@ -216,5 +216,5 @@ def _explain(piece: Piece, fault: list[int], options: SourceOptions) -> tuple[in
     if any(c < 32 or c > 126 for c in token):
         advice = "This does not look like text; check `format`, or fetch the file anew,"
     width = options.n_features or "10^18"
-    fact = fact.format(found=shown(token), width=width, dtype=options.dtype)
+    fact = fact.format(token=shown(token), width=width, dtype=options.dtype)
     return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"

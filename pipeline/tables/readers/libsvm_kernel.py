@@ -170,7 +170,7 @@ def _value_fault(status: int, c: Byte, missing_is_zero: bool) -> int:
 
 @kernel
 def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than they hide
-    text: Bytes, rules: LibsvmRules, space: LibsvmSpace, known: Rounded, hard: NDArray[np.int64]
+    text: Bytes, rules: LibsvmRules, space: LibsvmSpace, rounded: Rounded, hard: NDArray[np.int64]
 ) -> LibsvmCounts:
     """Fill the space with the rows of a text.
 
@@ -182,7 +182,7 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
         What is allowed.
     space
         Overwritten.
-    known, hard
+    rounded, hard
         See `exact`.
     """
     data, indices, indptr, target, written, bad_rows = space
@@ -203,7 +203,7 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
         if unlabelled and _begins_with_index(text, at):
             target[rows] = np.nan
         else:
-            status, target[rows], at, n_hard = number(text, at, known, hard, n_hard)
+            status, target[rows], at, n_hard = number(text, at, rounded, hard, n_hard)
             fault = _label_fault(text, status, at)
             if may_be_a_name(text, token, at):
                 written[rows] = np.int64(token)
@@ -246,7 +246,7 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
                 value = mantissa / TENS[fraction]
                 value = -value if negative else value
             else:
-                status, value, at, n_hard = number(text, start, known, hard, n_hard)
+                status, value, at, n_hard = number(text, start, rounded, hard, n_hard)
                 fault = _value_fault(status, text[at], missing_is_zero)
                 value = 0.0 if status == NAN else value
             if value != 0.0:

@@ -189,10 +189,10 @@ def _check_vectors(arrays: Mapping[str, ArrayStream], n_rows: int, name: str) ->
         raise BadInput(f"{name}: weight holds words, numbers were expected. Save numbers.")
 
 
-def _check_width(found: int, options: SourceOptions, name: str) -> None:
-    if options.n_features not in {None, found}:
+def _check_width(n_columns: int, options: SourceOptions, name: str) -> None:
+    if options.n_features not in {None, n_columns}:
         raise BadInput(
-            f"{name}: the matrix has {found} columns, but {options.n_features} were asked for. "
+            f"{name}: the matrix has {n_columns} columns, but {options.n_features} were asked for. "
             "Leave `n_features` out."
         )
 
@@ -262,10 +262,10 @@ def _canonical(
     rows, column, values = rows[order], indices[order].astype(np.int64), values[order]
     first = np.flatnonzero(np.diff(rows, prepend=-1) | np.diff(column, prepend=-1))
     values = np.add.reduceat(values, first) if first.size else values
-    kept = values != 0.0
-    counts = np.bincount(rows[first][kept], minlength=n_rows)
+    nonzero = values != 0.0
+    counts = np.bincount(rows[first][nonzero], minlength=n_rows)
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    return values[kept], column[first][kept].astype(index_dtype(n_features)), starts
+    return values[nonzero], column[first][nonzero].astype(index_dtype(n_features)), starts
 
 
 def _targets(target: NDArray[Any] | None, n_rows: int) -> Targets:

@@ -51,7 +51,7 @@ def open_source(
     storage_options
         Handed to fsspec.
     expected
-        Columns that are known, which those of the files are matched with, and a bound on lines.
+        Columns that those of the files are matched with, and a bound on lines.
 
     Raises
     ------
@@ -62,8 +62,8 @@ def open_source(
         (header, schema) that finds what cannot be used, or other columns than expected.
     """
     options = options or SourceOptions()
-    found = _found(specs, options, storage_options)
-    addresses = [address._replace(budget=expected.budget) for address in found]
+    described = _described(specs, options, storage_options)
+    addresses = [address._replace(budget=expected.budget) for address in described]
     word = _format(addresses, options)
     if expected.schema is not None:
         options = _like_before(word, options, expected.schema)
@@ -94,24 +94,24 @@ def open_source(
 
 
 def _like_before(word: str, options: SourceOptions, schema: Schema) -> SourceOptions:
-    """Read as was read before; what only text has is for text."""
+    """Return options with the settings of the schema; those of text apply to text alone."""
     text = () if word == "csv" else ("delimiter", "quote", "header", "charset")
-    kept = {name: value for name, value in schema.reading.items() if name not in text}
-    return as_remembered(options, kept)
+    reading = {name: value for name, value in schema.reading.items() if name not in text}
+    return as_remembered(options, reading)
 
 
 def is_table(
     specs: Sequence[str], options: SourceOptions, storage_options: dict[str, Any] | None = None
 ) -> bool:
     """Say whether files are of a format of tables; raises what `open_source` does."""
-    return _format(_found(specs, options, storage_options), options) in TABLES
+    return _format(_described(specs, options, storage_options), options) in TABLES
 
 
-def _found(
+def _described(
     specs: Sequence[str], options: SourceOptions, storage_options: dict[str, Any] | None
 ) -> list[Address]:
-    found = find(specs, storage_options)
-    return [address._replace(charset=options.charset) for address in found]
+    addresses = find(specs, storage_options)
+    return [address._replace(charset=options.charset) for address in addresses]
 
 
 def _is_spaced(address: Address, options: SourceOptions, expected: Expected) -> bool:
@@ -123,14 +123,14 @@ def _is_spaced(address: Address, options: SourceOptions, expected: Expected) -> 
 
 def source_class(word: str) -> type[Source]:
     """Return the reader of the format of that word; KeyError where there is none."""
-    found: type[Source] = _named(FORMATS[word])
-    return found
+    reader: type[Source] = _named(FORMATS[word])
+    return reader
 
 
 def rows_class(word: str) -> type[TableRows]:
     """Return the reader of a format of tables as they are written."""
-    found: type[TableRows] = _named(TABLES[word])
-    return found
+    reader: type[TableRows] = _named(TABLES[word])
+    return reader
 
 
 def _named(where: str) -> Any:
@@ -159,9 +159,9 @@ def _is_encoded(
     if word == "csv":
         from fewpass.pipeline.tables.readers.plain_numbers import first_look  # noqa: PLC0415 - its kernels
 
-        found = first_look(addresses, options, expected)
-        if found != "codes, maybe":
-            return found == "more"
+        look = first_look(addresses, options, expected)
+        if look != "codes, maybe":
+            return look == "more"
     from fewpass.pipeline.tables.readers.sampling import is_more_than_numbers  # noqa: PLC0415 - Arrow
 
     rows = rows_class(word)(addresses, options, expected)
@@ -213,11 +213,11 @@ def _in_words(setting: Any) -> str:
 def _format(addresses: Sequence[Address], options: SourceOptions) -> Format:
     if options.format != "auto":
         return options.format
-    found = {_guess(address): address.name for address in addresses}
-    if len(found) > 1:
-        listed = ", ".join(f"{name} is {kind}" for kind, name in sorted(found.items()))
+    formats = {_guess(address): address.name for address in addresses}
+    if len(formats) > 1:
+        listed = ", ".join(f"{name} is {kind}" for kind, name in sorted(formats.items()))
         raise BadInput(f"The sources have several formats: {listed}. Read one format at a time.")
-    return next(iter(found))
+    return next(iter(formats))
 
 
 def _guess(address: Address) -> Format:

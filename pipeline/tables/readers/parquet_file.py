@@ -82,25 +82,25 @@ def _decoded(
     address: Address, stream: Any, rows: int, n_bytes: int, names: Sequence[str]
 ) -> Iterator[Any]:
     """Yield the rows of one row group after the other, words as they were stored."""
-    told = pq.ParquetFile(stream, pre_buffer=False)
-    leaves = _leaves(told, names)
-    coded = [leaf.name for leaf in leaves if leaf.is_text and _is_coded(told, stream, leaf)]
+    plain = pq.ParquetFile(stream, pre_buffer=False)
+    leaves = _leaves(plain, names)
+    coded = [leaf.name for leaf in leaves if leaf.is_text and _is_coded(plain, stream, leaf)]
     file = pq.ParquetFile(
-        stream, metadata=told.metadata, read_dictionary=coded or None,
-        **_buffering(address, told, leaves),
+        stream, metadata=plain.metadata, read_dictionary=coded or None,
+        **_buffering(address, plain, leaves),
     )  # fmt: skip
-    kinds = told.schema_arrow
+    kinds = plain.schema_arrow
     steps = (
-        _rows_at_once(told.metadata.row_group(k), leaves, coded, rows, n_bytes, stream, address)
-        for k in range(told.num_row_groups)
+        _rows_at_once(plain.metadata.row_group(k), leaves, coded, rows, n_bytes, stream, address)
+        for k in range(plain.num_row_groups)
     )
     own = {"columns": list(names), "use_threads": False}
-    found = (
+    batches = (
         batch
         for group, step in enumerate(steps)
         for batch in file.iter_batches(step, row_groups=[group], **own)
     )
-    for batch in validated(found, address.name):
+    for batch in validated(batches, address.name):
         if not coded or may_take(batch, coded) <= n_bytes:
             yield _with_words(batch, coded, kinds) if coded else batch
             continue
@@ -129,7 +129,7 @@ class _Leaf(NamedTuple):
 def _leaves(file: Any, names: Sequence[str]) -> list[_Leaf]:
     wanted, types = set(names), pa.types
     kinds = {field.name: field.type for field in file.schema_arrow if field.name in wanted}
-    found = []
+    leaves = []
     for k in range(len(file.schema)):
         column = file.schema.column(k)
         parts = column.path.split(".")
@@ -137,8 +137,8 @@ def _leaves(file: Any, names: Sequence[str]) -> list[_Leaf]:
             kind = kinds.get(column.path)
             is_text = kind is not None and (types.is_string(kind) or types.is_large_string(kind))
             is_flat = column.max_repetition_level == 0
-            found.append(_Leaf(k, column.path, is_text, is_flat))
-    return found
+            leaves.append(_Leaf(k, column.path, is_text, is_flat))
+    return leaves
 
 
 def _is_coded(file: Any, stream: Any, leaf: _Leaf) -> bool:

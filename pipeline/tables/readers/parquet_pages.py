@@ -30,10 +30,10 @@ def pages_of(stream: BinaryIO, chunk: Any) -> Iterator[PageSize]:
     at = min(dictionary or chunk.data_page_offset, chunk.data_page_offset)
     end = at + chunk.total_compressed_size
     while at < end:
-        found = _header(stream, at)
-        if found is None:
+        parsed = _header(stream, at)
+        if parsed is None:
             return
-        header, length = found
+        header, length = parsed
         own = header.get(7) or header.get(8) or header.get(5) or {}
         yield PageSize(header.get(1) == _DICTIONARY, int(header.get(2, 0)), int(own.get(1, 0)))
         at += length + max(0, int(header.get(3, 0)))
@@ -64,12 +64,12 @@ class _Compact:
         """Read fields up to the end of a structure; IndexError where the content ends before."""
         if depth > _DEEPEST:
             raise ValueError("no header is so deep")
-        found: dict[int, Any] = {}
+        fields: dict[int, Any] = {}
         number = 0
         while first := self._byte():
             number = number + (first >> 4) if first >> 4 else self._signed()
-            found[number] = self._value(first & 15, depth)
-        return found
+            fields[number] = self._value(first & 15, depth)
+        return fields
 
     def _value(self, kind: int, depth: int) -> Any:
         if kind in (_TRUE, _FALSE):
@@ -101,16 +101,16 @@ class _Compact:
             raise IndexError(self.at)
 
     def _unsigned(self) -> int:
-        found = shift = 0
+        value = shift = 0
         while True:
             byte = self._byte()
-            found |= (byte & 127) << shift
+            value |= (byte & 127) << shift
             if byte < 128:
-                return found
+                return value
             shift += 7
             if shift > 63:
                 raise ValueError("no number is so long")
 
     def _signed(self) -> int:
-        found = self._unsigned()
-        return (found >> 1) ^ -(found & 1)
+        value = self._unsigned()
+        return (value >> 1) ^ -(value & 1)

@@ -38,10 +38,10 @@ _NO_NUMBERS = {
 _LARGEST = float(np.finfo(np.float64).max)
 _QUOTED = (grammar.OPEN_QUOTE, grammar.BEHIND_QUOTE)
 
-Found = Literal["numbers", "more", "codes, maybe"]
+Look = Literal["numbers", "more", "codes, maybe"]
 
 
-def first_look(addresses: Sequence[Address], options: SourceOptions, expected: Expected) -> Found:
+def first_look(addresses: Sequence[Address], options: SourceOptions, expected: Expected) -> Look:
     """Say whether the first rows are nothing but usual numbers, and then for long none is missing.
 
     Usual: no words in place of them, no quotes that go on, none far from all others.  Whole
@@ -55,8 +55,8 @@ def first_look(addresses: Sequence[Address], options: SourceOptions, expected: E
         return "more"
 
 
-def _look(rows: DelimitedRows, numbers: DelimitedNumbers, options: SourceOptions) -> Found:
-    found: Found = "numbers"
+def _look(rows: DelimitedRows, numbers: DelimitedNumbers, options: SourceOptions) -> Look:
+    answer: Look = "numbers"
     read = 0
     for piece in rows.pieces(_LOOK_BYTES, ()):
         if not read and not piece.content.lines:  # the names of many columns, or of no rows
@@ -68,11 +68,11 @@ def _look(rows: DelimitedRows, numbers: DelimitedNumbers, options: SourceOptions
         if read == 0:
             if not _are_usual(piece.content, layout, options, X):
                 return "more"
-            found = "codes, maybe" if _may_be_codes(piece.content, layout, X) else found
+            answer = "codes, maybe" if _may_be_codes(piece.content, layout, X) else answer
         read += piece.n_bytes
         if read >= _SAMPLE_BYTES:
             break
-    return found if read else "more"
+    return answer if read else "more"
 
 
 def _are_usual(

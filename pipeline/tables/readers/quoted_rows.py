@@ -34,7 +34,7 @@ def _study(
 ) -> tuple[int, int]:
     """Note every row; return how many there are and where the last whole one ends."""
     n, line, end, begins = 0, 0, 0, 0
-    found, quoted, at_start = 1, False, True
+    n_cells, quoted, at_start = 1, False, True
     skip = False
     for at in range(text.size):
         c = text[at]
@@ -48,14 +48,14 @@ def _study(
         elif c == quote and at_start:
             quoted, at_start = True, False
         elif c == delimiter:
-            found, at_start = found + 1, True
+            n_cells, at_start = n_cells + 1, True
         elif c == 10:
             length = at - end - (at > end and text[at - 1] == 13)
             if length:
                 if n < lines.size:
-                    lines[n], cells[n] = begins, found
+                    lines[n], cells[n] = begins, n_cells
                 n += 1
-            end, begins, found, at_start = at + 1, line, 1, True
+            end, begins, n_cells, at_start = at + 1, line, 1, True
         else:
             at_start = False
     return n, end
@@ -67,7 +67,7 @@ def _drop_returns(
 ) -> tuple[int, int]:
     """Copy text without rows that have a bare return outside quotes; their line ends stay."""
     n, line, begins, begin = 0, 0, 0, 0
-    quoted, at_start, bare, found, closed = False, True, False, 0, -2
+    quoted, at_start, bare, n_dropped, closed = False, True, False, 0, -2
     for at in range(text.size):
         c = text[at]
         out[n] = c
@@ -86,10 +86,10 @@ def _drop_returns(
             for _ in range(begins, line):
                 out[n] = 10
                 n += 1
-            dropped[found] = begins
-            found += 1
+            dropped[n_dropped] = begins
+            n_dropped += 1
         begin, begins, bare = n, line, False
-    return n, found
+    return n, n_dropped
 
 
 def without_returns(text: WholeLines, dialect: Dialect) -> tuple[WholeLines, NDArray[np.int64]]:
@@ -100,8 +100,8 @@ def without_returns(text: WholeLines, dialect: Dialect) -> tuple[WholeLines, NDA
     if not count_byte(text.bytes, RETURN):
         return text, np.zeros(0, np.int64)
     out, dropped = np.empty_like(text.bytes), np.empty(text.lines, np.int64)
-    n, found = _drop_returns(text.bytes, *dialect.marks, out, dropped)
-    return (WholeLines(out[:n], text.lines), dropped[:found]) if found else (text, dropped[:0])
+    n, count = _drop_returns(text.bytes, *dialect.marks, out, dropped)
+    return (WholeLines(out[:n], text.lines), dropped[:count]) if count else (text, dropped[:0])
 
 
 def rows_in(text: WholeLines, dialect: Dialect) -> RowStarts:

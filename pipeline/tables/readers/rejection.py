@@ -28,8 +28,8 @@ class Fault(NamedTuple):
     cells: Any = None  # (n,) what the rows hold there, which the fact calls FOUND
 
 
-class Kept(NamedTuple):
-    """The good rows of a table, and what became of the others."""
+class GoodRows(NamedTuple):
+    """The good rows of a table, with a list and the number of the bad ones."""
 
     table: Table
     skipped: tuple[BadRow, ...]  # the first of them
@@ -76,7 +76,7 @@ def without_bad_rows(
     lines: Callable[[], NDArray[np.int64]],
     others: Sequence[tuple[int, str, str]] = (),
     written: AsWritten | None = None,
-) -> Kept:
+) -> GoodRows:
     """Refuse the first bad row of a table, or leave all of them out, with a list and their number.
 
     Parameters
@@ -97,18 +97,18 @@ def without_bad_rows(
         bad |= fault.rows
     rows = np.flatnonzero(bad)
     if not rows.size and not others:
-        return Kept(table, (), 0, written)
-    told = [(line, fact, f"{advice} {SKIP_ADVICE}") for line, fact, advice in others]
+        return GoodRows(table, (), 0, written)
+    reports = [(line, fact, f"{advice} {SKIP_ADVICE}") for line, fact, advice in others]
     where = lines() if rows.size else np.zeros(0, np.int64)
     for row in rows[: 1 if mode == "refuse" else LISTED].tolist():
         first = next(fault for fault in faults if fault.rows[row])
-        found = "" if first.cells is None else f" {shown(str(first.cells[row]))},"
-        fact = first.fact.replace(" FOUND", found)
-        told.append((int(where[row]), fact, f"{first.advice} {SKIP_ADVICE}"))
-    skipped = refuse_or_list(sorted(told), file, mode, unit)
+        cell = "" if first.cells is None else f" {shown(str(first.cells[row]))},"
+        fact = first.fact.replace(" FOUND", cell)
+        reports.append((int(where[row]), fact, f"{first.advice} {SKIP_ADVICE}"))
+    skipped = refuse_or_list(sorted(reports), file, mode, unit)
     n_skipped = rows.size + len(others)
     if not rows.size:
-        return Kept(table, skipped, n_skipped, written)
+        return GoodRows(table, skipped, n_skipped, written)
     good = np.flatnonzero(~bad)
     left = None if written is None else written.among(good)
-    return Kept(take(table, good), skipped, n_skipped, left)
+    return GoodRows(take(table, good), skipped, n_skipped, left)

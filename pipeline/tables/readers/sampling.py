@@ -76,11 +76,11 @@ def sampled(rows: TableRows, used: Sequence[int], most: int, memory: int = SAMPL
             raise BadInput(f"{where}: {fact}. {advice.rstrip(',')}.")
         raise BadInput(f"{rows.files[0].name}: there are no rows. Check the file.")
     with parsing(rows.files[0].name, "its pieces hold columns of different types"):
-        found = pa.concat_tables(parts)
-    found = as_sample(found, SAMPLE_ROWS, SAMPLE_SEED)
+        sample = pa.concat_tables(parts)
+    sample = as_sample(sample, SAMPLE_ROWS, SAMPLE_SEED)
     parts.clear()
     release_freed_memory()
-    return found
+    return sample
 
 
 def _is_too_large(parts: Sequence[Any], memory: int) -> bool:

@@ -42,7 +42,7 @@ LONGEST_LABEL = 1024
 class Expected(NamedTuple):
     """What a source has to fit, besides the options."""
 
-    schema: Schema | None = None  # columns that are known
+    schema: Schema | None = None  # columns to match
     whose: str = "the model"  # that they are the columns of
     budget: Budget = UNTOLD  # that memory has
     plain: bool = False  # columns of tables are to be plain numbers
@@ -106,7 +106,7 @@ class Source(Protocol):
     files: tuple[SourceFile, ...]
     n_features: int | None  # None: known only once all is read
     schema: Schema | None  # None: rows of this format have no columns but the features
-    left_out: tuple[str, ...]  # names of columns that are not known
+    left_out: tuple[str, ...]  # names of columns that the schema lacks
     has_weight: bool
 
     @property

@@ -51,13 +51,13 @@ class StandardInput:
             part = self._head[at : at + len(out)]
             out[: len(part)] = part
             return len(part)
-        found: int = cast("Any", self._stream).readinto(out) or 0
+        count: int = cast("Any", self._stream).readinto(out) or 0
         if self._head is not None:
-            if at + found > HEAD_BYTES:
+            if at + count > HEAD_BYTES:
                 self._head = None
             else:
-                self._head += out[:found]
-        return found
+                self._head += out[:count]
+        return count
 
 
 class _InputStream(io.RawIOBase):
@@ -69,9 +69,9 @@ class _InputStream(io.RawIOBase):
         return True
 
     def readinto(self, out: Any) -> int:
-        found = self._store.read_into(self._at, memoryview(out).cast("B"))
-        self._at += found
-        return found
+        count = self._store.read_into(self._at, memoryview(out).cast("B"))
+        self._at += count
+        return count
 
     def tell(self) -> int:
         return self._at

@@ -41,12 +41,12 @@ def _weigh(  # noqa: C901
     text: Bytes, delimiter: int, quote: int, n_delimiters: int
 ) -> tuple[int, int, int, int, int, int]:
     n_opened, n_unclosed, n_long, n_stray, first, taken = 0, 0, 0, 0, -1, 0
-    line, begins, found = 0, 0, 0
+    line, begins, in_line = 0, 0, 0
     quoted, at_start, skip, closed = False, True, False, False
     opened, behind, all_whole = False, False, True
     for at in range(text.size):
         c = text[at]
-        found += c == delimiter
+        in_line += c == delimiter
         if skip:
             skip = False
         elif quoted:
@@ -64,8 +64,8 @@ def _weigh(  # noqa: C901
             at_start = False
         if c != _NEWLINE:
             continue
-        all_whole &= found == n_delimiters
-        found = 0
+        all_whole &= in_line == n_delimiters
+        in_line = 0
         if not quoted:
             is_long = line > begins
             is_stray = is_long and (behind or all_whole)
@@ -120,10 +120,10 @@ def are_text(head: WholeLines, dialect: Dialect) -> bool:
         return False
     lines = head.bytes.tobytes().split(b"\n")[:-1]
     counts = [line.count(dialect.delimiter.encode()) for line in lines if line.strip()]
-    found = weighed(head, dialect, counts[0] + 1)
+    quotes = weighed(head, dialect, counts[0] + 1)
     whole = sum(count == counts[0] for count in counts)
-    strays = found.unclosed or (dialect.delimiter == "\t" and 2 * found.stray > found.long)
-    few = 2 * found.opened < len(counts)
+    strays = quotes.unclosed or (dialect.delimiter == "\t" and 2 * quotes.stray > quotes.long)
+    few = 2 * quotes.opened < len(counts)
     return bool(counts[0] and strays and few and whole >= _WHOLE * len(counts))
 
 
@@ -132,10 +132,10 @@ def refuse_stray(piece: Piece, dialect: Dialect, n_cells: int) -> None:
     text: WholeLines = piece.content
     if not dialect.quotes or not count_byte(text.bytes, dialect.quote):
         return
-    found = weighed(text, dialect, n_cells)
-    if 2 * found.stray > found.long:
+    quotes = weighed(text, dialect, n_cells)
+    if 2 * quotes.stray > quotes.long:
         raise BadInput(
-            f"{piece.file}, line {piece.first_line + found.first}: a cell begins with a quote and "
-            f"goes on for {found.n_lines} lines, which look like rows of their own. Say "
+            f"{piece.file}, line {piece.first_line + quotes.first}: a cell begins with a quote and "
+            f"goes on for {quotes.n_lines} lines, which look like rows of their own. Say "
             "`quote=none` if quotes are part of the text, `quote=double` if they enclose cells."
         )

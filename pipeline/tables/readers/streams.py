@@ -57,13 +57,13 @@ class _Unpacked(io.RawIOBase):
         return True
 
     def readinto(self, out: Any) -> int:
-        found = b""
-        while not found:
+        content = b""
+        while not content:
             if self._decompressor.eof and not self._next_stream():
                 return 0
-            found = self._decompressor.decompress(self._given(), len(out))
-        out[: len(found)] = found
-        return len(found)
+            content = self._decompressor.decompress(self._given(), len(out))
+        out[: len(content)] = content
+        return len(content)
 
     def _given(self) -> bytes:
         """Return the next compressed bytes, none where enough were given before."""

@@ -25,21 +25,21 @@ from fewpass.storage.table import SparseTable, index_dtype, n_bytes
 _TOKEN_BYTES = 200
 
 _MESSAGES = {
-    grammar.BAD_LABEL: ("{found} stands where the label should, a number", "Number the labels,"),
+    grammar.BAD_LABEL: ("{token} stands where the label should, a number", "Number the labels,"),
     grammar.BAD_WEIGHT: (
-        "the importance in {found} is no number of at least 0",
+        "the importance in {token} is no number of at least 0",
         "Write label, importance and tag in this order,",
     ),
     grammar.NO_BAR: (
-        "no | follows the label in {found}",
+        "no | follows the label in {token}",
         "Check that the file is Vowpal Wabbit's text (`format`),",
     ),
-    grammar.BAD_VALUE: ("the value in {found} is not a finite number", "Correct it,"),
+    grammar.BAD_VALUE: ("the value in {token} is not a finite number", "Correct it,"),
     grammar.TOO_LARGE: (
-        "the value in {found} is too large for {dtype}, or too large to square",
+        "the value in {token} is too large for {dtype}, or too large to square",
         "Give it in another unit,",
     ),
-    grammar.MISSING_LABEL: ("the label before {found} is missing", "Write the label first,"),
+    grammar.MISSING_LABEL: ("the label before {token} is missing", "Write the label first,"),
 }
 
 
@@ -120,8 +120,8 @@ class VowpalWabbitSource:
         unlabelled, largest = not self._options.label_required, LARGEST[self._options.dtype]
         counts = parse_exactly(
             text.bytes,
-            lambda known, hard: parse_rows(
-                text.bytes, self._bits, unlabelled, largest, space, known, hard
+            lambda rounded, hard: parse_rows(
+                text.bytes, self._bits, unlabelled, largest, space, rounded, hard
             ),
         )
         return space, counts
@@ -140,7 +140,7 @@ class VowpalWabbitSource:
         code, at, line = fault
         fact, advice = _MESSAGES[code]
         token = piece.content.bytes[at : at + _TOKEN_BYTES].tobytes().split(b"\n")[0]
-        fact = fact.format(found=shown(token), dtype=self._options.dtype)
+        fact = fact.format(token=shown(token), dtype=self._options.dtype)
         return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"
 
 

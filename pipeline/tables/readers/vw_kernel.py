@@ -87,7 +87,7 @@ def _ordered(indices: WholeNumbers, data: Vector, begin: Index, end: Index) -> I
 
 @kernel
 def _head(
-    text: Bytes, at: Position, known: Rounded, hard: WholeNumbers, n_hard: int
+    text: Bytes, at: Position, rounded: Rounded, hard: WholeNumbers, n_hard: int
 ) -> tuple[float, float, int, Position, Position, int, Position]:
     """Read what stands before the first bar: label, importance (nan: none), and what is wrong.
 
@@ -98,7 +98,7 @@ def _head(
     while text[at] != _NEWLINE and text[at] != _BAR and fault == 0:
         behind = _behind_token(text, at)
         if text[at] != _QUOTE and text[behind] != _BAR:  # else it is a tag
-            status, value, end, n_hard = number(text, at, known, hard, n_hard)
+            status, value, end, n_hard = number(text, at, rounded, hard, n_hard)
             if status != OK or end != behind or (numbers == 1 and value < 0.0):
                 fault, where = (BAD_LABEL if numbers == 0 else BAD_WEIGHT), at
             if numbers == 0 and may_be_a_name(text, np.uint64(at), np.uint64(behind)):
@@ -114,12 +114,12 @@ def _head(
 
 @kernel
 def _scaled(
-    text: Bytes, behind: Position, known: Rounded, hard: WholeNumbers, n_hard: int
+    text: Bytes, behind: Position, rounded: Rounded, hard: WholeNumbers, n_hard: int
 ) -> tuple[float, Position, int]:
     """Read the number behind a name, 1 where there is none; `behind` is -1 where it is none."""
     if text[behind] != _COLON:
         return 1.0, behind, n_hard
-    status, value, end, n_hard = number(text, behind + 1, known, hard, n_hard)
+    status, value, end, n_hard = number(text, behind + 1, rounded, hard, n_hard)
     if status != OK or (text[end] > _SPACE and text[end] != _BAR):
         return 0.0, -1, n_hard
     return value, end, n_hard
@@ -132,7 +132,7 @@ def _namespace(
     mask: int,
     space: VwSpace,
     nnz: Index,
-    known: Rounded,
+    rounded: Rounded,
     hard: WholeNumbers,
     n_hard: int,
     largest: float,
@@ -142,7 +142,7 @@ def _namespace(
     size = behind - at
     space.name[:size] = text[at:behind]
     space.name[size] = _HAT
-    scale, behind, n_hard = _scaled(text, behind, known, hard, n_hard)
+    scale, behind, n_hard = _scaled(text, behind, rounded, hard, n_hard)
     while behind >= 0:
         at = _behind_blanks(text, behind)
         if text[at] == _NEWLINE or text[at] == _BAR:
@@ -150,7 +150,7 @@ def _namespace(
         behind = _behind_name(text, at)
         end = size + 1 + behind - at
         space.name[size + 1 : end] = text[at:behind]
-        value, behind, n_hard = _scaled(text, behind, known, hard, n_hard)
+        value, behind, n_hard = _scaled(text, behind, rounded, hard, n_hard)
         if abs(value * scale) > largest:
             return nnz, at, TOO_LARGE, n_hard
         if value * scale != 0.0:
@@ -167,7 +167,7 @@ def parse_rows(
     unlabelled: bool,
     largest: float,
     space: VwSpace,
-    known: Rounded,
+    rounded: Rounded,
     hard: WholeNumbers,
 ) -> VwCounts:
     """Parse whole lines; a row that is bad is left out and noted.
@@ -181,12 +181,14 @@ def parse_rows(
         at = _behind_blanks(text, at)
         nnz, empty = space.indptr[rows], text[at] == _NEWLINE
         if not empty:
-            label, weight, fault, where, at, n_hard, written = _head(text, at, known, hard, n_hard)
+            label, weight, fault, where, at, n_hard, written = _head(
+                text, at, rounded, hard, n_hard
+            )
             if fault == 0 and np.isnan(label) and not unlabelled:
                 fault = MISSING_LABEL
             while text[at] == _BAR and fault == 0:
                 nnz, at, fault, n_hard = _namespace(
-                    text, at + 1, mask, space, nnz, known, hard, n_hard, largest
+                    text, at + 1, mask, space, nnz, rounded, hard, n_hard, largest
                 )
                 where = at if fault != 0 else where
             if fault == 0:

@@ -57,16 +57,16 @@ def remembered_names(text: bytes, n_features: int) -> dict[int, str]:
     At most 20,000, as they are remembered with every model.
     """
     often = Counter(_features(text)).most_common(_REMEMBERED)
-    found = _by_column([name for name, _ in often], n_features)
-    return {column: name[:_SHOWN] for column, name in found.items()}
+    joined = _by_column([name for name, _ in often], n_features)
+    return {column: name[:_SHOWN] for column, name in joined.items()}
 
 
 def _by_column(names: Sequence[bytes], n_features: int) -> dict[int, str]:
     columns = hashes(pa.array(names, pa.large_binary()), "") & np.int64(n_features - 1)
-    found: dict[int, list[str]] = defaultdict(list)
+    by_column: dict[int, list[str]] = defaultdict(list)
     for name, column in zip(names, columns.tolist(), strict=True):
-        found[column].append(name.decode("utf-8", "backslashreplace"))
-    return {column: _joined(several) for column, several in found.items()}
+        by_column[column].append(name.decode("utf-8", "backslashreplace"))
+    return {column: _joined(several) for column, several in by_column.items()}
 
 
 def _features(text: bytes) -> Iterator[bytes]:

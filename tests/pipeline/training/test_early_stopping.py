@@ -11,6 +11,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.validation import LEAST_GAIN, ValidationPoint, extended
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.trained_models import held_out_rows
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 
@@ -59,7 +60,7 @@ def test_the_model_of_the_lowest_loss_is_kept(plan, quiet):
     assert told.stopped_early
     assert told.passes < plan.passes
     kept = load_model(quiet.run)
-    judged = evaluate(kept, quiet._engine._held_out(), InProcess())
+    judged = evaluate(kept, held_out_rows(quiet._engine._training), InProcess())
     assert judged.loss == min(seen) == told.candidates[0]["loss"]
     assert seen.index(min(seen)) < len(seen) - 1, "not the last one"
     assert judged.error == told.candidates[0]["error"]

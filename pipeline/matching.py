@@ -88,14 +88,14 @@ def require_same(first: Sequence[str], names: Sequence[str], where: str) -> None
         )
 
 
-def refuse_missing(wanted: Sequence[str], found: Sequence[str], where: str, whose: str) -> None:
+def refuse_missing(wanted: Sequence[str], names: Sequence[str], where: str, whose: str) -> None:
     """Refuse columns that lack one that is wanted; BadInput names it."""
-    there = set(found)
+    there = set(names)
     missing = [name for name in wanted if name not in there]
     if missing:
         raise BadInput(
             f"{where} lacks {len(missing)} of the {len(wanted)} columns of {whose}: "
-            f"{listed(missing)}. It has {listed(list(found))}. Name its columns as they were "
+            f"{listed(missing)}. It has {listed(list(names))}. Name its columns as they were "
             "named, or say `by_position=true` to take them in their order."
         )
 

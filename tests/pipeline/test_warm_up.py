@@ -85,7 +85,9 @@ def test_the_command_says_what_it_compiles_for(tmp_path, capsys):
     plan = TrainingPlan(dataset=make(tmp_path / "rows", layout="sparse").folder.url)
     for asked, method in ((plan, ""), (plan.model_copy(update={"solver": Sdca()}), "sdca, ")):
         _say_compiling(Terminal(Output()), asked)
-        said = f"Compiling kernels for {method}loss logistic, sparse rows of float32: once per machine"
+        said = (
+            f"Compiling kernels for {method}loss logistic, sparse rows of float32: once per machine"
+        )
         assert said in capsys.readouterr().err
 
 

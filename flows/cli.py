@@ -43,7 +43,7 @@ from fewpass.flows.display.printing import (
 )
 from fewpass.flows.flags import in_flags
 from fewpass.flows.refusals import Interrupted, UsageError, exit_status, sentence
-from fewpass.flows.signals import Interrupts, end_at_once, handling
+from fewpass.flows.signals import Interrupts, end_at_once, handling, sending_lost_ones_again
 
 OPTIONS = Group.create_default_parameters("Options")
 app = App(
@@ -145,7 +145,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     tokens = ["stdin://" if word == "-" else word for word in tokens]  # no option, but a source
     interrupts = Interrupts()
-    with handling(interrupts.handle, [signal.SIGINT]), warnings_logged(tokens):
+    with (
+        handling(interrupts.handle, [signal.SIGINT]), sending_lost_ones_again(interrupts),
+        warnings_logged(tokens),
+    ):  # fmt: skip
         try:
             require_output()
             return app(tokens, exit_on_error=False, print_error=False) or 0

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+AGAIN_S = 0.01  # the finalizer is over by then
 
 
 @contextmanager
@@ -59,6 +60,31 @@ class Interrupts:
             os._exit(128 + number)
         self.came = True
         raise KeyboardInterrupt
+
+
+@contextmanager
+def sending_lost_ones_again(interrupts: Interrupts) -> Iterator[None]:
+    """Send a Ctrl-C again whose exception was lost.
+
+    Where one comes while a finalizer or a callback of C code is running, Python prints the
+    exception and goes on as if there had been none.
+    """
+    before = sys.unraisablehook
+
+    def hook(lost: Any) -> None:
+        if not issubclass(lost.exc_type, KeyboardInterrupt):
+            before(lost)
+            return
+        interrupts.came = False
+        again = threading.Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        again.start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def end_at_once() -> None:

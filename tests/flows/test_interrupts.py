@@ -236,3 +236,28 @@ signal.pause()
 def test_a_ctrl_c_after_a_command_s_end_leaves_no_traceback():
     done = subprocess.run([sys.executable, "-c", AFTER_ITS_END], capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (128 + signal.SIGINT, b"")
+
+
+STRUCK = """
+import signal, sys, time
+from fewpass.flows import cli
+
+class Struck:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+def struck():
+    Struck()
+    time.sleep(60)
+
+cli.require_output = struck
+sys.exit(cli.main(["methods"]))
+"""
+
+
+def test_a_ctrl_c_in_a_finalizer_is_not_lost():
+    done = subprocess.run(
+        [sys.executable, "-c", STRUCK], capture_output=True, text=True, timeout=50
+    )
+    assert done.returncode == 130
+    assert done.stderr == "fewpass: Interrupted.\n"

@@ -7,6 +7,7 @@ from typing import Protocol
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.training_plan import FREE_SHARE, TrainingPlan
 from fewpass.solvers.losses import Loss, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.registry import LOSS_OF_LABELS, LOSS_OF_NUMBERS, loss_class
 from fewpass.storage.manifest import Labels, Values
 
@@ -46,7 +47,7 @@ def problem_of(plan: TrainingPlan, data: TrainingData, lam: float | None = None)
     lam = lam or min(plan.lam.values(data.n_rows))
     return Problem(
         loss=loss_of(plan, data),
-        lam=lam,
+        penalty=L2(lam),
         intercept=0.0 if plan.intercept == "none" else 1.0,
         lam_b=lam * FREE_SHARE if plan.intercept == "free" else lam,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from fewpass.solvers.losses import Loss, Problem
-from fewpass.solvers.registry import SMALLER_DUAL
+from fewpass.solvers.registry import DUAL, SECOND_ORDER, SMALLER_DUAL
 
 
 class Needs(NamedTuple):
@@ -23,6 +23,8 @@ class Needs(NamedTuple):
     """The method to suggest instead."""
     most_columns: int | None = None
     """Most columns, for a method that stores a matrix of columns by columns."""
+    any_level: bool = False
+    """Whether it charges the intercept for its distance from a level other than 0, too."""
 
 
 def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int) -> None:
@@ -38,6 +40,11 @@ def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int
             "The hinge has a kink, and this method needs a smooth loss. Use the smoothed hinge "
             "(`loss=smoothed_hinge` `smoothing=0.1`): its optimum is one of the hinge to half "
             "of the smoothing."
+        )
+    if problem.level and not needs.any_level:
+        raise ValueError(
+            f"{kind} charges the intercept for its distance from 0, and this problem for that from "
+            f"{problem.level:g}. Use `solver={DUAL}` or `solver={SECOND_ORDER}`."
         )
     if needs.one_stream and streams > 1:
         raise ValueError(

@@ -247,7 +247,7 @@ def visit_rows(
     monitor).
     """
     (b, D_b, P, S), watched = scale, in_numbers(monitor)
-    loss, lam, intercept, lam_b = problem
+    loss, lam, intercept, lam_b, _ = problem
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)

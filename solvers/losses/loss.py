@@ -1,6 +1,6 @@
 """The interface of losses: functions of a prediction p and a target y, and the problem to solve.
 
-    f(w) = (1/n) sum_i weight_i phi(x_i . w + b, y_i) + (lam/2) ||w||^2 + (lam_b/2) b^2
+    f(w) = (1/n) sum_i weight_i phi(x_i . w + b, y_i) + (lam/2) ||w||^2 + (lam_b/2) (b - b_0)^2
 
 Margin losses take y in {-1, +1} and depend on z = y p; others take any number y.  `slope` is the
 derivative with respect to p.  `conjugate` and `dual_step` use the dual variable a of the
@@ -150,12 +150,13 @@ class Smoothing(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """The objective to minimise; see the module's docstring."""
+    """The objective to minimise; see the module's docstring, where `level` is b_0."""
 
     loss: Loss
     lam: float
     intercept: float  # value of the constant column: 1.0, or 0.0 for no intercept
-    lam_b: float  # in place of lam for the intercept
+    lam_b: float  # in place of lam for the intercept's distance from `level`
+    level: float = 0.0
 
 
 #: Most that a dual variable stored as a sum leaves its interval by rounding.

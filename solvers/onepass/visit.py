@@ -119,7 +119,7 @@ def learn(
 
     `scratch` is scratch memory for at most `most` values; `losses` as in monitor_both.
     """
-    loss, lam, intercept, lam_b = problem
+    loss, lam, intercept, lam_b, _ = problem
     L, constant = half(how), place.constant
     p, average_u = predict(rows, i, V, place, how)
     p += intercept * load(V, constant + W * L, how)

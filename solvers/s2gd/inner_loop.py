@@ -29,7 +29,7 @@ def inner_steps(
 
     A last, smaller batch takes a proportionally shorter step.  Returns (A, B, b).
     """
-    loss, lam, intercept, lam_b = problem
+    loss, lam, intercept, lam_b, _ = problem
     change = np.empty(batch)
     for start in range(0, order.shape[0], batch):
         size = min(batch, order.shape[0] - start)

@@ -58,7 +58,7 @@ def trial_objective(
     weight: PerRow, order: Order,
 ) -> float:  # fmt: skip
     """Return the objective on rows `order` after one pass of SGD over them."""
-    loss, lam, intercept, lam_b = problem
+    loss, lam, intercept, lam_b, _ = problem
     b, alpha = 0.0, 1.0
     for r in range(order.shape[0]):
         i = order[r]

@@ -167,7 +167,7 @@ def move(
     square: float,
 ) -> tuple[StepScalars, Number]:  # fmt: skip
     """theta <- (1 - lam gamma) theta - gamma weight slope(p, y) x, (2)."""
-    loss, lam, intercept, lam_b = problem
+    loss, lam, intercept, lam_b, _ = problem
     (b, alpha), inverse, bar, monitor = at
     change = sgd_slope(loss, p, y, gamma * weight * (square + intercept * intercept))
     g = weight * change

@@ -60,7 +60,7 @@ class Lam:
         return any(factor.unit == unit for factor in self.factors)
 
     def values(self, n_rows: float) -> tuple[float, ...]:
-        """Return their values for `n_rows` rows; BadInput where the largest has not been computed."""
+        """Return their values for `n_rows` rows; BadInput where one is a share of the largest."""
         if self.has("max"):
             raise BadInput(
                 f'lam is "{self.written}", a share of the smallest that makes all weights 0, which '

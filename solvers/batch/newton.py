@@ -120,14 +120,16 @@ CURVED = Sum("reduce-curvature", no_curvature, add_curvature, telling=add_curvat
 class Newton(BatchMethod):
     """Newton's method, for few columns of any scale."""
 
-    needs: ClassVar[Needs] = Needs(loss="smooth", most_columns=5000, instead=WHOLE_GRADIENTS)
+    needs: ClassVar[Needs] = Needs(
+        loss="smooth", most_columns=5000, instead=WHOLE_GRADIENTS, any_level=True
+    )
     sum: ClassVar[Sum] = CURVED
     states: ClassVar[tuple[type, ...]] = (NewtonState,)
     scale_free: ClassVar[bool] = True
     kind: Literal["newton"] = "newton"
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> NewtonState:
-        x, p = np.zeros(stats.d + 1), np.zeros(stats.d + 1)
+        x, p = np.append(np.zeros(stats.d), problem.level), np.zeros(stats.d + 1)
         return NewtonState(x, p, Bounds(), thinning(problem, stats))
 
     def start_at(

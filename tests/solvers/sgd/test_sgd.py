@@ -70,7 +70,7 @@ def test_a_long_pass_with_many_flushes():
         matches(visit(solver, problem, X, y, weight, kind), expected, FLUSHED)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", oracles.ROWS_OF)
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_every_loss_and_intercept(loss, intercept):
     X, y, weight = rows_of(1500, 9, loss, seed=1)

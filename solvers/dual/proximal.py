@@ -79,8 +79,9 @@ def watched(pull: Pull, certificate: Certificate, growth: Growth, *, first: bool
     lowest, highest = min(pull.lowest, P), max(pull.highest, D)
     rose = pull.objective < P
     slow = lowest - highest > growth.above * (pull.lowest - pull.highest)
+    r = max(pull.r, min(pull.r + 1, growth.most)) if slow else pull.r
     return pull._replace(
-        r=max(pull.r, min(pull.r + 1, growth.most)) if slow else pull.r, alpha=1.0 if rose else pull.alpha,
+        r=r, alpha=1.0 if rose else pull.alpha,
         objective=UNBOUNDED if first else min(UNBOUNDED, P), lowest=lowest, highest=highest,
     )  # fmt: skip
 

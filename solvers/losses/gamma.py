@@ -47,7 +47,7 @@ class Gamma(Loss, NoParameters):
         """log(mean)."""
         return math.log(mean) if mean > 0.0 else 0.0
 
-    def rate(self, mean: float) -> float:  # noqa: ARG002
+    def rate(self, mean: float) -> float:
         """Return 1: the second derivative of a row is about its target over its prediction."""
         return 1.0
 

@@ -1,6 +1,8 @@
 """The interface of losses: functions of a prediction p and a target y, and the problem to solve.
 
-    f(w) = (1/n) sum_i weight_i phi(x_i . w + b, y_i) + (lam/2) ||w||^2 + (lam_b/2) (b - b_0)^2
+    f(w) = (1/n) sum_i weight_i phi(x_i . w + b, y_i) + R(w) + (lam_b/2) (b - b_0)^2
+
+with the penalty R (penalties/penalty.py), (lam/2) ||w||^2 unless something else is asked for.
 
 Margin losses take y in {-1, +1} and depend on z = y p; others take any number y.  `slope` is the
 derivative with respect to p.  `conjugate` and `dual_step` use the dual variable a of the
@@ -24,6 +26,7 @@ from numpy.typing import NDArray
 from fewpass.solvers.kernels.dispatch import by_type, kernel, part_of_kernels
 from fewpass.solvers.kernels.shapes import Number, PerRow
 from fewpass.solvers.kernels.simd.lanes import maximum, minimum, where
+from fewpass.solvers.penalties import Penalty, strength
 
 
 @by_type
@@ -163,7 +166,7 @@ class Loss:
         """Return about the best constant score for numbers of this mean."""
         return mean
 
-    def rate(self, mean: float) -> float:  # noqa: ARG002
+    def rate(self, mean: float) -> float:
         """Return about the second derivative at good predictions; 1 where there is a kink."""
         return self.curvature if math.isfinite(self.curvature) else 1.0
 
@@ -194,10 +197,15 @@ class Problem(NamedTuple):
     """The objective to minimise; see the module's docstring, where `level` is b_0."""
 
     loss: Loss
-    lam: float
+    penalty: Penalty
     intercept: float  # value of the constant column: 1.0, or 0.0 for no intercept
     lam_b: float  # in place of lam for the intercept's distance from `level`
     level: float = 0.0
+
+    @property
+    def lam(self) -> float:
+        """The strength of the penalty: lam of the l2 penalty.  Kernels ask the penalty itself."""
+        return float(strength(self.penalty))
 
 
 #: Most that a dual variable stored as a sum leaves its interval by rounding.

@@ -9,7 +9,6 @@ from scipy.sparse import csr_matrix
 from fewpass.pipeline.runs.packing import from_named_fields, named_fields
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.loss_monitor import EXPLODED, LEAST_NOTED
-from fewpass.solvers.losses import LOSSES
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
 from fewpass.solvers.sgd.averaged_state import SgdState, join_streams, read_out

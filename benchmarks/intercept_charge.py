@@ -17,6 +17,7 @@ from benchmarks.data_sets import STUDIES, in_memory, training_rows
 from benchmarks.raw_data import FEW_COLUMNS, METHODS, shuffled, trained
 from fewpass.solvers.drive import stats_of
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import ProblemStats
 from testing.results import study_options
 
@@ -42,7 +43,7 @@ def main() -> None:
         stats = stats_of(X, y, 1)
         for loss in ("logistic", "squared_hinge"):
             for times in TIMES:
-                problem = Problem(LOSSES[loss](), times / stats.n, 1.0, 0.0)
+                problem = Problem(LOSSES[loss](), L2(times / stats.n), 1.0, 0.0)
                 for method in METHODS | FEW_COLUMNS:
                     print(
                         study.name,

@@ -33,6 +33,7 @@ from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.gradient import GRADIENT, certificate
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, Certificate, ProblemStats, Solver, Weights
 from fewpass.solvers.s2gd.s2gd import S2gdPlus
 from testing.results import Row, conclude, recorded, study_options
@@ -108,7 +109,7 @@ def cases(chosen: argparse.Namespace) -> Iterator[Case]:
         for times in chosen.lams:
             for loss in LOSS_NAMES:
                 lam = times / stats.n
-                problem = Problem(LOSSES[loss](), lam, 1.0, lam)
+                problem = Problem(LOSSES[loss](), L2(lam), 1.0, lam)
                 yield Case((name, loss, f"{times:g}/n"), problem, stats, rows)
 
 

@@ -37,10 +37,16 @@ class Task(NamedTuple):
     constant: float = 0.0  # F_0 of its targets (protocol.py: Certificate)
 
     def problem(self, problem: Problem) -> Problem:
-        """Return the problem with the model's own lam, and lam_b changed in proportion."""
+        """Return the problem with the model's own lam, and lam_b changed in proportion.
+
+        Without squares in the penalty lam_b does not depend on lam (intercept.py).
+        """
         if self.lam == 0.0:
             return problem
-        return problem._replace(lam=self.lam, lam_b=problem.lam_b / problem.lam * self.lam)
+        other = problem._replace(penalty=problem.penalty.at(self.lam))
+        if problem.lam == 0.0:
+            return other
+        return other._replace(lam_b=problem.lam_b / problem.lam * other.lam)
 
     def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return +1 for class `label` and -1 for all others, or y itself."""

@@ -120,14 +120,16 @@ CURVED = Sum("reduce-curvature", no_curvature, add_curvature, telling=add_curvat
 class Newton(BatchMethod):
     """Newton's method, for few columns of any scale."""
 
-    needs: ClassVar[Needs] = Needs(loss="smooth", most_columns=5000, instead=WHOLE_GRADIENTS)
+    needs: ClassVar[Needs] = Needs(
+        loss="smooth", most_columns=5000, instead=WHOLE_GRADIENTS, any_level=True, steep=True
+    )
     sum: ClassVar[Sum] = CURVED
     states: ClassVar[tuple[type, ...]] = (NewtonState,)
     scale_free: ClassVar[bool] = True
     kind: Literal["newton"] = "newton"
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> NewtonState:
-        x, p = np.zeros(stats.d + 1), np.zeros(stats.d + 1)
+        x, p = np.append(np.zeros(stats.d), problem.level), np.zeros(stats.d + 1)
         return NewtonState(x, p, Bounds(), thinning(problem, stats))
 
     def start_at(
@@ -146,7 +148,8 @@ class Newton(BatchMethod):
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """One pass per trial, digits doubling at the end; two passes for a quadratic."""
-        if conditioning(problem, stats) is None or not tol < 1.0:
+        known = problem.loss.is_steep or conditioning(problem, stats) is not None
+        if not known or not tol < 1.0:
             return ExpectedPasses(None, None, 1.0)
         exact = problem.loss.is_quadratic
         usual = 2.0 if exact else START + PER_DIGIT * digits(tol)

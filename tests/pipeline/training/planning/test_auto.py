@@ -19,6 +19,7 @@ from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Certificate, ColumnMoments, ProblemStats
 from fewpass.solvers.s2gd.s2gd import S2gdPlus
 from fewpass.storage.table import DenseTable
@@ -37,7 +38,7 @@ def stats(n=10_000, square=1.0, streams=1, d=100):
 
 
 def problem(loss="logistic", lam=1e-4):
-    return Problem(LOSSES[loss](), lam, 1.0, 0.01 * lam)
+    return Problem(LOSSES[loss](), L2(lam), 1.0, 0.01 * lam)
 
 
 @pytest.mark.parametrize(

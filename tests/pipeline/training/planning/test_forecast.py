@@ -40,6 +40,7 @@ from fewpass.solvers.estimates.expected_passes import (
 from fewpass.solvers.estimates.smoothness import smoothness
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.registry import METHODS
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
@@ -135,7 +136,7 @@ def known_facts(n=10_000, streams=1, sigma_square=0.05):
 
 
 def test_the_pace_is_the_default_step_and_about_a_pass():
-    problem, stats = Problem(LOSSES["logistic"](), 1e-4, 1.0, 1e-6), known_facts()
+    problem, stats = Problem(LOSSES["logistic"](), L2(1e-4), 1.0, 1e-6), known_facts()
     known = conditioning(problem, stats)
     for solver, low, high in ((S2gdPlus(), 1.0, 1.0), (Svrg(), 1.0, 1.001), (S2gd(), 1.0, 2.0)):
         pace = solver.pace(problem, stats)
@@ -148,7 +149,7 @@ def test_the_pace_is_the_default_step_and_about_a_pass():
 
 
 def test_a_tolerance_that_zero_weights_meet_takes_no_theory():
-    problem = Problem(LOSSES["logistic"](), 1e-4, 1.0, 1e-6)
+    problem = Problem(LOSSES["logistic"](), L2(1e-4), 1.0, 1e-6)
     assert S2gd().expected_passes(problem, known_facts(), 0.9).theory is None
     assert zero_loss(problem, known_facts()) == pytest.approx(math.log(2.0))
     assert (
@@ -351,7 +352,7 @@ def test_what_will_be_met_is_not_warned_of(tmp_path, fewpass):
 
 
 def test_each_method_has_its_theory():
-    problem, stats = Problem(LOSSES["logistic"](), 1e-4, 1.0, 1e-6), known_facts()
+    problem, stats = Problem(LOSSES["logistic"](), L2(1e-4), 1.0, 1e-6), known_facts()
     known = conditioning(problem, stats)
     kappa_f = smoothness(problem, stats, stats.sigma_square) / problem.lam
     steps = Gd().expected_passes(problem, stats, 1e-5).theory

@@ -1,0 +1,75 @@
+"""The l2 penalty."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.kernels.shapes import Number
+from fewpass.solvers.penalties.penalty import Penalty, Vector
+
+
+class Squares(NamedTuple):
+    """The number of the l2 penalty."""
+
+    lam: float
+
+
+class L2(Penalty, Squares):
+    """(lam/2) ||w||^2: ridge."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """l2."""
+        return "l2"
+
+    @classmethod
+    def of(cls, lam: float, l1_ratio: float) -> L2:  # noqa: ARG003
+        """Return the penalty of `lam`; there is no ratio."""
+        return cls(lam)
+
+    def at(self, lam: float) -> L2:
+        """Return the penalty of another `lam`."""
+        return L2(lam)
+
+    @property
+    def total(self) -> float:
+        """lam."""
+        return self.lam
+
+    def strength(self) -> float:
+        """Return lam."""
+        return self.lam
+
+    def shrunk(self, u: Number) -> Number:
+        """Return u."""
+        return u
+
+    def value(self, w: Vector) -> float:
+        """(lam/2) ||w||^2."""
+        return 0.5 * self.lam * float(w @ w)
+
+    def conjugate(self, s: Vector) -> float:
+        """||s||^2 / (2 lam)."""
+        return float(s @ s) / (2.0 * self.lam)
+
+    def brackets(self, w: Vector, s: Vector) -> float:
+        """(lam/2) ||w - s/lam||^2."""
+        apart = w - s / self.lam
+        return 0.5 * self.lam * float(apart @ apart)
+
+    def most_scale(self, s: Vector) -> float:  # noqa: ARG002
+        """Return 1: R* is finite everywhere."""
+        return 1.0
+
+    def distance(self, w: Vector, g: Vector) -> Vector:
+        """Return lam w + g."""
+        return self.lam * w + g
+
+    def zero_for_certain(self, s: Vector, radius: Vector) -> NDArray[np.bool_]:  # noqa: ARG002
+        """Return that nothing is certain."""
+        return np.zeros(len(s), dtype=np.bool_)

@@ -118,8 +118,8 @@ def tried(problem: Problem, state: SetState, total: SetPart) -> Trial:
     if math.isfinite(objective) and math.isfinite(float(g.coef.sum())):
         gap = scaled_gap(problem, at, g, loss, knots(state.theta), total.brackets / n)
     certificate = Certificate(objective, min(gap.gap, objective))
-    return Trial(at, g._replace(intercept=g.intercept + problem.lam_b * (at.intercept - problem.level)),
-                 certificate, gap.theta)  # fmt: skip
+    pull = problem.lam_b * (at.intercept - problem.level)
+    return Trial(at, g._replace(intercept=g.intercept + pull), certificate, gap.theta)
 
 
 def absorbed(problem: Problem, stats: ProblemStats, state: SetState, total: SetPart) -> SetState:

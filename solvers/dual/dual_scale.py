@@ -14,16 +14,11 @@ theta without squares; docs/methods.md, section 7.11.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.losses import Problem
-
-GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
-STEPS = 40  # of the search
+from fewpass.solvers.scaled_gap import searched
 
 
 def dual_scale(problem: Problem, s: NDArray[np.float64], s_b: float, worth: float) -> float:
@@ -40,21 +35,4 @@ def dual_scale(problem: Problem, s: NDArray[np.float64], s_b: float, worth: floa
         by_intercept = (theta * s_b) ** 2 / (2.0 * problem.lam_b) if problem.intercept else 0.0
         return penalty.conjugate(theta * s) + by_intercept - theta * worth
 
-    return least(loss, most) if loss(most) > loss(0.99 * most) else most
-
-
-def least(f: Callable[[float], float], most: float) -> float:
-    """Return where a convex function is least in [0, most], by golden section."""
-    low, high = 0.0, most
-    a, b = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
-    f_a, f_b = f(a), f(b)
-    for _ in range(STEPS):
-        if f_a <= f_b:
-            high, b, f_b = b, a, f_a
-            a = high - GOLDEN * (high - low)
-            f_a = f(a)
-        else:
-            low, a, f_a = a, b, f_b
-            b = low + GOLDEN * (high - low)
-            f_b = f(b)
-    return a if f_a <= f_b else b
+    return searched(loss, most) if loss(most) > loss(0.99 * most) else most

@@ -58,7 +58,7 @@ from fewpass.solvers.dual.sdca_steps import visit_rows
 from fewpass.solvers.dual.sdca_streams import Combine, add_moves
 from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
-from fewpass.solvers.estimates.expected_passes import conditioning, digits
+from fewpass.solvers.estimates.expected_passes import conditioning, digits, gap_of
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Hinge, Problem
@@ -80,7 +80,7 @@ PER_K = 1.5  # passes to expect, times K and the digits
 class Sdca(DualMethod):
     """Dual coordinate ascent: no step size, any loss, and a certificate that costs no pass."""
 
-    needs: ClassVar[Needs] = Needs(penalty="strong", numbers_per_row=1, any_level=True)
+    needs: ClassVar[Needs] = Needs(penalty="strong", numbers_per_row=1, any_level=True, steep=True)
     states: ClassVar[tuple[type, ...]] = (SdcaState,)
     #: Most dual variables of the hinge sit at a bound: the others are worth more visits.
     better: ClassVar[Mapping[str, Mapping[str, Any]]] = {Hinge.name: {"shrink_rounds": 100}}
@@ -165,7 +165,7 @@ class Sdca(DualMethod):
             return ExpectedPasses(None, None, 0.0)
         worst = condition.kappa / stats.n
         return ExpectedPasses(
-            theory=(1.0 + worst) * math.log(stats.n * (1.0 + worst) / tol),
+            theory=(1.0 + worst) * math.log(stats.n * (1.0 + worst) / gap_of(stats, tol)),
             usual=1.0 + digits(tol) * (1.0 + PER_K * condition.slowness(stats.n)),
             reductions=0.0,
         )

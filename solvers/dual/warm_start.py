@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.dual.dual_scale import dual_scale, least
+from fewpass.solvers.dual.dual_scale import dual_scale
 from fewpass.solvers.dual.duality import Centre, constant_column, per_row
 from fewpass.solvers.dual.sdca_state import SdcaState, weights_of_steps
 from fewpass.solvers.kernels.dispatch import kernel
@@ -27,6 +27,7 @@ from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState
 from fewpass.solvers.losses import Problem, conjugate, direction, slope, value
 from fewpass.solvers.protocol import Block, Certificate, ProblemStats, Sum, Weights
+from fewpass.solvers.scaled_gap import searched
 
 
 class DualsPart(NamedTuple):
@@ -100,7 +101,7 @@ def share_of_steps(
         charged = step.penalty.conjugate(step.lam * (theta * w + centre)[:-1])
         return charged + 0.5 * step.lam * (theta * float(w[-1])) ** 2 - theta * worth
 
-    return least(loss, 1.0)
+    return searched(loss, 1.0)
 
 
 def best_share(A: float, B: float) -> float:

@@ -6,6 +6,7 @@ f is lam-strongly convex in w and lam_b-strongly convex in b, so at any point, w
     f(w, b) - f* <= ||g||^2 / (2 lam) + g_b^2 / (2 lam_b)
 
 and, as no loss is below 0, f(w, b) - f* <= f(w, b); the smaller of the two is the certificate.
+With a penalty that has no gradient it is that of scaled_gap.py.
 The first is also the duality gap of the slopes where the loss is smooth; for the plain hinge it
 holds but does not go to zero (docs/methods.md, section 4).
 """
@@ -25,6 +26,7 @@ from fewpass.solvers.kernels.simd.row_blocks import TILE, add_eight, dot_eight, 
 from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem, slope, value
 from fewpass.solvers.protocol import Block, Certificate, Part, Sum, Weights
+from fewpass.solvers.scaled_gap import scaled_gap
 
 RISE = 1e-12  # relative increase of an objective; smaller ones are rounding
 
@@ -77,6 +79,8 @@ GRADIENT_AND_SLOPES = GRADIENT._replace(row_state="write")
 
 def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certificate:
     """Return the certificate that follows from the sums over all rows."""
+    if not problem.penalty.is_smooth:
+        return scaled_certificate(problem, at, total)
     w, b, n = at.coef, at.intercept, total.rows
     g = total.G / n
     g += problem.lam * w
@@ -88,6 +92,15 @@ def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certifica
     if problem.intercept:
         gap += (total.g_b / n + problem.lam_b * up) ** 2 / (2.0 * problem.lam_b)
     return Certificate(objective, min(gap, objective))
+
+
+def scaled_certificate(problem: Problem, at: Weights, total: GradientPart) -> Certificate:
+    """Return the certificate of a penalty without gradient: by theta times the slopes as duals."""
+    n, up = total.rows, at.intercept - problem.level
+    loss, g = total.loss / n, Weights(total.G / n, total.g_b / n)
+    charged = problem.penalty.value(at.coef) + 0.5 * problem.lam_b * up * up
+    gap = scaled_gap(problem, at, g, loss, np.zeros(0), np.zeros(0)).gap
+    return Certificate(loss + charged, min(gap, loss + charged))
 
 
 class Bounds(NamedTuple):

@@ -6,7 +6,8 @@ then.  Averaged SGD alone for very many models, and where their states do not fi
 To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales,
 unless rows are read anew in every pass and dual ascent is predicted to take fewer; else dual
 coordinate ascent with a proximal centre, which finds out by its certificate how hard the problem
-is.  S2GD+ goes before it only where rows stay in memory, are short relative to lam, and its
+is.  With an l1 penalty the same two, whatever the number of columns: Newton's method then goes over
+a working set of them.  S2GD+ goes before it only where rows stay in memory, are short relative to lam, and its
 cheaper passes (solvers/estimates/expected_passes.py) are predicted to take less.  Where rows lie
 sorted it does not: its averages count on a random order.  Plain SDCA takes less memory, and is
 taken where that is short.
@@ -106,6 +107,8 @@ def choose(
     models
         How many are trained together: classes times values of lam.
     """
+    if not problem.penalty.is_smooth:
+        return for_zeros(plan, problem, stats, fits, fits_in_groups)
     if plan.tol is None or plan.passes == 1:
         return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
     if not problem.loss.is_smooth:
@@ -118,6 +121,28 @@ def choose(
     fitting = [one for one in wanted if fits(one)][:2]
     if not fitting:
         return where_memory_is_short(wanted, fits, fits_in_groups)
+    usual = [passes_of(one, problem, stats, plan.tol) for one in fitting]
+    reason = f"{fitting[0].kind}, usually about {format_passes(usual[0])} to {plan.tol:g}"
+    if len(fitting) > 1:
+        reason += f"; {fitting[1].kind} about {usual[1]:.0f}"
+    return MethodChoice(methods=tuple(fitting), reason=reason)
+
+
+def for_zeros(
+    plan: TrainingPlan,
+    problem: Problem,
+    stats: ProblemStats,
+    fits: Callable[[Method], bool],
+    fits_in_groups: Callable[[Method], bool],
+) -> MethodChoice:
+    """Choose for a penalty with zeros in its optima: a working set of columns, or dual ascent."""
+    if not problem.loss.is_smooth:
+        return for_a_kink(problem.loss.name, fits, fits_in_groups)
+    wanted = [method(SECOND_ORDER), method(DUAL)]
+    fitting = [one for one in wanted if fits(one)]
+    if plan.tol is None or plan.passes == 1 or not fitting:
+        reason = f"{DUAL}, whose first pass has zeros already"
+        return MethodChoice(methods=(method(DUAL),), reason=reason)
     usual = [passes_of(one, problem, stats, plan.tol) for one in fitting]
     reason = f"{fitting[0].kind}, usually about {format_passes(usual[0])} to {plan.tol:g}"
     if len(fitting) > 1:

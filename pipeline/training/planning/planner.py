@@ -17,7 +17,7 @@ from fewpass.pipeline.training.planning.clustering import clustering_warning
 from fewpass.pipeline.training.planning.job import is_grouped, make_job
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.training.spans.span import Job
-from fewpass.solvers.registry import ONE_LEARNER
+from fewpass.solvers.registry import DUAL, ONE_LEARNER
 from fewpass.storage.dataset import Dataset
 
 OPEN = Auto()  # the method that is chosen
@@ -96,7 +96,8 @@ class Planner:
             return refused
 
     def _chosen(self, memory: int) -> MethodChoice:
-        smallest, fits = self.job(memory, method(ONE_LEARNER)), partial(self.fits, memory)
+        takes = ONE_LEARNER if self.problem.problem.penalty.is_smooth else DUAL
+        smallest, fits = self.job(memory, method(takes)), partial(self.fits, memory)
         return choose(
             self.plan,
             smallest.problem,

@@ -82,10 +82,11 @@ def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certifica
     g += problem.lam * w
     with np.errstate(over="ignore", invalid="ignore"):  # huge weights: inf or nan
         square, error = float(w @ w), float(g @ g)
-    objective = total.loss / n + 0.5 * problem.lam * square + 0.5 * problem.lam_b * b * b
+    up = b - problem.level
+    objective = total.loss / n + 0.5 * problem.lam * square + 0.5 * problem.lam_b * up * up
     gap = error / (2.0 * problem.lam)
     if problem.intercept:
-        gap += (total.g_b / n + problem.lam_b * b) ** 2 / (2.0 * problem.lam_b)
+        gap += (total.g_b / n + problem.lam_b * up) ** 2 / (2.0 * problem.lam_b)
     return Certificate(objective, min(gap, objective))
 
 
@@ -125,7 +126,7 @@ def whole_gradient(
     problem: Problem, at: Weights, total: GradientPart, square: float = 1.0
 ) -> Weights:
     """Return the gradient of the objective, the intercept's derivative multiplied by `square`."""
-    g_b = total.g_b / total.rows + problem.lam_b * at.intercept
+    g_b = total.g_b / total.rows + problem.lam_b * (at.intercept - problem.level)
     return Weights(total.G / total.rows + problem.lam * at.coef, square * g_b)
 
 

@@ -25,6 +25,8 @@ class Needs(NamedTuple):
     """The method to suggest instead."""
     most_columns: int | None = None
     """Most columns, for a method that stores a matrix of columns by columns."""
+    any_level: bool = False
+    """Whether it charges the intercept for its distance from a level other than 0, too."""
 
 
 def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int) -> None:
@@ -42,6 +44,11 @@ def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int
             "of the smoothing."
         )
     refuse_penalty(kind, needs, problem)
+    if problem.level and not needs.any_level:
+        raise ValueError(
+            f"{kind} charges the intercept for its distance from 0, and this problem for that from "
+            f"{problem.level:g}. Use `solver={DUAL}` or `solver={SECOND_ORDER}`."
+        )
     if needs.one_stream and streams > 1:
         raise ValueError(
             f"{kind}{needs.one_stream} and cannot walk {streams} streams. Use `streams=1`, or "

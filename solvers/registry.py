@@ -49,8 +49,12 @@ PENALTIES = {
     "elasticnet": "fewpass.solvers.penalties.elastic_net:ElasticNet",
 }
 
-# Default penalty, and what an l1_ratio alone means.
+#: The share of lam that each charges for the sizes of weights, where none is given.
+L1_RATIOS = {"l2": 0.0, "l1": 1.0, "elasticnet": 0.5}
+
+# Default penalty, the one with zeros in its optima, and what an l1_ratio alone means.
 SQUARES = "l2"
+SIZES = "l1"
 SIZES_AND_SQUARES = "elasticnet"
 
 # Default losses.

@@ -56,7 +56,8 @@ CLASS_SCORES = Sum("reduce-scores", no_ranks, add_ranks)
 
 def penalty(problem: Problem, at: Weights) -> float:
     """Return the mean regularisation term over the classes."""
-    square = problem.lam * np.sum(at.coef**2, axis=-1) + problem.lam_b * at.intercept**2
+    up = at.intercept - problem.level
+    square = problem.lam * np.sum(at.coef**2, axis=-1) + problem.lam_b * up**2
     return float(np.mean(0.5 * square))
 
 

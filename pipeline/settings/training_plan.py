@@ -7,9 +7,10 @@ The same model serves the command, a TOML file, a Prefect flow and Python.  Wher
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
+    Field,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -26,7 +27,16 @@ from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.sizes import ByteSize
 from fewpass.solvers.bad_input import LARGEST, SMALLEST, beyond_bounds, shown
 from fewpass.solvers.described import Described
-from fewpass.solvers.registry import METHODS, LossName, method_class
+from fewpass.solvers.registry import (
+    L1_RATIOS,
+    METHODS,
+    SIZES,
+    SIZES_AND_SQUARES,
+    SQUARES,
+    LossName,
+    PenaltyName,
+    method_class,
+)
 
 Intercept = Literal["none", "regularised", "free"]
 
@@ -56,9 +66,16 @@ class TrainingPlan(Described):
     smoothing: PositiveFloat = 1.0
     """Width of the rounded part of the smoothed hinge, or of Huber's loss."""
     lam: Lam = Lam.of("1/n")
-    """Strength of the L2 penalty: a number, or a multiple of 1/n such as 10/n; several, such as
+    """Strength of the penalty: a number, or a multiple of 1/n such as 10/n; with l1 also a share of
+    the smallest that makes all weights 0, such as .1max, found by one more pass; several, such as
     1e-2,1e-3,1/n, are trained in the same passes, and the best is kept [default: 1/n; in one pass
     with held-out rows the best of 1/n, .1/n, .01/n]."""
+    penalty: PenaltyName | None = None
+    """What weights are charged: their squares (l2), their sizes (l1, which makes many of them
+    exactly 0), or both (elasticnet) [default: l2]."""
+    l1_ratio: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    """The elastic net's share of lam that is charged for sizes, the rest for squares: lam (r sum
+    |w_j| + (1 - r)/2 sum w_j^2) [default: .5]."""
     held_out: str | None = None
     """Data set of held-out rows, to judge the model by its mean loss; needed to choose among
     several lam, to stop early and to calibrate."""
@@ -105,6 +122,13 @@ class TrainingPlan(Described):
         """Who may take what of the memory."""
         return Budget.of(self.memory)
 
+    @property
+    def l1_share(self) -> float:
+        """The share of lam that is charged for the sizes of weights."""
+        if self.l1_ratio is not None:
+            return self.l1_ratio
+        return L1_RATIOS[self.penalty or SQUARES]
+
     @model_validator(mode="before")
     @classmethod
     def _stopping(cls, values: Any) -> Any:
@@ -116,7 +140,8 @@ class TrainingPlan(Described):
         goal = method.goal if method else None
         if method and goal == "steps" and values.get("loss") is None:
             values = values | {"loss": method.needs.only_loss.name}
-        many = goal == "tolerance"
+        by_size = values.get("penalty") not in (None, SQUARES) or values.get("l1_ratio")
+        many = goal == "tolerance" or (goal is None and bool(by_size))
         if many and values.get("passes") is None and values.get("tol") is None:
             values = values | {"tol": DEFAULT_TOL}
         open_end = values.get("tol") is not None or values.get("early_stopping") is True
@@ -150,6 +175,26 @@ class TrainingPlan(Described):
                 f"{self.solver.kind} cannot do with {wrong[0]} = {getattr(self, wrong[0])}: it has "
                 f"the {only} for a loss, one stream, and ends after its own number of steps. "
                 f"Leave it out, or choose {needs.instead}."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _charged(self) -> TrainingPlan:
+        """Refuse shares of what the penalty does not have."""
+        if self.l1_ratio is not None and self.penalty not in (None, SIZES_AND_SQUARES):
+            raise BadInput(
+                f"l1_ratio = {self.l1_ratio:g} is the share of {SIZES_AND_SQUARES}, and penalty is "
+                f"{self.penalty}. Leave one of them out."
+            )
+        if self.lam.has("max") and not self.l1_share:
+            raise BadInput(
+                f"lam is {self.lam}, a share of the smallest that makes all weights 0, and with an "
+                f"{SQUARES} penalty none does. Give a number, or `penalty={SIZES}`."
+            )
+        if self.lam.has("max") and self.source is not None:
+            raise BadInput(
+                f"lam is {self.lam}, a share of what a pass over all rows finds, and a source is "
+                "read once. Ingest it first (`keep` does), or give a number."
             )
         return self
 

@@ -174,7 +174,7 @@ class _Readings:
 
     def sampled(self) -> tuple[Vector, NDArray[np.float64] | None]:
         """Return weights and H after the samples; zero and None with too few rows for any."""
-        x, H = np.zeros(self._stats.d + 1), None
+        x, H = np.append(np.zeros(self._stats.d), self._problem.level), None
         for every in () if self._problem.loss.is_quadratic else SAMPLES:
             if self._is_enough(every):
                 x, H = self._on_sample(x, every)

@@ -108,15 +108,15 @@ class Trial(NamedTuple):
 def tried(problem: Problem, state: SetState, total: SetPart) -> Trial:
     """Return objective, gradient and certificate of the point of a pass."""
     at, n = newest_of(state), total.rows
-    loss = total.loss / n
-    charged = problem.penalty.value(at.coef) + 0.5 * problem.lam_b * (at.intercept - problem.level) ** 2
+    loss, up = total.loss / n, at.intercept - problem.level
+    charged = problem.penalty.value(at.coef) + 0.5 * problem.lam_b * up**2
     g = Weights(total.G / n, total.g_b / n)
     objective = loss + charged
     gap = ScaledGap(math.inf, state.theta)
     if math.isfinite(objective) and math.isfinite(float(g.coef.sum())):
         gap = scaled_gap(problem, at, g, loss, knots(state.theta), total.brackets / n)
     certificate = Certificate(objective, min(gap.gap, objective))
-    return Trial(at, g._replace(intercept=g.intercept + problem.lam_b * (at.intercept - problem.level)),
+    return Trial(at, g._replace(intercept=g.intercept + problem.lam_b * up),
                  certificate, gap.theta)  # fmt: skip
 
 
@@ -149,7 +149,10 @@ def shortened(problem: Problem, state: SetState, trial: Trial, total: SetPart) -
     best, t = state.bounds.objective, 0.0
     for k in range(total.shorter.shape[0]):
         there = state.x + SHORTER[k] * state.p
-        charged = problem.penalty.value(there[:-1]) + 0.5 * problem.lam_b * (there[-1] - problem.level) ** 2
+        charged = (
+            problem.penalty.value(there[:-1])
+            + 0.5 * problem.lam_b * (there[-1] - problem.level) ** 2
+        )
         objective = total.shorter[k] / total.rows + charged
         if objective < best + (DECREASE * SHORTER[k] * state.slope if t == 0.0 else 0.0):
             best, t = objective, float(SHORTER[k])

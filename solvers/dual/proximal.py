@@ -64,7 +64,7 @@ def proven_at_x(
     problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart
 ) -> Certificate:
     """Return what sums over all rows prove of x, the weights that the pass before ended at."""
-    b_dual = state.centre.unit * state.pull.dual_v / constant_column(problem, stats).left
+    b_dual = constant_column(problem, stats).under_lam_b(state.pull.dual_v)
     return gap_certificate(problem, newest_point(state), b_dual, total, state.pull.away)
 
 
@@ -123,7 +123,7 @@ def move_centre(problem: Problem, stats: ProblemStats, state: SdcaState, pull: P
     z[:] = ahead
 
     left = constant_column(problem, stats).left / float(np.ravel(reg)[-1])
-    offset = (1.0 - left) * (b + beta * (b - b_before))
+    offset = (1.0 - left) * (b + beta * (b - b_before)) + left * problem.level
     centre = state.centre._replace(offset=offset)
     x[-1] = (b - offset) / centre.unit if centre.unit > 0.0 else 0.0
     return at_rest(state._replace(centre=centre, pull=pull._replace(alpha=alpha)))

@@ -77,7 +77,7 @@ PER_K = 1.5  # passes to expect, times K and the digits
 class Sdca(DualMethod):
     """Dual coordinate ascent: no step size, any loss, and a certificate that costs no pass."""
 
-    needs: ClassVar[Needs] = Needs(numbers_per_row=1)
+    needs: ClassVar[Needs] = Needs(numbers_per_row=1, any_level=True)
     states: ClassVar[tuple[type, ...]] = (SdcaState,)
     #: Most dual variables of the hinge sit at a bound: the others are worth more visits.
     better: ClassVar[Mapping[str, Mapping[str, Any]]] = {Hinge.name: {"shrink_rounds": 100}}
@@ -118,7 +118,8 @@ class Sdca(DualMethod):
             )
         return SdcaState(
             W=side_by_side(stats.rows_kind, stats.d + 1, 2), fresh=np.zeros(stats.d + 1),
-            best=no_weights(stats.d), centre=Centre(constant_column(problem, stats).unit),
+            best=no_weights(stats.d),
+            centre=Centre(constant_column(problem, stats).unit, problem.level),
             shares=np.ones(self.row_state_size(stats)),
             stretch=1.0 if self.combine == "average" else float(stats.streams), beta=0.0,
             sums=PassSums(), monitor=LossSum(), passes=0, visits=0, unproven=0, row_version=-1,
@@ -273,6 +274,6 @@ class Sdca(DualMethod):
             state = keep_better(state, proven_at_start(problem, stats, state, total))
         state.W[:, START] = state.W[:, RUNNING]
         b = read_column(state, START).intercept
-        offset = constant_column(problem, stats).remains * b
+        offset = constant_column(problem, stats).offset(b)
         state = state._replace(centre=state.centre._replace(offset=offset))
         return begin_pass(state, len(states))

@@ -173,7 +173,7 @@ def proven_at_start(
     problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart
 ) -> Certificate:
     """Return what sums over all rows prove of START, which is w(a)."""
-    b_dual = state.centre.unit * float(state.W[-1, START]) / constant_column(problem, stats).left
+    b_dual = constant_column(problem, stats).under_lam_b(float(state.W[-1, START]))
     return gap_certificate(problem, newest_point(state), b_dual, total)
 
 

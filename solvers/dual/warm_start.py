@@ -8,8 +8,8 @@ gradient.  So a share theta of it is taken.  D is concave and D(0) >= 0, hence
                                               B = (lam/2) ||w(a)||^2 + what the intercept costs
 
 which is largest at theta = A / (2 B), if that is below 1, and never below 0.  With the intercept
-charged from a centre (duality.py) this says where to begin; charged lam_b from 0, what is proven of
-(w, b) itself.
+charged from a centre (duality.py) this says where to begin; charged lam_b from its level, what is
+proven of (w, b) itself.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def begin_at_duals(
     """
     n, b = total.rows, state.centre.offset
     column = constant_column(problem, stats)
-    centre = column.remains * b
+    centre = column.offset(b)
     w = np.append(total.V, column.unit * total.v_b) / (problem.lam * n)
     worth = (total.worth - total.v_b * centre) / n
     theta = best_share(worth, 0.5 * problem.lam * float(w @ w))
@@ -93,10 +93,11 @@ def best_share(A: float, B: float) -> float:
 def proven_of_given(problem: Problem, at: Weights, total: DualsPart) -> Certificate:
     """Return objective and gap of the weights that the slopes were taken at."""
     n, (w, b) = total.rows, at
-    objective = total.loss / n + 0.5 * problem.lam * float(w @ w) + 0.5 * problem.lam_b * b * b
-    A = total.worth / n
+    up, v_b = b - problem.level, total.v_b / n
+    objective = total.loss / n + 0.5 * problem.lam * float(w @ w) + 0.5 * problem.lam_b * up * up
+    A = total.worth / n - problem.level * v_b
     B = 0.5 * float(total.V @ total.V) / (problem.lam * n * n)
-    B += 0.5 * (total.v_b / n) ** 2 / problem.lam_b
+    B += 0.5 * v_b**2 / problem.lam_b
     theta = best_share(A, B)
     return Certificate(objective, max(0.0, objective - theta * A + theta * theta * B))
 

@@ -1,6 +1,6 @@
 """The interface of losses: functions of a prediction p and a target y, and the problem to solve.
 
-    f(w) = (1/n) sum_i weight_i phi(x_i . w + b, y_i) + R(w) + (lam_b/2) b^2
+    f(w) = (1/n) sum_i weight_i phi(x_i . w + b, y_i) + R(w) + (lam_b/2) (b - b_0)^2
 
 with the penalty R (penalties/penalty.py), (lam/2) ||w||^2 unless something else is asked for.
 
@@ -153,12 +153,13 @@ class Smoothing(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """The objective to minimise; see the module's docstring."""
+    """The objective to minimise; see the module's docstring, where `level` is b_0."""
 
     loss: Loss
     penalty: Penalty
     intercept: float  # value of the constant column: 1.0, or 0.0 for no intercept
-    lam_b: float  # in place of lam for the intercept
+    lam_b: float  # in place of lam for the intercept's distance from `level`
+    level: float = 0.0
 
     @property
     def lam(self) -> float:

@@ -175,7 +175,7 @@ def visit_interleaved(
             lam, lam_b = load(about, mine + LAM * L, twice), load(about, mine + LAM_B * L, twice)
             learn(
                 rows, i, targets_of(load(about, mine + LABEL * L, twice), y[i]), weight[i], share,
-                Problem(loss, L2(lam), intercept, lam_b), load(about, mine + STEP * L, twice),
+                Problem(loss, L2(lam), intercept, lam_b, 0.0), load(about, mine + STEP * L, twice),
                 root_n, mass, V, RecordLayout(start, width, start + width * (columns - 1)), losses,
                 2 * OUTPUTS * L * g, scratch, most, twice,
             )  # fmt: skip

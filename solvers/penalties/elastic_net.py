@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +31,6 @@ class ElasticNet(Penalty, SizesAndSquares):
 
     __slots__ = ()
 
-    ratios = MappingProxyType({"l1": 1.0, "elasticnet": 0.5})
     is_smooth = False
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +21,6 @@ class L2(Penalty, Squares):
     """(lam/2) ||w||^2: ridge."""
 
     __slots__ = ()
-
-    ratios = MappingProxyType({"l2": 0.0})
 
     @property
     def name(self) -> str:

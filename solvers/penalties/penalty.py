@@ -10,7 +10,6 @@ go over whole vectors, between passes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -40,8 +39,6 @@ class Penalty:
 
     __slots__ = ()
 
-    ratios: ClassVar[Mapping[str, float]]
-    """Names in commands, plans and flows: for each its l1_ratio where none is given."""
     is_smooth: ClassVar[bool] = True
     """Whether R has a gradient; without one some weights are 0 at the optimum."""
 
@@ -52,7 +49,7 @@ class Penalty:
 
     @property
     def name(self) -> str:
-        """The name of this one."""
+        """Its name in commands, plans and flows."""
         raise NotImplementedError
 
     @classmethod

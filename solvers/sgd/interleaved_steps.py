@@ -120,7 +120,7 @@ def problem_and_step(
     """Return the problem of a group's models and their step size at row t."""
     L = how.width
     lam, intercept = load(numbers, at + LAM * L, how), load(numbers, at + INTERCEPT * L, how)
-    problem = Problem(loss, L2(lam), intercept, load(numbers, at + LAM_B * L, how))
+    problem = Problem(loss, L2(lam), intercept, load(numbers, at + LAM_B * L, how), 0.0)
     schedule = Schedule(load(numbers, at + DECAY * L, how), c)
     return problem, step_size(schedule, load(numbers, at + GAMMA0 * L, how), t)
 

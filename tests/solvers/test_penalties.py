@@ -8,7 +8,7 @@ from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2, ElasticNet, shrunk, strength
-from fewpass.solvers.registry import PENALTIES, method_class, penalty_class
+from fewpass.solvers.registry import L1_RATIOS, PENALTIES, method_class, penalty_class
 from fewpass.solvers.tasks import Task
 from testing.oracles import stats
 
@@ -96,7 +96,7 @@ def test_the_words_and_the_scale_are_scikit_learns():
     assert (made.name, made.total) == ("elasticnet", pytest.approx(0.1))
     for word in PENALTIES:
         kind = penalty_class(word)
-        assert kind.of(0.1, kind.ratios[word]).name == word
+        assert kind.of(0.1, L1_RATIOS[word]).name == word
     other = made.at(0.2)
     assert other == ElasticNet(pytest.approx(0.06), pytest.approx(0.14))
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Protocol
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.training_plan import FREE_SHARE, TrainingPlan
 from fewpass.solvers.losses import Loss, Problem
-from fewpass.solvers.penalties import L2
-from fewpass.solvers.registry import LOSS_OF_LABELS, LOSS_OF_NUMBERS, loss_class
+from fewpass.solvers.penalties import Penalty, strength
+from fewpass.solvers.registry import (
+    LOSS_OF_LABELS,
+    LOSS_OF_NUMBERS,
+    SIZES_AND_SQUARES,
+    SQUARES,
+    loss_class,
+    penalty_class,
+)
 from fewpass.storage.manifest import Labels, Values
+
+#: Of the loss's curvature: charged for the intercept where the penalty has no squares in it.
+LEAST_CHARGE = 1e-6
 
 
 class TrainingData(Protocol):
@@ -44,10 +55,24 @@ def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
 
 def problem_of(plan: TrainingPlan, data: TrainingData, lam: float | None = None) -> Problem:
     """Return the problem of a plan on a data set, with that lam, or the hardest of several."""
-    lam = lam or min(plan.lam.values(data.n_rows))
+    loss = loss_of(plan, data)
+    penalty = penalty_of(plan, lam or min(plan.lam.values(data.n_rows)))
     return Problem(
-        loss=loss_of(plan, data),
-        penalty=L2(lam),
+        loss=loss,
+        penalty=penalty,
         intercept=0.0 if plan.intercept == "none" else 1.0,
-        lam_b=lam * FREE_SHARE if plan.intercept == "free" else lam,
+        lam_b=intercept_charge(plan, loss, strength(penalty)),
     )
+
+
+def penalty_of(plan: TrainingPlan, lam: float) -> Penalty:
+    """Return the penalty of a plan with this lam."""
+    word = (plan.penalty or SIZES_AND_SQUARES) if plan.l1_share else SQUARES
+    return penalty_class(word).of(lam, plan.l1_share)
+
+
+def intercept_charge(plan: TrainingPlan, loss: Loss, squares: float) -> float:
+    """Return lam_b: what the weights' squares are charged, or next to nothing where none are."""
+    if squares > 0.0:
+        return squares * FREE_SHARE if plan.intercept == "free" else squares
+    return LEAST_CHARGE * (loss.curvature if isfinite(loss.curvature) else 1.0)

@@ -25,6 +25,8 @@ class Needs(NamedTuple):
     """The method to suggest instead."""
     most_columns: int | None = None
     """Most columns, for a method that stores a matrix of columns by columns."""
+    steep: bool = False
+    """Whether it takes losses whose slope and curvature have no bound."""
     any_level: bool = False
     """Whether it charges the intercept for its distance from a level other than 0, too."""
 
@@ -37,11 +39,22 @@ def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int
             f"{kind} is a method for the {word} alone: its steps and its certificate need that "
             f"loss's slopes. Use `loss={word}`, or `solver={needs.instead}` for other losses."
         )
+    if needs.loss == "smooth" and not problem.loss.is_smooth and problem.loss.takes_numbers:
+        raise ValueError(
+            f"The {problem.loss.name} loss has a kink, and {kind} needs a smooth loss. Use "
+            f"`solver={DUAL}`."
+        )
     if needs.loss == "smooth" and not problem.loss.is_smooth:
         raise ValueError(
             "The hinge has a kink, and this method needs a smooth loss. Use the smoothed hinge "
             "(`loss=smoothed_hinge` `smoothing=0.1`): its optimum is one of the hinge to half "
             "of the smoothing."
+        )
+    if problem.loss.is_steep and not needs.steep:
+        word = problem.loss.name
+        raise ValueError(
+            f"The slope of the {word} loss has no bound, and {kind} needs one for its steps. Use "
+            f"`solver={DUAL}` or `solver={SECOND_ORDER}`."
         )
     refuse_penalty(kind, needs, problem)
     if problem.level and not needs.any_level:

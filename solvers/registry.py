@@ -21,6 +21,10 @@ LOSSES = {
     "logistic": "fewpass.solvers.losses.logistic:Logistic",
     "squared": "fewpass.solvers.losses.squared:Squared",
     "huber": "fewpass.solvers.losses.huber:Huber",
+    "quantile": "fewpass.solvers.losses.quantile:Quantile",
+    "epsilon_insensitive": "fewpass.solvers.losses.epsilon_insensitive:EpsilonInsensitive",
+    "poisson": "fewpass.solvers.losses.poisson:Poisson",
+    "gamma": "fewpass.solvers.losses.gamma:Gamma",
 }
 
 METHODS = {

@@ -59,6 +59,7 @@ class ProblemStats(NamedTuple):
     streams: int
     seed: int
     columns: Callable[[], ColumnMoments] | None = None  # reads the moments, if there are any
+    target_mean: float = 0.0  # mean y of numbers
 
 
 def never(_state: State) -> bool:

@@ -175,7 +175,12 @@ class Newton(BatchMethod):
     """Newton's method, for few columns of any scale; with an l1 penalty for any columns."""
 
     needs: ClassVar[Needs] = Needs(
-        loss="smooth", penalty="any", most_columns=5000, instead=WHOLE_GRADIENTS, any_level=True
+        loss="smooth",
+        penalty="any",
+        most_columns=5000,
+        instead=WHOLE_GRADIENTS,
+        any_level=True,
+        steep=True,
     )
     sum: ClassVar[Sum] = CURVED
     states: ClassVar[tuple[type, ...]] = (NewtonState, SetState)
@@ -221,7 +226,8 @@ class Newton(BatchMethod):
         if not problem.penalty.is_smooth and tol < 1.0:
             first = EXACT_WITH_L1 if exact else WITH_L1 + PER_DIGIT * digits(tol)
             return ExpectedPasses(None, first, 1.0)
-        if conditioning(problem, stats) is None or not tol < 1.0:
+        known = problem.loss.is_steep or conditioning(problem, stats) is not None
+        if not known or not tol < 1.0:
             return ExpectedPasses(None, None, 1.0)
         usual = 2.0 if exact else START + PER_DIGIT * digits(tol)
         return ExpectedPasses(theory=None, usual=usual, reductions=1.0)

@@ -167,11 +167,11 @@ def stepped(
     problem: Problem, stats: ProblemStats, state: SetState, g: Weights, total: SetPart
 ) -> SetState:
     """Minimise the model at x; return the state with the step under trial and the next W."""
-    l1, l2 = problem.penalty.l1, problem.penalty.strength()  # type: ignore[attr-defined]
+    l1: float = problem.penalty.l1  # type: ignore[attr-defined]
     chosen = np.flatnonzero(state.chosen)
     w, b = state.x[:-1], float(state.x[-1])
-    smooth = g.coef + l2 * w
-    A = whole_matrix(problem, l2, state.kappa, total)
+    smooth = g.coef + problem.lam * w
+    A = whole_matrix(problem, stats, state.kappa, total)
     r, start = np.append(smooth[chosen], g.intercept), np.append(w[chosen], b)
     near = state.bounds.certificate.relative <= NEAR
     share = EXACTLY if problem.loss.is_quadratic else FINELY if near else ROUGHLY
@@ -190,15 +190,18 @@ def stepped(
     return crowded(state, there, smooth, l1)
 
 
-def whole_matrix(problem: Problem, l2: float, kappa: float, total: SetPart) -> NDArray[np.float64]:
+def whole_matrix(
+    problem: Problem, stats: ProblemStats, kappa: float, total: SetPart
+) -> NDArray[np.float64]:
     """Return H (k + 1, k + 1) with the quadratic charges and the damping, both triangles."""
     H = np.tril(total.H)
     H /= max(1, total.H_rows)
     H += np.tril(H, -1).T
     own = np.append(total.squares / max(1, total.H_rows), problem.intercept)
-    H[np.diag_indices_from(H)] += kappa * problem.loss.curvature * own if kappa else 0.0
+    unit = problem.loss.rate(math.sqrt(stats.target_square))
+    H[np.diag_indices_from(H)] += kappa * unit * own
     k = len(total.squares)
-    H[np.arange(k), np.arange(k)] += l2
+    H[np.arange(k), np.arange(k)] += problem.lam
     if problem.intercept:
         H[k, k] += problem.lam_b
     return H

@@ -46,7 +46,7 @@ from fewpass.solvers.kernels.rows import (
     prefetch_row,
 )
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, Shares, SideBySide
-from fewpass.solvers.losses import Problem, conjugate, direction, value
+from fewpass.solvers.losses import Problem, bracket, conjugate, value
 from fewpass.solvers.protocol import Block, Certificate, Mispaired, ProblemStats, Sum, Weights
 
 LARGEST = 1e300
@@ -142,13 +142,14 @@ def gap_certificate(
     """Turn the sums over all rows, taken at any weights and intercept, into objective and gap.
 
     `b_dual` is b(a), the intercept that goes with the dual variables under lam_b alone, and `away`
-    the square of the weights' distance from w(a).
+    the square of the weights' distance from w(a).  What is no number any more is `LARGEST`.
     """
     apart, up = at.intercept - b_dual, at.intercept - problem.level
     square = problem.lam * float(at.coef @ at.coef) + problem.lam_b * up * up
     far = problem.lam * away + problem.lam_b * apart * apart
-    gap = total.gap / total.rows + 0.5 * far
-    return Certificate(total.loss / total.rows + 0.5 * square, max(0.0, gap))
+    gap = min(LARGEST, total.gap / total.rows + 0.5 * far)
+    objective = min(LARGEST, total.loss / total.rows + 0.5 * square)
+    return Certificate(objective, max(0.0, gap))
 
 
 def lowered_gap(own: Certificate, other: Certificate) -> float:
@@ -230,7 +231,7 @@ def sum_brackets(
         p = dot_vector(rows, i, w) + problem.intercept * b
         phi = value(loss, p, y[i])
         total += weight[i] * phi
-        gap += weight[i] * (phi + conjugate(loss, a, y[i]) + a * direction(loss, y[i]) * p)
+        gap += weight[i] * bracket(loss, a, p, y[i], phi, conjugate(loss, a, y[i]))
     return total, gap
 
 

@@ -49,8 +49,10 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats
 
 LONG = 50.0  # square of the longest row over the mean, from which on columns are pulled apart
+MOST_R = 1e12  # so that a number of this type has it exactly
 MANY = 1000  # columns, likewise; up to there `newton` is at hand
 POWER = 2.0 / 3.0  # of a column's mean square, in h
+BEARABLE = 0.125  # K, to which r brings losses of unbounded curvature from the first pass on
 
 
 class Growth(NamedTuple):
@@ -77,10 +79,23 @@ def watched(pull: Pull, certificate: Certificate, growth: Growth, *, first: bool
     lowest, highest = min(pull.lowest, P), max(pull.highest, D)
     rose = pull.objective < P
     slow = lowest - highest > growth.above * (pull.lowest - pull.highest)
+    r = max(pull.r, min(pull.r + 1, growth.most)) if slow else pull.r
     return pull._replace(
-        r=min(pull.r + 1, growth.most) if slow else pull.r, alpha=1.0 if rose else pull.alpha,
+        r=r, alpha=1.0 if rose else pull.alpha,
         objective=UNBOUNDED if first else min(UNBOUNDED, P), lowest=lowest, highest=highest,
     )  # fmt: skip
+
+
+def first_r(problem: Problem, stats: ProblemStats) -> int:
+    """Return the first reg / lam: 1, and for losses of unbounded curvature what makes K bearable.
+
+    These do not arrive with r growing from 1 by 1: a count of a thousand is curved as a thousand
+    rows of another loss are.
+    """
+    if not problem.loss.is_steep:
+        return 1
+    curved = problem.loss.rate(stats.target_mean) * stats.mean_square
+    return max(1, math.ceil(min(curved / (stats.n * BEARABLE * problem.lam), MOST_R)))
 
 
 def pulls(problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:

@@ -3,7 +3,8 @@
 SDCA's steps (sdca.py), taken for the objective with r lam in place of lam and (r - 1) lam charged
 for the distance from a centre z.  That problem is r times better conditioned, and its answer is not
 the one asked for: the centre moves towards it after every pass, ahead with momentum (proximal.py).
-Every problem begins with r = 1, which is SDCA; r grows while the certified gap falls slowly.
+Every problem begins with r = 1, which is SDCA, but for losses of unbounded curvature, which begin
+with K = 1/8; r grows while the certified gap falls slowly.
 
 A pass also predicts every row by x, the weights that the pass before ended at, and so has P(x)
 exactly.  With v = w(a) under lam alone, and a the dual variables that it began with,
@@ -32,6 +33,7 @@ from fewpass.solvers.dual.proximal import (
     MANY,
     Growth,
     at_rest,
+    first_r,
     move_centre,
     proven_at_x,
     pulls,
@@ -97,7 +99,8 @@ class Psdca(Sdca):
                 "of these. Leave solver.columns out, or ingest the rows."
             )
         begin = np.zeros(stats.d + 1 if stats.streams > 1 else 0)
-        pull = Pull(np.zeros(stats.d + 1), begin, self.first_pulls(problem, stats))
+        r = first_r(problem, stats)
+        pull = Pull(np.zeros(stats.d + 1), begin, self.first_pulls(problem, stats), r)
         return super().first_state(problem, stats)._replace(pull=pull)
 
     def first_pulls(self, problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:

@@ -27,7 +27,7 @@ from fewpass.solvers.kernels.shapes import (
     WholeNumbers,
 )
 from fewpass.solvers.loss_monitor import end_of
-from fewpass.solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
+from fewpass.solvers.losses import Loss, Problem, bracket, conjugate, direction, dual_step, value
 
 #: Loss and bracket at START, the same at RUNNING before each step, summed over rows.
 RowSums = tuple[float, float, float, float]
@@ -78,10 +78,10 @@ def row_sums(
     loss: Loss, a: Number, y: Number, c: float, p_start: Number, p: Number
 ) -> tuple[Number, Number, Number, Number]:
     """Return a row's weighted loss and bracket at START, and the same at RUNNING."""
-    s, dual = direction(loss, y), conjugate(loss, a, y)
+    dual = conjugate(loss, a, y)
     phi_start, phi = value(loss, p_start, y), value(loss, p, y)
-    at_start = c * phi_start, c * (phi_start + dual + a * s * p_start)
-    return at_start[0], at_start[1], c * phi, c * (phi + dual + a * s * p)
+    at_start = c * phi_start, c * bracket(loss, a, p_start, y, phi_start, dual)
+    return at_start[0], at_start[1], c * phi, c * bracket(loss, a, p, y, phi, dual)
 
 
 @part_of_kernels

@@ -16,6 +16,7 @@ models side by side, and also runs in plain Python.  Kernels call them as `value
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
@@ -49,6 +50,11 @@ def conjugate(loss: Loss, a: Number, y: Number) -> Number:
 
 
 @by_type
+def bracket(loss: Loss, a: Number, p: Number, y: Number, phi: Number, dual: Number) -> Number:
+    """Return phi(p, y) + phi*(-a) + a s p >= 0; its first two terms are given, `phi` and `dual`."""
+
+
+@by_type
 def dual_step(loss: Loss, a: Number, p: Number, y: Number, q: Number) -> Number:
     """Return argmax over delta of -phi*(-(a + delta)) - delta z - (q/2) delta^2, q >= 0."""
 
@@ -70,8 +76,15 @@ def sgd_slope(loss: Loss, p: Number, y: Number, q: Number) -> Number:
 
 Link = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 FORMULAS = (
-    value, slope, curvature_at, conjugate, dual_step, direction, steps_exactly, sgd_slope,
+    value, slope, curvature_at, conjugate, bracket, dual_step, direction, steps_exactly, sgd_slope,
 )  # fmt: skip
+
+
+class Taken(NamedTuple):
+    """Rows with offsets as a loss takes them: as other rows, without offsets."""
+
+    y: NDArray[np.float64]  # (n,)
+    weight: NDArray[np.float64]  # (n,) that the rows' own are multiplied by
 
 
 class Loss:
@@ -95,6 +108,10 @@ class Loss:
     """Whether the slope is continuous; a smooth loss has `curvature_at`."""
     is_quadratic: ClassVar[bool] = False
     """Whether the second derivative is constant."""
+    is_steep: ClassVar[bool] = False
+    """Whether neither slope nor curvature has a bound: no step size is safe."""
+    least_target: ClassVar[float] = -math.inf
+    """The smallest target that it is defined for."""
 
     def __init_subclass__(cls) -> None:
         """Register the class's methods as bodies of the functions above."""
@@ -123,6 +140,10 @@ class Loss:
         """Return y: margin losses."""
         return y
 
+    def bracket(self, a: Number, p: Number, y: Number, phi: Number, dual: Number) -> Number:
+        """Add the terms up."""
+        return phi + dual + a * direction(self, y) * p
+
     def steps_exactly(self) -> bool:
         """Return False: slopes are bounded, or step sizes are found for all rows together."""
         return False
@@ -135,6 +156,26 @@ class Loss:
     def link(self) -> Link | None:
         """Function from scores (n,) to probabilities of +1 (n,); None if the loss models none."""
         return None
+
+    @property
+    def response(self) -> Link | None:
+        """Function from scores (n,) to predictions (n,); None if scores are predictions."""
+        return None
+
+    def level(self, mean: float) -> float:
+        """Return about the best constant score for numbers of this mean."""
+        return mean
+
+    def rate(self, mean: float) -> float:
+        """Return about the second derivative at good predictions; 1 where there is a kink."""
+        return self.curvature if math.isfinite(self.curvature) else 1.0
+
+    def at_offset(self, y: NDArray[np.float64], offset: NDArray[np.float64]) -> Taken:
+        """Return targets and weights for which the loss at p is that of y at p + offset.
+
+        Losses of p - y: the offset is taken off the target.
+        """
+        return Taken(y - offset, np.ones(len(y)))
 
     @property
     def below_hinge(self) -> float | None:

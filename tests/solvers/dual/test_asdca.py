@@ -50,7 +50,7 @@ from testing.synthetic import text_rows
 from tests.conftest import CONVERGED
 from tests.solvers.dual.test_sdca import KNOWN, rows
 
-SMOOTH = [name for name in LOSSES if name != "hinge"]
+SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.is_steep]
 
 
 # -- against the formulas --------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def train_few_columns(
     manifest, problem = dataset.manifest, problem_of(plan, dataset.manifest)
     rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
     stats = stats_of(manifest, rule)
-    if rule.n_classes or conditioning(problem, stats) is None:
+    if rule.n_classes or not problem.penalty.is_smooth or conditioning(problem, stats) is None:
         return None
     table, (start, before) = dataset.table, start_at or (None, 0)
     block = dataset_block(table, dataset, rule)

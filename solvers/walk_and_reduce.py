@@ -59,6 +59,7 @@ class ProblemStats(NamedTuple):
     streams: int
     seed: int
     columns: Callable[[], ColumnMoments] | None = None  # reads the moments, if there are any
+    constants: tuple[float, ...] = (0.0,)  # F_0 of each class's model; 0: unknown
     target_mean: float = 0.0  # mean y of numbers
 
 

@@ -55,7 +55,7 @@ from fewpass.solvers.dual.sdca_steps import visit_rows
 from fewpass.solvers.dual.sdca_streams import Combine, add_moves
 from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
-from fewpass.solvers.estimates.expected_passes import conditioning, digits
+from fewpass.solvers.estimates.expected_passes import conditioning, digits, gap_of
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Hinge, Problem
@@ -150,7 +150,7 @@ class Sdca(DualMethod):
             return ExpectedPasses(None, None, 0.0)
         worst = condition.kappa / stats.n
         return ExpectedPasses(
-            theory=(1.0 + worst) * math.log(stats.n * (1.0 + worst) / tol),
+            theory=(1.0 + worst) * math.log(stats.n * (1.0 + worst) / gap_of(stats, tol)),
             usual=1.0 + digits(tol) * (1.0 + PER_K * condition.slowness(stats.n)),
             reductions=0.0,
         )

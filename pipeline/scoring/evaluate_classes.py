@@ -57,7 +57,7 @@ CLASS_SCORES = Sum("reduce-scores", no_ranks, add_ranks)
 def penalty(problem: Problem, at: Weights) -> float:
     """Return the mean regularisation term over the classes."""
     up = at.intercept - problem.level
-    charged = [problem.penalty.value(w) for w in np.atleast_2d(at.coef)]
+    charged = np.array([problem.penalty.value(w) for w in np.atleast_2d(at.coef)])
     return float(np.mean(charged + 0.5 * problem.lam_b * up**2))
 
 

@@ -95,12 +95,14 @@ def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certifica
 
 
 def scaled_certificate(problem: Problem, at: Weights, total: GradientPart) -> Certificate:
-    """Return the certificate of a penalty without gradient: by theta times the slopes as duals."""
+    """Return the same for an l1 penalty, by scaling the slopes; see scaled_gap.py."""
     n, up = total.rows, at.intercept - problem.level
     loss, g = total.loss / n, Weights(total.G / n, total.g_b / n)
-    charged = problem.penalty.value(at.coef) + 0.5 * problem.lam_b * up * up
-    gap = scaled_gap(problem, at, g, loss, np.zeros(0), np.zeros(0)).gap
-    return Certificate(loss + charged, min(gap, loss + charged))
+    objective = loss + problem.penalty.value(at.coef) + 0.5 * problem.lam_b * up * up
+    if not np.isfinite(objective):
+        return Certificate(objective, objective)
+    gap = scaled_gap(problem, at, g, loss, np.empty(0), np.empty(0)).gap
+    return Certificate(objective, min(gap, objective))
 
 
 class Bounds(NamedTuple):

@@ -6,11 +6,13 @@ then.  Averaged SGD alone for very many models, and where their states do not fi
 To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales,
 unless rows are read anew in every pass and dual ascent is predicted to take fewer; else dual
 coordinate ascent with a proximal centre, which finds out by its certificate how hard the problem
-is.  With an l1 penalty the same two, whatever the number of columns: Newton's method then goes over
-a working set of them.  S2GD+ goes before it only where rows stay in memory, are short relative to lam, and its
+is.  S2GD+ goes before it only where rows stay in memory, are short relative to lam, and its
 cheaper passes (solvers/estimates/expected_passes.py) are predicted to take less.  Where rows lie
 sorted it does not: its averages count on a random order.  Plain SDCA takes less memory, and is
 taken where that is short.
+
+With an l1 penalty, and a smooth loss, Newton's method over a working set of columns, whatever their
+number, and dual ascent behind it.
 
 All of it follows from the plan and from what ingest measured, and is written down in the run's
 record, so that a run goes on with what it began with.
@@ -107,8 +109,9 @@ def choose(
     models
         How many are trained together: classes times values of lam.
     """
-    if not problem.penalty.is_smooth:
-        return for_zeros(plan, problem, stats, fits, fits_in_groups)
+    if not problem.penalty.is_smooth or problem.loss.is_steep:
+        rule = for_a_steep_loss if problem.penalty.is_smooth else for_zeros
+        return rule(plan, problem, stats, fits, fits_in_groups)
     if plan.tol is None or plan.passes == 1:
         return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
     if not problem.loss.is_smooth:
@@ -147,6 +150,24 @@ def for_zeros(
     reason = f"{fitting[0].kind}, usually about {format_passes(usual[0])} to {plan.tol:g}"
     if len(fitting) > 1:
         reason += f"; {fitting[1].kind} about {usual[1]:.0f}"
+    return MethodChoice(methods=tuple(fitting), reason=reason)
+
+
+def for_a_steep_loss(
+    _plan: TrainingPlan,
+    problem: Problem,
+    stats: ProblemStats,
+    fits: Callable[[Method], bool],
+    fits_in_groups: Callable[[Method], bool],
+) -> MethodChoice:
+    """Choose among the methods that need no bound of slope and curvature."""
+    wanted = [method(DUAL)]
+    if stats.d <= MORE_COLUMNS:
+        wanted.insert(0, method(SECOND_ORDER))
+    fitting = [one for one in wanted if fits(one)]
+    if not fitting:
+        return where_memory_is_short(wanted, fits, fits_in_groups)
+    reason = f"{fitting[0].kind}, as the slope of the {problem.loss.name} loss has no bound"
     return MethodChoice(methods=tuple(fitting), reason=reason)
 
 

@@ -17,7 +17,7 @@ from fewpass.pipeline.training.planning.clustering import clustering_warning
 from fewpass.pipeline.training.planning.job import is_grouped, make_job
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.training.spans.span import Job
-from fewpass.solvers.registry import DUAL, ONE_LEARNER
+from fewpass.solvers.registry import DUAL, ONE_LEARNER, SMALLER_DUAL
 from fewpass.storage.dataset import Dataset
 
 OPEN = Auto()  # the method that is chosen
@@ -96,8 +96,10 @@ class Planner:
             return refused
 
     def _chosen(self, memory: int) -> MethodChoice:
-        takes = ONE_LEARNER if self.problem.problem.penalty.is_smooth else DUAL
-        smallest, fits = self.job(memory, method(takes)), partial(self.fits, memory)
+        problem = self.problem.problem
+        word = ONE_LEARNER if problem.penalty.is_smooth else DUAL
+        word = SMALLER_DUAL if problem.loss.is_steep and problem.penalty.is_smooth else word
+        smallest, fits = self.job(memory, method(word)), partial(self.fits, memory)
         return choose(
             self.plan,
             smallest.problem,

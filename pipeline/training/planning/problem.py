@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.training_plan import FREE_SHARE, TrainingPlan
 from fewpass.solvers.losses import Loss, Problem
@@ -54,14 +56,28 @@ def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
 
 def problem_of(plan: TrainingPlan, data: TrainingData, lam: float | None = None) -> Problem:
     """Return the problem of a plan on a data set, with that lam, or the hardest of several."""
-    loss = loss_of(plan, data)
+    loss, targets = loss_of(plan, data), data.targets
     penalty = penalty_of(plan, lam or min(plan.lam.values(data.n_rows)))
     return Problem(
         loss=loss,
         penalty=penalty,
         intercept=0.0 if plan.intercept == "none" else 1.0,
         lam_b=intercept_charge(plan, loss, data, strength(penalty)),
+        level=0.0 if plan.intercept == "none" else level_of(loss, targets),
     )
+
+
+def level_of(loss: Loss, targets: Labels | Values) -> float:
+    """Return what the intercept is charged from: 0; the mean's logarithm where scores are such.
+
+    A mean of a million would otherwise be charged for its logarithm, which says nothing of a row.
+    """
+    if not loss.is_steep:
+        return 0.0
+    if isinstance(targets, Values):
+        return loss.level(targets.mean)
+    counts = np.asarray(targets.counts, float)
+    return loss.level(float(np.average(np.asarray(targets.labels, float), weights=counts)))
 
 
 def penalty_of(plan: TrainingPlan, lam: float) -> Penalty:

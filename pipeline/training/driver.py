@@ -46,6 +46,7 @@ from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import (
     Certificate,
     Diverged,
+    Outgrown,
     ProblemStats,
     Reduce,
     Solver,
@@ -352,12 +353,16 @@ class Driver:
             return self._sweeps.certify()
         return None
 
+    @property
+    def _has_another(self) -> bool:
+        """Whether another method was chosen to go on where this one cannot."""
+        chosen = self._training.methods
+        return chosen is not None and self._cursor.method + 1 < len(chosen.methods)
+
     def _why_fall_back(self) -> str | None:
         """Say why the other method that was chosen should go on, if it should."""
         chosen, tol = self._training.methods, self.plan.tol
-        if chosen is None or tol is None or self._is_over:
-            return None
-        if self._cursor.method + 1 == len(chosen.methods):
+        if chosen is None or tol is None or self._is_over or not self._has_another:
             return None
         most, marks = self.plan.passes, self._cursor.marks
         return far_behind(chosen, self._job.problem, self._job.stats, tol, marks, most)
@@ -380,7 +385,13 @@ class Driver:
             self._progress.advance(sweep=self._cursor.sweep + 1)
             return
         if isinstance(sweep, Reduce):
-            certified = self._absorb(sweep)
+            try:
+                certified = self._absorb(sweep)
+            except Outgrown as grown:
+                if not self._has_another:
+                    raise
+                yield from self._fall_back(f"{self._solver.kind} cannot go on. {grown}")
+                return
             yield from self._end_sweep(1.0, certified)
             if certified:
                 yield self._certified(certified)

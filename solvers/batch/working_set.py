@@ -25,7 +25,7 @@ from fewpass.solvers.batch.column_model import minimised
 from fewpass.solvers.batch.working_set_sums import SHORTER, SetPart, SetPoint, add_sums, no_sums
 from fewpass.solvers.gradient import RISE, Bounds
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Block, Certificate, Diverged, ProblemStats, Weights
+from fewpass.solvers.protocol import Block, Certificate, Outgrown, ProblemStats, Weights
 from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, scaled_gap
 
 ALL_COLUMNS = 500  # up to here W has every column
@@ -221,12 +221,12 @@ def next_set(w: Vector, g: Vector) -> NDArray[np.bool_]:
 
 
 def crowded(state: SetState, w: Vector, g: Vector, l1: float) -> SetState:
-    """Count the passes in which columns are left out for want of room; raise Diverged when many."""
+    """Count the passes in which columns are left out for want of room; raise Outgrown when many."""
     left_out = np.abs(g[~state.chosen]).max(initial=0.0) > l1
     full = left_out and np.count_nonzero(w) > CROWDED * MOST_SET
     state = state._replace(crowded=state.crowded + 1 if full else 0)
     if state.crowded > PATIENCE:
-        raise Diverged(
+        raise Outgrown(
             f"More than {MOST_SET:,} weights are not 0 at this `lam`, and newton keeps a matrix of "
             "those columns by those columns. Take `solver=psdca`, or a larger `lam`."
         )

@@ -4,8 +4,8 @@
 
 First the excess of the optimum with the charge over that without, under the squared loss, by its
 normal equations: columns far from 0 (two like latitude and longitude), as they are and
-standardised.  Then the passes that methods take to certified relative gaps of 1e-2, 1e-4, 1e-6 on
-public sets.
+standardised.  Then the passes that methods take to certified gaps of 1e-2, 1e-4, 1e-6 of
+max(1, F) on public sets.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ Intercept = Literal["none", "regularised", "free"]
 
 StorageOptions = dict[str, Any] | None  # what fsspec needs beyond an address
 
-DEFAULT_TOL = 1e-4
+DEFAULT_TOL = 1e-3  # relative to the objective
 MOST_PASSES = 100
 
 FREE_SHARE = 0.01  # of lam, charged for a "free" intercept: the certificate stays a theorem
@@ -96,8 +96,9 @@ class TrainingPlan(Described):
     """Weights of rows by label: "balanced" gives every class the same total weight; or numbers
     such as spam=10,ham=1, others 1.  Scaled to mean 1."""
     tol: PositiveFloat | None = None
-    """Stop when the certified gap to the optimum, divided by max(1, |objective|), is at most this
-    [default: 1e-4 for methods of many passes, unless passes are given]."""
+    """Stop when the certified gap to the optimum is at most this share of the objective, or of a
+    thousandth of the best constant's where that is more [default: 1e-3 for methods of many passes,
+    unless passes are given]."""
     passes: PositiveInt = 1
     """Largest number of passes over the data; one that only certifies is not counted [default: 1,
     for pegasos 30; 100 with a tolerance, with early stopping and for methods of many passes]."""

@@ -196,7 +196,10 @@ class FeatureSteps:
         self.least_wait = watch.seconds / CERTIFIED_SHARE
         self._count(CERTIFYING * self._data.values)
         objective, gap = worth.certificate[:2]
-        yield self._progress.event(Certification(objective, gap, None, worth.gamma, worth.bound))
+        relative = worth.certificate.relative
+        yield self._progress.event(
+            Certification(objective, gap, None, worth.gamma, worth.bound, relative)
+        )
         yield self._checkpoints.save(self, finished=finished)
 
     def _certified(self) -> CertifiedMargin:
@@ -205,9 +208,11 @@ class FeatureSteps:
             lazy = isinstance(self._state, LazyState)
             mean = lazy_mean_of(self._state) if lazy else mean_of(self._state)
             data = self._data
-            self._worth = self._do(
+            worth: CertifiedMargin = self._do(
                 certified_margin, self._of, data.problem, data.rows, data.y, mean
             )
+            certified = worth.certificate.with_constants(data.stats.constants)
+            self._worth = worth._replace(certificate=certified)
         return self._worth
 
     def _do(self, function: Callable[..., Any], *args: Any) -> Any:

@@ -96,7 +96,7 @@ def point_of(state: SetState) -> SetPoint:
     )
 
 
-class Trial(NamedTuple):
+class SetTrial(NamedTuple):
     """A point with what its pass says of it."""
 
     at: Weights
@@ -105,7 +105,7 @@ class Trial(NamedTuple):
     theta: float
 
 
-def tried(problem: Problem, state: SetState, total: SetPart) -> Trial:
+def tried(problem: Problem, state: SetState, total: SetPart) -> SetTrial:
     """Return objective, gradient and certificate of the point of a pass."""
     at, n = newest_of(state), total.rows
     loss, up = total.loss / n, at.intercept - problem.level
@@ -116,7 +116,7 @@ def tried(problem: Problem, state: SetState, total: SetPart) -> Trial:
     if math.isfinite(objective) and math.isfinite(float(g.coef.sum())):
         gap = scaled_gap(problem, at, g, loss, knots(state.theta), total.brackets / n)
     certificate = Certificate(objective, min(gap.gap, objective))
-    return Trial(at, g._replace(intercept=g.intercept + problem.lam_b * up),
+    return SetTrial(at, g._replace(intercept=g.intercept + problem.lam_b * up),
                  certificate, gap.theta)  # fmt: skip
 
 
@@ -132,7 +132,7 @@ def absorbed(problem: Problem, stats: ProblemStats, state: SetState, total: SetP
 
 
 def accepted(
-    problem: Problem, stats: ProblemStats, state: SetState, trial: Trial, total: SetPart
+    problem: Problem, stats: ProblemStats, state: SetState, trial: SetTrial, total: SetPart
 ) -> SetState:
     """Go to the point, and take the next step and the next working set."""
     kappa = state.kappa / LESS_DAMPED if state.t == 1.0 else state.kappa
@@ -144,7 +144,7 @@ def accepted(
     return stepped(problem, stats, state, trial.g, total)
 
 
-def shortened(problem: Problem, state: SetState, trial: Trial, total: SetPart) -> SetState:
+def shortened(problem: Problem, state: SetState, trial: SetTrial, total: SetPart) -> SetState:
     """Take the best of the shorter steps; where there is none, stay and damp the model."""
     best, t = state.bounds.objective, 0.0
     for k in range(total.shorter.shape[0]):

@@ -114,10 +114,9 @@ def choose(
     models
         How many are trained together: classes times values of lam.
     """
-    if not problem.penalty.is_smooth:
-        return for_sizes(problem, stats, plan.tol or NOTHING, fits, fits_in_groups)
-    if problem.loss.is_steep:
-        return for_a_steep_loss(problem, stats, fits, fits_in_groups)
+    if problem.loss.is_steep or not problem.penalty.is_smooth:
+        special = for_a_steep_loss if problem.penalty.is_smooth else for_sizes
+        return special(problem, stats, plan.tol or NOTHING, fits, fits_in_groups)
     if plan.tol is None or plan.passes == 1:
         return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
     if not problem.loss.is_smooth:
@@ -140,6 +139,7 @@ def choose(
 def for_a_steep_loss(
     problem: Problem,
     stats: ProblemStats,
+    _tol: float,
     fits: Callable[[Method], bool],
     fits_in_groups: Callable[[Method], bool],
 ) -> MethodChoice:

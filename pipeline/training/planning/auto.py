@@ -117,10 +117,9 @@ def choose(
     models
         How many are trained together: classes times values of lam.
     """
-    if not problem.penalty.is_smooth:
-        return for_an_l1_penalty(plan, problem, stats, fits, fits_in_groups)
-    if problem.loss.is_steep:
-        return for_a_steep_loss(problem, stats, fits, fits_in_groups)
+    if problem.loss.is_steep or not problem.penalty.is_smooth:
+        rule = for_a_steep_loss if problem.penalty.is_smooth else for_an_l1_penalty
+        return rule(plan, problem, stats, fits, fits_in_groups)
     if plan.tol is None or plan.passes == 1:
         return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
     if not problem.loss.is_smooth:
@@ -141,6 +140,7 @@ def choose(
 
 
 def for_a_steep_loss(
+    _plan: TrainingPlan,
     problem: Problem,
     stats: ProblemStats,
     fits: Callable[[Method], bool],

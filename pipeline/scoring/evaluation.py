@@ -200,7 +200,8 @@ def score_part(problem: Problem, at: Weights, block: Block) -> ScorePart:
 
 def block_scores(problem: Problem, at: Weights, block: Block) -> NDArray[np.float64]:
     """Return the scores of a block's rows, (n,)."""
-    return scores(at.coef, at.intercept * problem.intercept, block.rows)
+    p = scores(at.coef, at.intercept * problem.intercept, block.rows)
+    return p if block.offset is None else p + block.offset
 
 
 def responses(loss: Loss, p: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ import numpy as np
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.buffers import row_view, unit_weights
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
-from fewpass.pipeline.rows.targets import TargetRule, target_rule
+from fewpass.pipeline.rows.targets import TargetRule, target_rule, with_offsets
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.estimates.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
@@ -43,6 +43,7 @@ class PlannedProblem(NamedTuple):
         manifest = dataset.manifest
         problem = problem_of(plan, manifest)
         rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
+        rule = with_offsets(rule, manifest.offsets, problem.loss)
         stats = stats_of(
             manifest, rule, streams=plan.streams, seed=plan.seed,
             sigma_square=sampled_sigma_square(dataset, rule),

@@ -60,7 +60,7 @@ class Lam:
         return any(factor.unit == unit for factor in self.factors)
 
     def values(self, n_rows: float) -> tuple[float, ...]:
-        """Return their values for `n_rows` rows; BadInput where the largest is not known yet."""
+        """Return their values for `n_rows` rows; BadInput where one is a share of the largest."""
         if self.has("max"):
             raise BadInput(
                 f'lam is "{self.written}", a share of the smallest that makes all weights 0, which '
@@ -70,7 +70,7 @@ class Lam:
             factor.number / n_rows if factor.unit else factor.number for factor in self.factors
         )
 
-    def known(self, unit: str, one: float) -> Lam:
+    def resolved(self, unit: str, one: float) -> Lam:
         """Return the same with the shares of `unit` as numbers, `one` being the whole."""
         if not self.has(unit):
             return self
@@ -102,8 +102,8 @@ def _written(lam: Lam) -> float | str:
 
 def _factor(text: str, written: float | str) -> Factor:
     for unit in UNITS:
-        head, found, tail = text.partition(unit[0])
-        if found and found + tail.strip() == unit:
+        head, mark, tail = text.partition(unit[0])
+        if mark and mark + tail.strip() == unit:
             return Factor(_number(head, written), unit)
     return Factor(_number(text, written))
 

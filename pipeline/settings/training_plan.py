@@ -44,7 +44,7 @@ Intercept = Literal["none", "regularised", "free"]
 
 StorageOptions = dict[str, Any] | None  # what fsspec needs beyond an address
 
-DEFAULT_TOL = 1e-4
+DEFAULT_TOL = 1e-3  # relative to the objective
 MOST_PASSES = 100
 
 FREE_SHARE = 0.01  # of lam, charged for a "free" intercept: the certificate stays a theorem
@@ -102,8 +102,9 @@ class TrainingPlan(Described):
     """Weights of rows by label: "balanced" gives every class the same total weight; or numbers
     such as spam=10,ham=1, others 1.  Scaled to mean 1."""
     tol: PositiveFloat | None = None
-    """Stop when the certified gap to the optimum, divided by max(1, |objective|), is at most this
-    [default: 1e-4 for methods of many passes, unless passes are given]."""
+    """Stop when the certified gap to the optimum is at most this share of the objective, or of a
+    thousandth of the best constant's where that is more [default: 1e-3 for methods of many passes,
+    unless passes are given]."""
     passes: PositiveInt = 1
     """Largest number of passes over the data; one that only certifies is not counted [default: 1,
     for pegasos 30; 100 with a tolerance, with early stopping and for methods of many passes]."""
@@ -288,8 +289,8 @@ class TrainingPlan(Described):
 def _is_steep(values: dict[str, Any]) -> bool:
     """Say whether no method of one pass takes the loss; nothing is asked of rows read once."""
     loss = values.get("loss")
-    known = isinstance(loss, str) and loss in LOSSES and values.get("source") is None
-    return known and loss_class(str(loss)).is_steep
+    is_named = isinstance(loss, str) and loss in LOSSES and values.get("source") is None
+    return is_named and loss_class(str(loss)).is_steep
 
 
 def _require_positive(weights: Any) -> Any:

@@ -49,7 +49,7 @@ def test_sums_and_bound_are_the_formulas(loss, column, rng):
     assert found.objective == pytest.approx(f, rel=ROUNDING)
     gap = g @ g / 0.2 + (g_b**2 / 0.002 if column else 0.0)
     assert found.gap == pytest.approx(min(gap, f), rel=1e-10)  # no loss is below 0
-    assert found.relative == found.gap / max(1.0, found.objective)
+    assert found.relative == found.gap / found.objective
 
 
 @pytest.mark.parametrize("loss", SMOOTH)

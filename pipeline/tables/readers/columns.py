@@ -163,12 +163,12 @@ def _offsets(
     header: _Names, options: SourceOptions, schema: Schema | None
 ) -> tuple[int | None, int | None]:
     """Find offset and exposure by the options, or else by their names in the schema."""
-    found = []
+    places = []
     for role in ("offset", "exposure"):
         asked = getattr(options, role)
         before = None if schema is None else header.same_name(schema.names, getattr(schema, role))
-        found.append(before if asked is None else header.position(asked, role))
-    return found[0], found[1]
+        places.append(before if asked is None else header.position(asked, role))
+    return places[0], places[1]
 
 
 def _name(schema: Schema, column: int | None) -> str:
@@ -199,15 +199,15 @@ def _check_roles(roles: _Roles, where: str) -> None:
 def _require_offset(roles: _Roles, expected: Expected, where: str) -> None:
     """Refuse rows without the offsets that those before had."""
     schema = expected.schema
-    found = roles.offset is not None or roles.exposure is not None
-    if found and schema is not None and schema.offset is None and schema.exposure is None:
+    has_offset = roles.offset is not None or roles.exposure is not None
+    if has_offset and schema is not None and schema.offset is None and schema.exposure is None:
         raise BadInput(
             f"{where}: an offset or an exposure is named, and {expected.whose} has none. Leave it "
             "out."
         )
     for role in ("offset", "exposure") if schema else ():
         column = getattr(schema, role)
-        if column is not None and not found:
+        if column is not None and not has_offset:
             assert schema is not None, "it has a column"
             raise BadInput(
                 f"{where} has no {role} column {_name(schema, column)}, which the rows of "

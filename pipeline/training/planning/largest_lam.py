@@ -32,7 +32,7 @@ from fewpass.storage.dataset import Dataset
 
 FARTHEST = 1e9  # that a best intercept is looked for
 HALVINGS = 200
-ASIDE = 1e-12  # of an intercept: to either side of a kink
+KINK_WIDTH = 1e-12  # of an intercept: to either side of a kink
 
 
 class RowSums(NamedTuple):
@@ -52,7 +52,7 @@ def with_largest_lam(plan: TrainingPlan, dataset: Dataset) -> TrainingPlan:
     """
     if not plan.lam.has("max"):
         return plan
-    as_numbers = plan.model_copy(update={"lam": plan.lam.known("max", 1.0)})
+    as_numbers = plan.model_copy(update={"lam": plan.lam.resolved("max", 1.0)})
     problem = problem_of(as_numbers, dataset.manifest)
     rule = target_rule(dataset.manifest, problem.loss, plan.positive, plan.class_weight)
     taken = max(rule.n_classes, 2) * dataset.n_features * 8
@@ -67,7 +67,7 @@ def with_largest_lam(plan: TrainingPlan, dataset: Dataset) -> TrainingPlan:
             f"lam is {plan.lam}, but the best weights of {plan.dataset} are 0 whatever lam is. "
             "Give a number, or check the targets."
         )
-    return plan.model_copy(update={"lam": plan.lam.known("max", largest)})
+    return plan.model_copy(update={"lam": plan.lam.resolved("max", largest)})
 
 
 def largest_slope(dataset: Dataset, problem: Problem, rule: TargetRule) -> float:
@@ -162,8 +162,8 @@ def balanced_slopes(
     if not problem.intercept:
         return slopes_at(problem.loss, 0.0, y)
     b = best_intercept(problem.loss, y, weight)
-    aside = ASIDE * (1.0 + abs(b))
-    below, above = (slopes_at(problem.loss, b + side, y) for side in (-aside, aside))
+    width = KINK_WIDTH * (1.0 + abs(b))
+    below, above = (slopes_at(problem.loss, b + side, y) for side in (-width, width))
     low, high = float(weight @ below), float(weight @ above)
     share = -low / (high - low) if high > low else 0.5
     return below + share * (above - below)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite, log
+from math import log
 from typing import Protocol
 
 import numpy as np
@@ -67,7 +67,7 @@ def problem_of(plan: TrainingPlan, data: TrainingData, lam: float | None = None)
         loss=loss,
         penalty=penalty,
         intercept=0.0 if plan.intercept == "none" else 1.0,
-        lam_b=intercept_charge(plan, loss, strength(penalty)),
+        lam_b=intercept_charge(plan, loss, data, strength(penalty)),
         level=0.0 if plan.intercept == "none" else level_of(loss, data),
     )
 
@@ -94,8 +94,9 @@ def penalty_of(plan: TrainingPlan, lam: float) -> Penalty:
     return penalty_class(word).of(lam, plan.l1_share)
 
 
-def intercept_charge(plan: TrainingPlan, loss: Loss, squares: float) -> float:
+def intercept_charge(plan: TrainingPlan, loss: Loss, data: TrainingData, squares: float) -> float:
     """Return lam_b: what the weights' squares are charged, or next to nothing where none are."""
     if squares > 0.0:
         return squares * FREE_SHARE if plan.intercept == "free" else squares
-    return LEAST_CHARGE * (loss.curvature if isfinite(loss.curvature) else 1.0)
+    mean = data.targets.mean if isinstance(data.targets, Values) else 1.0
+    return LEAST_CHARGE * loss.rate(mean)

@@ -181,7 +181,7 @@ def test_the_rate_is_that_of_the_last_three_passes():
     assert left_passes((Mark(1, 2.0), Mark(4, 2.0)), 1e-6) is None  # nothing gained
     assert len(noted((Mark(1.1, 0.0),), Mark(1.1 + 0.1 * 30, 1.0))) == 2  # of rounded sums
     assert rate((Mark(0.1, 0.0), Mark(0.1 + 0.2 + 2.8, 1.0))) is not None
-    assert Mark.of(3, Certificate(0.5, 1e-3)).digits == pytest.approx(3.0)
+    assert Mark.of(3, Certificate(0.5, 5e-4)).digits == pytest.approx(3.0)
     assert Mark.of(3, Certificate(5.0, 50.0)).digits == 0.0
 
 

@@ -107,7 +107,10 @@ def test_theory_is_the_planners(tmp_path, as_json):
     make(tmp_path / "d", n=900, d=7, chunk_rows=100)
     told = as_json("plan", tmp_path / "d", "--solver", "s2gd", "--tol", "1e-5")
     of = Curvature(told["largest_smoothness"], told["strong_convexity"])
-    planned = plan_epochs(of, 900, 1e-5 / math.log(2.0), "geometric", gradients=1)
+    (constant,) = Planner(
+        TrainingPlan(dataset=str(tmp_path / "d")), Dataset.open(tmp_path / "d")
+    ).problem.stats.constants
+    planned = plan_epochs(of, 900, 1e-5 * constant / math.log(2.0), "geometric", gradients=1)
     assert told["theory_passes"] == pytest.approx(planned.work / 900, rel=ROUNDING)
     uniform = as_json("plan", tmp_path / "d", "--solver", "svrg", "--tol", "1e-5")
     assert uniform["theory_passes"] > told["theory_passes"]

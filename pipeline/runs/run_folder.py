@@ -25,7 +25,7 @@ from fewpass.storage.column_schema import Schema
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.hashed_names import HashedNames, require_columns
 from fewpass.storage.kinds import RUN_FORMAT, RUN_KEY, instead, kind_of
-from fewpass.storage.manifest import Labels, Manifest, Scaling, Values
+from fewpass.storage.manifest import Labels, Manifest, OffsetStats, Scaling, Values
 from fewpass.storage.row_state_store import RowStateStore
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.snapshot import Snapshot, SnapshotStore
@@ -49,6 +49,8 @@ class RunRecord(BaseModel):
     n_features: int
     targets: Labels | Values
     scaling: Scaling
+    offsets: OffsetStats | None = None
+    """Means of the rows' offsets; None where they have none."""
     columns: Schema | None = None
     """The columns of that data set's source; None where nothing is known of them."""
     hashed_names: HashedNames = Field(default_factory=dict)
@@ -96,6 +98,7 @@ class RunRecord(BaseModel):
             n_features=manifest.n_features,
             targets=manifest.targets,
             scaling=manifest.scaling,
+            offsets=manifest.offsets,
             dtype=manifest.dtype,
             columns=columns,
             hashed_names=hashed_names or {},

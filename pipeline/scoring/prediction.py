@@ -111,6 +111,7 @@ class Predictor(NamedTuple):
         rows = row_view(table)
         if self.labels is None:
             score = scores(weights.coef, weights.intercept, rows)
+            score = score if table.offset is None else score + table.offset
             return {"prediction": self.response(score) if self.response else score}
         if weights.coef.ndim == 2 and self.probabilities is None:
             best, score = rank(weights.coef, weights.intercept, rows)

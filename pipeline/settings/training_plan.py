@@ -289,8 +289,8 @@ class TrainingPlan(Described):
 def _is_steep(values: dict[str, Any]) -> bool:
     """Say whether no method of one pass takes the loss; nothing is asked of rows read once."""
     loss = values.get("loss")
-    known = isinstance(loss, str) and loss in LOSSES and values.get("source") is None
-    return known and loss_class(str(loss)).is_steep
+    is_named = isinstance(loss, str) and loss in LOSSES and values.get("source") is None
+    return is_named and loss_class(str(loss)).is_steep
 
 
 def _require_positive(weights: Any) -> Any:

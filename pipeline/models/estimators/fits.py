@@ -136,9 +136,7 @@ def plan_of(model: Any, n: float, **instead: Any) -> TrainingPlan:
     given = {
         "dataset": "memory",
         "loss": model.loss,
-        "smoothing": model.smoothing,
-        "quantile": getattr(model, "quantile", None),
-        "epsilon": getattr(model, "epsilon", None),
+        **{name: getattr(model, name) for name in loss_class(model.loss).parameters()},
         "lam": ",".join(map(repr, lams)),
         "solver": solver_given(model),
         "tol": model.tol,

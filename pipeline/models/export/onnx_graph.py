@@ -23,6 +23,7 @@ def onnx_model(model: PlainModel) -> Any:
     """
     from onnx import TensorProto, checker, helper  # noqa: PLC0415 - an extra
 
+    model.require_no_offset("The graph")
     double = TensorProto.DOUBLE
     X = helper.make_tensor_value_info("X", double, [None, model.coef.shape[1]])
     nodes, values = (list(part) for part in zip(*_parts(model), strict=True))

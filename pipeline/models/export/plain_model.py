@@ -43,6 +43,17 @@ class PlainModel(NamedTuple):
     record: RunRecord | None = None
     """Of the model's run; None for an estimator's model."""
 
+    has_offset: bool = False
+    """Whether rows have offsets, which scores are without."""
+
+    def require_no_offset(self, form: str) -> None:
+        """Raise BadInput for a format whose models take rows alone, if the model needs offsets."""
+        if self.has_offset:
+            raise BadInput(
+                f"{form} takes rows alone, and this model was trained with offsets or exposures. "
+                "Choose .safetensors, and add the offset to X coef + intercept."
+            )
+
     @property
     def has_link(self) -> bool:
         """Whether the loss has probabilities, by the logistic function."""
@@ -94,6 +105,7 @@ def of_run(run: Any) -> PlainModel:
         recipe,
         model.calibration,
         record,
+        has_offset=record.offsets is not None,
     )
 
 

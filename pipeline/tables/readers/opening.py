@@ -82,6 +82,11 @@ def open_source(
                 f"Only tables are encoded ({', '.join(TABLES)}), but this is {word}. Leave "
                 "`encode`, `column`, `cross` and `bins` out."
             )
+        if _names_offset(options):
+            raise BadInput(
+                f"{addresses[0].name}: offsets and exposures are columns of tables "
+                f"({', '.join(TABLES)}), and this is {word}. Write the rows as one of these."
+            )
         return source_class(word)(addresses, options, expected)
     if _is_encoded(word, addresses, options, expected):
         from fewpass.pipeline.tables.readers.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
@@ -152,7 +157,9 @@ def _is_encoded(
         return before
     if options.encode == "none":
         _require_plain(word, addresses[0].name, ", or say `encode=auto`")
-    if word not in PLAIN or asked:
+    if _names_offset(options) and options.encode == "none":
+        raise BadInput("`offset` and `exposure` are for encoding. Leave `encode=none` out.")
+    if word not in PLAIN or asked or _names_offset(options):
         return True
     if options.encode == "none" or options.missing == "zero":
         return False
@@ -180,6 +187,10 @@ def _require_plain(word: str, name: str, otherwise: str = "") -> None:
 def _asks(options: SourceOptions) -> bool:
     """Say whether a setting makes sense for columns that are encoded only."""
     return bool(options.column or options.cross or options.bins)
+
+
+def _names_offset(options: SourceOptions) -> bool:
+    return options.offset is not None or options.exposure is not None
 
 
 def _as_before(asked: bool, options: SourceOptions, expected: Expected) -> bool:

@@ -47,7 +47,7 @@ def name_of(columns: TableColumns, k: int) -> str:
 
 def used_columns(columns: TableColumns) -> list[int]:
     """Return the columns that are read."""
-    return [k for k in (*columns.features, columns.label, columns.weight) if k is not None]
+    return [*columns.features, *columns.single]
 
 
 def sampled(rows: TableRows, used: Sequence[int], most: int, memory: int = SAMPLE_MEMORY) -> Any:

@@ -65,7 +65,7 @@ class TrainingPlan(Described):
     """Loss [default: logistic for labels, squared for numbers]."""
     smoothing: PositiveFloat = 1.0
     """Width of the rounded part of the smoothed hinge, or of Huber's loss."""
-    lam: Lam = Lam.of("1/n")
+    lam: Lam = Lam.of(AUTO)
     """Strength of the penalty: a number, or a multiple of 1/n such as 10/n; with l1 also a share of
     the smallest that makes all weights 0, such as .1max, found by one more pass; several, such as
     1e-2,1e-3,1/n, are trained in the same passes, and the best is kept [default: 1/n; in one pass

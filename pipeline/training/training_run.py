@@ -117,7 +117,7 @@ class TrainingRun:
         made, dataset = cls(begins, executor, storage_options, start_at), begins.dataset
         record = RunRecord.of(
             begins.plan, dataset.manifest, made.forecast, made.methods, dataset.schema,
-            made.warnings, dataset.hashed_names,
+            made.warnings, dataset.hashed_names, begins.lam_origin,
         )  # fmt: skip
         begins.require_fit(record)
         made.run.begin(record)

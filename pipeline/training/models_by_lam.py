@@ -1,0 +1,106 @@
+"""The models of several lam on rows in memory, each only to a percent: to choose among them.
+
+Few columns are minimised by Newton's method, from the largest lam down, each from the one before;
+any others by dual ascent, side by side as far as the memory goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.rows.buffers import dataset_block
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.planning.auto import FEW_COLUMNS, method
+from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
+from fewpass.solvers.batch.newton_in_memory import minimise
+from fewpass.solvers.drive import permutations, sweeps
+from fewpass.solvers.estimates.expected_passes import conditioning
+from fewpass.solvers.multi_model import MultiModel
+from fewpass.solvers.penalties import L2
+from fewpass.solvers.protocol import Block, Weights, as_sides
+from fewpass.solvers.registry import DUAL, method_class
+from fewpass.solvers.tasks import Task
+from fewpass.storage.memory_dataset import MemoryDataset
+
+COARSE = 1e-2  # relative gap that is enough to choose by
+MOST_PASSES = 20.0
+MOST_LANES = 64  # models at once
+SHARE = 4  # of the memory, a quarter is for their states
+
+
+class ModelsByLam(NamedTuple):
+    """Models in the order of the plan's lam."""
+
+    planned: PlannedProblem
+    models: list[Weights]  # coefficients (d,), of several classes (K, d)
+
+
+def models_by_lam(plan: TrainingPlan, dataset: MemoryDataset) -> ModelsByLam:
+    """Return the model of every lam of a plan."""
+    planned = PlannedProblem.of(plan, dataset)
+    block = dataset_block(dataset.table, dataset, planned.rule)
+    by_columns = (
+        planned.stats.d <= FEW_COLUMNS
+        and isinstance(planned.problem.penalty, L2)
+        and planned.problem.loss.is_smooth
+        and conditioning(planned.problem, planned.stats) is not None
+    )
+    trained = _by_newton(planned, block) if by_columns else _side_by_side(plan, planned, block)
+    classes = planned.rule.n_classes
+    models = [
+        _stacked(trained[first : first + max(classes, 1)], classes)
+        for first in range(0, len(trained), max(classes, 1))
+    ]
+    return ModelsByLam(planned, models)
+
+
+def _stacked(models: Sequence[Weights], classes: int) -> Weights:
+    if not classes:
+        return models[0]
+    intercepts = np.array([one.intercept for one in models])
+    return Weights(np.array([one.coef for one in models]), intercepts)
+
+
+def _by_newton(planned: PlannedProblem, block: Block) -> list[Weights]:
+    """Return every task's model: of each class from the largest lam down."""
+    result: dict[Task, Weights] = {}
+    last: dict[int, Weights] = {}
+    for task in sorted(planned.tasks, key=lambda task: -task.lam):
+        own = block._replace(y=as_sides(block.y, task.label))
+        stats = planned.stats._replace(constants=(task.constant,))
+        problem, start = task.problem(planned.problem), last.get(task.label)
+        minimum = minimise(problem, stats, own, COARSE, MOST_PASSES, start)
+        result[task] = last[task.label] = minimum.weights
+    return [result[task] for task in planned.tasks]
+
+
+def _side_by_side(plan: TrainingPlan, planned: PlannedProblem, block: Block) -> list[Weights]:
+    """Return every task's model, as many in the same passes as the memory has space for."""
+    word = planned.problem.loss.name
+    solver = method(DUAL, **method_class(DUAL).better.get(word, {}))
+    each = max(1, solver.state_bytes(planned.problem, planned.stats))
+    at_once = int(np.clip(plan.memory // SHARE // each, 1, MOST_LANES))
+    tasks = planned.tasks
+    groups = [tasks[first : first + at_once] for first in range(0, len(tasks), at_once)]
+    return [
+        weights
+        for group in groups
+        for weights in _trained(MultiModel(solver, group, COARSE), plan, planned, block)
+    ]
+
+
+def _trained(
+    models: MultiModel, plan: TrainingPlan, planned: PlannedProblem, block: Block
+) -> list[Weights]:
+    """Return the models after the pass that certified all, or after the last one."""
+    stats, orders = planned.stats, permutations(planned.stats.n, plan.seed)
+    for after in sweeps(models, planned.problem, stats, block, orders):
+        state = after.state
+        if after.passes >= MOST_PASSES or all(
+            models.is_converged(k, own) for k, own in enumerate(state.models)
+        ):
+            break
+    return [models.solver.weights(own) for own in state.models]

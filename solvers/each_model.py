@@ -44,7 +44,13 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
         else partial(interleave, multi, walk, walk.interleaved),
         leave=partial(deinterleave, walk.interleaved),
         resize=None if walk.resize is None else partial(resize_each, multi, walk.resize),
+        skips=None if walk.skips is None else partial(all_skip, walk.skips),
     )
+
+
+def all_skip(skips: Callable[[State], bool], state: States) -> bool:
+    """Whether no model needs a walk."""
+    return all(skips(model) for model in state.models)
 
 
 def step_each(

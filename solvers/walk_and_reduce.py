@@ -146,6 +146,8 @@ class Walk(NamedTuple):
     #: Returns the state with d columns, the new ones zero, and steps by these moments, for sources
     #: with an unknown number of columns.  None: not supported.
     resize: Callable[[Problem, State, int, ColumnMoments | None], State] | None = None
+    #: Whether a state before the first step needs no such walk: it is then left out, uncounted.
+    skips: Callable[[State], bool] | None = None
 
 
 def rows_visited(walk: Walk, state: State, block: Block) -> int:

@@ -376,6 +376,9 @@ class Driver:
 
     def _sweep(self, sweep: Sweep) -> Iterator[Event]:
         """Do one sweep of the method's program."""
+        if isinstance(sweep, Walk) and not self._cursor.windows and self._sweeps.skips(sweep):
+            self._progress.advance(sweep=self._cursor.sweep + 1)
+            return
         if isinstance(sweep, Reduce):
             certified = self._absorb(sweep)
             yield from self._end_sweep(1.0, certified)

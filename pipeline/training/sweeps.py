@@ -180,6 +180,10 @@ class Sweeps:
         self._log_sweep(walk.name, driver.watch)
         return "whole"
 
+    def skips(self, walk: Walk) -> bool:
+        """Whether the state needs no such walk."""
+        return walk.skips is not None and self.ask("skips", walk.skips, self.heads[0])
+
     def _positions(self) -> list[StreamPosition]:
         """Where every stream goes on; after a join there is one state for all."""
         windows = self._progress.cursor.windows or (0,) * self.job.windows.streams

@@ -22,6 +22,7 @@ from fewpass.solvers.protocol import (
     Reduce,
     State,
     Sum,
+    Sweep,
     Weights,
 )
 
@@ -41,7 +42,7 @@ class BatchMethod(Method):
     sum: ClassVar[Sum] = GRADIENT
     """The sum of a pass; the first fields of its parts are those of GradientPart."""
 
-    def program(self, epoch: int) -> tuple[Reduce, ...]:  # noqa: ARG002
+    def program(self, epoch: int) -> tuple[Sweep, ...]:  # noqa: ARG002
         return (Reduce(self.sum, self.point, self.absorb),)
 
     @abstractmethod

@@ -114,7 +114,7 @@ def test_where_f_does_not_fall_the_step_is_halved_and_bounds_stay_true():
     problem, solver = problem_of("logistic", 1e-6, "none"), Newton()
     known = stats(X, DenseRows, weight, y)
     state = solver.start_at(problem, known, Weights(np.full(3, 30.0), 0.0), 0)
-    (reduce,), of = solver.program(0), as_block(DenseRows, X, y, weight)
+    (reduce,), of = solver.program(1), as_block(DenseRows, X, y, weight)
     best, seen = oracles.optimum("logistic", problem, X, y, weight), []
     for k in range(60):
         at = reduce.at(state)

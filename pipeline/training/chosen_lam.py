@@ -82,7 +82,7 @@ def candidates_of(lams: Sequence[float], losses: RowLosses) -> list[Candidate]:
     means = losses.mean()
     each = zip(lams, means, losses.errors(), losses.spread(int(np.argmin(means))), strict=True)
     return [
-        Candidate(lam, float(mean), error, behind=float(spread))
+        Candidate(lam, float(mean), error, standard_error=float(spread))
         for lam, mean, error, spread in each
     ]
 

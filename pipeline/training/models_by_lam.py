@@ -6,7 +6,7 @@ any others by dual ascent, side by side as far as the memory goes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +16,11 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import FEW_COLUMNS, method
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
 from fewpass.solvers.batch.newton_in_memory import minimise
-from fewpass.solvers.drive import permutations, sweeps
+from fewpass.solvers.drive import AfterSweep, sweeps
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.penalties import L2
-from fewpass.solvers.protocol import Block, Weights, as_sides
+from fewpass.solvers.protocol import Block, Solver, State, Weights, as_sides
 from fewpass.solvers.registry import DUAL, method_class
 from fewpass.solvers.tasks import Task
 from fewpass.storage.memory_dataset import MemoryDataset
@@ -85,22 +85,25 @@ def _side_by_side(plan: TrainingPlan, planned: PlannedProblem, block: Block) -> 
     at_once = int(np.clip(plan.memory // SHARE // each, 1, MOST_LANES))
     tasks = planned.tasks
     groups = [tasks[first : first + at_once] for first in range(0, len(tasks), at_once)]
-    return [
-        weights
-        for group in groups
-        for weights in _trained(MultiModel(solver, group, COARSE), plan, planned, block)
-    ]
+    return [weights for group in groups for weights in _group(solver, group, planned, block)]
 
 
-def _trained(
-    models: MultiModel, plan: TrainingPlan, planned: PlannedProblem, block: Block
+def _group(
+    solver: Solver, tasks: Sequence[Task], planned: PlannedProblem, block: Block
 ) -> list[Weights]:
-    """Return the models after the pass that certified all, or after the last one."""
-    stats, orders = planned.stats, permutations(planned.stats.n, plan.seed)
-    for after in sweeps(models, planned.problem, stats, block, orders):
-        state = after.state
-        if after.passes >= MOST_PASSES or all(
-            models.is_converged(k, own) for k, own in enumerate(state.models)
-        ):
-            break
-    return [models.solver.weights(own) for own in state.models]
+    """Return the models of some tasks after the pass that certified all, or after the last one."""
+    problem, stats = planned.problem, planned.stats
+    models = MultiModel(solver, tuple(tasks), COARSE)
+    if len(tasks) == 1:
+        own = block._replace(y=as_sides(block.y, tasks[0].label))
+        after = sweeps(solver, tasks[0].problem(problem), stats, own)
+        return [solver.weights(_last(after, lambda state: models.is_converged(0, state)))]
+    state = _last(
+        sweeps(models, problem, stats, block),
+        lambda state: all(models.is_converged(k, one) for k, one in enumerate(state.models)),
+    )
+    return [solver.weights(one) for one in state.models]
+
+
+def _last(after: Iterator[AfterSweep], is_enough: Callable[[State], bool]) -> State:
+    return next(one.state for one in after if one.passes >= MOST_PASSES or is_enough(one.state))

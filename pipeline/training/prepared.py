@@ -85,8 +85,8 @@ def prepare(
     held_out = _held_out_dataset(plan, storage_options, dataset)
     places = {"dataset": dataset.folder.url, "held_out": held_out.folder.url if held_out else None}
     plan = plan.model_copy(update=places)  # independent of the working directory
-    origin = None
     if run.exists():
+        origin = run.record().lam_origin
         plan = with_largest_lam(_as_begun(plan, run), dataset)
         planner = Planner(plan, dataset)
     else:
@@ -136,9 +136,7 @@ def _on_source(source: OpenedSource, run: TrainedFolder) -> Prepared:
     return Prepared(run, plan, dataset, planner, choose_for_source(plan, source), source)
 
 
-def with_lam(
-    plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None = None
-) -> ChosenLam:
+def with_lam(plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None = None) -> ChosenLam:
     """Return the plan with its lam as numbers: chosen, or several that one pass tries."""
     plan = with_lam_path(with_largest_lam(plan, dataset), dataset.manifest)
     return with_chosen_lam(plan, dataset, held_out)
@@ -168,5 +166,5 @@ def prepared_again(url: str, storage_options: StorageOptions, open_source: OpenS
         return Prepared(run, record.plan, source.dataset, planner, record.methods, source)
     dataset = Dataset.open(record.plan.dataset, storage_options)
     run.require_data(record, dataset.manifest.fingerprint)
-    planner = Planner(record.plan, dataset)
-    return Prepared(run, record.plan, dataset, planner, record.methods)
+    planner, origin = Planner(record.plan, dataset), record.lam_origin
+    return Prepared(run, record.plan, dataset, planner, record.methods, lam_origin=origin)

@@ -13,6 +13,7 @@ from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, s
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluation import evaluation_job
 from fewpass.pipeline.scoring.row_losses import RowLosses, row_losses, together
+from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.lam_sample import sample_of
 from fewpass.pipeline.training.models_by_lam import ModelsByLam, models_by_lam
@@ -77,7 +78,11 @@ def _on_given(
 ) -> RowLosses:
     """Learn from rows of one data set, and compare on those of another."""
     trained = _trained(plan, in_memory(dataset, table))
-    record = RunRecord.of(plan, dataset.manifest, None, None, dataset.schema)
+    if isinstance(others, MemoryDataset):  # made of the same rows
+        block = dataset_block(rest, others, trained.planned.rule)
+        return row_losses(trained.planned.problem, block, trained.models)
+    one = plan.model_copy(update={"lam": Lam.of("1/n")})
+    record = RunRecord.of(one, dataset.manifest, None, None, dataset.schema)
     matched = require_same_columns(record, others)
     job = evaluation_job(record, others)
     models = [

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -24,6 +25,7 @@ from fewpass.solvers.protocol import Block, Solver, State, Weights, as_sides
 from fewpass.solvers.registry import DUAL, method_class
 from fewpass.solvers.tasks import Task
 from fewpass.storage.memory_dataset import MemoryDataset
+from fewpass.storage.table import DenseTable
 
 COARSE = 1e-2  # relative gap that is enough to choose by
 MOST_PASSES = 20.0
@@ -40,8 +42,9 @@ class ModelsByLam(NamedTuple):
 
 def models_by_lam(plan: TrainingPlan, dataset: MemoryDataset) -> ModelsByLam:
     """Return the model of every lam of a plan."""
-    planned = PlannedProblem.of(plan, dataset)
-    block = dataset_block(dataset.table, dataset, planned.rule)
+    present, narrow = with_columns_present(dataset)
+    planned = PlannedProblem.of(plan, narrow)
+    block = dataset_block(narrow.table, narrow, planned.rule)
     by_columns = (
         planned.stats.d <= FEW_COLUMNS
         and isinstance(planned.problem.penalty, L2)
@@ -49,12 +52,37 @@ def models_by_lam(plan: TrainingPlan, dataset: MemoryDataset) -> ModelsByLam:
         and conditioning(planned.problem, planned.stats) is not None
     )
     trained = _by_newton(planned, block) if by_columns else _side_by_side(plan, planned, block)
+    trained = [_widened(one, present, dataset.n_features) for one in trained]
     classes = planned.rule.n_classes
     models = [
         _stacked(trained[first : first + max(classes, 1)], classes)
         for first in range(0, len(trained), max(classes, 1))
     ]
     return ModelsByLam(planned, models)
+
+
+def with_columns_present(
+    dataset: MemoryDataset,
+) -> tuple[NDArray[np.int64] | None, MemoryDataset]:
+    """Return the columns that rows have, and the rows with these alone; None: all are there."""
+    table = dataset.table
+    if isinstance(table, DenseTable):
+        return None, dataset
+    counts = np.bincount(table.indices, minlength=dataset.n_features)
+    present = np.flatnonzero(counts)
+    places = np.cumsum(counts > 0) - 1
+    fewer = table._replace(indices=places[table.indices].astype(table.indices.dtype))
+    width = max(1, len(present))
+    return present, MemoryDataset(fewer, width, dataset.manifest.targets)
+
+
+def _widened(model: Weights, present: NDArray[np.int64] | None, d: int) -> Weights:
+    """Return a model of all d columns: those that no row has weigh nothing."""
+    if present is None:
+        return model
+    coef = np.zeros(d)
+    coef[present] = model.coef[: len(present)]
+    return model._replace(coef=coef)
 
 
 def _stacked(models: Sequence[Weights], classes: int) -> Weights:

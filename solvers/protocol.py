@@ -62,6 +62,7 @@ __all__ = [
     "Interleaved",
     "Method",
     "Mispaired",
+    "Outgrown",
     "Part",
     "ProblemStats",
     "Reduce",
@@ -173,6 +174,10 @@ class ChosenLearner(NamedTuple):
 
 class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says enough
     """The objective grew without bound, and no smaller step size will be tried."""
+
+
+class Outgrown(Diverged):
+    """The model is too large for this method; another one that was chosen can go on from here."""
 
 
 class Mispaired(ArithmeticError):  # noqa: N818  likewise

@@ -109,7 +109,7 @@ def read_report(run: RunFolder) -> ReportedRun:
         chosen=record.methods.reason if record.methods else None,
         learners=list(timeline.learners),
         loss=problem.loss.name,
-        lam=problem.lam,
+        lam=problem.penalty.total,
         lam_origin=record.lam_origin.as_facts() if record.lam_origin else None,
         finished=saved.finished,
         passes=cursor.passes,

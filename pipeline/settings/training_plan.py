@@ -29,12 +29,14 @@ from fewpass.solvers.bad_input import LARGEST, SMALLEST, beyond_bounds, shown
 from fewpass.solvers.described import Described
 from fewpass.solvers.registry import (
     L1_RATIOS,
+    LOSSES,
     METHODS,
     SIZES,
     SIZES_AND_SQUARES,
     SQUARES,
     LossName,
     PenaltyName,
+    loss_class,
     method_class,
 )
 
@@ -65,6 +67,10 @@ class TrainingPlan(Described):
     """Loss [default: logistic for labels, squared for numbers]."""
     smoothing: PositiveFloat = 1.0
     """Width of the rounded part of the smoothed hinge, or of Huber's loss."""
+    quantile: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
+    """Share of the targets that the quantile loss leaves below its predictions."""
+    epsilon: Annotated[float, Field(ge=0.0)] = 0.1
+    """Largest error that costs nothing under the epsilon-insensitive loss."""
     lam: Lam = Lam.of(AUTO)
     """Strength of the penalty: a number, or a multiple of 1/n such as 10/n; with l1 also a share of
     the smallest that makes all weights 0, such as .1max, found by one more pass; several, such as
@@ -153,7 +159,7 @@ class TrainingPlan(Described):
         if method and goal == "steps" and values.get("loss") is None:
             values = values | {"loss": method.needs.only_loss.name}
         by_size = values.get("penalty") not in (None, SQUARES) or values.get("l1_ratio")
-        many = goal == "tolerance" or (goal is None and bool(by_size))
+        many = goal == "tolerance" or (goal is None and (bool(by_size) or _is_steep(values)))
         if many and values.get("passes") is None and values.get("tol") is None:
             values = values | {"tol": DEFAULT_TOL}
         open_end = values.get("tol") is not None or values.get("early_stopping") is True
@@ -289,6 +295,13 @@ class TrainingPlan(Described):
                 "data set with `held_out`; `test_fraction` of an ingest makes one."
             )
         return self
+
+
+def _is_steep(values: dict[str, Any]) -> bool:
+    """Say whether no method of one pass takes the loss; nothing is asked of rows read once."""
+    loss = values.get("loss")
+    known = isinstance(loss, str) and loss in LOSSES and values.get("source") is None
+    return known and loss_class(str(loss)).is_steep
 
 
 def _require_positive(weights: Any) -> Any:

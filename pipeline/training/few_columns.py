@@ -48,7 +48,8 @@ def train_few_columns(
     stats = stats_of(manifest, rule)
     constants = best_constants(problem, rule, dataset, dataset.sample(MOST_ROWS))
     stats = stats._replace(constants=constants)
-    if rule.n_classes or conditioning(problem, stats) is None:
+    known = problem.loss.is_steep or conditioning(problem, stats) is not None
+    if rule.n_classes or not known or not problem.penalty.is_smooth:
         return None
     table, (start, before) = dataset.table, start_at or (None, 0)
     block = dataset_block(table, dataset, rule)

@@ -33,19 +33,19 @@ NEARER = 0.3  # of the violation asked for, before a round ends
 RIDGE = 1e-12  # relative, on the diagonal of the support's matrix: columns may depend on each other
 
 
-class Factor(NamedTuple):
+class CholeskyFactor(NamedTuple):
     """A lower triangle, row by row."""
 
     L: Matrix  # (m, m)
 
 
 @by_type
-def dot_before(factor: Factor, i: int, j: int) -> float:  # type: ignore[empty-body]
+def dot_before(factor: CholeskyFactor, i: int, j: int) -> float:  # type: ignore[empty-body]
     """Return the sum over k < j of L[i, k] L[j, k]."""
 
 
-@dot_before.register(Factor, fastmath=VECTORISED)
-def _(factor: Factor, i: int, j: int) -> float:
+@dot_before.register(CholeskyFactor, fastmath=VECTORISED)
+def _(factor: CholeskyFactor, i: int, j: int) -> float:
     total = 0.0
     for k in range(j):
         total += factor.L[i, k] * factor.L[j, k]
@@ -174,7 +174,7 @@ def support(A: Matrix, u: PerColumn, r: PerColumn, l1: float) -> tuple[WholeNumb
 def direction_to_minimum(A: Matrix, chosen: WholeNumbers, g: PerColumn) -> PerColumn:
     """Return -A^-1 g over the chosen numbers, by Cholesky's factorisation."""
     m = chosen.shape[0]
-    factor, x = Factor(np.zeros((m, m))), -g
+    factor, x = CholeskyFactor(np.zeros((m, m))), -g
     for i in range(m):
         for j in range(i + 1):
             left = A[chosen[i], chosen[j]] - dot_before(factor, i, j)

@@ -139,9 +139,19 @@ def add_curvature(
 CURVED = Sum("reduce-curvature", no_curvature, add_curvature, telling=add_curvature)
 
 
-def first_of(states: list[SetState]) -> SetState:
+def first_of(_problem: Problem, _stats: ProblemStats, states: list[SetState]) -> SetState:
     """Return the first stream's start: one is enough."""
     return states[0]
+
+
+def nothing_to_say(_state: SetState) -> dict[str, float]:
+    """Return no metrics: a start is no progress to draw."""
+    return {}
+
+
+def rows_left(state: SetState) -> int:
+    """Return how many rows the start is made of."""
+    return state.rows_left
 
 
 def needs_no_start(state: NewtonState | SetState) -> bool:
@@ -153,10 +163,10 @@ def needs_no_start(state: NewtonState | SetState) -> bool:
 FIRST_ROWS = Walk(
     name="walk-first-rows",
     step=started,
-    join=lambda _problem, _stats, states: first_of(states),
+    join=first_of,
     order="stored",
-    metrics=lambda _state: {},
-    rows=lambda state: state.rows_left,
+    metrics=nothing_to_say,
+    rows=rows_left,
     skips=needs_no_start,
 )
 

@@ -25,7 +25,7 @@ from fewpass.solvers.batch.column_model import minimised
 from fewpass.solvers.batch.working_set_sums import SHORTER, SetPart, SetPoint, add_sums, no_sums
 from fewpass.solvers.gradient import RISE, Bounds
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Block, Certificate, Diverged, ProblemStats, Weights
+from fewpass.solvers.protocol import Block, Certificate, Outgrown, ProblemStats, Weights
 from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, scaled_gap
 
 ALL_COLUMNS = 500  # up to here W has every column
@@ -96,7 +96,7 @@ def point_of(state: SetState) -> SetPoint:
     )
 
 
-class Trial(NamedTuple):
+class SetTrial(NamedTuple):
     """A point with what its pass says of it."""
 
     at: Weights
@@ -105,21 +105,19 @@ class Trial(NamedTuple):
     theta: float
 
 
-def tried(problem: Problem, state: SetState, total: SetPart) -> Trial:
+def tried(problem: Problem, state: SetState, total: SetPart) -> SetTrial:
     """Return objective, gradient and certificate of the point of a pass."""
     at, n = newest_of(state), total.rows
-    loss = total.loss / n
-    charged = (
-        problem.penalty.value(at.coef) + 0.5 * problem.lam_b * (at.intercept - problem.level) ** 2
-    )
+    loss, up = total.loss / n, at.intercept - problem.level
+    charged = problem.penalty.value(at.coef) + 0.5 * problem.lam_b * up**2
     g = Weights(total.G / n, total.g_b / n)
     objective = loss + charged
     gap = ScaledGap(math.inf, state.theta)
     if math.isfinite(objective) and math.isfinite(float(g.coef.sum())):
         gap = scaled_gap(problem, at, g, loss, knots(state.theta), total.brackets / n)
     certificate = Certificate(objective, min(gap.gap, objective))
-    pull = problem.lam_b * (at.intercept - problem.level)
-    return Trial(at, g._replace(intercept=g.intercept + pull), certificate, gap.theta)
+    return SetTrial(at, g._replace(intercept=g.intercept + problem.lam_b * up),
+                 certificate, gap.theta)  # fmt: skip
 
 
 def absorbed(problem: Problem, stats: ProblemStats, state: SetState, total: SetPart) -> SetState:
@@ -134,7 +132,7 @@ def absorbed(problem: Problem, stats: ProblemStats, state: SetState, total: SetP
 
 
 def accepted(
-    problem: Problem, stats: ProblemStats, state: SetState, trial: Trial, total: SetPart
+    problem: Problem, stats: ProblemStats, state: SetState, trial: SetTrial, total: SetPart
 ) -> SetState:
     """Go to the point, and take the next step and the next working set."""
     kappa = state.kappa / LESS_DAMPED if state.t == 1.0 else state.kappa
@@ -146,7 +144,7 @@ def accepted(
     return stepped(problem, stats, state, trial.g, total)
 
 
-def shortened(problem: Problem, state: SetState, trial: Trial, total: SetPart) -> SetState:
+def shortened(problem: Problem, state: SetState, trial: SetTrial, total: SetPart) -> SetState:
     """Take the best of the shorter steps; where there is none, stay and damp the model."""
     best, t = state.bounds.objective, 0.0
     for k in range(total.shorter.shape[0]):
@@ -169,11 +167,11 @@ def stepped(
     problem: Problem, stats: ProblemStats, state: SetState, g: Weights, total: SetPart
 ) -> SetState:
     """Minimise the model at x; return the state with the step under trial and the next W."""
-    l1, l2 = problem.penalty.l1, problem.penalty.strength()  # type: ignore[attr-defined]
+    l1: float = problem.penalty.l1  # type: ignore[attr-defined]
     chosen = np.flatnonzero(state.chosen)
     w, b = state.x[:-1], float(state.x[-1])
-    smooth = g.coef + l2 * w
-    A = whole_matrix(problem, l2, state.kappa, total)
+    smooth = g.coef + problem.lam * w
+    A = whole_matrix(problem, stats, state.kappa, total)
     r, start = np.append(smooth[chosen], g.intercept), np.append(w[chosen], b)
     near = state.bounds.certificate.relative <= NEAR
     share = EXACTLY if problem.loss.is_quadratic else FINELY if near else ROUGHLY
@@ -192,15 +190,18 @@ def stepped(
     return crowded(state, there, smooth, l1)
 
 
-def whole_matrix(problem: Problem, l2: float, kappa: float, total: SetPart) -> NDArray[np.float64]:
+def whole_matrix(
+    problem: Problem, stats: ProblemStats, kappa: float, total: SetPart
+) -> NDArray[np.float64]:
     """Return H (k + 1, k + 1) with the quadratic charges and the damping, both triangles."""
     H = np.tril(total.H)
     H /= max(1, total.H_rows)
     H += np.tril(H, -1).T
     own = np.append(total.squares / max(1, total.H_rows), problem.intercept)
-    H[np.diag_indices_from(H)] += kappa * problem.loss.curvature * own if kappa else 0.0
+    unit = problem.loss.rate(math.sqrt(stats.target_square))
+    H[np.diag_indices_from(H)] += kappa * unit * own
     k = len(total.squares)
-    H[np.arange(k), np.arange(k)] += l2
+    H[np.arange(k), np.arange(k)] += problem.lam
     if problem.intercept:
         H[k, k] += problem.lam_b
     return H
@@ -220,12 +221,12 @@ def next_set(w: Vector, g: Vector) -> NDArray[np.bool_]:
 
 
 def crowded(state: SetState, w: Vector, g: Vector, l1: float) -> SetState:
-    """Count the passes in which columns are left out for want of room; raise Diverged when many."""
+    """Count the passes in which columns are left out for want of room; raise Outgrown when many."""
     left_out = np.abs(g[~state.chosen]).max(initial=0.0) > l1
     full = left_out and np.count_nonzero(w) > CROWDED * MOST_SET
     state = state._replace(crowded=state.crowded + 1 if full else 0)
     if state.crowded > PATIENCE:
-        raise Diverged(
+        raise Outgrown(
             f"More than {MOST_SET:,} weights are not 0 at this `lam`, and newton keeps a matrix of "
             "those columns by those columns. Take `solver=psdca`, or a larger `lam`."
         )

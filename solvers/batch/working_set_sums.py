@@ -49,7 +49,15 @@ from fewpass.solvers.kernels.simd.row_blocks import (
     prefetch_eight,
 )
 from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
-from fewpass.solvers.losses import Problem, conjugate, curvature_at, direction, slope, value
+from fewpass.solvers.losses import (
+    Problem,
+    bracket,
+    conjugate,
+    curvature_at,
+    direction,
+    slope,
+    value,
+)
 from fewpass.solvers.protocol import Block, Sum
 from fewpass.solvers.scaled_gap import knots
 
@@ -156,7 +164,7 @@ def add_losses(
             phi, change = value(problem.loss, here, t), slope(problem.loss, here, t)
             store(curvatures, start + k, own * curvature_at(problem.loss, here, t))
             for j in range(thetas.shape[0]):
-                more = own * bracket(problem, thetas[j], here, t, phi, change)
+                more = own * bracket_at(problem, thetas[j], here, t, phi, change)
                 store(at_knots, 8 * j, load(at_knots, 8 * j, how) + more)
             for j in range(steps.shape[0]):
                 more = own * value(problem.loss, there + steps[j] * (here - there), t)
@@ -199,7 +207,7 @@ def add_last(
         losses += own * phi
         slopes += own * change
         for j in range(thetas.shape[0]):
-            brackets[j] += own * bracket(problem, thetas[j], here, t, phi, change)
+            brackets[j] += own * bracket_at(problem, thetas[j], here, t, phi, change)
         if steps.shape[0] > 0:
             there = dot_vector(rows, i, before) + problem.intercept * b_before
             for j in range(steps.shape[0]):
@@ -209,12 +217,12 @@ def add_last(
 
 
 @part_of_kernels
-def bracket(
+def bracket_at(
     problem: Problem, theta: float, p: Number, y: Number, phi: Number, change: Number
 ) -> Number:
-    """Return phi(p) + phi*(-theta a) + theta a sigma p for the dual point a sigma = -phi'(p)."""
-    a = -change * direction(problem.loss, y)
-    return phi + conjugate(problem.loss, theta * a, y) - theta * change * p
+    """Return the bracket of a row at theta times the dual point a sigma = -phi'(p)."""
+    a = -theta * change * direction(problem.loss, y)
+    return bracket(problem.loss, a, p, y, phi, conjugate(problem.loss, a, y))
 
 
 @kernel

@@ -142,11 +142,12 @@ def gap_certificate(
     """Turn the sums over all rows, taken at any weights and intercept, into objective and gap.
 
     `b_dual` is b(a), the intercept that goes with the dual variables under lam_b alone, and `away`
-    the square of the weights' distance from w(a).  What is no number any more is `LARGEST`.
+    lam times the square of the weights' distance from w(a), or twice the penalty's brackets.  What
+    is no number any more is `LARGEST`.
     """
     apart, up = at.intercept - b_dual, at.intercept - problem.level
-    square = problem.lam * float(at.coef @ at.coef) + problem.lam_b * up * up
-    far = problem.lam * away + problem.lam_b * apart * apart
+    square = 2.0 * problem.penalty.value(at.coef) + problem.lam_b * up * up
+    far = away + problem.lam_b * apart * apart
     gap = min(LARGEST, total.gap / total.rows + 0.5 * far)
     objective = min(LARGEST, total.loss / total.rows + 0.5 * square)
     return Certificate(objective, max(0.0, gap))

@@ -53,9 +53,11 @@ class Conditioning(NamedTuple):
 def conditioning(problem: Problem, stats: ProblemStats) -> Conditioning | None:
     """Return L and mu from the statistics of ingest; None if L / mu is infinite, as for a kink.
 
+    So it is for an l1 penalty alone, which is not strongly convex.
+
     lam_b is left out of mu: the data determine the intercept, not its regularisation.
     """
-    if math.isinf(problem.loss.curvature):
+    if math.isinf(problem.loss.curvature) or problem.lam == 0.0:
         return None
     largest = smoothness(problem, stats, stats.max_square * stats.max_weight)
     if math.isinf(largest / problem.lam):  # rows too long, or lam too small

@@ -19,7 +19,7 @@ from fewpass.solvers.losses.log_link import (
     log_of_root,
     log_or_zero,
 )
-from fewpass.solvers.losses.loss import ROUNDED, Link, Loss, NoParameters, Taken
+from fewpass.solvers.losses.loss import ROUNDED, Link, Loss, NoParameters, WithoutOffset
 
 
 class Gamma(Loss, NoParameters):
@@ -51,9 +51,9 @@ class Gamma(Loss, NoParameters):
         """Return 1: the second derivative of a row is about its target over its prediction."""
         return 1.0
 
-    def at_offset(self, y: NDArray[np.float64], offset: NDArray[np.float64]) -> Taken:
+    def at_offset(self, y: NDArray[np.float64], offset: NDArray[np.float64]) -> WithoutOffset:
         """Return y exp(-(p + o)) + p + o - log y - 1, which is the loss of y e^-o at p."""
-        return Taken(y * np.exp(-offset), np.ones(len(y)))
+        return WithoutOffset(y * np.exp(-offset), np.ones(len(y)))
 
     def value(self, p: Number, y: Number) -> Number:
         """e^u - 1 - u for u = log y - p."""

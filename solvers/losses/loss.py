@@ -80,7 +80,7 @@ FORMULAS = (
 )  # fmt: skip
 
 
-class Taken(NamedTuple):
+class WithoutOffset(NamedTuple):
     """Rows with offsets as a loss takes them: as other rows, without offsets."""
 
     y: NDArray[np.float64]  # (n,)
@@ -170,12 +170,12 @@ class Loss:
         """Return about the second derivative at good predictions; 1 where there is a kink."""
         return self.curvature if math.isfinite(self.curvature) else 1.0
 
-    def at_offset(self, y: NDArray[np.float64], offset: NDArray[np.float64]) -> Taken:
+    def at_offset(self, y: NDArray[np.float64], offset: NDArray[np.float64]) -> WithoutOffset:
         """Return targets and weights for which the loss at p is that of y at p + offset.
 
         Losses of p - y: the offset is taken off the target.
         """
-        return Taken(y - offset, np.ones(len(y)))
+        return WithoutOffset(y - offset, np.ones(len(y)))
 
     @property
     def below_hinge(self) -> float | None:

@@ -18,7 +18,7 @@ from fewpass.solvers.losses.log_link import (
     log_of_root,
     log_or_zero,
 )
-from fewpass.solvers.losses.loss import ROUNDED, Link, Loss, NoParameters, Taken
+from fewpass.solvers.losses.loss import ROUNDED, Link, Loss, NoParameters, WithoutOffset
 
 
 class Poisson(Loss, NoParameters):
@@ -50,10 +50,10 @@ class Poisson(Loss, NoParameters):
         """Return the mean target: the second derivative of a row is its prediction."""
         return mean or 1.0
 
-    def at_offset(self, y: NDArray[np.float64], offset: NDArray[np.float64]) -> Taken:
+    def at_offset(self, y: NDArray[np.float64], offset: NDArray[np.float64]) -> WithoutOffset:
         """exp(p + o) - y (p + o) = e^o (exp(p) - y e^-o p) + ..."""
         exposure = np.exp(offset)
-        return Taken(y / exposure, exposure)
+        return WithoutOffset(y / exposure, exposure)
 
     def value(self, p: Number, y: Number) -> Number:
         """y (e^u - 1 - u) for u = p - log y; exp(p) for y = 0."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.shapes import Number
-from fewpass.solvers.kernels.simd.lanes import maximum, minimum
+from fewpass.solvers.kernels.simd.lanes import LaneWidth, load, maximum, minimum
 from fewpass.solvers.penalties.penalty import Penalty, Vector
 
 ROUNDED = 1e-13  # by which a scaled |s_j| may be above l1
@@ -47,6 +47,14 @@ class ElasticNet(Penalty, SizesAndSquares):
         """Return the penalty of the same ratio and another `lam`."""
         return ElasticNet(self.l1 / self.total * lam, self.l2 / self.total * lam)
 
+    def over(self, reg: float) -> ElasticNet:
+        """Return the penalty of l1 / reg and l2 / reg."""
+        return ElasticNet(self.l1 / reg, self.l2 / reg)
+
+    def with_strength(self, least: float) -> ElasticNet:
+        """Return the penalty of this l2, or of a larger one."""
+        return ElasticNet(self.l1, max(self.l2, least))
+
     @property
     def total(self) -> float:
         """l1 + l2."""
@@ -59,6 +67,10 @@ class ElasticNet(Penalty, SizesAndSquares):
     def shrunk(self, u: Number) -> Number:
         """Return u, nearer to 0 by l1, but not beyond it."""
         return maximum(u - self.l1, 0.0) + minimum(u + self.l1, 0.0)
+
+    def in_lanes(self, V: Vector, place: int, how: LaneWidth) -> ElasticNet:
+        """Return l1 and l2 of every model, which follow one another in V."""
+        return ElasticNet(load(V, place, how), load(V, place + how.width, how))
 
     def value(self, w: Vector) -> float:
         """l1 sum |w_j| + (l2/2) ||w||^2."""

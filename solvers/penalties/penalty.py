@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import by_type
-from fewpass.solvers.kernels.shapes import Number
+from fewpass.solvers.kernels.rows import Rows
+from fewpass.solvers.kernels.shapes import LaneVector, Number, SideBySide
+from fewpass.solvers.kernels.simd.lanes import LaneWidth
+from fewpass.solvers.penalties.predictions import (
+    dot_both_lanes_shrunk,
+    dot_both_shrunk,
+    dot_shrunk,
+    shrunk,
+)
 
 Vector = NDArray[np.float64]
 
@@ -27,11 +35,41 @@ def strength(penalty: Penalty) -> Number:
 
 
 @by_type
-def shrunk(penalty: Penalty, u: Number) -> Number:
-    """Return argmin over v of (v - u)^2 / 2 + R(v), without R's quadratic part."""
+def in_lanes(  # type: ignore[empty-body]
+    penalty: Penalty, V: Vector, place: int, how: LaneWidth
+) -> Penalty:
+    """Return the penalties of models side by side, their numbers read from V; None are needed."""
 
 
-FORMULAS = (strength, shrunk)
+@by_type
+def scaled_dual(penalty: Penalty, a: Number, theta: Number) -> Number:
+    """Return theta a where R* is infinite somewhere, or nearly; a itself where theta is 1."""
+
+
+@by_type
+def predict(  # type: ignore[empty-body]
+    penalty: Penalty, rows: Rows, i: int, W: SideBySide
+) -> float:
+    """Return x_i . shrunk(W[:, 0])."""
+
+
+@by_type
+def predict_both(  # type: ignore[empty-body]
+    penalty: Penalty, rows: Rows, i: int, W: SideBySide
+) -> tuple[float, float]:
+    """Return x_i . W[:, 0] and x_i . shrunk(W[:, 1])."""
+
+
+@by_type
+def predict_both_lanes(  # type: ignore[empty-body]
+    penalty: Penalty, rows: Rows, i: int, V: Vector, width: int, place: int, how: LaneWidth
+) -> tuple[LaneVector, LaneVector]:
+    """Return the same for every lane, as `dot_both_lanes` does."""
+
+
+FORMULAS = (
+    strength, shrunk, in_lanes, scaled_dual, predict, predict_both, predict_both_lanes,
+)  # fmt: skip
 
 
 class Penalty:
@@ -47,6 +85,26 @@ class Penalty:
         for formula in FORMULAS:
             formula.register(cls)(getattr(cls, formula.__name__))
 
+    def scaled_dual(self, a: Number, theta: Number) -> Number:
+        """Return theta a."""
+        return theta * a
+
+    def predict(self, rows: Rows, i: int, W: SideBySide) -> float:
+        """Shrink every entry as it is read."""
+        return dot_shrunk(rows, i, W, self)  # type: ignore[no-any-return]
+
+    def predict_both(self, rows: Rows, i: int, W: SideBySide) -> tuple[float, float]:
+        """Shrink every entry of the second column as it is read."""
+        return dot_both_shrunk(rows, i, W, self)  # type: ignore[no-any-return]
+
+    def predict_both_lanes(
+        self, rows: Rows, i: int, V: Vector, width: int, place: int, how: LaneWidth
+    ) -> tuple[LaneVector, LaneVector]:
+        """Shrink every entry of the second column as it is read."""
+        return dot_both_lanes_shrunk(  # type: ignore[no-any-return]
+            rows, i, V, width, place, how, self
+        )
+
     @property
     def name(self) -> str:
         """Its name in commands, plans and flows."""
@@ -59,6 +117,14 @@ class Penalty:
 
     def at(self, lam: float) -> Penalty:
         """Return the same penalty with another `lam`."""
+        raise NotImplementedError
+
+    def over(self, reg: float) -> Penalty:
+        """Return R / reg."""
+        raise NotImplementedError
+
+    def with_strength(self, least: float) -> Penalty:
+        """Return the same penalty with a strength of at least this."""
         raise NotImplementedError
 
     @property

@@ -152,6 +152,8 @@ def plan_of(model: Any, n: float, **instead: Any) -> TrainingPlan:
         "loss": model.loss,
         "smoothing": model.smoothing,
         "lam": lam,
+        "quantile": getattr(model, "quantile", None),
+        "epsilon": getattr(model, "epsilon", None),
         "solver": solver_given(model),
         "tol": model.tol,
         "passes": MOST_PASSES if model.passes is None and open_end else model.passes,

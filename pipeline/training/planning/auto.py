@@ -6,7 +6,8 @@ then.  Averaged SGD alone for very many models, and where their states do not fi
 To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales,
 unless rows are read anew in every pass and dual ascent is predicted to take fewer; else dual
 coordinate ascent with a proximal centre, which finds out by its certificate how hard the problem
-is.  S2GD+ goes before it only where rows stay in memory, are short relative to lam, and its
+is.  With an l1 penalty Newton's method, on a working set of columns, whatever their number.
+S2GD+ goes before it only where rows stay in memory, are short relative to lam, and its
 cheaper passes (solvers/estimates/expected_passes.py) are predicted to take less.  Where rows lie
 sorted it does not: its averages count on a random order.  Plain SDCA takes less memory, and is
 taken where that is short.
@@ -29,6 +30,7 @@ from fewpass.pipeline.sizes import format_passes
 from fewpass.pipeline.training.planning.rate import Marks, left_passes, rate
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.losses import Problem
+from fewpass.solvers.needs import takes
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.registry import (
     DUAL,
@@ -59,6 +61,12 @@ def method(word: str, **settings: Any) -> Method:
     """Return a method, its class imported only now: each brings kernels of its own."""
     made: Method = method_class(word)(**settings)
     return made
+
+
+def smallest(problem: Problem) -> str:
+    """Return the name of the method with the smallest state that takes a loss and penalty."""
+    words = (ONE_LEARNER, SMALLER_DUAL, SECOND_ORDER, DUAL)
+    return next((w for w in words if takes(method_class(w).needs, problem)), ONE_LEARNER)
 
 
 class MethodChoice(BaseModel):
@@ -106,6 +114,10 @@ def choose(
     models
         How many are trained together: classes times values of lam.
     """
+    if not problem.penalty.is_smooth:
+        return for_an_l1_penalty(problem, stats, plan.tol or NOTHING, fits, fits_in_groups)
+    if problem.loss.is_steep:
+        return for_a_steep_loss(problem, stats, fits, fits_in_groups)
     if plan.tol is None or plan.passes == 1:
         return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
     if not problem.loss.is_smooth:
@@ -122,6 +134,23 @@ def choose(
     reason = f"{fitting[0].kind}, usually about {format_passes(usual[0])} to {plan.tol:g}"
     if len(fitting) > 1:
         reason += f"; {fitting[1].kind} about {usual[1]:.0f}"
+    return MethodChoice(methods=tuple(fitting), reason=reason)
+
+
+def for_a_steep_loss(
+    problem: Problem,
+    stats: ProblemStats,
+    fits: Callable[[Method], bool],
+    fits_in_groups: Callable[[Method], bool],
+) -> MethodChoice:
+    """Choose among the methods that need no bound of slope and curvature."""
+    wanted = [method(DUAL)]
+    if stats.d <= MORE_COLUMNS:
+        wanted.insert(0, method(SECOND_ORDER))
+    fitting = [one for one in wanted if fits(one)]
+    if not fitting:
+        return where_memory_is_short(wanted, fits, fits_in_groups)
+    reason = f"{fitting[0].kind}, as the slope of the {problem.loss.name} loss has no bound"
     return MethodChoice(methods=tuple(fitting), reason=reason)
 
 
@@ -182,6 +211,27 @@ def for_a_kink(
         return MethodChoice(methods=(smaller,), reason=reason)
     grouped = fits_in_groups(kinked)
     return MethodChoice(methods=(kinked,), reason=f"{DUAL}, {IN_GROUPS}" if grouped else KINKED)
+
+
+def for_an_l1_penalty(
+    problem: Problem, stats: ProblemStats, tol: float, fits: Callable[[Method], bool],
+    fits_in_groups: Callable[[Method], bool],
+) -> MethodChoice:  # fmt: skip
+    """Choose among the methods that take an l1 penalty."""
+    words = (SECOND_ORDER, DUAL) if problem.loss.is_smooth else (DUAL,)
+    able = [word for word in words if takes(method_class(word).needs, problem)]
+    wanted = [method(word) for word in able or [DUAL]]
+    fitting = [one for one in wanted if fits(one)]
+    if not fitting:
+        grouped = next((one for one in wanted if fits_in_groups(one)), wanted[-1])
+        return MethodChoice(methods=(grouped,), reason=f"{grouped.kind}, {IN_GROUPS}")
+    usual = passes_of(fitting[0], problem, stats, tol)
+    reason = f"{fitting[0].kind}, for an l1 penalty"
+    if math.isfinite(usual):
+        reason += f", usually about {format_passes(usual)} to {tol:g}"
+    if len(fitting) > 1:
+        reason += f"; {fitting[1].kind} where too many weights are not 0"
+    return MethodChoice(methods=tuple(fitting), reason=reason)
 
 
 def candidates(

@@ -86,6 +86,7 @@ def stats_of(
         sigma_square=norms.max_square if sigma_square is None else sigma_square,
         streams=streams,
         seed=seed,
+        target_mean=rule.mean(manifest.targets),
     )
 
 

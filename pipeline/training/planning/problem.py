@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Protocol
+
+import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.training_plan import FREE_SHARE, TrainingPlan
@@ -55,14 +56,28 @@ def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
 
 def problem_of(plan: TrainingPlan, data: TrainingData, lam: float | None = None) -> Problem:
     """Return the problem of a plan on a data set, with that lam, or the hardest of several."""
-    loss = loss_of(plan, data)
+    loss, targets = loss_of(plan, data), data.targets
     penalty = penalty_of(plan, lam or min(plan.lam.values(data.n_rows)))
     return Problem(
         loss=loss,
         penalty=penalty,
         intercept=0.0 if plan.intercept == "none" else 1.0,
-        lam_b=intercept_charge(plan, loss, strength(penalty)),
+        lam_b=intercept_charge(plan, loss, data, strength(penalty)),
+        level=0.0 if plan.intercept == "none" else level_of(loss, targets),
     )
+
+
+def level_of(loss: Loss, targets: Labels | Values) -> float:
+    """Return what the intercept is charged from: 0; the mean's logarithm where scores are such.
+
+    A mean of a million would otherwise be charged for its logarithm, which says nothing of a row.
+    """
+    if not loss.is_steep:
+        return 0.0
+    if isinstance(targets, Values):
+        return loss.level(targets.mean)
+    counts = np.asarray(targets.counts, float)
+    return loss.level(float(np.average(np.asarray(targets.labels, float), weights=counts)))
 
 
 def penalty_of(plan: TrainingPlan, lam: float) -> Penalty:
@@ -71,8 +86,9 @@ def penalty_of(plan: TrainingPlan, lam: float) -> Penalty:
     return penalty_class(word).of(lam, plan.l1_share)
 
 
-def intercept_charge(plan: TrainingPlan, loss: Loss, squares: float) -> float:
+def intercept_charge(plan: TrainingPlan, loss: Loss, data: TrainingData, squares: float) -> float:
     """Return lam_b: what the weights' squares are charged, or next to nothing where none are."""
     if squares > 0.0:
         return squares * FREE_SHARE if plan.intercept == "free" else squares
-    return LEAST_CHARGE * (loss.curvature if isfinite(loss.curvature) else 1.0)
+    mean = data.targets.mean if isinstance(data.targets, Values) else 1.0
+    return LEAST_CHARGE * loss.rate(mean)

@@ -21,6 +21,8 @@ class Factor(NamedTuple):
 
 UNITS = ("/n", "max")
 AUTO = "auto"  # the word for a lam that held-out rows choose
+PATH = "path"  # the word for PATH_LENGTH values from the largest to PATH_END of it
+PATH_LENGTH, PATH_END = 20, 0.01
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Lam:
             return written
         if written == AUTO:
             return cls(AUTO, (Factor(1.0, "/n"),))  # 1/n is what all begin with
+        if written == PATH:
+            return cls(PATH, tuple(Factor(share, "max") for share in shares_of_path()))
         written = written.item() if hasattr(written, "item") else written  # of NumPy
         if not isinstance(written, int | float | str) or isinstance(written, bool):
             raise _unreadable(written)
@@ -104,6 +108,12 @@ class Lam:
         return {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}
 
 
+def shares_of_path() -> list[float]:
+    """Return the values of a path as shares of the largest lam, at equal ratios."""
+    last = PATH_LENGTH - 1
+    return [float(f"{PATH_END ** (k / last):.4g}") for k in range(PATH_LENGTH)]
+
+
 def _written(lam: Lam) -> float | str:
     return lam.written
 
@@ -129,5 +139,6 @@ def _number(text: str, written: float | str) -> float:
 def _unreadable(written: Any) -> BadInput:
     return BadInput(
         f"lam is {shown(written)}. Give a number between {SMALLEST:g} and {LARGEST:g}, a "
-        'multiple of 1/n like "10/n", or, with an l1 penalty, a share of the largest like ".1max".'
+        'multiple of 1/n like "10/n", or, with an l1 penalty, a share of the largest like ".1max", '
+        f'or "{PATH}" for {PATH_LENGTH} of them.'
     )

@@ -209,12 +209,12 @@ def whole_matrix(
 
 def next_set(w: Vector, g: Vector) -> NDArray[np.bool_]:
     """Return the columns that are not 0 at w, and those of the largest gradient g, (d,)."""
-    d, kept = w.shape[0], w != 0.0
+    d, nonzero = w.shape[0], w != 0.0
     if d <= ALL_COLUMNS:
         return np.full(d, fill_value=True)
-    nonzero = int(kept.sum())
-    size = min(d, MOST_SET, max(LEAST_SET, int(PER_NONZERO * nonzero)))
-    score = np.where(kept, np.inf, np.abs(g))
+    count = int(nonzero.sum())
+    size = min(d, MOST_SET, max(LEAST_SET, int(PER_NONZERO * count)))
+    score = np.where(nonzero, np.inf, np.abs(g))
     chosen = np.zeros(d, bool)
     chosen[np.argsort(-score, kind="stable")[:size]] = True
     return chosen
@@ -261,11 +261,11 @@ def started(problem: Problem, stats: ProblemStats, state: SetState, block: Block
     noisier = math.sqrt(stats.n / order.shape[0])
     penalty = problem.penalty._replace(l1=noisier * problem.penalty.l1)  # type: ignore[attr-defined]
     rough, rows = problem._replace(penalty=penalty), block._replace(order=order)
-    found = started(rough, few, first_set_state(rough, few), rows)
+    sample = started(rough, few, first_set_state(rough, few), rows)
     for _ in range(START_PASSES):
-        at = point_of(found)
-        found = absorbed(rough, few, found, add_sums(rough, at, rows, no_sums(at)))
-        if found.bounds.certificate.relative <= START_GAP:
+        at = point_of(sample)
+        sample = absorbed(rough, few, sample, add_sums(rough, at, rows, no_sums(at)))
+        if sample.bounds.certificate.relative <= START_GAP:
             break
     fresh = first_set_state(problem, stats)
-    return fresh._replace(x=found.x, chosen=found.chosen | fresh.chosen, rows_left=0)
+    return fresh._replace(x=sample.x, chosen=sample.chosen | fresh.chosen, rows_left=0)

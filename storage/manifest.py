@@ -82,7 +82,7 @@ class WeightStats(ManifestPart):
 class Scaling(ManifestPart):
     """Scaling of the features before they were stored."""
 
-    kind: Literal["none", "maxabs", "unit-rows", "standard"] = "none"
+    kind: Literal["none", "maxabs", "rms", "unit-rows", "standard"] = "none"
     digest: str = ""  # of columns/scale and columns/shift; empty for none and unit-rows
 
 

@@ -62,6 +62,10 @@ class RunRecord(BaseModel):
     """Of the features of that data set, which rows to predict are read as."""
     methods: MethodChoice | None = None
     """The methods in place of `auto`; None where the plan names one."""
+    seen: tuple[float, float] | None = None
+    """The lowest and the highest target of the data set, and of those that the model it starts from
+    has seen: predictions are clipped to it.  None where nothing is clipped, and in runs of earlier
+    versions."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> RunRecord:
@@ -86,6 +90,7 @@ class RunRecord(BaseModel):
         columns: Schema | None = None,
         warnings: Sequence[str] = (),
         hashed_names: HashedNames | None = None,
+        seen: tuple[float, float] | None = None,
     ) -> RunRecord:
         """Return the record of a run that is about to begin on a data set."""
         return cls(
@@ -103,6 +108,7 @@ class RunRecord(BaseModel):
             forecast=foreseen,
             warnings=tuple(warnings),
             methods=methods,
+            seen=seen,
         )
 
 

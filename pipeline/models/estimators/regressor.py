@@ -34,6 +34,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         The loss phi: half the squared residual; "huber" is linear beyond `smoothing`.
     smoothing : float, default=1.0
         Residual beyond which Huber's loss is linear.
+    clip : bool, default=True
+        Clip predictions to the range of the targets seen, down to 0 if none is below it.
 
     Attributes
     ----------
@@ -46,11 +48,14 @@ class LinearRegressor(RegressorMixin, LinearModel):
     candidates_ : list of dict
         If rows were held out: for every lam its mean loss on them, and
         objective and certified gap on the rows trained on.
+    target_range_ : tuple of float
+        The lowest and the highest target learnt from.
     """
 
     _takes_numbers: ClassVar[bool] = True
 
     loss: str = LOSS_OF_NUMBERS
+    clip: bool = True
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from a batch, one step per row, in the order given.
@@ -85,7 +90,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
         """Return predictions (n,) for X (n, d); for a Dask collection, a lazy Dask array."""
         if is_collection(X):
             return self._lazily(self.predict, X)
-        return self.decision(X)
+        predictions = self.decision(X)
+        bounds = self._bounds()
+        return predictions if bounds is None else np.clip(predictions, *bounds)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2; for Dask collections block by block."""
@@ -95,6 +102,18 @@ class LinearRegressor(RegressorMixin, LinearModel):
             sums = sums_over(self.predict, X, y, sample_weight, numbers=True)
             return 1.0 - sums.residual / sums.about_mean
         return float(super().score(*taken_out(X, y, sample_weight)))
+
+    def _see(self, targets: Values, *, more: bool) -> None:
+        """Note the range of targets, of those learnt from before as well if there are `more`."""
+        from fewpass.pipeline.rows.target_range import joint
+
+        before = getattr(self, "target_range_", None) if more else None
+        self.target_range_ = joint(before, (targets.minimum, targets.maximum))
+
+    def _bounds(self) -> tuple[float, float] | None:
+        """Return what predictions are clipped to; None: they are not."""
+        seen = getattr(self, "target_range_", None) if self.clip else None
+        return None if seen is None else (min(seen[0], 0.0), seen[1])
 
     def _take(self, weights: Weights) -> None:
         self.coef_, self.intercept_ = weights.coef, float(weights.intercept)

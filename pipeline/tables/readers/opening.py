@@ -150,9 +150,14 @@ def _is_encoded(
         if not before:
             _require_plain(word, addresses[0].name)
         return before
+    if options.encode == "none" and expected.split is not None:
+        raise BadInput(
+            f"`{expected.split.setting}` reads the column as an encoded table does. Leave "
+            "`encode=none` out."
+        )
     if options.encode == "none":
         _require_plain(word, addresses[0].name, ", or say `encode=auto`")
-    if word not in PLAIN or asked:
+    if word not in PLAIN or asked or expected.split is not None:
         return True
     if options.encode == "none" or options.missing == "zero":
         return False

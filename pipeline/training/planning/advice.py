@@ -34,6 +34,7 @@ FEW_PASSES = 30  # what a larger lam is proposed for
 TIGHT = 0.75  # of the passes allowed: where as many are usual, they may be too few
 BETTER = 0.5  # a cure is named when it leaves at most that share of the passes
 STANDARD = "standard"
+MANY_CLASSES = 50  # of which most people have fewer, and their targets are amounts
 SHORT_OF_MEMORY = ", but needs more `memory`"
 
 
@@ -51,6 +52,11 @@ def warnings(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast
     """
     sorted_rows = clustering_warning(job.dataset.manifest, job.windows)
     said = [sorted_rows] if sorted_rows else []
+    if job.rule.n_classes > MANY_CLASSES:
+        said.append(
+            f"The labels are {job.rule.n_classes} classes, a model each. If they are amounts, "
+            "ingest with `task=regression`."
+        )
     if plan.tol is not None:
         said += _out_of_reach(planner, plan, plan.tol, job, predicted)
     if plan.tol is not None and visits_chunks_alone(plan, job):

@@ -56,8 +56,9 @@ CLASS_SCORES = Sum("reduce-scores", no_ranks, add_ranks)
 
 def penalty(problem: Problem, at: Weights) -> float:
     """Return the mean regularisation term over the classes."""
-    square = problem.lam * np.sum(at.coef**2, axis=-1) + problem.lam_b * at.intercept**2
-    return float(np.mean(0.5 * square))
+    up = at.intercept - problem.level
+    charged = np.array([problem.penalty.value(w) for w in np.atleast_2d(at.coef)])
+    return float(np.mean(charged + 0.5 * problem.lam_b * up**2))
 
 
 def top_error(total: ClassPart) -> float:

@@ -5,6 +5,7 @@ from fewpass.solvers.losses.logistic import Logistic
 from fewpass.solvers.losses.loss import (
     Loss,
     Problem,
+    bracket,
     conjugate,
     curvature_at,
     direction,
@@ -32,6 +33,7 @@ __all__ = [
     "SmoothedHinge",
     "Squared",
     "SquaredHinge",
+    "bracket",
     "conjugate",
     "curvature_at",
     "direction",

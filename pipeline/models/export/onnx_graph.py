@@ -62,12 +62,14 @@ def _parts(model: PlainModel) -> Iterator[Part]:
     yield node("MatMul", "X coef", "products")
     yield node("Add", "products intercept", "columns")
     numbers = "prediction" if model.bounds is None else "unclipped"
-    scores = numbers if model.classes is None else "scores"
+    scores = "scores" if model.classes is not None or model.has_response else numbers
     if one:
         yield constant("columns_axis", np.array([1], np.int64))
         yield node("Squeeze", "columns columns_axis", scores)
     else:
         yield node("Identity", "columns", scores)
+    if model.has_response:
+        yield node("Exp", "scores", numbers)
     if model.classes is None:
         yield from _clipped(model)
         return

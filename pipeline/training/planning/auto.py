@@ -106,6 +106,8 @@ def choose(
     models
         How many are trained together: classes times values of lam.
     """
+    if problem.loss.is_steep:
+        return for_a_steep_loss(problem, stats, fits, fits_in_groups)
     if plan.tol is None or plan.passes == 1:
         return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
     if not problem.loss.is_smooth:
@@ -122,6 +124,23 @@ def choose(
     reason = f"{fitting[0].kind}, usually about {format_passes(usual[0])} to {plan.tol:g}"
     if len(fitting) > 1:
         reason += f"; {fitting[1].kind} about {usual[1]:.0f}"
+    return MethodChoice(methods=tuple(fitting), reason=reason)
+
+
+def for_a_steep_loss(
+    problem: Problem,
+    stats: ProblemStats,
+    fits: Callable[[Method], bool],
+    fits_in_groups: Callable[[Method], bool],
+) -> MethodChoice:
+    """Choose among the methods that need no bound of slope and curvature."""
+    wanted = [method(DUAL)]
+    if stats.d <= MORE_COLUMNS:
+        wanted.insert(0, method(SECOND_ORDER))
+    fitting = [one for one in wanted if fits(one)]
+    if not fitting:
+        return where_memory_is_short(wanted, fits, fits_in_groups)
+    reason = f"{fitting[0].kind}, as the slope of the {problem.loss.name} loss has no bound"
     return MethodChoice(methods=tuple(fitting), reason=reason)
 
 

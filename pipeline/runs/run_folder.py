@@ -67,6 +67,10 @@ class RunRecord(BaseModel):
     """The methods in place of `auto`; None where the plan names one."""
     lam_origin: LamOrigin | None = None
     """What the plan's lam was chosen from; None where it was given."""
+    seen: tuple[float, float] | None = None
+    """The lowest and the highest target of the data set, and of those that the model it starts from
+    has seen: predictions are clipped to it.  None where nothing is clipped, and in runs of earlier
+    versions."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> RunRecord:
@@ -92,6 +96,7 @@ class RunRecord(BaseModel):
         warnings: Sequence[str] = (),
         hashed_names: HashedNames | None = None,
         lam_origin: LamOrigin | None = None,
+        seen: tuple[float, float] | None = None,
     ) -> RunRecord:
         """Return the record of a run that is about to begin on a data set."""
         return cls(
@@ -111,6 +116,7 @@ class RunRecord(BaseModel):
             warnings=tuple(warnings),
             methods=methods,
             lam_origin=lam_origin,
+            seen=seen,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.rows.buffers import let_go_of_buffers
 from fewpass.pipeline.rows.resident import rows_in_memory
+from fewpass.pipeline.rows.target_range import Bounds, clipped
 from fewpass.pipeline.rows.targets import TargetRule, alike, label_text, shown, target_rule
 from fewpass.pipeline.rows.windows import chunk_bytes, plan_windows
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
@@ -107,12 +109,16 @@ def judged(
     job = evaluation_job(model.record, dataset, model.lam, rules)
     matched = require_same_columns(model.record, dataset, rules)
     at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
-    total = executor.result(reduce(executor, job, what or sum_of(job.rule), at, on_report))
+    total = executor.result(
+        reduce(executor, job, what or sum_of(job.rule, model.bounds), at, on_report)
+    )
     return job, total, matched
 
 
-def sum_of(rule: TargetRule) -> Sum:
-    """Return the sum of an evaluation."""
+def sum_of(rule: TargetRule, bounds: Bounds | None = None) -> Sum:
+    """Return the sum of an evaluation; predicted numbers are clipped to `bounds`."""
+    if bounds is not None:
+        return SCORES._replace(add=partial(add_scores, bounds=bounds))
     return CLASS_SCORES if rule.n_classes else SCORES
 
 
@@ -178,10 +184,12 @@ def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
     return plan.positive
 
 
-def score_part(problem: Problem, at: Weights, block: Block) -> ScorePart:
-    """Return the sums and histograms of a block."""
+def score_part(
+    problem: Problem, at: Weights, block: Block, bounds: Bounds | None = None
+) -> ScorePart:
+    """Return the sums and histograms of a block; its loss is that of unclipped predictions."""
     p = block_scores(problem, at, block)
-    y, weight, predicted = block.y, block.weight, responses(problem.loss, p)
+    y, weight, predicted = block.y, block.weight, clipped(responses(problem.loss, p), bounds)
     positive = y > 0
     bins = score_bins(p)
     return ScorePart(
@@ -216,9 +224,11 @@ def no_scores(_at: Weights) -> ScorePart:
     return ScorePart(rows=0, **sums, null=np.zeros(3), positive=empty, negative=empty)
 
 
-def add_scores(problem: Problem, at: Weights, block: Block, part: ScorePart) -> ScorePart:
+def add_scores(
+    problem: Problem, at: Weights, block: Block, part: ScorePart, bounds: Bounds | None = None
+) -> ScorePart:
     """Add a block."""
-    total: ScorePart = add_parts(part, score_part(problem, at, block))
+    total: ScorePart = add_parts(part, score_part(problem, at, block, bounds))
     return total
 
 

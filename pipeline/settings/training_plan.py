@@ -99,6 +99,9 @@ class TrainingPlan(Described):
     positive: str | None = None
     """The label that counts as +1, all others as -1 [default: the larger one of two; with more
     labels each in turn, a model per class]."""
+    clip: bool = True
+    """Clip predicted numbers to the range of the targets seen, down to 0 where none is below it;
+    `evaluate` judges these.  What is trained does not depend on it."""
     class_weight: Literal["balanced"] | dict[str, PositiveFloat] | None = None
     """Weights of rows by label: "balanced" gives every class the same total weight; or numbers
     such as spam=10,ham=1, others 1.  Scaled to mean 1."""

@@ -71,6 +71,7 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
         progress(model.verbose, plan.passes),
     )
     model._take(unscaled(trained.weights, scaler))
+    model._see(dataset.manifest.targets, more=at is not None)
     tell(model, trained, plan, table.n_rows)
     if origin:
         model.candidates_ = origin.as_facts()["candidates"]
@@ -132,6 +133,7 @@ def learn_batch(model: Any, table: Table) -> None:
     batch = MemoryDataset(table, model.n_features_in_, targets)
     learned = interruptible(kernels_of(model), lambda _stop, _tell: learn(plan, batch, last, at))
     model._take(learned.weights)
+    model._see(targets, more=seen > 0)
     model._last, model._weight_seen = learned, n
     model.rows_seen_ = seen + table.n_rows
     model.n_iter_, model.solver_, model.lam_ = 1, learned.method, strength(model.lam, n)

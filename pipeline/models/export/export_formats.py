@@ -65,6 +65,7 @@ def as_safetensors(model: PlainModel) -> bytes:
         "format": SAFETENSORS_FORMAT, "loss": model.loss, "classes": classes, "lam": model.lam,
         "certificate": model.certificate, "feature_names": model.feature_names,
         "calibration": model.calibration._asdict() if model.calibration else None,
+        "clip": model.bounds,
     }  # fmt: skip
     tensors = {"coef": np.ascontiguousarray(model.coef), "intercept": model.intercept}
     with _needed("safetensors"):

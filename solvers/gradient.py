@@ -64,7 +64,7 @@ def added(
     loss, G, g_b, before = part[:4]
     rows, tiles = block.order.shape[0], max(1, every // TILE)
     inside = np.empty(0 if report is ignore_losses else (rows - 1) // (tiles * TILE))
-    more, slopes = add_slopes(G, w, b, problem, *block, tiles, inside)
+    more, slopes = add_slopes(G, w, b, problem, *block[:5], tiles, inside)
     for k, so_far in enumerate(inside.tolist()):
         stop = (k + 1) * tiles * TILE
         report(stop, (before + stop, loss + so_far))

@@ -75,8 +75,8 @@ def scaled_gap(
         return whole
 
     most = penalty.most_scale(s)
-    found = min((gap(theta), -theta) for theta in (most, 0.0, searched(gap, most)))
-    return ScaledGap(found[0], -found[1])
+    least, at_minus_theta = min((gap(theta), -theta) for theta in (most, 0.0, searched(gap, most)))
+    return ScaledGap(least, -at_minus_theta)
 
 
 def searched(f: Callable[[float], float], most: float) -> float:

@@ -210,7 +210,7 @@ class Asdca(DualMethod):
         before = state.sums[LOSS_U]
         s = visit_batches(
             state.W, state.W[:, RUNNING:], state.W[:, NEXT:], state.s, theta, problem, column,
-            state.centre.offset, 1.0 / (problem.lam * stats.n), state.share, *block, batches,
+            state.centre.offset, 1.0 / (problem.lam * stats.n), state.share, *block[:5], batches,
             state.sums,
         )  # fmt: skip
         return state._replace(

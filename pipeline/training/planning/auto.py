@@ -6,7 +6,8 @@ then.  Averaged SGD alone for very many models, and where their states do not fi
 To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales,
 unless rows are read anew in every pass and dual ascent is predicted to take fewer; else dual
 coordinate ascent with a proximal centre, which finds out by its certificate how hard the problem
-is.  S2GD+ goes before it only where rows stay in memory, are short relative to lam, and its
+is.  With an l1 penalty Newton's method, on a working set of columns, whatever their number.
+S2GD+ goes before it only where rows stay in memory, are short relative to lam, and its
 cheaper passes (solvers/estimates/expected_passes.py) are predicted to take less.  Where rows lie
 sorted it does not: its averages count on a random order.  Plain SDCA takes less memory, and is
 taken where that is short.
@@ -32,6 +33,7 @@ from fewpass.pipeline.sizes import format_passes
 from fewpass.pipeline.training.planning.rate import Marks, left_passes, rate
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.losses import Problem
+from fewpass.solvers.needs import takes
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.registry import (
     DUAL,
@@ -62,6 +64,12 @@ def method(word: str, **settings: Any) -> Method:
     """Return a method, its class imported only now: each brings kernels of its own."""
     made: Method = method_class(word)(**settings)
     return made
+
+
+def smallest(problem: Problem) -> str:
+    """Return the name of the method with the smallest state that takes a loss and penalty."""
+    words = (ONE_LEARNER, SMALLER_DUAL, SECOND_ORDER, DUAL)
+    return next((w for w in words if takes(method_class(w).needs, problem)), ONE_LEARNER)
 
 
 class MethodChoice(BaseModel):
@@ -109,8 +117,8 @@ def choose(
     models
         How many are trained together: classes times values of lam.
     """
-    if not problem.penalty.is_smooth or problem.loss.is_steep:
-        rule = for_a_steep_loss if problem.penalty.is_smooth else for_zeros
+    if problem.loss.is_steep or not problem.penalty.is_smooth:
+        rule = for_a_steep_loss if problem.penalty.is_smooth else for_an_l1_penalty
         return rule(plan, problem, stats, fits, fits_in_groups)
     if plan.tol is None or plan.passes == 1:
         return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
@@ -124,28 +132,6 @@ def choose(
     fitting = [one for one in wanted if fits(one)][:2]
     if not fitting:
         return where_memory_is_short(wanted, fits, fits_in_groups)
-    usual = [passes_of(one, problem, stats, plan.tol) for one in fitting]
-    reason = f"{fitting[0].kind}, usually about {format_passes(usual[0])} to {plan.tol:g}"
-    if len(fitting) > 1:
-        reason += f"; {fitting[1].kind} about {usual[1]:.0f}"
-    return MethodChoice(methods=tuple(fitting), reason=reason)
-
-
-def for_zeros(
-    plan: TrainingPlan,
-    problem: Problem,
-    stats: ProblemStats,
-    fits: Callable[[Method], bool],
-    fits_in_groups: Callable[[Method], bool],
-) -> MethodChoice:
-    """Choose for a penalty with zeros in its optima: a working set of columns, or dual ascent."""
-    if not problem.loss.is_smooth:
-        return for_a_kink(problem.loss.name, fits, fits_in_groups)
-    wanted = [method(SECOND_ORDER), method(DUAL)]
-    fitting = [one for one in wanted if fits(one)]
-    if plan.tol is None or plan.passes == 1 or not fitting:
-        reason = f"{DUAL}, whose first pass has zeros already"
-        return MethodChoice(methods=(method(DUAL),), reason=reason)
     usual = [passes_of(one, problem, stats, plan.tol) for one in fitting]
     reason = f"{fitting[0].kind}, usually about {format_passes(usual[0])} to {plan.tol:g}"
     if len(fitting) > 1:
@@ -228,6 +214,30 @@ def for_a_kink(
         return MethodChoice(methods=(smaller,), reason=reason)
     grouped = fits_in_groups(kinked)
     return MethodChoice(methods=(kinked,), reason=f"{DUAL}, {IN_GROUPS}" if grouped else KINKED)
+
+
+def for_an_l1_penalty(
+    plan: TrainingPlan, problem: Problem, stats: ProblemStats, fits: Callable[[Method], bool],
+    fits_in_groups: Callable[[Method], bool],
+) -> MethodChoice:  # fmt: skip
+    """Choose for weights of which many will be 0: a working set of columns, or dual ascent."""
+    words = (SECOND_ORDER, DUAL) if problem.loss.is_smooth else (DUAL,)
+    able = [word for word in words if takes(method_class(word).needs, problem)]
+    wanted = [method(word) for word in able or [DUAL]]
+    fitting = [one for one in wanted if fits(one)]
+    if not fitting:
+        grouped = next((one for one in wanted if fits_in_groups(one)), wanted[-1])
+        return MethodChoice(methods=(grouped,), reason=f"{grouped.kind}, {IN_GROUPS}")
+    if plan.tol is None or plan.passes == 1:
+        reason = f"{fitting[-1].kind}, whose first pass has zeros already"
+        return MethodChoice(methods=(fitting[-1],), reason=reason)
+    usual = passes_of(fitting[0], problem, stats, plan.tol)
+    reason = f"{fitting[0].kind}, for an l1 penalty"
+    if math.isfinite(usual):
+        reason += f", usually about {format_passes(usual)} to {plan.tol:g}"
+    if len(fitting) > 1:
+        reason += f"; {fitting[1].kind} where too many weights are not 0"
+    return MethodChoice(methods=tuple(fitting), reason=reason)
 
 
 def candidates(

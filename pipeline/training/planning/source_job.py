@@ -9,7 +9,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.from_source import OpenedSource, SourceRows
 from fewpass.pipeline.rows.running_moments import moments_of
-from fewpass.pipeline.rows.targets import TargetRule, target_rule
+from fewpass.pipeline.rows.targets import TargetRule, target_rule, with_offsets
 from fewpass.pipeline.rows.units import remedy, unlike_rows
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.pipeline.settings.method_kinds import Auto, Method
@@ -91,6 +91,7 @@ class SourceProblem:
         self.rule: TargetRule = target_rule(
             manifest, self.problem.loss, plan.positive, plan.class_weight
         )
+        self.rule = with_offsets(self.rule, manifest.offsets, self.problem.loss)
         self._require_memory(manifest.n_features)
         sampled = sampled_sigma_square(dataset, self.rule)
         stats = stats_of(manifest, self.rule, seed=plan.seed, sigma_square=sampled)

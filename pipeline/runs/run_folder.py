@@ -14,10 +14,10 @@ from functools import cache, cached_property
 from importlib.metadata import version
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan, as_stored
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.forecast import Forecast
@@ -62,6 +62,11 @@ class RunRecord(BaseModel):
     """Of the features of that data set, which rows to predict are read as."""
     methods: MethodChoice | None = None
     """The methods in place of `auto`; None where the plan names one."""
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _of_any_version(cls, plan: Any) -> Any:
+        return as_stored(plan)
 
     @model_validator(mode="after")
     def _fits_together(self) -> RunRecord:

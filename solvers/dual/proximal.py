@@ -43,7 +43,6 @@ from fewpass.solvers.dual.sdca_state import (
     Pull,
     SdcaState,
     newest_point,
-    read_column,
 )
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats
@@ -64,8 +63,11 @@ def proven_at_x(
     problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart
 ) -> Certificate:
     """Return what sums over all rows prove of x, the weights that the pass before ended at."""
+    at = newest_point(state)
     b_dual = state.centre.unit * state.pull.dual_v / constant_column(problem, stats).left
-    return gap_certificate(problem, newest_point(state), b_dual, total, state.pull.away)
+    if np.ndim(b_dual):  # padded
+        b_dual = b_dual[: len(at.intercept)]
+    return gap_certificate(problem, at, b_dual, total, state.pull.away)
 
 
 def watched(pull: Pull, certificate: Certificate, growth: Growth, *, first: bool) -> Pull:
@@ -111,7 +113,7 @@ def move_centre(problem: Problem, stats: ProblemStats, state: SdcaState, pull: P
     W, z = state.W, pull.z
     w, x = W[:, RUNNING], W[:, START]
     alpha, beta = momentum(pull.alpha, 1.0 / pull.r)
-    b, b_before = read_column(state, RUNNING).intercept, read_column(state, START).intercept
+    b, b_before = state.centre.intercept(w[-1]), state.centre.intercept(x[-1])
     ahead = w + beta * (w - x)
     ahead[-1] = 0.0
     x[:] = w
@@ -135,5 +137,6 @@ def at_rest(state: SdcaState) -> SdcaState:
     if len(pull.begin):
         pull.begin[:] = w
     v = reg * w - (reg - 1.0) * pull.z
-    away = state.W[:-1, START] - v[:-1]
-    return state._replace(pull=pull._replace(away=float(away @ away), dual_v=float(v[-1])))
+    away = (state.W[:-1, START] - v[:-1]).ravel()
+    dual_v = float(v[-1]) if v.ndim == 1 else v[-1].copy()
+    return state._replace(pull=pull._replace(away=float(away @ away), dual_v=dual_v))

@@ -49,6 +49,11 @@ class PlainModel(NamedTuple):
         return loss_class(self.loss)().link is not None
 
     @property
+    def tells_all_apart(self) -> bool:
+        """Whether one model makes the scores of all classes, whose softmax are probabilities."""
+        return loss_class(self.loss).is_wide
+
+    @property
     def has_probabilities(self) -> bool:
         """Whether there are probabilities, by the calibration or the loss."""
         return self.classes is not None and (self.has_link or self.calibration is not None)

@@ -52,8 +52,8 @@ class PlannedProblem(NamedTuple):
 
 
 def tasks_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> tuple[Task, ...]:
-    """Return the tasks of a plan's models: for every lam, every class."""
-    labels = range(rule.n_classes) if rule.n_classes else (-1,)
+    """Return the tasks of a plan's models: for every lam, every class, or all of them at once."""
+    labels = range(rule.n_classes) if rule.n_classes and rule.width == 1 else (-1,)
     return tuple(Task(k, lam) for lam in plan.lam.values(n_rows) for k in labels)
 
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.auto
 
-Trains every set and loss at lam = 1/n with each method, all at its defaults, until a relative gap
-of 1e-6 is certified, and notes how often the rows were read until 1e-4 and 1e-6 were; what only
+Trains every set and loss at lam = 1/n with each method, all at its defaults, until a gap of 1e-6 of
+max(1, F) is certified, and notes how often the rows were read until 1e-4 and 1e-6 were; what only
 certifies is counted, too.  A method is given up after three times the passes of the best one before
 it.  `auto` is asked for each tolerance by itself, as it chooses by it.  Every training is made
 twice, and the lesser CPU time of the two is kept: the first one compiles.  One JSON line per
@@ -112,7 +112,7 @@ def trained(study: Study, dataset: Dataset, loss: str, method: str, tol: float, 
 
 
 def readings(events: Iterator[dict[str, Any]], n: int) -> Iterator[tuple[float, float]]:
-    """How often the rows had been read, and the relative gap, at each certificate."""
+    """How often the rows had been read, and the gap over max(1, F), at each certificate."""
     rows = 0
     for event in events:
         if event["event"] in ("span", "reduce"):

@@ -1,4 +1,4 @@
-"""Passes of SDCA to a certified relative gap on real data, against LIBLINEAR's objective.
+"""Passes of SDCA to a certified gap, over max(1, F), on real data, against LIBLINEAR's objective.
 
     python -m benchmarks.dual_passes [--sets SET ...] [--most 300] [--folder FOLDER]
 

@@ -2,11 +2,11 @@
 
     python -m benchmarks.raw_data
 
-Every set and loss at lam = 1/n and 10/n, from zero, until a relative gap of 1e-2, 1e-4 and 1e-6 is
-certified, at most 100 passes.  Rows lie in memory in one random order, in 64 chunks; every pass
-deals them into 8 windows anew and permutes the rows of each.  A pass is n rows visited, gradients
-too.  The intercept is a constant column of 1, charged like a weight.  One JSON line per training
-goes to `--results`.
+Every set and loss at lam = 1/n and 10/n, from zero, until a gap, over max(1, F), of 1e-2, 1e-4 and
+1e-6 is certified, at most 100 passes.  Rows lie in memory in one random order, in 64 chunks; every
+pass deals them into 8 windows anew and permutes the rows of each.  A pass is n rows visited,
+gradients too.  The intercept is a constant column of 1, charged like a weight.  One JSON line per
+training goes to `--results`.
 
     python -m benchmarks.raw_data --open-points
 
@@ -33,7 +33,8 @@ from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.gradient import GRADIENT, certificate
 from fewpass.solvers.losses import LOSSES, Problem
-from fewpass.solvers.protocol import Block, ProblemStats, Solver, Weights
+from fewpass.solvers.penalties import L2
+from fewpass.solvers.protocol import Block, Certificate, ProblemStats, Solver, Weights
 from fewpass.solvers.s2gd.s2gd import S2gdPlus
 from testing.results import Row, conclude, recorded, study_options
 from testing.synthetic import word_counts
@@ -108,7 +109,7 @@ def cases(chosen: argparse.Namespace) -> Iterator[Case]:
         for times in chosen.lams:
             for loss in LOSS_NAMES:
                 lam = times / stats.n
-                problem = Problem(LOSSES[loss](), lam, 1.0, lam)
+                problem = Problem(LOSSES[loss](), L2(lam), 1.0, lam)
                 yield Case((name, loss, f"{times:g}/n"), problem, stats, rows)
 
 
@@ -166,7 +167,7 @@ def dealt(n: int, seed: int, count: int) -> Orders:
 
 
 def trained(method: Solver, case: Case, way: Way) -> Row:
-    """Train; passes until each tolerance that was certified, and the last relative gap."""
+    """Train; passes until each tolerance that was certified, and the last gap over max(1, F)."""
     left, passes, relative = list(TOLS), [], np.inf
     stats, (X, y) = case.stats, case.rows
     block, orders = block_of(X.astype(way.dtype), y), dealt(stats.n, stats.seed, way.windows)
@@ -174,7 +175,7 @@ def trained(method: Solver, case: Case, way: Way) -> Row:
         if after.passes > CAP + 1e-9:
             break
         certified, state = method.certificate(after.state), after.state
-        relative = certified.relative if certified else np.inf
+        relative = of_one_or_more(certified) if certified else np.inf
         while left and relative <= left[0]:
             passes.append(round(after.passes))
             left.pop(0)
@@ -185,8 +186,13 @@ def trained(method: Solver, case: Case, way: Way) -> Row:
 
 
 def by_gradient(problem: Problem, at: Weights, block: Block) -> float:
-    """Return the relative gap that the gradient proves of weights."""
-    return certificate(problem, at, add_up(GRADIENT, problem, at, [block])).relative
+    """Return the gap over max(1, F) that the gradient proves of weights."""
+    return of_one_or_more(certificate(problem, at, add_up(GRADIENT, problem, at, [block])))
+
+
+def of_one_or_more(certified: Certificate) -> float:
+    """Return the gap over max(1, F), which the pages of these measurements go by."""
+    return certified.gap / max(1.0, certified.objective)
 
 
 def compared(rows: list[Row]) -> list[str]:

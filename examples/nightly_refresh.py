@@ -62,7 +62,7 @@ with tempfile.TemporaryDirectory() as folder:
     inbox.mkdir()
     plan = RefreshPlan(
         sources=(f"{inbox}/*.csv",), store=str(store), margin=0.01,
-        ingest={"options": {"label": "bought"}}, training={"tol": 1e-4},
+        ingest={"options": {"label": "bought"}}, training={"tol": 1e-3},
     )  # fmt: skip
     for night in range(NIGHTS):
         write_night(inbox / f"{night}.csv", night)

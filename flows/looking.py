@@ -155,7 +155,7 @@ def _of_run(path: str) -> dict[str, Any]:
         "features": record.n_features,
         "solver": record.method(),
         "loss": problem.loss.name,
-        "lam": problem.lam,
+        "lam": problem.penalty.total,
         "chosen": record.methods.reason if record.methods else None,
         "plan": record.plan.model_dump(mode="json"),
         "snapshots": run.snapshots.names(),

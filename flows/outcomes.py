@@ -78,11 +78,13 @@ def ingest_facts(result: IngestResult) -> dict[str, Any]:
 
 
 def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
-    """Return what --json prints: error and auc for labels, mse and r2 for numbers.
+    """Return what --json prints: error and auc for labels, mse and r2 for numbers, deviance and d2.
 
     Of more than two classes, the error and what becomes of each.
     """
-    figures = ("error", "auc") if evaluation.mse is None else ("mse", "r2")
+    figures: tuple[str, ...] = ("error", "auc") if evaluation.mse is None else ("mse", "r2")
+    if evaluation.deviance is not None:
+        figures = (*figures, "deviance", "d2")
     names = ("rows", "objective", "loss", *figures)
     facts = {name: getattr(evaluation, name) for name in names}
     if evaluation.left_out:

@@ -20,6 +20,7 @@ from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast, shares_of
 from fewpass.pipeline.training.planning.job import solver_of_job, training_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
+from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.training.planning.place import place_of
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.trial import Speed, seconds_of, try_out
@@ -68,6 +69,7 @@ def print_forecast(terminal: Terminal, dataset: str, plan: TrainingPlan, place: 
     """Print the forecast of a training on a data set."""
     data = Dataset.open(plan.dataset)
     where_to, why = place_of(place, plan, data.manifest)
+    plan = with_largest_lam(plan, data)
     planner = Planner(with_lam_path(plan, data.manifest), data)
     memory = with_memory(planner).memory
     plan, choice = planner.named(memory), planner.choice(memory)

@@ -180,6 +180,8 @@ def sweeps(
     while True:
         diverged = False
         for sweep in solver.program(epoch):
+            if isinstance(sweep, Walk) and sweep.skips is not None and sweep.skips(state):
+                continue
             if isinstance(sweep, Reduce):
                 state, rows = drive.reduce(sweep, state, number), stats.n
             else:

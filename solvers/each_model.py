@@ -44,7 +44,13 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
         else partial(interleave, multi, walk, walk.interleaved),
         leave=partial(deinterleave, walk.interleaved),
         resize=None if walk.resize is None else partial(resize_each, multi, walk.resize),
+        skips=None if walk.skips is None else partial(all_skip, walk.skips),
     )
+
+
+def all_skip(skips: Callable[[State], bool], state: States) -> bool:
+    """Whether no model needs a walk."""
+    return all(skips(model) for model in state.models)
 
 
 def step_each(
@@ -89,7 +95,7 @@ def going_alone(multi: Models, walk: Walk, state: States) -> list[int]:
         for k, model in enumerate(state.models)
         if k not in state.interleaved
         and not (walk.rows is not None and walk.rows(model) <= 0)
-        and not multi.is_converged(model)
+        and not multi.is_converged(k, model)
     ]
 
 
@@ -113,7 +119,7 @@ def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> St
     It is faster for sparse rows, whose weights are (d, C) with the vectors side by side: the
     weights that one value of a row touches then lie in a few cache lines for all models.
     """
-    chosen = [k for k, model in enumerate(state.models) if not multi.is_converged(model)]
+    chosen = [k for k, model in enumerate(state.models) if not multi.is_converged(k, model)]
     going = [state.models[k] for k in chosen]
     if len(going) < 2 or not how.fits(going):
         return enter_each(walk, state)
@@ -142,9 +148,10 @@ def join_each(
 ) -> States:
     """Join the streams of every model."""
     models = []
-    for task, *streams in zip(multi.tasks, *(state.models for state in states), strict=True):
-        converged = multi.is_converged(streams[0])
-        joined = streams[0] if converged else walk.join(task.problem(problem), stats, streams)
+    own_streams = zip(*(state.models for state in states), strict=True)
+    for k, (task, streams) in enumerate(zip(multi.tasks, own_streams, strict=True)):
+        converged = multi.is_converged(k, streams[0])
+        joined = streams[0] if converged else walk.join(task.problem(problem), stats, [*streams])
         models.append(joined)
     return States(tuple(models))
 
@@ -183,7 +190,8 @@ def resize_each(
 
 def most_rows(multi: Models, rows: Callable[[State], int], state: States) -> int:
     """Return the number of rows left for the model that has most."""
-    return max((rows(m) for m in state.models if not multi.is_converged(m)), default=0)
+    going = (m for k, m in enumerate(state.models) if not multi.is_converged(k, m))
+    return max(map(rows, going), default=0)
 
 
 # -- reductions ----------------------------------------------------------------------------------
@@ -240,7 +248,9 @@ def reduce_each(multi: Models, reduce: Reduce) -> Reduce:
 
 def at_each(multi: Models, at: Callable[[State], Any], state: States) -> tuple[Any, ...]:
     """Return the points at which the models' sums are evaluated."""
-    return tuple(None if multi.is_converged(model) else at(model) for model in state.models)
+    return tuple(
+        None if multi.is_converged(k, model) else at(model) for k, model in enumerate(state.models)
+    )
 
 
 def absorb_each(
@@ -254,8 +264,9 @@ def absorb_each(
 ) -> States:
     """Pass every model its sum; a converged model only takes the new version of its row numbers."""
     models = []
-    for task, model, part in zip(multi.tasks, state.models, total, strict=True):
-        if not multi.is_converged(model):
+    each = zip(multi.tasks, state.models, total, strict=True)
+    for k, (task, model, part) in enumerate(each):
+        if not multi.is_converged(k, model):
             models.append(reduce.absorb(task.problem(problem), stats, model, part, sweep))
         else:
             written = reduce.sum.row_state == "write"

@@ -25,6 +25,7 @@ from fewpass.solvers.kernels.simd.row_blocks import TILE, add_eight, dot_eight, 
 from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem, slope, value
 from fewpass.solvers.protocol import Block, Certificate, Part, Sum, Weights
+from fewpass.solvers.scaled_gap import scaled_gap
 
 RISE = 1e-12  # relative increase of an objective; smaller ones are rounding
 
@@ -77,15 +78,29 @@ GRADIENT_AND_SLOPES = GRADIENT._replace(row_state="write")
 
 def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certificate:
     """Return the certificate that follows from the sums over all rows."""
+    if not problem.penalty.is_smooth:
+        return scaled_certificate(problem, at, total)
     w, b, n = at.coef, at.intercept, total.rows
     g = total.G / n
     g += problem.lam * w
     with np.errstate(over="ignore", invalid="ignore"):  # huge weights: inf or nan
         square, error = float(w @ w), float(g @ g)
-    objective = total.loss / n + 0.5 * problem.lam * square + 0.5 * problem.lam_b * b * b
+    up = b - problem.level
+    objective = total.loss / n + 0.5 * problem.lam * square + 0.5 * problem.lam_b * up * up
     gap = error / (2.0 * problem.lam)
     if problem.intercept:
-        gap += (total.g_b / n + problem.lam_b * b) ** 2 / (2.0 * problem.lam_b)
+        gap += (total.g_b / n + problem.lam_b * up) ** 2 / (2.0 * problem.lam_b)
+    return Certificate(objective, min(gap, objective))
+
+
+def scaled_certificate(problem: Problem, at: Weights, total: GradientPart) -> Certificate:
+    """Return the same for an l1 penalty, by scaling the slopes; see scaled_gap.py."""
+    n, up = total.rows, at.intercept - problem.level
+    loss, g = total.loss / n, Weights(total.G / n, total.g_b / n)
+    objective = loss + problem.penalty.value(at.coef) + 0.5 * problem.lam_b * up * up
+    if not np.isfinite(objective):
+        return Certificate(objective, objective)
+    gap = scaled_gap(problem, at, g, loss, np.empty(0), np.empty(0)).gap
     return Certificate(objective, min(gap, objective))
 
 
@@ -125,7 +140,7 @@ def whole_gradient(
     problem: Problem, at: Weights, total: GradientPart, square: float = 1.0
 ) -> Weights:
     """Return the gradient of the objective, the intercept's derivative multiplied by `square`."""
-    g_b = total.g_b / total.rows + problem.lam_b * at.intercept
+    g_b = total.g_b / total.rows + problem.lam_b * (at.intercept - problem.level)
     return Weights(total.G / total.rows + problem.lam * at.coef, square * g_b)
 
 

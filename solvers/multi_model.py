@@ -117,8 +117,8 @@ class MultiModel(Models):
 
     def adopted(self, state: States, *, midway: bool) -> States:
         models = [
-            model if self.is_converged(model) else self.solver.adopted(model, midway=midway)
-            for model in state.models
+            model if self.is_converged(k, model) else self.solver.adopted(model, midway=midway)
+            for k, model in enumerate(state.models)
         ]
         return state._replace(models=tuple(models))
 
@@ -151,6 +151,13 @@ class MultiModel(Models):
         return tuple(one for model in state.models for one in self.solver.learners(model))
 
 
+def constants_of(solver: Solver, stats: ProblemStats) -> tuple[float, ...]:
+    """Return F_0 of every model that a method trains."""
+    if isinstance(solver, MultiModel):
+        return tuple(task.constant for task in solver.tasks)
+    return stats.constants[:1]
+
+
 def goes_interleaved(solver: Solver) -> bool:
     """Whether several models of a method are interleaved on sparse rows."""
     return any(isinstance(sweep, Walk) and sweep.interleaved for sweep in solver.program(0))
@@ -178,8 +185,10 @@ def jointly(certificates: list[Certificate | None]) -> Certificate | None:
     if len(present) < len(certificates):
         return None
     each = tuple((each_one.objective, each_one.gap) for each_one in present)
+    of_each = [each_one.constants for each_one in present]
+    constants = tuple(c for own in of_each for c in own) if all(of_each) else ()
     objective = float(np.mean([each_one.objective for each_one in present]))
-    return Certificate(objective, max(each_one.gap for each_one in present), each)
+    return Certificate(objective, max(each_one.gap for each_one in present), each, constants)
 
 
 # -- the gradient's certificate, for methods that have none of their own ------------------------

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from fewpass.solvers.losses import Loss, Problem
-from fewpass.solvers.registry import LOSS_OF_LABELS, SMALLER_DUAL, WIDE_METHODS
+from fewpass.solvers.registry import (
+    DUAL,
+    LOSS_OF_LABELS,
+    SECOND_ORDER,
+    SMALLER_DUAL,
+    WIDE_METHODS,
+    method_class,
+)
 
 
 class Needs(NamedTuple):
@@ -15,6 +22,8 @@ class Needs(NamedTuple):
     """Losses that it supports."""
     only_loss: type[Loss] | None = None
     """The only loss that it supports."""
+    penalty: Literal["smooth", "strong", "any"] = "smooth"
+    """Penalties that it supports: those with a gradient, those with squares in them, or all."""
     numbers_per_row: int = 0
     """Numbers that it stores per row."""
     one_stream: str = ""
@@ -25,6 +34,10 @@ class Needs(NamedTuple):
     """Whether it is for losses of several scores, instead of for those of one."""
     most_columns: int | None = None
     """Most columns, for a method that stores a matrix of columns by columns."""
+    steep: bool = False
+    """Whether it takes losses whose slope and curvature have no bound."""
+    any_level: bool = False
+    """Whether it charges the intercept for its distance from a level other than 0, too."""
 
 
 def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int) -> None:
@@ -42,11 +55,28 @@ def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int
             f"{problem.loss.width} classes at once. Use {taken}, or `loss={LOSS_OF_LABELS}` with "
             "`classes=ovr`, a model for each class."
         )
+    if needs.loss == "smooth" and not problem.loss.is_smooth and problem.loss.takes_numbers:
+        raise ValueError(
+            f"The {problem.loss.name} loss has a kink, and {kind} needs a smooth loss. Use "
+            f"`solver={DUAL}`."
+        )
     if needs.loss == "smooth" and not problem.loss.is_smooth:
         raise ValueError(
             "The hinge has a kink, and this method needs a smooth loss. Use the smoothed hinge "
             "(`loss=smoothed_hinge` `smoothing=0.1`): its optimum is one of the hinge to half "
             "of the smoothing."
+        )
+    if problem.loss.is_steep and not needs.steep:
+        word = problem.loss.name
+        raise ValueError(
+            f"The slope of the {word} loss has no bound, and {kind} needs one for its steps. Use "
+            f"`solver={DUAL}` or `solver={SECOND_ORDER}`."
+        )
+    refuse_penalty(kind, needs, problem)
+    if problem.level and not needs.any_level:
+        raise ValueError(
+            f"{kind} charges the intercept for its distance from 0, and this problem for that from "
+            f"{problem.level:g}. Use `solver={DUAL}` or `solver={SECOND_ORDER}`."
         )
     if needs.one_stream and streams > 1:
         raise ValueError(
@@ -58,3 +88,23 @@ def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int
             f"{kind} keeps a matrix of columns by columns, and there are {d} columns, more than "
             f"{needs.most_columns}. Take {needs.instead}."
         )
+
+
+def refuse_penalty(kind: str, needs: Needs, problem: Problem) -> None:
+    """Raise ValueError if a method does not take a problem's penalty; names those that do."""
+    penalty = problem.penalty
+    if penalty.is_smooth or needs.penalty == "any":
+        return
+    if needs.penalty == "strong":
+        if problem.lam > 0.0:
+            return
+        raise ValueError(
+            f"{kind} divides by what the penalty charges for squares, and l1 alone charges none. "
+            f"Use `l1_ratio=0.99`, or `solver={DUAL}`."
+        )
+    others = [w for w in (SECOND_ORDER, DUAL) if method_class(w).needs.penalty == "any"]
+    named = f"; {' and '.join(others)} {'do' if len(others) > 1 else 'does'}" if others else ""
+    first = f"`solver={others[0]}`, or " if others else ""
+    raise ValueError(
+        f"{kind} does not take an {penalty.name} penalty{named}. Use {first}`penalty=l2`."
+    )

@@ -120,12 +120,46 @@ class Certificate(NamedTuple):
     objective: float  # mean over several models
     gap: float  # objective minus optimum, at most; largest of several models
     models: tuple[tuple[float, float], ...] = ()  # objective and gap of each of several
+    constants: tuple[float, ...] = ()  # F_0 of each model; (): unknown, as of earlier versions
+
+    @property
+    def each(self) -> tuple[Certificate, ...]:
+        """The certificates of all models, of one model its own."""
+        pairs = self.models or ((self.objective, self.gap),)
+        constants = self.constants or (0.0,) * len(pairs)
+        return tuple(
+            Certificate(*pair, constants=(constant,))
+            for pair, constant in zip(pairs, constants, strict=True)
+        )
 
     @property
     def relative(self) -> float:
-        """The gap / max(1, |objective|), the largest of several models; compared with `tol`."""
-        each = self.models or ((self.objective, self.gap),)
-        return max(gap / max(1.0, abs(objective)) for objective, gap in each)
+        """The gap / max(F, F_0 / 1000), the largest of several models; compared with `tol`.
+
+        F is the objective, and F_0 the mean loss of the best constant prediction; where that is
+        unknown, F alone counts, which makes the relative gap larger if anything.
+        """
+        return max(_over_scale(one.objective, one.gap, *one.constants) for one in self.each)
+
+    @property
+    def proves_nothing(self) -> bool:
+        """Whether of some model it says no more than that no loss is below 0."""
+        return self.relative >= 1.0
+
+    def with_constants(self, constants: tuple[float, ...]) -> Certificate:
+        """Return the same with F_0 of every model."""
+        return self._replace(constants=constants)
+
+
+#: Of F_0: objectives below this share of it count as this large.
+LEAST_SHARE = 1e-3
+
+
+def _over_scale(objective: float, gap: float, constant: float) -> float:
+    scale = max(objective, LEAST_SHARE * constant)
+    if scale > 0.0:
+        return gap / scale
+    return 0.0 if gap <= 0.0 else float("inf")
 
 
 class ChosenLearner(NamedTuple):
@@ -234,7 +268,7 @@ class Method(Settings):
     def expected_passes(
         self, _problem: Problem, _stats: ProblemStats, _tol: float
     ) -> ExpectedPasses:
-        """Return the expected passes until gap / max(1, |objective|) is `tol`.
+        """Return the expected passes until the certificate's `relative` is `tol`.
 
         The default is for methods without a known rule, or without a certificate.
         """
@@ -356,7 +390,7 @@ class Solver(Protocol):
     def expected_passes(
         self, problem: Problem, stats: ProblemStats, tol: float, /
     ) -> ExpectedPasses:
-        """Return the expected passes until gap / max(1, |objective|) is `tol`."""
+        """Return the expected passes until the certificate's `relative` is `tol`."""
 
     def certificate(self, state: State) -> Certificate | None:
         """Return the certificate of `weights(state)`; None if computing it takes a pass."""

@@ -1,8 +1,8 @@
-"""All losses and methods: the name of each, and where its class is.
+"""All losses, penalties and methods: the name of each, and where its class is.
 
-A loss or a method is one file, and one line here (docs/extending.md).  Its class is imported on
-first use, so plans and the command line know every name without numba.  No other module has these
-names: classes declare their properties, and the defaults are here.
+A loss, a penalty or a method is one file, and one line here (docs/extending.md).  Its class is
+imported on first use, so plans and the command line know every name without numba.  No other module
+has these names: classes declare their properties, and the defaults are here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from fewpass.solvers.losses.loss import Loss
+    from fewpass.solvers.penalties.penalty import Penalty
 
 LOSSES = {
     "hinge": "fewpass.solvers.losses.hinge:Hinge",
@@ -21,6 +22,10 @@ LOSSES = {
     "softmax": "fewpass.solvers.losses.softmax:SoftmaxLoss",
     "squared": "fewpass.solvers.losses.squared:Squared",
     "huber": "fewpass.solvers.losses.huber:Huber",
+    "quantile": "fewpass.solvers.losses.quantile:Quantile",
+    "epsilon_insensitive": "fewpass.solvers.losses.epsilon_insensitive:EpsilonInsensitive",
+    "poisson": "fewpass.solvers.losses.poisson:Poisson",
+    "gamma": "fewpass.solvers.losses.gamma:Gamma",
 }
 
 METHODS = {
@@ -52,6 +57,20 @@ WIDE_METHODS = {
 #: Of these the methods that train more than two classes so by default.
 ALL_CLASSES_AT_ONCE = ("psdca", "asgd")
 
+PENALTIES = {
+    "l2": "fewpass.solvers.penalties.l2:L2",
+    "l1": "fewpass.solvers.penalties.elastic_net:ElasticNet",
+    "elasticnet": "fewpass.solvers.penalties.elastic_net:ElasticNet",
+}
+
+#: The share of lam that each charges for the sizes of weights, where none is given.
+L1_RATIOS = {"l2": 0.0, "l1": 1.0, "elasticnet": 0.5}
+
+# Default penalty, the one with zeros in its optima, and what an l1_ratio alone means.
+SQUARES = "l2"
+SIZES = "l1"
+SIZES_AND_SQUARES = "elasticnet"
+
 # Default losses.
 LOSS_OF_LABELS = "logistic"
 LOSS_OF_NUMBERS = "squared"
@@ -78,13 +97,21 @@ WANTED = {
 
 if TYPE_CHECKING:  # type checkers cannot read the dictionaries
     LossName = str
+    PenaltyName = str
 else:
     LossName = Literal[tuple(LOSSES)]
+    PenaltyName = Literal[tuple(PENALTIES)]
 
 
 def loss_class(word: str) -> type[Loss]:
     """Return the class of a loss by name; KeyError for an unknown one."""
     made: type[Loss] = _imported(LOSSES[word])
+    return made
+
+
+def penalty_class(word: str) -> type[Penalty]:
+    """Return the class of a penalty by name; KeyError for an unknown one."""
+    made: type[Penalty] = _imported(PENALTIES[word])
     return made
 
 

@@ -47,6 +47,7 @@ from fewpass.solvers.loss_monitor import (
 )
 from fewpass.solvers.losses import Problem, slope, value
 from fewpass.solvers.needs import Needs
+from fewpass.solvers.penalties import strength
 from fewpass.solvers.protocol import (
     Block,
     Certificate,
@@ -247,7 +248,8 @@ def visit_rows(
     monitor).
     """
     (b, D_b, P, S), watched = scale, in_numbers(monitor)
-    loss, lam, intercept, lam_b = problem
+    loss, lam = problem.loss, strength(problem.penalty)
+    intercept, lam_b = problem.intercept, problem.lam_b
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)

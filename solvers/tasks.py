@@ -34,12 +34,19 @@ class Task(NamedTuple):
 
     label: int = -1  # the class that counts as +1; -1: targets unchanged
     lam: float = 0.0  # strength of regularisation; 0: the problem's
+    constant: float = 0.0  # F_0 of its targets (protocol.py: Certificate)
 
     def problem(self, problem: Problem) -> Problem:
-        """Return the problem with the model's own lam, and lam_b changed in proportion."""
+        """Return the problem with the model's own lam, and lam_b changed in proportion.
+
+        Without squares in the penalty lam_b does not depend on lam (intercept.py).
+        """
         if self.lam == 0.0:
             return problem
-        return problem._replace(lam=self.lam, lam_b=problem.lam_b / problem.lam * self.lam)
+        other = problem._replace(penalty=problem.penalty.at(self.lam))
+        if problem.lam == 0.0:
+            return other
+        return other._replace(lam_b=problem.lam_b / problem.lam * other.lam)
 
     def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return +1 for class `label` and -1 for all others, or y itself."""
@@ -57,10 +64,12 @@ class Models:
     tasks: Tasks
     tol: float | None = None  # models with a certificate of at most this are not trained further
 
-    def is_converged(self, model: State) -> bool:
-        """Whether a model has reached the tolerance; this changes only at the end of a sweep."""
+    def is_converged(self, k: int, model: State) -> bool:
+        """Whether model k has reached the tolerance; this changes only at the end of a sweep."""
         certified = None if self.tol is None else self.solver.certificate(model)
-        return certified is not None and certified.relative <= (self.tol or 0.0)
+        if certified is None:
+            return False
+        return certified.with_constants((self.tasks[k].constant,)).relative <= (self.tol or 0.0)
 
 
 def as_model_sees(block: Block, task: Task, k: int, models: int) -> Block:

@@ -59,6 +59,8 @@ class ProblemStats(NamedTuple):
     streams: int
     seed: int
     columns: Callable[[], ColumnMoments] | None = None  # reads the moments, if there are any
+    constants: tuple[float, ...] = (0.0,)  # F_0 of each class's model; 0: unknown
+    target_mean: float = 0.0  # mean y of numbers
 
 
 def never(_state: State) -> bool:
@@ -144,6 +146,8 @@ class Walk(NamedTuple):
     #: Returns the state with d columns, the new ones zero, and steps by these moments, for sources
     #: with an unknown number of columns.  None: not supported.
     resize: Callable[[Problem, State, int, ColumnMoments | None], State] | None = None
+    #: Whether a state before the first step needs no such walk: it is then left out, uncounted.
+    skips: Callable[[State], bool] | None = None
 
 
 def rows_visited(walk: Walk, state: State, block: Block) -> int:

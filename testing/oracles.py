@@ -8,6 +8,7 @@ from scipy.optimize import brentq, minimize
 from fewpass.solvers.gradient import add_gradient, certificate, no_gradient
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats, Weights
 
 LISTEN = 0.01  # rate of the decaying average and of the smoothed losses, section 2.3
@@ -31,7 +32,7 @@ SMOOTH_PAIRS = [pair for pair in PAIRS if pair[0] != "hinge"]
 
 def problem_of(loss, lam, intercept="none"):
     column, share = INTERCEPTS[intercept]
-    return Problem(LOSSES[loss](), lam, column, share * lam)
+    return Problem(LOSSES[loss](), L2(lam), column, share * lam)
 
 
 def rows_of(n, d, loss, seed=0, density=0.4):

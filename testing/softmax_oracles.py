@@ -106,7 +106,7 @@ def plain_psdca(problem, of, orders, first_r, above=0.5, most=64):
         slow = k > 1 and lowest - highest > above * gap_before
         gap_before, P_before = lowest - highest, value if k > 1 else np.inf
         alpha, was = (1.0 if rose else alpha), r
-        r = min(r + 1, most) if slow or k == 1 and lowest - highest > above * np.inf else r
+        r = min(r + 1, most) if slow else r
         half = 0.5 * (1.0 / r - alpha**2)
         after = half + np.sqrt(half**2 + alpha**2)
         beta, alpha = alpha * (1.0 - alpha) / (alpha**2 + after), after

@@ -3,24 +3,34 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 
 import pytest
 
 from testing.imports import PACKAGES
 from tests.conftest import PROJECT
 
-FILES = {
-    path.relative_to(PROJECT): ast.parse(path.read_text(encoding="utf-8"))
-    for package in PACKAGES
-    for path in sorted((PROJECT / package).rglob("*.py"))
-}
-CLASSES = [
-    (path, node)
-    for path, tree in FILES.items()
-    for node in ast.walk(tree)
-    if isinstance(node, ast.ClassDef)
-]
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@cache  # by the first test: every process of the suite imports this file
+def files():
+    """The syntax tree of every module."""
+    return {
+        path.relative_to(PROJECT): ast.parse(path.read_text(encoding="utf-8"))
+        for package in PACKAGES
+        for path in sorted((PROJECT / package).rglob("*.py"))
+    }
+
+
+def classes():
+    """Every class of the packages, with its file."""
+    return [
+        (path, node)
+        for path, tree in files().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    ]
 
 
 # -- docstrings ------------------------------------------------------------------------------------
@@ -48,17 +58,17 @@ def described_elsewhere(node, known):
     return found
 
 
-def undescribed(classes):
+def undescribed(described):
     """Public methods without a docstring that neither a base class nor a protocol describes."""
-    known = {node.name: node for _, node in classes}
+    known = {node.name: node for _, node in described}
     protocols = {
         each.name
-        for _, node in classes
+        for _, node in described
         if "Protocol" in bases(node)
         for each in methods(node)
         if ast.get_docstring(each)
     }
-    for path, node in classes:
+    for path, node in described:
         elsewhere = described_elsewhere(node, known)
         for each in methods(node):
             described = elsewhere is None or each.name in elsewhere | protocols
@@ -68,7 +78,7 @@ def undescribed(classes):
 
 def test_every_public_method_is_described_by_its_class_a_base_or_a_protocol():
     """D102 of ruff, but for methods that implement one: no "Write them." below "Write rows."."""
-    public = [(path, node) for path, node in CLASSES if not node.name.startswith("_")]
+    public = [(path, node) for path, node in classes() if not node.name.startswith("_")]
     assert len(public) > 300
     assert not list(undescribed(public))
 
@@ -98,10 +108,8 @@ def twice(names):
 
 
 def test_no_file_and_no_class_has_a_name_that_stands_twice():
-    files = twice(path.stem for path in FILES if path.stem != "__init__")
-    classes = twice(node.name for _, node in CLASSES)
-    assert not files
-    assert not classes
+    assert not twice(path.stem for path in files() if path.stem != "__init__")
+    assert not twice(node.name for _, node in classes())
 
 
 # -- words -----------------------------------------------------------------------------------------
@@ -145,7 +153,7 @@ def private_words(tree):
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_private_words_only_become_fewer(package):
-    trees = [tree for path, tree in FILES.items() if path.parts[0] == package]
+    trees = [tree for path, tree in files().items() if path.parts[0] == package]
     assert trees
     found = Counter(word for tree in trees for word in private_words(tree))
     assert found.total() <= STILL_THERE[package], found.most_common()

@@ -40,6 +40,7 @@ from fewpass.solvers.dual.sdca_batches import curvatures
 from fewpass.solvers.estimates.spectrum import multiply, sigma_square
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Hinge, Problem
+from fewpass.solvers.penalties import L2
 from testing import oracles
 from testing.dual_runs import (
     Data,
@@ -62,7 +63,7 @@ def row(name: str, measured: str, expected: str, *, good: bool) -> None:
 
 
 def hinge(lam: float) -> Problem:
-    return Problem(Hinge(), lam, 0.0, lam)
+    return Problem(Hinge(), L2(lam), 0.0, lam)
 
 
 def toy() -> None:
@@ -101,7 +102,7 @@ def optima() -> None:
         "squared": Ridge(alpha=lam * 400, fit_intercept=False, tol=1e-14),
     }
     for loss, (optimum, most) in KNOWN.items():
-        problem = Problem(LOSSES[loss](), lam, 0.0, lam)
+        problem = Problem(LOSSES[loss](), L2(lam), 0.0, lam)
         run, found = Run(Sdca(), problem, of), None
         while found is None or (found.gap > 1e-12 and run.state.passes < 2 * most):
             found = run.solver.certificate(run.one_pass().state)
@@ -302,7 +303,7 @@ def real() -> None:
     empty = np.diff(X.indptr) == 0
     good = bool(np.all(run.dual_variables[empty] == 1.0))
     row("a = 1 on empty rows", f"{empty.sum()} rows", "4203", good=good and empty.sum() == 4203)
-    run, _ = until(of, Problem(LOSSES["smoothed_hinge"](), lam, 0.0, lam), 1e-3)
+    run, _ = until(of, Problem(LOSSES["smoothed_hinge"](), L2(lam), 0.0, lam), 1e-3)
     f = run.solver.certificate(run.state).objective
     row("smoothed hinge", f"{f:.4f}", ".1008 +- 1e-3", good=abs(f - 0.1008) <= 1e-3)
 
@@ -335,7 +336,7 @@ def streams() -> None:
     for loss in ("hinge", "smoothed_hinge"):
         for K in (4, 16):
             of = whole._replace(stats=whole.stats._replace(streams=K))
-            problem, found, falls = Problem(LOSSES[loss](), 1 / 6000, 0.0, 1 / 6000), {}, 0.0
+            problem, found, falls = Problem(LOSSES[loss](), L2(1 / 6000), 0.0, 1 / 6000), {}, 0.0
             for combine in ("damped", "add", "average"):
                 found[combine], fallen = rounds(Sdca(combine=combine), problem, of)
                 falls = max(falls, fallen)

@@ -24,6 +24,7 @@ from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.drive import block_of, independent, permutations, stats_of, sweeps
 from fewpass.solvers.gradient import add_gradient, certificate, no_gradient
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Reduce, Weights
 from fewpass.solvers.s2gd.inner_length import mean_inner_length
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus
@@ -82,7 +83,7 @@ def parameters() -> None:
     n, d, lam = 100_000, 20, 1e-4
     print("\n### Section 7.1: least squares, n = 1e5, kappa = 1e4\n")
     print("| | measured | expected |\n|---|---|---|")
-    problem, of = Problem(LOSSES["squared"](), lam, 0.0, 1.0), Curvature(1.0, lam)
+    problem, of = Problem(LOSSES["squared"](), L2(lam), 0.0, 1.0), Curvature(1.0, lam)
     chosen = {law: best_parameters(of, n, law) for law in ("geometric", "uniform")}
     published = {"geometric": "261,063, 1/11.4, 0.35", "uniform": "426,660, 1/12.7, 0.54"}
     for law, found in chosen.items():
@@ -142,7 +143,7 @@ PUBLISHED = {
 def synthetic() -> None:
     X, y = sparse_logistic()
     n = len(y)
-    problem = Problem(LOSSES["logistic"](), 1.0 / n, 0.0, 1.0)
+    problem = Problem(LOSSES["logistic"](), L2(1.0 / n), 0.0, 1.0)
     best = optimum(problem, X, y)
     print(f"\n### Sparse logistic, n = 20,000, kappa = 5001: f* = {best:.12f} (0.4221829267)\n")
     print(f"| f - f* after {MARKS} passes | rows drawn independently | permuted | expected |")
@@ -161,7 +162,7 @@ def synthetic() -> None:
     for kind, published in ((Sag, "7.6e-2"), (SagPlus, "3.8e-2")):
         name = f"{kind().kind}, 1/(16 L), first pass"
         row(name, excess_after(kind(step="safe"), problem, X, y, best, (1,)), published)
-    hinge = Problem(LOSSES["squared_hinge"](), 1.0 / n, 0.0, 1.0)
+    hinge = Problem(LOSSES["squared_hinge"](), L2(1.0 / n), 0.0, 1.0)
     best = optimum(hinge, X, y)
     solver = FixedLength(step="largest", subspace=0)
     found = excess_after(solver, hinge, X, y, best, (12, 20), independent(n))
@@ -173,7 +174,7 @@ def tightness() -> None:
     print("| | measured | expected |\n|---|---|---|")
     X, y = sparse_logistic()
     for loss in ("logistic", "squared_hinge"):
-        problem = Problem(LOSSES[loss](), 1.0 / len(y), 0.0, 1.0)
+        problem = Problem(LOSSES[loss](), L2(1.0 / len(y)), 0.0, 1.0)
         best, ratios = optimum(problem, X, y), []
         moments = sweeps(S2gd(subspace=0), problem, stats_of(X, y), block_of(X, y))
         for moment in takewhile(lambda m: m.passes < 60, moments):
@@ -201,7 +202,7 @@ def order() -> None:
     for name in ("ijcnn1", "a9a"):
         X, y = read(name)
         n = len(y)
-        problem = Problem(LOSSES["logistic"](), 1.0 / n, 0.0, 1.0)
+        problem = Problem(LOSSES["logistic"](), L2(1.0 / n), 0.0, 1.0)
         best = optimum(problem, X, y)
         shuffled, by_label = np.random.default_rng(0).permutation(n), np.argsort(y, kind="stable")
         orders = {

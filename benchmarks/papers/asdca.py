@@ -32,6 +32,7 @@ from fewpass.solvers.dual.sdca import RUNNING, Sdca
 from fewpass.solvers.estimates.expected_passes import zero_loss
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW
 from fewpass.solvers.losses import Problem, SmoothedHinge
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, ProblemStats, Weights
 from testing.drawn_batches import DrawnAsdca, DrawnSdca, dual_objective
 from testing.dual_runs import gen_dense
@@ -59,7 +60,7 @@ def case_of(name: str, folder: Path) -> Case:
     X, y = rows_of(name, folder)
     stats, block = stats_of(X, y), block_of(X, y)
     stats = stats._replace(sigma_square=SAMPLED_TOO_LOW * stats.sigma_square)
-    problem = Problem(SmoothedHinge(), 1.0 / stats.n, 0.0, 1.0)
+    problem = Problem(SmoothedHinge(), L2(1.0 / stats.n), 0.0, 1.0)
     return Case(problem, stats, block, minimum(problem, stats, block))
 
 
@@ -177,7 +178,7 @@ def print_theorem() -> None:
     n, seeds = 1000, 5
     X, y = gen_dense(n, 40, 5)
     for k in (0.1, 1.0, 10.0, 100.0):
-        problem = Problem(SmoothedHinge(), k / n, 0.0, k / n)
+        problem = Problem(SmoothedHinge(), L2(k / n), 0.0, k / n)
         stats, block = stats_of(X, y), block_of(X, y)
         case = Case(problem, stats, block, minimum(problem, stats, block))
         for theta in THETAS:

@@ -21,6 +21,7 @@ import numpy as np
 
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import Problem, Squared
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, ProblemStats
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
 from fewpass.solvers.sgd.averaged_state import read_out
@@ -29,7 +30,7 @@ D = 100
 BLOCK = 10_000
 FIGURES = Path(__file__).parents[2] / "docs/figures"
 #: No regulariser: the noise alone makes these problems well posed.
-PROBLEM = Problem(Squared(), lam=0.0, intercept=0.0, lam_b=1.0)
+PROBLEM = Problem(Squared(), L2(0.0), intercept=0.0, lam_b=1.0)
 
 EIGENVALUES = np.r_[np.ones(3), np.full(D - 3, 0.02)]
 MEAN_METHODS = {

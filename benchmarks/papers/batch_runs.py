@@ -25,6 +25,7 @@ from fewpass.solvers.dual.sdca import RUNNING, Sdca
 from fewpass.solvers.dual.sdca_batches import curvatures, visit_batches
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.losses import Hinge, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block
 from testing import oracles
 from testing.dual_runs import Data, Run, data, gen_dense, unit_data
@@ -65,7 +66,7 @@ class Case(NamedTuple):
 
 def case_of(name: str, of: Data, lam: float, test: Any = None) -> Case:
     """Find the minimum and the spectral norm."""
-    problem = Problem(Hinge(), lam, 0.0, lam)
+    problem = Problem(Hinge(), L2(lam), 0.0, lam)
     run, found = Run(Sdca(), problem, of), None
     while found is None or (found.gap > 1e-6 and run.state.passes < 400):
         found = run.passes(10).certified()

@@ -43,6 +43,7 @@ from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.pegasos import Pegasos
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.losses import Hinge, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.storage.dataset import Dataset
 from testing.dual_runs import Data, Run, unit_data
 from testing.results import Row, append, newest
@@ -340,7 +341,7 @@ def cells(values: Iterator[float]) -> str:
 
 
 def hinge(lam: float) -> Any:
-    return Problem(Hinge(), lam, 0.0, lam)
+    return Problem(Hinge(), L2(lam), 0.0, lam)
 
 
 # -- pictures --------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from fewpass.solvers.batch.gd import Gd
 from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.drive import block_of, stats_of
 from fewpass.solvers.losses import Logistic, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Weights
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
 from fewpass.solvers.sag import Sag, SagPlus
@@ -118,7 +119,7 @@ def case_of(name: str, folder: Path) -> tuple[Case, Smoothness]:
     lam = 1.0 / dataset.n_rows
     found = cached_optimum(dataset, rows, Aim("logistic", lam, lam_b=lam), folder, PRECISION)
     X = with_constant_column(rows)
-    problem = Problem(Logistic(), lam, intercept=0.0, lam_b=lam)
+    problem = Problem(Logistic(), L2(lam), intercept=0.0, lam_b=lam)
     case = Case(problem, stats_of(X, rows.y), block_of(X, rows.y), 0.0)
     lowest = objective(case, Weights(np.append(found.w, found.b), 0.0))
     squares = (case.stats.max_square, case.stats.mean_square)

@@ -18,6 +18,7 @@ from benchmarks.papers.curves import FIGURES
 from fewpass.solvers.drive import independent, sweeps
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import Problem, Squared
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, ProblemStats, Reduce
 from fewpass.solvers.s2gd.s2gd import S2gd, Svrg
 from fewpass.solvers.s2gd.theory import Curvature, Optimum, best_parameters, plan_with_epochs
@@ -110,7 +111,7 @@ def practice(problem: LeastSquares, solver: S2gd) -> NDArray[np.float64]:
     """(passes, passes with two gradients per inner step, f - f*), a row per epoch."""
     n, d = problem.block.rows.X.shape
     stats = ProblemStats(n, d, DenseRows, 1.0, 1.0, 1.0, n, True, 1.0, 1.0, 1, 0)
-    least = Problem(Squared(), problem.lam, intercept=0.0, lam_b=problem.lam)
+    least = Problem(Squared(), L2(problem.lam), intercept=0.0, lam_b=problem.lam)
     points, gradients = [(0.0, 0.0, problem.excess(np.zeros(d)))], 0
     for moment in sweeps(solver, least, stats, problem.block, independent(n)):
         if isinstance(moment.sweep, Reduce):

@@ -23,6 +23,7 @@ from benchmarks.papers.curves import FIGURES
 from fewpass.solvers.dual.pegasos import Pegasos, tail_mean
 from fewpass.solvers.dual.sdca import RUNNING, Sdca
 from fewpass.solvers.losses import Hinge, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_mean_of, lazy_slice
 from fewpass.solvers.simba.simba import DenseCopies, Simba, dense_slice, first_state, mean_of
 from fewpass.solvers.simba.soft_margin import SoftMargin
@@ -112,7 +113,7 @@ def by_rows(
     study: Study, method: str, lam: float, seed: int, most: float
 ) -> Iterator[tuple[float, np.ndarray]]:
     """The same for a method that reads whole rows, in permutations."""
-    problem, of, n = Problem(Hinge(), lam, 0.0, lam), study.of, len(study.of.y)
+    problem, of, n = Problem(Hinge(), L2(lam), 0.0, lam), study.of, len(study.of.y)
     solver: Any = Pegasos() if method == "Pegasos" else Sdca()
     rng, kept, state = np.random.default_rng(seed), np.zeros(n), solver.init(problem, of.stats)
     (walk,) = solver.program(1)

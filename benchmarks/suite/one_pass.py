@@ -25,6 +25,7 @@ from fewpass.solvers.kernels.simd.interleaved import (
     pack,
 )
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, ProblemStats, Solver, Walk
 from fewpass.solvers.s2gd.s2gd import S2gd
 from fewpass.solvers.sgd.averaged_sgd import Asgd
@@ -37,7 +38,7 @@ Work = Callable[[], dict[str, Any] | None]
 
 def problem_of(loss: str, lam: float = LAM) -> Problem:
     """The objective without an intercept."""
-    return Problem(LOSSES[loss](), lam, 0.0, lam)
+    return Problem(LOSSES[loss](), L2(lam), 0.0, lam)
 
 
 def stats_of(X: Any) -> ProblemStats:

@@ -33,6 +33,7 @@ from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import norm2
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import ProblemStats, Solver
 from fewpass.solvers.s2gd.s2gd import S2gdPlus
 
@@ -64,7 +65,7 @@ class Trial(NamedTuple):
 
     @property
     def problem(self) -> Problem:
-        return Problem(LOSSES[self.loss](), self.lam, 0.0, 0.0)
+        return Problem(LOSSES[self.loss](), L2(self.lam), 0.0, 0.0)
 
     def objective(self, w: np.ndarray) -> float:
         z = self.y * (self.X @ w)

@@ -230,10 +230,10 @@ class Demo:
         made = ingest_shown(self.terminal, checked(IngestPlan, wanted))
         self.terminal.show(columns_table(dict(made.encoded)))
         self.terminal.command(
-            command("train", str(self.table), str(self.table_run), "--tol", "1e-4")
+            command("train", str(self.table), str(self.table_run), "--tol", "1e-3")
         )
         plan = checked(
-            TrainingPlan, {"dataset": str(self.table), "tol": 1e-4, "memory": self.memory}
+            TrainingPlan, {"dataset": str(self.table), "tol": 1e-3, "memory": self.memory}
         )
         trained = train_shown(self.terminal, plan, str(self.table_run), Execution())
         self.terminal.command(command("weights", str(self.table_run), "--top", str(TOP)))

@@ -316,26 +316,25 @@ def held_out_sentence(result: TrainingResult) -> str:
 
 
 def proves_nothing(result: TrainingResult) -> bool:
-    """Whether a certificate says no more than that no loss is below 0."""
-    gap, objective = result.certificate, result.objective
-    return gap is not None and objective is not None and gap >= objective
+    """Whether a certificate says, of some model, no more than that no loss is below 0."""
+    return result.relative_gap is not None and result.relative_gap >= 1.0
 
 
 def certificate_sentence(result: TrainingResult, prover: Prover | None) -> str:
     """Say how far from the best possible model this one can be."""
     from fewpass.pipeline.training.missed import goes_by_gradients
 
-    if result.certificate is None or result.objective is None:
+    if result.certificate is None or result.relative_gap is None:
         return "Certificate: not computed (--certify pays one more pass for it)."
     if proves_nothing(result):
         more = prover.sentence if prover else "More `passes` or a larger `lam` tighten it."
         return f"Certificate: no useful bound yet, only that no loss is below 0. {more}"
-    relative = result.certificate / max(1.0, abs(result.objective))
+    relative = result.relative_gap
     hinge = result.hinge_certificate
     whose = f"of each of the {result.classes} models " if result.classes else ""
     return (
         f"Certificate: the objective {whose}is at most {result.certificate:.3g} above the optimum "
-        f"(relative {relative:.2g})."
+        f"({relative:.2g} of it)."
         + (f" With the plain hinge for a loss, at most {hinge:.3g} above its." if hinge else "")
         + (f" {BY_GRADIENTS}" if prover and goes_by_gradients(result.solver) else "")
     )

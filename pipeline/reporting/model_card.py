@@ -90,7 +90,7 @@ def _proven(saved: Saved) -> str:
     objective, gap = saved.certificate.objective, saved.certificate.gap
     return (
         f"The objective is {objective:.6g}, at most {gap:.3g} above the optimum "
-        f"(relative {saved.certificate.relative:.2g})."
+        f"({saved.certificate.relative:.2g} of it)."
     )
 
 

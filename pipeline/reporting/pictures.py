@@ -63,8 +63,9 @@ def convergence(timeline: Timeline, name: str, tol: float | None = None) -> byte
     least = min(c.objective for c in proven)
     if above := [(c.passes, c.objective - least) for c in proven if c.objective > least]:
         axes.semilogy(*zip(*above, strict=True), style, label="above the lowest objective")
-    if tol is not None:
-        axes.axhline(tol * max(1.0, abs(least)), color="k", linestyle=":", label="tolerance")
+    goal = None if tol is None else proven[-1].gap_at(tol)
+    if goal is not None:
+        axes.axhline(goal, color="k", linestyle=":", label="tolerance")
     axes.set(xlabel="pass", ylabel="above the optimum", title=f"{name}: distance to the optimum")
     axes.grid(alpha=0.3)
     axes.legend()

@@ -107,7 +107,7 @@ def read_report(run: RunFolder) -> ReportedRun:
         chosen=record.methods.reason if record.methods else None,
         learners=list(timeline.learners),
         loss=problem.loss.name,
-        lam=problem.lam,
+        lam=problem.penalty.total,
         finished=saved.finished,
         passes=cursor.passes,
         rows_seen=cursor.rows_seen,

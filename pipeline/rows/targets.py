@@ -47,6 +47,14 @@ class TargetRule(NamedTuple):
             return np.ones(len(target))
         return np.asarray(self.class_weight)[target.astype(np.int64)]
 
+    def mean(self, targets: Labels | Values) -> float:
+        """Return the mean of y over the rows that `targets` describes; 0 for classes."""
+        if self.positive >= 0 or self.n_classes:
+            return 0.0
+        if isinstance(targets, Values):
+            return targets.mean
+        return float(np.average(self.values, weights=targets.counts))
+
     def mean_square(self, targets: Labels | Values) -> float:
         """Return the mean of y^2 over the rows that `targets` describes."""
         if self.positive >= 0 or self.n_classes:
@@ -83,7 +91,23 @@ def target_rule(
         rule = TargetRule(n_classes=len(targets.labels), width=loss.width)
     else:
         rule = TargetRule(_positive_code(targets, positive))
+    _require_defined(rule, targets, loss)
     return rule if class_weight is None else _weighted(rule, targets, class_weight)
+
+
+def _require_defined(rule: TargetRule, targets: Labels | Values, loss: Loss) -> None:
+    """Refuse targets that the loss is not defined for."""
+    smallest = targets.minimum if isinstance(targets, Values) else min(rule.values, default=-1.0)
+    if smallest < loss.least_target:
+        raise BadInput(
+            f"The smallest target is {smallest:g}, and the {loss.name} loss is for targets "
+            f"{above(loss.least_target)}. Correct or leave out such rows, or choose another loss."
+        )
+
+
+def above(least: float) -> str:
+    """Say in words that targets are at least this."""
+    return f"of at least {least:g}" if least == 0.0 else "above 0"
 
 
 def _weighted(

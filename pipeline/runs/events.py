@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from fewpass.pipeline.runs.saved import Cursor
+from fewpass.solvers.protocol import Certificate
 
 Losses = Sequence[tuple[int, float, float]]  # rows of a span, rows monitored, sum of their losses
 ON_EVERY_LINE = ("passes", "rows_seen", "rows_in_sweep")  # fields of the cursor
@@ -148,11 +149,14 @@ class Certification(Facts):
     left_passes: float | None = None  # to the tolerance, at the present rate
     margin: float | None = None  # of SIMBA
     margin_bound: float | None = None
+    relative_gap: float | None = None  # of several models the largest; None in older logs
 
     @property
     def relative(self) -> float:
-        """The gap over max(1, |objective|)."""
-        return self.gap / max(1.0, abs(self.objective))
+        """What is compared with the tolerance; of older logs an upper bound of it."""
+        if self.relative_gap is not None:
+            return self.relative_gap
+        return Certificate(self.objective, self.gap).relative
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,8 @@ def certificate_of(certified: Certificate | None, lams: int, k: int) -> Certific
     if certified is None or lams == 1:
         return certified
     size = len(certified.models) // lams
-    own = certified.models[k * size : (k + 1) * size]
+    here = slice(k * size, (k + 1) * size)
+    own, constants = certified.models[here], certified.constants[here]
     objective = float(np.mean([objective for objective, _ in own]))
-    return Certificate(objective, max(gap for _, gap in own), own if size > 1 else ())
+    gap = max(gap for _, gap in own)
+    return Certificate(objective, gap, own if size > 1 else (), constants)

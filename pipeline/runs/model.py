@@ -103,7 +103,7 @@ def _scaling_in(
 
 def trained_lam(record: RunRecord, saved: Saved) -> float:
     """Return the strength of regularisation that a snapshot's weights were trained with."""
-    return saved.choice.lam if saved.choice else problem_of(record.plan, record).lam
+    return saved.choice.lam if saved.choice else problem_of(record.plan, record).penalty.total
 
 
 def read_weights(

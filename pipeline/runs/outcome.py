@@ -22,7 +22,7 @@ class Convergence(NamedTuple):
     """
 
     tol: float | None  # what was asked for; None: nothing
-    relative_gap: float | None  # certified gap over max(1, |objective|), of classes the largest
+    relative_gap: float | None  # Certificate.relative: of classes the largest
     converged: bool | None  # None where no tolerance was asked for, or the run is not finished
 
     @classmethod
@@ -116,8 +116,7 @@ def bound(certified: Certificate | None) -> str | None:
     """Write how far the optimum is at most; gaps as large as the objectives are of no use."""
     if certified is None:
         return None
-    each = certified.models or ((certified.objective, certified.gap),)
-    if all(gap >= objective for objective, gap in each):
+    if certified.proves_nothing:
         return "no useful bound yet"
     return f"at most {certified.gap:.3g}"
 

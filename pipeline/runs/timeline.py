@@ -56,6 +56,11 @@ class Certified(NamedTuple):
     objective: float
     gap: float
     seconds: float = 0.0
+    relative: float = 0.0  # what is compared with the tolerance
+
+    def gap_at(self, tol: float) -> float | None:
+        """Return the gap of a tolerance, by this certificate; None where nothing is left."""
+        return tol * self.gap / self.relative if self.relative > 0.0 else None
 
 
 def useful(certificates: Iterable[Certified]) -> list[Certified]:
@@ -219,7 +224,7 @@ class Timeline:
         self.loss_sums = self._sums_at[-1] if self._sums_at else {}
 
     def _hear_certificate(self, _event: Event, facts: Certification) -> None:
-        now = Certified(self.passes, facts.objective, facts.gap, self.seconds)
+        now = Certified(self.passes, facts.objective, facts.gap, self.seconds, facts.relative)
         while self.certificates and self.certificates[-1].passes >= now.passes:
             self.certificates.pop()
         self.certificates.append(now)

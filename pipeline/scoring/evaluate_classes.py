@@ -74,8 +74,10 @@ JOINT_SCORES = Sum("reduce-scores", no_joint_ranks, add_joint_ranks)
 
 def penalty(problem: Problem, at: Weights) -> float:
     """Return the regularisation term: of models against the rest its mean over the classes."""
-    square = problem.lam * np.sum(at.coef**2, axis=-1) + problem.lam_b * at.intercept**2
-    return float((np.sum if problem.loss.is_wide else np.mean)(0.5 * square))
+    up = at.intercept - problem.level
+    charged = np.array([problem.penalty.value(w) for w in np.atleast_2d(at.coef)])
+    each = charged + 0.5 * problem.lam_b * up**2
+    return float(each.sum() if problem.loss.is_wide else each.mean())
 
 
 def top_error(total: ClassPart) -> float:

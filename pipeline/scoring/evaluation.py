@@ -34,7 +34,7 @@ from fewpass.pipeline.training.planning.problem import loss_word, problem_of
 from fewpass.pipeline.training.spans.reduce import ReduceReport, reduce
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.kernels.scores import scores
-from fewpass.solvers.losses import Problem
+from fewpass.solvers.losses import Loss, Problem, value
 from fewpass.solvers.losses.loss import loss_sum
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 from fewpass.solvers.registry import loss_class
@@ -55,6 +55,8 @@ class Evaluation(NamedTuple):
     auc_within: float | None  # error bound of auc (scores are binned)
     mse: float | None
     r2: float | None
+    deviance: float | None = None  # mean; of the Poisson and the gamma loss
+    d2: float | None = None  # fraction of the deviance of the mean that is explained
     classes: tuple[ClassFigures, ...] | None = None  # of more than two classes
     left_out: tuple[str, ...] = ()  # columns that the model does not have
 
@@ -69,6 +71,7 @@ class ScorePart(NamedTuple):
     square: float  # of p - y
     y: float
     y_square: float
+    at_zero: float  # losses of zero scores
     positive: NDArray[np.float64]  # (2^18,) weight of rows with y > 0 by score
     negative: NDArray[np.float64]  # (2^18,)
 
@@ -180,8 +183,8 @@ def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
 
 def score_part(problem: Problem, at: Weights, block: Block) -> ScorePart:
     """Return the sums and histograms of a block."""
-    p = scores(at.coef, at.intercept * problem.intercept, block.rows)
-    y, weight = block.y, block.weight
+    p = block_scores(problem, at, block)
+    y, weight, predicted = block.y, block.weight, responses(problem.loss, p)
     positive = y > 0
     bins = score_bins(p)
     return ScorePart(
@@ -189,17 +192,28 @@ def score_part(problem: Problem, at: Weights, block: Block) -> ScorePart:
         weight=float(weight.sum()),
         loss=loss_sum(problem.loss, p, y, weight),
         wrong=float(weight[(p > 0) != positive].sum()),
-        square=float((weight * (p - y) ** 2).sum()),
+        square=float((weight * (predicted - y) ** 2).sum()),
         y=float((weight * y).sum()),
         y_square=float((weight * y * y).sum()),
+        at_zero=loss_sum(problem.loss, 0.0 * p, y, weight) if problem.loss.is_steep else 0.0,
         positive=_histogram(bins[positive], weight[positive]),
         negative=_histogram(bins[~positive], weight[~positive]),
     )
 
 
+def block_scores(problem: Problem, at: Weights, block: Block) -> NDArray[np.float64]:
+    """Return the scores of a block's rows, (n,)."""
+    return scores(at.coef, at.intercept * problem.intercept, block.rows)
+
+
+def responses(loss: Loss, p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return predictions, on the scale of the targets, for scores p."""
+    return loss.response(p) if loss.response else p
+
+
 def no_scores(_at: Weights) -> ScorePart:
     """Return the zero of the sums."""
-    sums = dict.fromkeys(("weight", "loss", "wrong", "square", "y", "y_square"), 0.0)
+    sums = dict.fromkeys(("weight", "loss", "wrong", "square", "y", "y_square", "at_zero"), 0.0)
     empty = np.zeros(1 << HISTOGRAM_BITS)
     return ScorePart(rows=0, **sums, positive=empty, negative=empty)
 
@@ -233,10 +247,24 @@ def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:
         variance = total.y_square / total.weight - mean * mean
         figures["mse"] = total.square / total.weight
         figures["r2"] = 1.0 - figures["mse"] / variance if variance > 0.0 else None
+        if problem.loss.is_steep:
+            figures |= deviances(problem.loss, loss, mean, total.at_zero / total.weight)
     else:
         figures["error"] = total.wrong / total.weight
         figures["auc"], figures["auc_within"] = area(total.positive, total.negative)
     return Evaluation(rows=total.rows, objective=loss + penalty(problem, at), loss=loss, **figures)
+
+
+def deviances(loss: Loss, mean_loss: float, mean: float, at_zero: float) -> dict[str, float | None]:
+    """Return the mean deviance, twice the loss, and D^2, by the mean of the targets.
+
+    A loss is b(p) - y p, or y b(p) + p, and what does not depend on p: so the loss of any constant
+    score differs from that of 0 by what it does at the mean target.
+    """
+    p = loss.level(mean)
+    alone = at_zero + float(value(loss, p, mean)) - float(value(loss, 0.0, mean))
+    explained = 1.0 - mean_loss / alone if alone > 0.0 else None
+    return {"deviance": 2.0 * mean_loss, "d2": explained}
 
 
 def class_summary(

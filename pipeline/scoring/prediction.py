@@ -37,6 +37,7 @@ from fewpass.pipeline.tables.readers.source import Piece
 from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
 from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.solvers.kernels.scores import rank, scores
+from fewpass.solvers.losses.loss import Link
 from fewpass.solvers.protocol import Weights
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.ordered import ordered_map
@@ -80,6 +81,7 @@ class Predictor(NamedTuple):
     # regression
     probabilities: Probabilities | None  # if requested
     scaler: Scaler | None  # None: rows are scaled already
+    response: Link | None = None  # from scores to predictions of numbers
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -108,7 +110,8 @@ class Predictor(NamedTuple):
             weights, table = as_stepped(weights, self.scaler, table)
         rows = row_view(table)
         if self.labels is None:
-            return {"prediction": scores(weights.coef, weights.intercept, rows)}
+            score = scores(weights.coef, weights.intercept, rows)
+            return {"prediction": self.response(score) if self.response else score}
         if weights.coef.ndim == 2 and self.probabilities is None:
             best, score = rank(weights.coef, weights.intercept, rows)
         else:
@@ -233,7 +236,8 @@ def make_predictor(model: Model, *, probability: bool, raw: bool) -> Predictor:
     made = probabilities_of(model) if probability else None
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift) if raw else None
     numbers = loss.takes_numbers and model.record.plan.positive is None
-    return Predictor(model, None if numbers else label_names(model), made, scaler)
+    labels = None if numbers else label_names(model)
+    return Predictor(model, labels, made, scaler, loss.response)
 
 
 def label_names(model: Model) -> tuple[Any, ...]:

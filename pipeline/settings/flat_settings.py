@@ -29,8 +29,10 @@ PYTHON_ALONE = ("storage_options", "label_required")
 COLUMNS = ("label", "weight", "drop")
 #: What other programs, and haste, call a setting or an option.
 OTHER_NAMES = {
-    "tol": "tolerance epsilon eps stopping_tolerance",
-    "lam": "alpha c reg reg_param l2 lambda penalty",
+    "tol": "tolerance eps stopping_tolerance",
+    "lam": "alpha c reg reg_param l2 lambda",
+    "penalty": "regularizer regularization",
+    "l1_ratio": "alpha_ratio elastic_net elastic_net_mixing",
     "passes": "epochs epoch n_epochs max_iter max_iterations iterations iter",
     "solver": "method algorithm optimizer optimiser",
     "loss": "loss_function objective",

@@ -1,15 +1,25 @@
-"""lam in any of its forms: a number, a multiple of 1/n, or several of these."""
+"""lam in any of its forms: a number, a multiple of 1/n, a share of the largest, or several."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import GetJsonSchemaHandler
 from pydantic_core import core_schema
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.solvers.bad_input import LARGEST, SMALLEST, beyond_bounds, shown
+
+
+class Factor(NamedTuple):
+    """One value of lam: a number, and what it is a share of."""
+
+    number: float
+    unit: str = ""  # "/n": of 1/n; "max": of the smallest lam that makes all weights 0
+
+
+UNITS = ("/n", "max")
 
 
 @dataclass(frozen=True)
@@ -21,15 +31,15 @@ class Lam:
     written
         As the user gave them; what plans are stored with.
     factors
-        For each the number, and whether it is divided by the number of rows.
+        For each the number and its unit.
     """
 
     written: float | str
-    factors: tuple[tuple[float, bool], ...]
+    factors: tuple[Factor, ...]
 
     @classmethod
     def of(cls, written: Any) -> Lam:
-        """Read 0.1, "0.1", "10/n" or "1e-3,1/n"; BadInput when it is something else."""
+        """Read 0.1, "0.1", "10/n", ".1max" or "1e-3,1/n"; BadInput when it is something else."""
         if isinstance(written, Lam):
             return written
         written = written.item() if hasattr(written, "item") else written  # of NumPy
@@ -45,9 +55,33 @@ class Lam:
     def __str__(self) -> str:
         return str(self.written)
 
-    def values(self, n_rows: int) -> tuple[float, ...]:
-        """Return their values for `n_rows` rows."""
-        return tuple(number / n_rows if divided else number for number, divided in self.factors)
+    def has(self, unit: str) -> bool:
+        """Whether a value is a share of this."""
+        return any(factor.unit == unit for factor in self.factors)
+
+    def values(self, n_rows: float) -> tuple[float, ...]:
+        """Return their values for `n_rows` rows; BadInput where one is a share of the largest."""
+        if self.has("max"):
+            raise BadInput(
+                f'lam is "{self.written}", a share of the smallest that makes all weights 0, which '
+                "a pass over all rows finds. Give a number here."
+            )
+        return tuple(
+            factor.number / n_rows if factor.unit else factor.number for factor in self.factors
+        )
+
+    def resolved(self, unit: str, one: float) -> Lam:
+        """Return the same with the shares of `unit` as numbers, `one` being the whole."""
+        if not self.has(unit):
+            return self
+        numbers = [
+            Factor(number * one) if own == unit else Factor(number, own)
+            for number, own in self.factors
+        ]
+        texts = [f"{number!r}{own}" for number, own in dict.fromkeys(numbers)]
+        return Lam.of(
+            float(texts[0]) if len(texts) == 1 and not numbers[0].unit else ",".join(texts)
+        )
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> core_schema.CoreSchema:
@@ -66,19 +100,26 @@ def _written(lam: Lam) -> float | str:
     return lam.written
 
 
-def _factor(text: str, written: float | str) -> tuple[float, bool]:
-    head, slash, tail = text.partition("/")
+def _factor(text: str, written: float | str) -> Factor:
+    for unit in UNITS:
+        head, mark, tail = text.partition(unit[0])
+        if mark and mark + tail.strip() == unit:
+            return Factor(_number(head, written), unit)
+    return Factor(_number(text, written))
+
+
+def _number(text: str, written: float | str) -> float:
     try:
-        number = float(head) if slash and tail.strip() == "n" else float(text)
+        number = float(text)
     except ValueError:
         number = 0.0
     if not number > 0.0 or beyond_bounds(number):
         raise _unreadable(written)
-    return number, bool(slash)
+    return number
 
 
 def _unreadable(written: Any) -> BadInput:
     return BadInput(
-        f"lam is {shown(written)}. Give a number between {SMALLEST:g} and {LARGEST:g}, or a "
-        'multiple of 1/n like "10/n".'
+        f"lam is {shown(written)}. Give a number between {SMALLEST:g} and {LARGEST:g}, a "
+        'multiple of 1/n like "10/n", or, with an l1 penalty, a share of the largest like ".1max".'
     )

@@ -7,9 +7,10 @@ The same model serves the command, a TOML file, a Prefect flow and Python.  Wher
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
+    Field,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -28,10 +29,17 @@ from fewpass.solvers.bad_input import LARGEST, SMALLEST, beyond_bounds, shown
 from fewpass.solvers.described import Described
 from fewpass.solvers.registry import (
     ALL_CLASSES_AT_ONCE,
+    L1_RATIOS,
     LOSS_OF_CLASSES,
     LOSS_OF_LABELS,
+    LOSSES,
     METHODS,
+    SIZES,
+    SIZES_AND_SQUARES,
+    SQUARES,
     LossName,
+    PenaltyName,
+    loss_class,
     method_class,
 )
 
@@ -39,7 +47,7 @@ Intercept = Literal["none", "regularised", "free"]
 
 StorageOptions = dict[str, Any] | None  # what fsspec needs beyond an address
 
-DEFAULT_TOL = 1e-4
+DEFAULT_TOL = 1e-3  # relative to the objective
 MOST_PASSES = 100
 
 FREE_SHARE = 0.01  # of lam, charged for a "free" intercept: the certificate stays a theorem
@@ -62,10 +70,21 @@ class TrainingPlan(Described):
     """Loss [default: logistic for labels, squared for numbers]."""
     smoothing: PositiveFloat = 1.0
     """Width of the rounded part of the smoothed hinge, or of Huber's loss."""
+    quantile: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.5
+    """Share of the targets that the quantile loss leaves below its predictions."""
+    epsilon: Annotated[float, Field(ge=0.0)] = 0.1
+    """Largest error that costs nothing under the epsilon-insensitive loss."""
     lam: Lam = Lam.of("1/n")
-    """Strength of the L2 penalty: a number, or a multiple of 1/n such as 10/n; several, such as
+    """Strength of the penalty: a number, or a multiple of 1/n such as 10/n; with l1 also a share of
+    the smallest that makes all weights 0, such as .1max, found by one more pass; several, such as
     1e-2,1e-3,1/n, are trained in the same passes, and the best is kept [default: 1/n; in one pass
     with held-out rows the best of 1/n, .1/n, .01/n]."""
+    penalty: PenaltyName | None = None
+    """What weights are charged: their squares (l2), their sizes (l1, which makes many of them
+    exactly 0), or both (elasticnet) [default: l2]."""
+    l1_ratio: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    """The elastic net's share of lam that is charged for sizes, the rest for squares: lam (r sum
+    |w_j| + (1 - r)/2 sum w_j^2) [default: .5]."""
     held_out: str | None = None
     """Data set of held-out rows, to judge the model by its mean loss; needed to choose among
     several lam, to stop early and to calibrate."""
@@ -90,8 +109,9 @@ class TrainingPlan(Described):
     """Weights of rows by label: "balanced" gives every class the same total weight; or numbers
     such as spam=10,ham=1, others 1.  Scaled to mean 1."""
     tol: PositiveFloat | None = None
-    """Stop when the certified gap to the optimum, divided by max(1, |objective|), is at most this
-    [default: 1e-4 for methods of many passes, unless passes are given]."""
+    """Stop when the certified gap to the optimum is at most this share of the objective, or of a
+    thousandth of the best constant's where that is more [default: 1e-3 for methods of many passes,
+    unless passes are given]."""
     passes: PositiveInt = 1
     """Largest number of passes over the data; one that only certifies is not counted [default: 1,
     for pegasos 30; 100 with a tolerance, with early stopping and for methods of many passes]."""
@@ -130,6 +150,13 @@ class TrainingPlan(Described):
         classes = "auto" if self.tells_all_apart else "ovr"
         return self.model_copy(update={"solver": solver, "classes": classes})
 
+    @property
+    def l1_share(self) -> float:
+        """The share of lam that is charged for the sizes of weights."""
+        if self.l1_ratio is not None:
+            return self.l1_ratio
+        return L1_RATIOS[self.penalty or SQUARES]
+
     @model_validator(mode="before")
     @classmethod
     def _stopping(cls, values: Any) -> Any:
@@ -141,7 +168,8 @@ class TrainingPlan(Described):
         goal = method.goal if method else None
         if method and goal == "steps" and values.get("loss") is None:
             values = values | {"loss": method.needs.only_loss.name}
-        many = goal == "tolerance"
+        by_size = values.get("penalty") not in (None, SQUARES) or values.get("l1_ratio")
+        many = goal == "tolerance" or (goal is None and (bool(by_size) or _is_steep(values)))
         if many and values.get("passes") is None and values.get("tol") is None:
             values = values | {"tol": DEFAULT_TOL}
         open_end = values.get("tol") is not None or values.get("early_stopping") is True
@@ -184,6 +212,26 @@ class TrainingPlan(Described):
                 f"{self.solver.kind} cannot do with {wrong[0]} = {getattr(self, wrong[0])}: it has "
                 f"the {only} for a loss, one stream, and ends after its own number of steps. "
                 f"Leave it out, or choose {needs.instead}."
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _charged(self) -> TrainingPlan:
+        """Refuse shares of what the penalty does not have."""
+        if self.l1_ratio is not None and self.penalty not in (None, SIZES_AND_SQUARES):
+            raise BadInput(
+                f"l1_ratio = {self.l1_ratio:g} is the share of {SIZES_AND_SQUARES}, and penalty is "
+                f"{self.penalty}. Leave one of them out."
+            )
+        if self.lam.has("max") and not self.l1_share:
+            raise BadInput(
+                f"lam is {self.lam}, a share of the smallest that makes all weights 0, and with an "
+                f"{SQUARES} penalty none does. Give a number, or `penalty={SIZES}`."
+            )
+        if self.lam.has("max") and self.source is not None:
+            raise BadInput(
+                f"lam is {self.lam}, a share of what a pass over all rows finds, and a source is "
+                "read once. Ingest it first (`keep` does), or give a number."
             )
         return self
 
@@ -271,6 +319,13 @@ class TrainingPlan(Described):
 def as_stored(plan: Any) -> Any:
     """Return a plan as it was stored, with what versions before a setting existed meant by it."""
     return {"classes": "ovr"} | plan if isinstance(plan, dict) else plan
+
+
+def _is_steep(values: dict[str, Any]) -> bool:
+    """Say whether no method of one pass takes the loss; nothing is asked of rows read once."""
+    loss = values.get("loss")
+    known = isinstance(loss, str) and loss in LOSSES and values.get("source") is None
+    return known and loss_class(str(loss)).is_steep
 
 
 def _require_positive(weights: Any) -> Any:

@@ -80,5 +80,5 @@ class ClassGroups:
     def certificate(self) -> Certificate | None:
         """Return the certificate of all classes; None where that of a group is missing."""
         certificates = [done.certificate for done in self.done]
-        each = [Certificate(*pair) for one in certificates if one for pair in one.models]
+        each = [own for one in certificates if one for own in one.each]
         return jointly([*each]) if all(certificates) else None

@@ -222,7 +222,7 @@ class Driver:
     def content(self, certified: Certificate | None, *, finished: bool) -> Saved:
         """Fetch the newest states, and the rest of a snapshot of them."""
         states = self._sweeps.states()
-        certified = certified or self._solver.certificate(states[0])
+        certified = certified or self._sweeps.certificate_of(states[0])
         self._sweeps.flush_numbers(states)
         if self._early:
             model = self._models.best(self._early, states, certified, finished=finished)
@@ -376,6 +376,9 @@ class Driver:
 
     def _sweep(self, sweep: Sweep) -> Iterator[Event]:
         """Do one sweep of the method's program."""
+        if isinstance(sweep, Walk) and not self._cursor.windows and self._sweeps.skips(sweep):
+            self._progress.advance(sweep=self._cursor.sweep + 1)
+            return
         if isinstance(sweep, Reduce):
             certified = self._absorb(sweep)
             yield from self._end_sweep(1.0, certified)
@@ -454,7 +457,7 @@ class Driver:
     def _end_group(self, groups: ClassGroups, certified: Certificate | None) -> Certificate | None:
         """Retain the weights and the certificate of the current group of classes."""
         states = self._sweeps.states()
-        certified = certified or self._solver.certificate(states[0])
+        certified = certified or self._sweeps.certificate_of(states[0])
         groups.put(self._models.weights(states, 0))
         groups.end(certified, self._cursor.passes)
         return certified
@@ -475,5 +478,6 @@ class Driver:
         tol = self.plan.tol
         left = None if tol is None else left_passes(self._cursor.marks, tol)
         return self._progress.event(
-            "certificate", objective=certified.objective, gap=certified.gap, left_passes=left
-        )
+            "certificate", objective=certified.objective, gap=certified.gap, left_passes=left,
+            relative_gap=certified.relative,
+        )  # fmt: skip

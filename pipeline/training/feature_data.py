@@ -13,11 +13,13 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.training.planning.best_constant import best_constants
 from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.drive import NO_ROW_STATE, sweeps
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import RUNNING, read_column
+from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Problem
@@ -83,7 +85,8 @@ def feature_data(plan: TrainingPlan, dataset: Dataset) -> FeatureData:
     mapped = has_columns(dataset)
     arrays = map_columns(dataset) if mapped else _in_memory(plan, dataset)
     y = np.ascontiguousarray(rule.read(arrays["target"]))
-    stats = stats_of(manifest, rule, seed=plan.seed)
+    constants = best_constants(problem, rule, dataset, dataset.sample(MOST_ROWS))
+    stats = stats_of(manifest, rule, seed=plan.seed)._replace(constants=constants)
     copies, rows = _as_kernels_see(arrays)
     return FeatureData(dataset, problem, stats, copies, rows, y, mapped)
 

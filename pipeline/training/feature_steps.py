@@ -198,6 +198,7 @@ class FeatureSteps:
         yield self._progress.event(
             "certificate", objective=worth.certificate.objective, gap=worth.certificate.gap,
             left_passes=None, margin=worth.gamma, margin_bound=worth.bound,
+            relative_gap=worth.certificate.relative,
         )  # fmt: skip
         yield self._checkpoints.save(self, finished=finished)
 
@@ -207,9 +208,11 @@ class FeatureSteps:
             lazy = isinstance(self._state, LazyState)
             mean = lazy_mean_of(self._state) if lazy else mean_of(self._state)
             data = self._data
-            self._worth = self._do(
+            worth: CertifiedMargin = self._do(
                 certified_margin, self._of, data.problem, data.rows, data.y, mean
             )
+            certified = worth.certificate.with_constants(data.stats.constants)
+            self._worth = worth._replace(certificate=certified)
         return self._worth
 
     def _do(self, function: Callable[..., Any], *args: Any) -> Any:

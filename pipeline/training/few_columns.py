@@ -16,10 +16,12 @@ from fewpass.pipeline.runs.outcome import Convergence, Trained
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import FEW_COLUMNS
+from fewpass.pipeline.training.planning.best_constant import best_constants
 from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.estimates.expected_passes import conditioning
+from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.solvers.registry import SECOND_ORDER
 from fewpass.storage.memory_dataset import MemoryDataset
@@ -44,7 +46,10 @@ def train_few_columns(
     manifest, problem = dataset.manifest, problem_of(plan, dataset.manifest)
     rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
     stats = stats_of(manifest, rule)
-    if rule.n_classes or conditioning(problem, stats) is None:
+    constants = best_constants(problem, rule, dataset, dataset.sample(MOST_ROWS))
+    stats = stats._replace(constants=constants)
+    known = problem.loss.is_steep or conditioning(problem, stats) is not None
+    if rule.n_classes or not known or not problem.penalty.is_smooth:
         return None
     table, (start, before) = dataset.table, start_at or (None, 0)
     block = dataset_block(table, dataset, rule)
@@ -59,7 +64,10 @@ def train_few_columns(
         if is_stopping():
             raise InterruptedError("The training was given up before its end.")
         if certified:
-            proven = {"objective": certified.objective, "gap": certified.gap}
+            proven = {
+                "objective": certified.objective, "gap": certified.gap,
+                "relative_gap": certified.with_constants(stats.constants).relative,
+            }  # fmt: skip
             report("certificate", passes, **proven, left_passes=None)
 
     if start is not None and not problem.intercept:

@@ -16,6 +16,7 @@ from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.driver import Driver
 from fewpass.pipeline.training.few_columns import train_few_columns
+from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Solver, State, Weights
@@ -58,6 +59,7 @@ def train_in_memory(
     Diverged
         When the loss explodes whatever the step.
     """
+    plan = with_largest_lam(plan, dataset)
     if trained := train_few_columns(plan, dataset, start_at, is_stopping, on_event):
         return trained
     plan = plan.model_copy(update={"memory": NO_MEMORY_LIMIT})

@@ -18,6 +18,7 @@ from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
+from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.source_job import choose_for_source
 from fewpass.storage.dataset import Dataset
@@ -81,6 +82,7 @@ def prepare(
     held_out = _held_out_dataset(plan, storage_options, dataset)
     places = {"dataset": dataset.folder.url, "held_out": held_out.folder.url if held_out else None}
     plan = plan.model_copy(update=places)  # independent of the working directory
+    plan = with_largest_lam(plan, dataset)
     if run.exists():
         plan = _as_begun(plan, run)
         planner = Planner(plan, dataset)

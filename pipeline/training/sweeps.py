@@ -21,7 +21,7 @@ from fewpass.pipeline.training.spans.reduce import ReduceReport, absorb_sum, red
 from fewpass.pipeline.training.spans.span import Job, Stopwatch, logged
 from fewpass.pipeline.training.spans.walk_spans import SpanReport, join_own_streams, join_streams
 from fewpass.pipeline.training.walk import StreamPosition, WalkDriver
-from fewpass.solvers.multi_model import appraisal
+from fewpass.solvers.multi_model import appraisal, constants_of
 from fewpass.solvers.protocol import (
     Certificate,
     ChosenLearner,
@@ -180,6 +180,10 @@ class Sweeps:
         self._log_sweep(walk.name, driver.watch)
         return "whole"
 
+    def skips(self, walk: Walk) -> bool:
+        """Whether the state needs no such walk."""
+        return walk.skips is not None and self.ask("skips", walk.skips, self.heads[0])
+
     def _positions(self) -> list[StreamPosition]:
         """Where every stream goes on; after a join there is one state for all."""
         windows = self._progress.cursor.windows or (0,) * self.job.windows.streams
@@ -221,8 +225,7 @@ class Sweeps:
         head = self.heads[0]
         total = self._add_up(sweep.sum, submit("weights", sweep.at, head))
         absorbed = submit("absorb", absorb_sum, self.job, sweep, head, total, number)
-        certified: Certificate | None = self.ask("certificate", self.solver.certificate, absorbed)
-        require_finite(certified)
+        certified = self._asked_certificate(absorbed)
         self._take([absorbed])
         self._drop_numbers()
         self._log_sweep(sweep.sum.name, self._adding)
@@ -230,11 +233,19 @@ class Sweeps:
 
     def proven(self) -> Certificate | None:
         """Return the certificate of the method itself, if it has one."""
-        certified: Certificate | None = self.ask(
-            "certificate", self.solver.certificate, self.heads[0]
-        )
+        return self._asked_certificate(self.heads[0])
+
+    def certificate_of(self, state: State) -> Certificate | None:
+        """Return the method's certificate of a state that is here, with F_0 of every model."""
+        return self._with_constants(self.solver.certificate(state))
+
+    def _asked_certificate(self, head: Any) -> Certificate | None:
+        certified = self._with_constants(self.ask("certificate", self.solver.certificate, head))
         require_finite(certified)
         return certified
+
+    def _with_constants(self, certified: Certificate | None) -> Certificate | None:
+        return certified and certified.with_constants(constants_of(self.solver, self.job.stats))
 
     def learners(self) -> tuple[ChosenLearner, ...]:
         """Return the learners chosen by a method that runs several."""
@@ -257,7 +268,7 @@ class Sweeps:
         certified: Certificate = self.ask("certificate", prove, self.job.problem, at, total)
         require_finite(certified)
         self._log_sweep(f"{what.name}, to certify", self._adding)
-        return certified
+        return certified.with_constants(constants_of(self.solver, self.job.stats))
 
     # -- numbers per row ---------------------------------------------------------------------------
 

@@ -134,7 +134,7 @@ class TrainedModels:
         if held_out is None:
             return None
         head = executor.submit_small("weights", same, stored_weights(weights, training.dataset))
-        lams = (self._sweeps.job.problem.lam,)
+        lams = (self._sweeps.job.problem.penalty.total,)
         return choose_lam(
             self._record, training.dataset, held_out, AsRead(), lams, head, certified, executor
         )  # fmt: skip

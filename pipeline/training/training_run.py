@@ -296,7 +296,7 @@ class TrainingRun:
             "snapshot": saved.name,
             "solver": self.plan.solver.kind,
             "loss": self.problem.loss.name,
-            "lam": choice.lam if choice else self.problem.lam,
+            "lam": choice.lam if choice else self.problem.penalty.total,
             "classes": self._engine.classes,
             "candidates": [each._asdict() for each in choice.candidates] if choice else [],
             "calibration": saved.calibration._asdict() if saved.calibration else None,

@@ -24,7 +24,7 @@ from fewpass.solvers.estimates.expected_passes import (
     condition_of_all,
     conditioning,
     digits,
-    zero_loss,
+    share_of_start,
 )
 from fewpass.solvers.estimates.smoothness import smoothness
 from fewpass.solvers.gradient import Bounds
@@ -91,7 +91,7 @@ class Agd(BatchMethod):
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """One gradient per pass: f - f* is at most 2 (1 - sqrt(mu / L_f))^t times the first."""
-        share = tol / max(tol, zero_loss(problem, stats))
+        share = share_of_start(problem, stats, tol)
         if conditioning(problem, stats) is None or not share < 1.0:
             return ExpectedPasses(None, None, 1.0)
         root = math.sqrt(condition_of_all(problem, stats))

@@ -22,6 +22,7 @@ from fewpass.solvers.protocol import (
     Reduce,
     State,
     Sum,
+    Sweep,
     Weights,
 )
 
@@ -37,11 +38,11 @@ class Trial(NamedTuple):
 class BatchMethod(Method):
     """A method that computes one full gradient per pass."""
 
-    needs: ClassVar[Needs] = Needs(loss="smooth")
+    needs: ClassVar[Needs] = Needs(loss="smooth", any_level=True)
     sum: ClassVar[Sum] = GRADIENT
     """The sum of a pass; the first fields of its parts are those of GradientPart."""
 
-    def program(self, epoch: int) -> tuple[Reduce, ...]:  # noqa: ARG002
+    def program(self, epoch: int) -> tuple[Sweep, ...]:  # noqa: ARG002
         return (Reduce(self.sum, self.point, self.absorb),)
 
     @abstractmethod

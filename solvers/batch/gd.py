@@ -14,7 +14,11 @@ from typing import ClassVar, Literal, NamedTuple
 from pydantic import PositiveFloat
 
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
-from fewpass.solvers.estimates.expected_passes import condition_of_all, conditioning, zero_loss
+from fewpass.solvers.estimates.expected_passes import (
+    condition_of_all,
+    conditioning,
+    share_of_start,
+)
 from fewpass.solvers.estimates.smoothness import smoothness
 from fewpass.solvers.gradient import Bounds
 from fewpass.solvers.intercept import column_length
@@ -67,7 +71,7 @@ class Gd(BatchMethod):
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """One gradient per pass: f - f* is multiplied by at most 1 - mu / L_f each time."""
-        share = tol / max(tol, zero_loss(problem, stats))
+        share = share_of_start(problem, stats, tol)
         if conditioning(problem, stats) is None or not share < 1.0:
             return ExpectedPasses(None, None, 1.0)
         left = math.log1p(-1.0 / condition_of_all(problem, stats))

@@ -9,18 +9,32 @@ summed over every k-th row of a block only (`thinning`): the gradient stays exac
 costs a fraction of a pass.
 
 For the squared loss H is exact, and the second pass certifies the optimum.
-docs/methods.md, section 8.
+
+With an l1 penalty most weights are 0, H is of a working set of columns only, and there may be any
+number of columns: working_set.py has that state, its sums and its steps.
+docs/methods.md, sections 8 and 8.3.
 """
 
 from __future__ import annotations
 
 import math
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
+from fewpass.solvers.batch.working_set import (
+    MOST_SET,
+    SetState,
+    absorbed,
+    first_set_state,
+    newest_of,
+    point_of,
+    started,
+    started_at,
+)
+from fewpass.solvers.batch.working_set_sums import SetPart, SetPoint, add_sums, no_sums
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.gradient import RISE, Bounds, added
 from fewpass.solvers.kernels.dispatch import kernel
@@ -29,12 +43,15 @@ from fewpass.solvers.kernels.shapes import LowerTriangle, Order, PerColumn, PerR
 from fewpass.solvers.kernels.simd.row_blocks import add_four_squares
 from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem, curvature_at
-from fewpass.solvers.needs import Needs
+from fewpass.solvers.needs import Needs, refuse_unfit
 from fewpass.solvers.protocol import (
     Block,
     ExpectedPasses,
+    Part,
     ProblemStats,
     Sum,
+    Sweep,
+    Walk,
     Weights,
 )
 from fewpass.solvers.registry import WHOLE_GRADIENTS
@@ -43,7 +60,8 @@ EPSILON = 1e-15  # least pivot, relative: rounding may make it smaller
 DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
 ENOUGH = 400  # rows per column for H
 AS_DEAR = 4  # columns whose part of H costs about as much as a row of a gradient
-START, PER_DIGIT = 4.0, 0.7  # expected passes
+START, PER_DIGIT = 4.0, 0.7  # expected passes, ...
+WITH_L1, EXACT_WITH_L1 = 8.0, 4.0  # ... and in place of the first with an l1 penalty
 
 
 class NewtonState(NamedTuple):
@@ -94,17 +112,21 @@ def thinning(problem: Problem, stats: ProblemStats) -> int:
     return max(1, min(stats.d // AS_DEAR, stats.n // (ENOUGH * (stats.d + 1))))
 
 
-def no_curvature(at: CurvedPoint) -> CurvedPart:
+def no_curvature(at: CurvedPoint | SetPoint) -> CurvedPart | SetPart:
     """Return the zero of the sums."""
+    if isinstance(at, SetPoint):
+        return no_sums(at)
     d = at.coef.shape[0]
     return CurvedPart(0.0, np.zeros(d), 0.0, 0, np.zeros((d + 1, d + 1)), 0)
 
 
 def add_curvature(
-    problem: Problem, at: CurvedPoint, block: Block, part: CurvedPart,
+    problem: Problem, at: CurvedPoint | SetPoint, block: Block, part: Any,
     report: ReportLosses = ignore_losses, every: int = 0,
-) -> CurvedPart:  # fmt: skip
+) -> CurvedPart | SetPart:  # fmt: skip
     """Add one block's loss, gradient and curvature at the given weights, in place."""
+    if isinstance(at, SetPoint):
+        return add_sums(problem, at, block, part, report, every)
     whole = added(part, at.coef, at.intercept, problem, block, report, every)
     few = np.ascontiguousarray(
         block.order[:: at.thinned]
@@ -117,17 +139,63 @@ def add_curvature(
 CURVED = Sum("reduce-curvature", no_curvature, add_curvature, telling=add_curvature)
 
 
-class Newton(BatchMethod):
-    """Newton's method, for few columns of any scale."""
+def first_of(_problem: Problem, _stats: ProblemStats, states: list[SetState]) -> SetState:
+    """Return the first stream's start: one is enough."""
+    return states[0]
 
-    needs: ClassVar[Needs] = Needs(loss="smooth", most_columns=5000, instead=WHOLE_GRADIENTS)
+
+def nothing_to_say(_state: SetState) -> dict[str, float]:
+    """Return no metrics: a start is no progress to draw."""
+    return {}
+
+
+def rows_left(state: SetState) -> int:
+    """Return how many rows the start is made of."""
+    return state.rows_left
+
+
+def needs_no_start(state: NewtonState | SetState) -> bool:
+    """Whether a state has weights to begin with, or begins at 0."""
+    return not isinstance(state, SetState) or state.rows_left == 0
+
+
+#: Weights of the first rows, before the first pass with an l1 penalty.
+FIRST_ROWS = Walk(
+    name="walk-first-rows",
+    step=started,
+    join=first_of,
+    order="stored",
+    metrics=nothing_to_say,
+    rows=rows_left,
+    skips=needs_no_start,
+)
+
+
+class Newton(BatchMethod):
+    """Newton's method, for few columns of any scale; with an l1 penalty for any columns."""
+
+    needs: ClassVar[Needs] = Needs(
+        loss="smooth", penalty="any", most_columns=5000, instead=WHOLE_GRADIENTS,
+        any_level=True, steep=True,
+    )  # fmt: skip
     sum: ClassVar[Sum] = CURVED
-    states: ClassVar[tuple[type, ...]] = (NewtonState,)
+    states: ClassVar[tuple[type, ...]] = (NewtonState, SetState)
     scale_free: ClassVar[bool] = True
     kind: Literal["newton"] = "newton"
 
-    def first_state(self, problem: Problem, stats: ProblemStats) -> NewtonState:
-        x, p = np.zeros(stats.d + 1), np.zeros(stats.d + 1)
+    def refuse_unfit(self, problem: Problem, stats: ProblemStats) -> None:
+        """Raise ValueError for a loss with a kink; with an l1 penalty columns are unlimited."""
+        needs = self.needs if problem.penalty.is_smooth else self.needs._replace(most_columns=None)
+        refuse_unfit(self.kind, needs, problem, stats.d, stats.streams)
+
+    def program(self, epoch: int) -> tuple[Sweep, ...]:
+        passes = super().program(epoch)
+        return (FIRST_ROWS, *passes) if epoch == 0 else passes
+
+    def first_state(self, problem: Problem, stats: ProblemStats) -> NewtonState | SetState:
+        if not problem.penalty.is_smooth:
+            return first_set_state(problem, stats)
+        x, p = np.append(np.zeros(stats.d), problem.level), np.zeros(stats.d + 1)
         return NewtonState(x, p, Bounds(), thinning(problem, stats))
 
     def start_at(
@@ -136,30 +204,52 @@ class Newton(BatchMethod):
         stats: ProblemStats,
         weights: Weights,
         rows_before: int,  # noqa: ARG002
-    ) -> NewtonState:
-        begun: NewtonState = self.init(problem, stats)
-        return begun._replace(x=np.append(*weights))
+    ) -> NewtonState | SetState:
+        begun: NewtonState | SetState = self.init(problem, stats)
+        x = np.append(*weights)
+        if isinstance(begun, SetState):
+            return started_at(begun, x)
+        return begun._replace(x=x)
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the bytes of two vectors, and of the matrix of a reduction."""
-        return super().state_bytes(problem, stats) + 8 * (stats.d + 1) ** 2
+        columns = stats.d if problem.penalty.is_smooth else min(stats.d, MOST_SET)
+        return super().state_bytes(problem, stats) + 8 * (columns + 1) ** 2
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """One pass per trial, digits doubling at the end; two passes for a quadratic."""
-        if conditioning(problem, stats) is None or not tol < 1.0:
-            return ExpectedPasses(None, None, 1.0)
         exact = problem.loss.is_quadratic
+        if not problem.penalty.is_smooth and tol < 1.0:
+            first = EXACT_WITH_L1 if exact else WITH_L1 + PER_DIGIT * digits(tol)
+            return ExpectedPasses(None, first, 1.0)
+        known = problem.loss.is_steep or conditioning(problem, stats) is not None
+        if not known or not tol < 1.0:
+            return ExpectedPasses(None, None, 1.0)
         usual = 2.0 if exact else START + PER_DIGIT * digits(tol)
         return ExpectedPasses(theory=None, usual=usual, reductions=1.0)
 
-    def newest(self, state: NewtonState) -> Weights:
+    def absorb(
+        self, problem: Problem, stats: ProblemStats, state: NewtonState | SetState, total: Part,
+        sweep: int,
+    ) -> NewtonState | SetState:  # fmt: skip
+        """Accept the point of a pass or not, and take the next step."""
+        if isinstance(state, SetState):
+            return absorbed(problem, stats, state, total)
+        after: NewtonState = super().absorb(problem, stats, state, total, sweep)
+        return after
+
+    def newest(self, state: NewtonState | SetState) -> Weights:
+        if isinstance(state, SetState):
+            return newest_of(state)
         there = state.x + state.t * state.p
         return Weights(there[:-1], float(there[-1]))
 
-    def point(self, state: NewtonState) -> CurvedPoint:
+    def point(self, state: NewtonState | SetState) -> CurvedPoint | SetPoint:
+        if isinstance(state, SetState):
+            return point_of(state)
         return CurvedPoint(*self.newest(state), state.thinned)
 
-    def weights(self, state: NewtonState) -> Weights:
+    def weights(self, state: NewtonState | SetState) -> Weights:
         """Return the newest accepted point."""
         return Weights(state.x[:-1].copy(), float(state.x[-1]))
 

@@ -93,7 +93,11 @@ def minimise(
     x, H = rows.sampled() if start is None else (np.append(*start), None)
     here = rows.point(x)
     bounds, beyond = Bounds().moved(here.certificate), 0 if start is None else MOST_BEYOND
-    while not _is_done(bounds, tol, beyond) and rows.passes < most:
+    constants = stats.constants[:1]
+    while (
+        not _is_done(bounds.certificate.with_constants(constants), tol, beyond)
+        and rows.passes < most
+    ):
         H = rows.curvature(here.x) if H is None else H
         there = _searched(rows, here, -solved(H.copy(), here.g), most)
         if there is None:
@@ -101,17 +105,18 @@ def minimise(
         before, bounds = bounds, bounds.moved(there.certificate)
         slow = bounds.gap > SLOW * before.gap
         H = None if slow or rows.few else corrected(H, there.x - here.x, there.g - here.g)
-        here, beyond = there, beyond + 1 if before.certificate.relative <= tol else 0
-    return Minimum(here.weights, bounds.certificate, rows.passes)
+        reached = before.certificate.with_constants(constants).relative <= tol
+        here, beyond = there, beyond + 1 if reached else 0
+    return Minimum(here.weights, bounds.certificate.with_constants(constants), rows.passes)
 
 
-def _is_done(bounds: Bounds, tol: float, beyond: int) -> bool:
+def _is_done(certified: Certificate, tol: float, beyond: int) -> bool:
     """Whether the tolerance is reached, for fine tolerances with up to three more steps.
 
     With a tolerance of 1e-6 users compare coefficients, which have half the digits of the
     objective.
     """
-    left = bounds.certificate.relative
+    left = certified.relative
     return left <= tol and (tol > FINE or left <= EXACT or beyond >= MOST_BEYOND)
 
 
@@ -174,7 +179,7 @@ class _Readings:
 
     def sampled(self) -> tuple[Vector, NDArray[np.float64] | None]:
         """Return weights and H after the samples; zero and None with too few rows for any."""
-        x, H = np.zeros(self._stats.d + 1), None
+        x, H = np.append(np.zeros(self._stats.d), self._problem.level), None
         for every in () if self._problem.loss.is_quadratic else SAMPLES:
             if self._is_enough(every):
                 x, H = self._on_sample(x, every)

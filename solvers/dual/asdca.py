@@ -67,7 +67,7 @@ from fewpass.solvers.dual.duality import (
 )
 from fewpass.solvers.dual.sdca_state import UNBOUNDED
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, best_share, proven_of_given
-from fewpass.solvers.estimates.expected_passes import conditioning, digits, zero_loss
+from fewpass.solvers.estimates.expected_passes import conditioning, digits, gap_of, zero_loss
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.losses import Problem
@@ -168,8 +168,8 @@ class Asdca(DualMethod):
         if conditioning(problem, stats) is None or not theta or not tol < 1.0:
             return ExpectedPasses(None, None, 0.0)
         n, m = stats.n, self.rows_per_batch(problem, stats)
-        least = (
-            m * tol
+        least = m * gap_of(
+            stats, tol
         )  # of the gap's bound at zero weights, which are best where all targets are 0
         most = math.log(max(n * zero_loss(problem, stats), least) / least)
         step = math.log1p(-min(theta * m / n, 1.0 - 1e-12))

@@ -15,7 +15,11 @@ ten times as long as a unit row, every row would point its way, and steps would 
 charged more (lam_p) for its distance from a centre, which follows it from pass to pass: a proximal
 point method for one weight, whose steps are nearly whole as lam_p is far below the curvature of
 the loss.  With b(a) under lam_b alone, a gap at any intercept b is the sum above, taken there, plus
-(lam_b/2) (b - b(a))^2.
+(lam_b/2) (b - b(a))^2.  Where the charge lam_b is on the distance from a level b_0,
+
+    b(a) = b_0 + s_b/lam_b,   D(a) = .. - s_b^2/(2 lam_b) - b_0 s_b,   s_b = mean weight_i a_i s_i
+
+and what the intercept moves to with a centre c is drawn to b_0 with the share lam_b / lam_p.
 
 Dual variables are kept per row as k numbers, of which a_i is the sum weighted by `shares`.
 """
@@ -42,7 +46,7 @@ from fewpass.solvers.kernels.rows import (
     prefetch_row,
 )
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, Shares, SideBySide
-from fewpass.solvers.losses import Problem, conjugate, direction, value
+from fewpass.solvers.losses import Problem, bracket, conjugate, value
 from fewpass.solvers.protocol import Block, Certificate, Mispaired, ProblemStats, Sum, Weights
 
 LARGEST = 1e300
@@ -64,6 +68,15 @@ class Column(NamedTuple):
     unit: float
     remains: float  # 1 - left
     left: float  # lam_b / lam_p, which may be far below the rounding of `row_state`
+    level: float = 0.0  # b_0
+
+    def offset(self, centre: float) -> float:
+        """Return the intercept's part that does not depend on v, with this centre."""
+        return self.remains * centre + self.left * self.level
+
+    def under_lam_b(self, v: float) -> float:
+        """Return b(a), the intercept that goes with the dual variables under lam_b alone."""
+        return self.unit * v / self.left + self.level
 
 
 def constant_column(problem: Problem, stats: ProblemStats, least: float = 0.0) -> Column:
@@ -73,7 +86,7 @@ def constant_column(problem: Problem, stats: ProblemStats, least: float = 0.0) -
     typical = problem.lam * problem.intercept**2 / min(stats.mean_square or 1.0, LONGEST)
     charge = max(problem.lam_b, min(typical, MOST_CHARGED * problem.lam_b, LARGEST), least)
     unit, left = math.sqrt(problem.lam / charge), problem.lam_b / charge
-    return Column(problem.intercept * unit, unit, 1.0 - left, left)
+    return Column(problem.intercept * unit, unit, 1.0 - left, left, problem.level)
 
 
 class Centre(NamedTuple):
@@ -137,14 +150,16 @@ def gap_certificate(
     """Turn the sums over all rows, taken at any weights and intercept, into objective and gap.
 
     `b_dual` is b(a), the intercept that goes with the dual variables under lam_b alone, and `away`
-    the square of the weights' distance from w(a).
+    lam times the square of the weights' distance from w(a), or twice the penalty's brackets.  What
+    is no number any more is `LARGEST`.
     """
-    apart, coef = at.intercept - b_dual, at.coef.ravel()
-    charged = float(np.sum(problem.lam_b * at.intercept * at.intercept))
-    square = problem.lam * float(coef @ coef) + charged
-    far = problem.lam * away + float(np.sum(problem.lam_b * apart * apart))
-    gap = total.gap / total.rows + 0.5 * far
-    return Certificate(total.loss / total.rows + 0.5 * square, max(0.0, gap))
+    apart, up = at.intercept - b_dual, at.intercept - problem.level
+    charged = float(np.sum(problem.lam_b * up * up))
+    square = 2.0 * problem.penalty.value(at.coef.ravel()) + charged
+    far = away + float(np.sum(problem.lam_b * apart * apart))
+    gap = min(LARGEST, total.gap / total.rows + 0.5 * far)
+    objective = min(LARGEST, total.loss / total.rows + 0.5 * square)
+    return Certificate(objective, max(0.0, gap))
 
 
 def lowered_gap(own: Certificate, other: Certificate) -> float:
@@ -226,7 +241,7 @@ def sum_brackets(
         p = dot_vector(rows, i, w) + problem.intercept * b
         phi = value(loss, p, y[i])
         total += weight[i] * phi
-        gap += weight[i] * (phi + conjugate(loss, a, y[i]) + a * direction(loss, y[i]) * p)
+        gap += weight[i] * bracket(loss, a, p, y[i], phi, conjugate(loss, a, y[i]))
     return total, gap
 
 

@@ -47,6 +47,7 @@ from fewpass.solvers.dual.gap_at_two_points import (
     better_of_both,
     sum_both,
 )
+from fewpass.solvers.estimates.expected_passes import gap_of
 from fewpass.solvers.estimates.spectrum import batch_factor
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_both, dot, prefetch_row, side_by_side
@@ -141,7 +142,7 @@ class Pegasos(DualMethod):
         column = constant_column(problem, stats).value
         largest = (stats.max_square + column**2) * stats.max_weight
         beta = batch_factor(self.batch_size, stats.sigma_square + column**2, largest)
-        steps = BOUND * largest * beta / (problem.lam * tol)  # times b
+        steps = BOUND * largest * beta / (problem.lam * gap_of(stats, tol))  # times b
         return ExpectedPasses(theory=steps / stats.n, usual=None, reductions=0.0)
 
     def program(self, epoch: int) -> tuple[Walk, ...]:

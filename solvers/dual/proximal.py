@@ -14,6 +14,12 @@ so that v = s / lam is the w(a) of duality.py.  With reg = r lam, and after a pa
     z' <- x' + beta (x' - x)                beta = alpha (1 - alpha) / (alpha^2 + alpha')
     w  <- w + (kap/reg) (z' - z)
 
+With an l1 penalty the steps move u = s + kap z, and the weights are w = shrunk(u) / reg, shrunk
+taking l1 from every |u_j|; the state has u / reg in w's place.  r multiplies a base, which is at
+least such that the conditioning of a pass's steps is `MOST_STEEP`, for an l1 penalty alone charges
+no squares; q = lam / reg above, and r does not grow.  What is certified is a share theta of a
+(dual_scale.py), whatever z and reg are.
+
 On many columns and a few very long rows the centre does not pull all columns alike.  With h_j
 the larger the larger the values of column j are, reg is lam + (r - 1) lam h_j there, and all else
 as above, column by column.
@@ -29,11 +35,12 @@ beta.  That one pass is made per centre, and how r grows, is ours.  docs/methods
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.dual.dual_scale import dual_scale
 from fewpass.solvers.dual.duality import GapPart, constant_column, gap_certificate
 from fewpass.solvers.dual.sdca_state import (
     EMPTY,
@@ -43,13 +50,17 @@ from fewpass.solvers.dual.sdca_state import (
     Pull,
     SdcaState,
     newest_point,
+    weights_of_steps,
 )
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats
 
 LONG = 50.0  # square of the longest row over the mean, from which on columns are pulled apart
+MOST_R = 1e12  # so that a number of this type has it exactly
 MANY = 1000  # columns, likewise; up to there `newton` is at hand
+MOST_STEEP = 0.5  # K = curvature mean ||x||^2 / (base n), where the penalty is not smooth
 POWER = 2.0 / 3.0  # of a column's mean square, in h
+BEARABLE = 0.125  # K, to which r brings losses of unbounded curvature from the first pass on
 
 
 class Growth(NamedTuple):
@@ -59,12 +70,25 @@ class Growth(NamedTuple):
     most: int  # largest r
 
 
+def stepped(problem: Problem, stats: ProblemStats) -> Problem:
+    """Return the problem whose strength r multiplies: with at least `base` where R is not smooth.
+
+    Source: docs/methods.md, section 7.11, for the base.
+    """
+    if problem.penalty.is_smooth:
+        return problem
+    base = (
+        problem.loss.rate(stats.target_mean) * (stats.mean_square or 1.0) / (MOST_STEEP * stats.n)
+    )
+    return problem._replace(penalty=problem.penalty.with_strength(base))
+
+
 def proven_at_x(
     problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart
 ) -> Certificate:
     """Return what sums over all rows prove of x, the weights that the pass before ended at."""
     at = newest_point(state)
-    b_dual = state.centre.unit * state.pull.dual_v / constant_column(problem, stats).left
+    b_dual: Any = constant_column(stepped(problem, stats), stats).under_lam_b(state.pull.dual_v)
     if np.ndim(b_dual):  # padded
         b_dual = b_dual[: len(at.intercept)]
     return gap_certificate(problem, at, b_dual, total, state.pull.away)
@@ -77,12 +101,25 @@ def watched(pull: Pull, certificate: Certificate, growth: Growth, *, first: bool
     """
     P, D = certificate.objective, certificate.objective - certificate.gap
     lowest, highest = min(pull.lowest, P), max(pull.highest, D)
-    rose = pull.objective < P
+    rose = not pull.objective >= P  # nan is no fall
     slow = lowest - highest > growth.above * (pull.lowest - pull.highest)
+    r = max(pull.r, min(pull.r + 1, growth.most)) if slow else pull.r
     return pull._replace(
-        r=min(pull.r + 1, growth.most) if slow else pull.r, alpha=1.0 if rose else pull.alpha,
+        r=r, alpha=1.0 if rose else pull.alpha,
         objective=UNBOUNDED if first else min(UNBOUNDED, P), lowest=lowest, highest=highest,
     )  # fmt: skip
+
+
+def first_r(problem: Problem, stats: ProblemStats) -> int:
+    """Return the first reg / lam: 1, and for losses of unbounded curvature what makes K bearable.
+
+    These do not arrive with r growing from 1 by 1: a count of a thousand is curved as a thousand
+    rows of another loss are.
+    """
+    if not problem.loss.is_steep:
+        return 1
+    curved = problem.loss.rate(stats.target_mean) * stats.mean_square
+    return max(1, math.ceil(min(curved / (stats.n * BEARABLE * problem.lam), MOST_R)))
 
 
 def pulls(problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
@@ -108,35 +145,78 @@ def momentum(alpha: float, q: float) -> tuple[float, float]:
     return after, alpha * (1.0 - alpha) / (alpha * alpha + after)
 
 
-def move_centre(problem: Problem, stats: ProblemStats, state: SdcaState, pull: Pull) -> SdcaState:
+def move_centre(
+    problem: Problem, stats: ProblemStats, state: SdcaState, pull: Pull, worth: float = 0.0
+) -> SdcaState:
     """Make the weights that a pass ended at x, and move the centre ahead of them."""
-    W, z = state.W, pull.z
+    step, W, z, own = stepped(problem, stats), state.W, pull.z, pull.own
     w, x = W[:, RUNNING], W[:, START]
-    alpha, beta = momentum(pull.alpha, 1.0 / pull.r)
+    alpha, beta = momentum(pull.alpha, own / pull.r)
     b, b_before = state.centre.intercept(w[-1]), state.centre.intercept(x[-1])
-    ahead = w + beta * (w - x)
+    reached = weights_of_steps(step, state)
+    ahead = reached + beta * (reached - x)
     ahead[-1] = 0.0
-    x[:] = w
+    x[:] = reached
     before, reg = state.pull.charged, pull.charged
     if pull.r > state.pull.r:  # s = reg w - kap z stays
         w[:] = (before * w + (reg - before) * z) / reg
-    if pull.r > 1:
-        w += (reg - 1.0) / reg * (ahead - z)
+    if pull.r > own:
+        w += (reg - own) / reg * (ahead - z)
     z[:] = ahead
 
-    left = constant_column(problem, stats).left / float(np.ravel(reg)[-1])
-    offset = (1.0 - left) * (b + beta * (b - b_before))
+    left = constant_column(step, stats).left / float(np.ravel(reg)[-1])
+    offset = (1.0 - left) * (b + beta * (b - b_before)) + left * problem.level
     centre = state.centre._replace(offset=offset)
     x[-1] = (b - offset) / centre.unit if centre.unit > 0.0 else 0.0
-    return at_rest(state._replace(centre=centre, pull=pull._replace(alpha=alpha)))
+    moved = state._replace(centre=centre, pull=pull._replace(alpha=alpha))
+    return at_rest(problem, stats, moved, worth)
 
 
-def at_rest(state: SdcaState) -> SdcaState:
-    """Note where a pass begins."""
+def at_rest(
+    problem: Problem, stats: ProblemStats, state: SdcaState, worth: float = 0.0
+) -> SdcaState:
+    """Note where a pass begins; `worth` is about U(1) of its dual variables."""
     w, pull, reg = state.W[:, RUNNING], state.pull, state.pull.charged
     if len(pull.begin):
         pull.begin[:] = w
-    v = reg * w - (reg - 1.0) * pull.z
-    away = (state.W[:-1, START] - v[:-1]).ravel()
-    dual_v = float(v[-1]) if v.ndim == 1 else v[-1].copy()
-    return state._replace(pull=pull._replace(away=float(away @ away), dual_v=dual_v))
+    v = reg * w - (reg - pull.own) * pull.z
+    if not pull.shrinks:
+        away = (state.W[:-1, START] - v[:-1]).ravel()
+        far, dual_v = problem.lam * float(away @ away), v[-1].copy()
+        dual_v = dual_v if v.ndim > 1 else float(dual_v)
+        return state._replace(pull=pull._replace(away=far, dual_v=dual_v))
+    step, at = stepped(problem, stats), newest_point(state)
+    s, dual_v = step.lam * v[:-1], float(v[-1])
+    b_dual = constant_column(step, stats).under_lam_b(dual_v)
+    s_b = problem.lam_b * (b_dual - problem.level) if problem.intercept else 0.0
+    theta = dual_scale(problem, s, s_b, worth)
+    pull.s[:] = theta * s
+    far = 2.0 * problem.penalty.brackets(at.coef, pull.s)
+    pairing = float(pull.s @ at.coef) + theta * s_b * at.intercept
+    return state._replace(
+        pull=pull._replace(away=far, dual_v=theta * dual_v, theta=theta, pairing=pairing)
+    )
+
+
+def zeros_for_certain(
+    problem: Problem, stats: ProblemStats, pull: Pull, certificate: Certificate
+) -> int:
+    """Return how many columns are proven to be 0 at the optimum, by the best pass so far.
+
+    For a loss with curvature q, s_j at the optimum is within sqrt(2 q m_j gap) of theta s_j, with
+    m_j the mean of weight_i x_ij^2: here at most the largest weight times the mean of x_ij^2.
+    docs/methods.md, section 7.11.
+    """
+    steep = problem.loss.curvature
+    if not pull.shrinks or stats.columns is None or not math.isfinite(steep):
+        return 0
+    moments = stats.columns()
+    m = stats.max_weight * moments.share * moments.square
+    radius = np.sqrt(2.0 * steep * m * certificate.gap)
+    return max(pull.zeros, int(problem.penalty.zero_for_certain(pull.s, radius).sum()))
+
+
+def worth_of(pull: Pull, total: GapPart) -> float:
+    """Return U(theta) / theta of a pass's dual variables, from its sums: at least about U(1)."""
+    U = (total.loss - total.gap) / total.rows + pull.pairing
+    return U / pull.theta if pull.theta > 0.0 else 0.0

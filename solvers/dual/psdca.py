@@ -3,7 +3,8 @@
 SDCA's steps (sdca.py), taken for the objective with r lam in place of lam and (r - 1) lam charged
 for the distance from a centre z.  That problem is r times better conditioned, and its answer is not
 the one asked for: the centre moves towards it after every pass, ahead with momentum (proximal.py).
-Every problem begins with r = 1, which is SDCA; r grows while the certified gap falls slowly.
+Every problem begins with r = 1, which is SDCA, but for losses of unbounded curvature, which begin
+with K = 1/8; r grows while the certified gap falls slowly.
 
 A pass also predicts every row by x, the weights that the pass before ended at, and so has P(x)
 exactly.  With v = w(a) under lam alone, and a the dual variables that it began with,
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,27 +33,32 @@ from fewpass.solvers.dual.proximal import (
     MANY,
     Growth,
     at_rest,
+    first_r,
     move_centre,
     proven_at_x,
     pulls,
+    stepped,
     watched,
+    worth_of,
+    zeros_for_certain,
 )
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import (
     EMPTY,
     START,
-    Pull,
     SdcaState,
     begin_pass,
     end_adding,
     keep_better,
     newest_point,
     read_column,
+    zeros_seen,
 )
 from fewpass.solvers.dual.sdca_streams import add_moves
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.losses import Problem
+from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import ExpectedPasses, ProblemStats, Reduce
 
 PER_ROOT = 0.7  # passes to expect, times the root of K and the digits
@@ -63,6 +69,7 @@ FAR_K = 4096.0  # from here on r lam, at its largest, is too small a lam again
 class Psdca(Sdca):
     """Dual coordinate ascent with a proximal centre: any loss, rows of any length, certified."""
 
+    needs: ClassVar[Needs] = Sdca.needs._replace(penalty="any")
     kind: Literal["psdca"] = "psdca"  # type: ignore[assignment]
     grow_above: Annotated[float, Field(ge=0.0, le=1.0)] = 0.5
     """The weight of the centre grows after a pass that left more than this share of the certified
@@ -97,19 +104,34 @@ class Psdca(Sdca):
                 f"In {self.batch} batches columns are pulled alike. Leave solver.columns out, or "
                 "solver.batch."
             )
+        if self.columns == "apart" and not problem.penalty.is_smooth:
+            raise ValueError(
+                f"With an {problem.penalty.name} penalty columns are pulled alike. Leave "
+                "solver.columns out, or take penalty=l2."
+            )
         if self.columns == "apart" and stats.columns is None:
             raise ValueError(
                 "psdca pulls columns apart by what ingest measured of each, and nothing is known "
                 "of these. Leave solver.columns out, or ingest the rows."
             )
+        state: SdcaState = super().first_state(problem, stats)
         begin = np.zeros(stats.d + 1 if stats.streams > 1 else 0)
-        pull = Pull(np.zeros(stats.d + 1), begin, self.first_pulls(problem, stats))
-        return super().first_state(problem, stats)._replace(pull=pull)
+        pull = state.pull._replace(
+            z=np.zeros(stats.d + 1), begin=begin, h=self.first_pulls(problem, stats),
+            r=first_r(problem, stats) if problem.penalty.is_smooth else 1,
+            s=np.zeros(stats.d if state.pull.shrinks else 0),
+            own=problem.lam / self.stepped(problem, stats).lam,
+        )  # fmt: skip
+        return state._replace(pull=pull)
+
+    def stepped(self, problem: Problem, stats: ProblemStats) -> Problem:
+        """Return the problem with what r multiplies for its strength."""
+        return stepped(problem, stats)
 
     def first_pulls(self, problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
         """Return how hard the centre pulls each column; no entries for all alike."""
         heavy = stats.d > MANY and stats.max_square > LONG * stats.mean_square
-        one_by_one = self.batch == "serial"
+        one_by_one = self.batch == "serial" and problem.penalty.is_smooth
         apart = heavy and one_by_one if self.columns == "auto" else self.columns == "apart"
         return pulls(problem, stats) if apart else EMPTY
 
@@ -126,7 +148,8 @@ class Psdca(Sdca):
         """Return the losses of rows before their steps, and how much the centre weighs."""
         sums = state.sums
         visits = state.visits + sums.rows + sums.extra_visits
-        return {**state.monitor.metrics(), "r": state.pull.r, "visits": visits}
+        seen = {**state.monitor.metrics(), "r": state.pull.r, "visits": visits}
+        return seen | zeros_seen(state) if state.pull.shrinks else seen
 
     def end_pass(self, problem: Problem, stats: ProblemStats, states: list[SdcaState]) -> SdcaState:
         """Add up what the streams found, certify x, and move the centre.
@@ -142,12 +165,16 @@ class Psdca(Sdca):
         if sums.rows < stats.n:
             return state
         state.fresh[:] /= charge
-        state = end_adding(problem, state)
+        state = end_adding(self.stepped(problem, stats), state)
         total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
         certificate, first = proven_at_x(problem, stats, state, total), state.passes == 0
         state = state if first else keep_better(state, certificate)
-        pull = watched(pull, certificate, Growth(self.grow_above, self.grow_to), first=first)
-        return begin_pass(move_centre(problem, stats, state, pull), len(states))
+        most = self.grow_to if problem.penalty.is_smooth else 1
+        zeros = zeros_for_certain(problem, stats, pull, certificate)
+        pull = watched(pull, certificate, Growth(self.grow_above, most), first=first)
+        worth = worth_of(pull, total)
+        moved = move_centre(problem, stats, state, pull._replace(zeros=zeros), worth)
+        return begin_pass(moved, len(states))
 
 
 def prove_newest_x(
@@ -161,4 +188,7 @@ def begin_centred(
     problem: Problem, stats: ProblemStats, state: SdcaState, total: DualsPart, sweep: int
 ) -> SdcaState:
     """Begin the first pass of a state at its weights' dual variables (warm_start.py)."""
-    return at_rest(begin_at_duals(problem, stats, state, total, sweep))
+    step = stepped(problem, stats)
+    if state.pull.shrinks:
+        state.pull.z[:-1] = state.W[:-1, START]  # the centre is where the weights are
+    return at_rest(problem, stats, begin_at_duals(problem, stats, state, total, sweep, step))

@@ -39,8 +39,10 @@ from fewpass.solvers.dual.sdca_state import (
     RUNNING,
     START,
     PassSums,
+    Pull,
     SdcaState,
     begin_pass,
+    charged_in_steps,
     count_rows,
     end_adding,
     go_interleaved,
@@ -50,12 +52,13 @@ from fewpass.solvers.dual.sdca_state import (
     proven_at_start,
     read_column,
     running_gap,
+    weights_of_steps,
 )
 from fewpass.solvers.dual.sdca_steps import visit_rows
 from fewpass.solvers.dual.sdca_streams import Combine, add_moves
 from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, begin_at_duals
-from fewpass.solvers.estimates.expected_passes import conditioning, digits
+from fewpass.solvers.estimates.expected_passes import conditioning, digits, gap_of
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Hinge, Problem
@@ -77,7 +80,7 @@ PER_K = 1.5  # passes to expect, times K and the digits
 class Sdca(DualMethod):
     """Dual coordinate ascent: no step size, any loss, and a certificate that costs no pass."""
 
-    needs: ClassVar[Needs] = Needs(numbers_per_row=1)
+    needs: ClassVar[Needs] = Needs(penalty="strong", numbers_per_row=1, any_level=True, steep=True)
     states: ClassVar[tuple[type, ...]] = (SdcaState,)
     #: Most dual variables of the hinge sit at a bound: the others are worth more visits.
     better: ClassVar[Mapping[str, Mapping[str, Any]]] = {Hinge.name: {"shrink_rounds": 100}}
@@ -118,11 +121,24 @@ class Sdca(DualMethod):
             )
         return SdcaState(
             W=side_by_side(stats.rows_kind, stats.d + 1, 2), fresh=np.zeros(stats.d + 1),
-            best=no_weights(stats.d), centre=Centre(constant_column(problem, stats).unit),
+            best=no_weights(stats.d),
+            centre=Centre(
+                constant_column(self.stepped(problem, stats), stats).unit, problem.level
+            ),
             shares=np.ones(self.row_state_size(stats)),
             stretch=1.0 if self.combine == "average" else float(stats.streams), beta=0.0,
             sums=PassSums(), monitor=LossSum(), passes=0, visits=0, unproven=0, row_version=-1,
+            pull=self._first_pull(problem, stats),
         )  # fmt: skip
+
+    def stepped(self, problem: Problem, stats: ProblemStats) -> Problem:  # noqa: ARG002
+        """Return the problem whose strength the steps are scaled by."""
+        return problem
+
+    def _first_pull(self, problem: Problem, stats: ProblemStats) -> Pull:
+        shrinks = not problem.penalty.is_smooth
+        begin = np.zeros(stats.d + 1 if shrinks and stats.streams > 1 else 0)
+        return Pull(begin=begin, shrinks=shrinks)
 
     def start_at(
         self,
@@ -149,7 +165,7 @@ class Sdca(DualMethod):
             return ExpectedPasses(None, None, 0.0)
         worst = condition.kappa / stats.n
         return ExpectedPasses(
-            theory=(1.0 + worst) * math.log(stats.n * (1.0 + worst) / tol),
+            theory=(1.0 + worst) * math.log(stats.n * (1.0 + worst) / gap_of(stats, tol)),
             usual=1.0 + digits(tol) * (1.0 + PER_K * condition.slowness(stats.n)),
             reductions=0.0,
         )
@@ -176,19 +192,20 @@ class Sdca(DualMethod):
         return running_gap(state)
 
     def uncertified(self, state: SdcaState) -> Weights:
-        """Return the running weights."""
-        return read_column(state, RUNNING)
+        """Return the running weights; of a penalty that shrinks them those of the last pass."""
+        return read_column(state, START if state.pull.shrinks else RUNNING)
 
     def step_rows(
         self, problem: Problem, stats: ProblemStats, state: SdcaState, block: Block,
         tell: ReportLosses = ignore_losses,
     ) -> SdcaState:  # fmt: skip
         """Visit the rows of one block."""
-        column = constant_column(problem, stats).value
+        step = self.stepped(problem, stats)
+        column, own = constant_column(step, stats).value, charged_in_steps(step, state)
         inputs = (
-            state.W, state.W[:, RUNNING:], state.fresh, problem, column, state.centre.offset,
+            state.W, state.W[:, RUNNING:], state.fresh, own, column, state.centre.offset,
             self._scale(problem, stats, state), state.stretch, float(state.adding), state.shares,
-            *block[:4], per_row(block),
+            *block[:4], per_row(block), state.pull.theta,
         )  # fmt: skip
         if self.batch == "serial":
             g = state.pull.gains
@@ -211,11 +228,13 @@ class Sdca(DualMethod):
             return state._replace(sums=state.sums._replace(extra_visits=more))
         batch_curvatures = curvatures(block, stats.d, column, self.batch, self.batch_size)
         scratch = np.zeros(stats.d + 1)
-        beta, *own = visit_batches(*inputs, self.batch_size, batch_curvatures, state.beta, scratch)
-        return count_rows(state._replace(beta=beta), block.order.shape[0], *own)
+        beta, *sums_of_rows = visit_batches(
+            *inputs, self.batch_size, batch_curvatures, state.beta, scratch
+        )
+        return count_rows(state._replace(beta=beta), block.order.shape[0], *sums_of_rows)
 
     def _scale(self, problem: Problem, stats: ProblemStats, state: SdcaState) -> float:
-        return 1.0 / (state.pull.scale * problem.lam * stats.n)
+        return 1.0 / (state.pull.scale * self.stepped(problem, stats).lam * stats.n)
 
     def _is_plain(self) -> bool:
         """Say whether every row is visited once and by itself."""
@@ -233,15 +252,19 @@ class Sdca(DualMethod):
         tell: ReportLosses = ignore_losses,
     ) -> list[SdcaState]:
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
+        steps = [self.stepped(problem, stats) for problem in problems]
         numbers = [
             (
-                constant_column(problem, stats).value,
+                constant_column(step, stats).value,
                 problem.intercept * state.centre.offset,
                 self._scale(problem, stats, state),
                 state.stretch,
+                state.pull.theta,
             )
-            for problem, state in zip(problems, models, strict=True)
+            for problem, step, state in zip(problems, steps, models, strict=True)
         ]
+        each_step = zip(steps, models, strict=True)
+        penalties = [charged_in_steps(step, state).penalty for step, state in each_step]
         shares = np.array([state.shares for state in models])
         before = [sum(state.monitor[k] for state in models) for k in range(2)]
 
@@ -250,8 +273,8 @@ class Sdca(DualMethod):
 
         ends = ends_of(stats.stream_rows, len(block.order), tell)
         sums = walk_interleaved(
-            problems[0].loss, numbers, shares, labels, places, W, block, per_row(block), ends,
-            tell_all,
+            problems[0].loss, penalties, numbers, shares, labels, places, W, block,
+            per_row(block), ends, tell_all,
         )  # fmt: skip
         each = zip(models, sums, strict=True)
         return [count_rows(state, block.order.shape[0], *own) for state, own in each]
@@ -263,7 +286,8 @@ class Sdca(DualMethod):
         """
         state = states[0]
         if len(states) > 1:
-            state = add_moves(states, self.combine, state.W[:, START], state.W[:, START])
+            begin = state.pull.begin if state.pull.shrinks else state.W[:, START]
+            state = add_moves(states, self.combine, begin, begin)
         sums = state.sums
         if sums.rows < stats.n:
             return state
@@ -271,8 +295,10 @@ class Sdca(DualMethod):
         if state.passes > 0:
             total = GapPart(sums.loss_start, sums.gap_start, sums.rows)
             state = keep_better(state, proven_at_start(problem, stats, state, total))
-        state.W[:, START] = state.W[:, RUNNING]
+        if len(state.pull.begin):
+            state.pull.begin[:] = state.W[:, RUNNING]
+        state.W[:, START] = weights_of_steps(problem, state)
         b = read_column(state, START).intercept
-        offset = constant_column(problem, stats).remains * b
+        offset = constant_column(problem, stats).offset(b)
         state = state._replace(centre=state.centre._replace(offset=offset))
         return begin_pass(state, len(states))

@@ -36,7 +36,6 @@ from fewpass.solvers.kernels.rows import (
     add_vector,
     clear,
     count_values,
-    dot_both,
     dot_vector,
     norm2,
     norm2_scaled,
@@ -52,6 +51,7 @@ from fewpass.solvers.kernels.shapes import (
     Vector,
 )
 from fewpass.solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
+from fewpass.solvers.penalties import predict_both, scaled_dual
 from fewpass.solvers.protocol import Block
 
 Batch = Literal["serial", "naive", "safe", "sparse", "aggressive"]
@@ -132,14 +132,15 @@ def longest_row(rows: Rows, weight: PerRow, order: Order, column: float) -> floa
 def visit_batches(
     W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
     offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order, row_state: RowState, batch: int,
+    y: PerRow, weight: PerRow, order: Order, row_state: RowState, theta: float, batch: int,
     curvatures: Curvatures, beta: float, scratch: PerColumn,
 ) -> tuple[float, float, float, float, float]:  # fmt: skip
     """Step batches of rows in turn; `scratch` (d + 1,) is zero and is left so.
 
     Returns beta and the four sums of `visit_rows`.
     """
-    loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
+    loss, penalty = problem.loss, problem.penalty
+    d, shift = W.shape[0] - 1, problem.intercept * offset
     a, p, square = np.empty(batch), np.empty(batch), np.empty(batch)
     v, delta, sums = np.empty(batch), np.empty(batch), np.zeros(4)
     for start in range(0, order.shape[0], batch):
@@ -148,17 +149,18 @@ def visit_batches(
             i = chosen[k]
             prefetch_row(rows, y, weight, order, start + k)
             a[k], c, s = dual_variable(row_state, i, shares), weight[i], direction(loss, y[i])
-            p_start, p[k] = dot_both(rows, i, W)
+            p_start, p[k] = predict_both(penalty, rows, i, W)
             p_start += column * W[d, 0] + shift
             p[k] += column * W[d, 1] + shift
             square[k] = c * (norm2(rows, i) + column * column)
 
-            dual = conjugate(loss, a[k], y[i])
+            b = scaled_dual(penalty, a[k], theta)
+            dual = conjugate(loss, b, y[i])
             phi_start, phi = value(loss, p_start, y[i]), value(loss, p[k], y[i])
             sums[0] += c * phi_start
-            sums[1] += c * (phi_start + dual + a[k] * s * p_start)
+            sums[1] += c * (phi_start + dual + b * s * p_start)
             sums[2] += c * phi
-            sums[3] += c * (phi + dual + a[k] * s * p[k])
+            sums[3] += c * (phi + dual + b * s * p[k])
 
         if curvatures.adaptive:
             v[:] = beta if beta > 0.0 else curvatures.largest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,32 +17,34 @@ from fewpass.solvers.kernels.simd.interleaved import (
     AllGroups,
     EndToEnd,
     add_lanes,
-    dot_both_lanes,
-    in_lanes,
     lanes_for,
     out_of_lanes,
     targets_of,
 )
+from fewpass.solvers.kernels.simd.interleaved import in_lanes as to_lanes
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, store
 from fewpass.solvers.loss_monitor import end_of
 from fewpass.solvers.losses import Loss
+from fewpass.solvers.penalties import Penalty, in_lanes, predict_both_lanes, scaled_dual
 from fewpass.solvers.protocol import Block
 
+NUMBERS = 5  # of each model, next to those of its penalty
 ModelShares = Matrix  # (K, m): the Shares of every model
 Places = WholeNumbers  # (K,): which of all models each one is, by its numbers per row
 
 
 @kernel
 def visit_interleaved(
-    sums: EndToEnd, W: AllGroups, how: LaneWidth, loss: Loss, numbers: EndToEnd, labels: EndToEnd,
-    shares: ModelShares, places: Places, rows: Rows, y: PerRow, weight: PerRow, order: Order,
-    row_state: RowState, ends: WholeNumbers, curve: Matrix,
+    sums: EndToEnd, W: AllGroups, how: LaneWidth, loss: Loss, charged: Penalty, numbers: EndToEnd,
+    labels: EndToEnd, shares: ModelShares, places: Places, rows: Rows, y: PerRow, weight: PerRow,
+    order: Order, row_state: RowState, ends: WholeNumbers, curve: Matrix,
 ) -> None:  # fmt: skip
     """visit_rows for K models in lanes, W (groups, d + 1, ..) as in interleaved.py.
 
     For every group of lanes `sums` has 4 numbers of each, added to in place: what visit_rows
-    returns; `numbers` 4: the constant column's value, what it adds to predictions next to its
-    weight, scale and stretch; `labels` 1, as in protocol.py: Interleaved.  `shares` is (K, m), and
+    returns; `numbers` 5: the constant column's value, what it adds to predictions next to its
+    weight, scale, stretch and theta, then those of each model's penalty, which is of the kind of
+    `charged`; `labels` 1, as in protocol.py: Interleaved.  `shares` is (K, m), and
     the numbers per row of model k are columns places[k] m and on of `row_state`.  After `ends`
     rows, which rise, `curve` gets the losses of each lane.
     """
@@ -56,19 +59,21 @@ def visit_interleaved(
         square = norm2(rows, i)
         for g in range(groups):
             place, first = g * length * width, L * g
-            four = 4 * L * g  # where this group's four numbers stand
-            column, shift = load(numbers, four, how), load(numbers, four + L, how)
-            scale = load(numbers, four + 2 * L, how)
-            stretch = load(numbers, four + 3 * L, how)
+            four = 4 * L * g  # where this group's four sums stand
+            at = (NUMBERS + len(charged)) * L * g  # type: ignore[arg-type]
+            column, shift = load(numbers, at, how), load(numbers, at + L, how)
+            scale, stretch = load(numbers, at + 2 * L, how), load(numbers, at + 3 * L, how)
+            theta = load(numbers, at + 4 * L, how)
+            penalty = in_lanes(charged, numbers, at + NUMBERS * L, how)
             target = targets_of(load(labels, L * g, how), y[i])
             for lane in range(L):
                 k = min(first + lane, models - 1)
                 lanes[lane] = dual_variable(mine(row_state, shares, places, k), i, shares[k])
             a, at = load(lanes, 0, how), place + (length - 1) * width
-            p_start, p = dot_both_lanes(rows, i, V, width, place, how)
+            p_start, p = predict_both_lanes(penalty, rows, i, V, width, place, how)
             p_start = p_start + (column * load(V, at, how) + shift)
             p = p + (column * load(V, at + L, how) + shift)
-            row = row_sums(loss, a, target, c, p_start, p)
+            row = row_sums(loss, scaled_dual(penalty, a, theta), target, c, p_start, p)
             add_to(sums, four, row[0], how)
             add_to(sums, four + L, row[1], how)
             add_to(sums, four + 2 * L, row[2], how)
@@ -105,6 +110,7 @@ def add_to(V: EndToEnd, place: int, v: LaneVector, how: LaneWidth) -> None:
 
 def walk_interleaved(
     loss: Loss,
+    penalties: Sequence[Penalty],
     numbers: Sequence[Sequence[float]],
     shares: NDArray[np.float64],
     labels: list[int],
@@ -121,12 +127,14 @@ def walk_interleaved(
     returns, model after model.
     """
     how = lanes_for(len(labels))
-    sums = in_lanes([(0.0,) * 4] * len(labels), how)
-    given = (in_lanes(numbers, how), in_lanes([(k,) for k in labels], how), shares)
+    sums = to_lanes([(0.0,) * 4] * len(labels), how)
+    charged: list[Any] = list(penalties)  # tuples of numbers
+    each = [(*own, *penalty) for own, penalty in zip(numbers, charged, strict=True)]
+    given = (to_lanes(each, how), to_lanes([(k,) for k in labels], how), shares)
     curve = np.zeros((len(ends), len(given[1])))
     visit_interleaved(
-        sums, W, how, loss, *given, np.array(places), block.rows, block.y, block.weight,
-        block.order, row_state, ends, curve,
+        sums, W, how, loss, penalties[0], *given, np.array(places), block.rows, block.y,
+        block.weight, block.order, row_state, ends, curve,
     )  # fmt: skip
     for end, lost in zip(ends.tolist(), curve[:, : len(labels)].sum(axis=1).tolist(), strict=True):
         tell(end, lost)

@@ -20,6 +20,7 @@ from fewpass.solvers.dual.duality import (
 )
 from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.losses import Problem
+from fewpass.solvers.penalties import shrunk
 from fewpass.solvers.protocol import Certificate, ProblemStats, Weights
 
 START, RUNNING = 0, 1  # columns of W
@@ -49,13 +50,20 @@ class Pull(NamedTuple):
     z: NDArray[np.float64] = EMPTY  # (d + 1,) the centre; (0,) without one
     begin: NDArray[np.float64] = EMPTY  # (d + 1,) w where the pass began; (0,) for one stream
     h: NDArray[np.float64] = EMPTY  # (d + 1,) pull of each column; (0,) if all are pulled alike
-    r: int = 1  # reg / lam
+    s: NDArray[np.float64] = EMPTY  # (d,) theta s where the pass began; (0,) for smooth penalties
+    r: int = 1  # reg / lam, or reg / base where the penalty is not smooth (proximal.py)
+    own: float = 1.0  # lam / base
+    theta: float = 1.0  # the share of the dual variables that is certified (dual_scale.py)
+    pairing: float = 0.0  # theta (s . x + s_b b) where the pass began
+    zeros: int = 0  # columns that are proven to be 0 at the optimum
+    shrinks: bool = False  # whether the penalty shrinks RUNNING to weights
     alpha: float = 1.0
     objective: float = UNBOUNDED  # P(x) as the pass before found it
     lowest: float = UNBOUNDED  # P of all passes
     highest: float = -UNBOUNDED  # D of all passes
-    away: float = 0.0  # ||x - v||^2 where the pass began, the constant column left out
-    dual_v: Any = 0.0  # v's entry of the constant column there
+    away: float = 0.0  # lam ||x - v||^2 where the pass began, or twice what the penalty's brackets
+    # add to the gap; the constant column left out
+    dual_v: Any = 0.0  # v's entry of the constant column there, times theta
 
     @property
     def apart(self) -> bool:
@@ -64,17 +72,17 @@ class Pull(NamedTuple):
 
     @property
     def charged(self) -> PerColumnOrAll:
-        """reg / lam, of every column where h has entries."""
+        """reg / base, of every column where h has entries."""
         return 1.0 + (self.r - 1) * self.h if len(self.h) else float(self.r)
 
     @property
     def shift(self) -> PerColumnOrAll:
         """(kap / reg) z: the centre's part of the weights."""
-        return (self.charged - 1.0) / self.charged * self.z if len(self.z) else 0.0
+        return (self.charged - self.own) / self.charged * self.z if len(self.z) else 0.0
 
     @property
     def scale(self) -> int:
-        """What multiplies lam in the steps of all columns."""
+        """What multiplies base in the steps of all columns."""
         return 1 if self.apart else self.r
 
     @property
@@ -129,7 +137,8 @@ def go_interleaved(states: list[SdcaState]) -> bool:
 def end_adding(problem: Problem, state: SdcaState) -> SdcaState:
     """Prove at the end of a pass that its dual variables go with its weights, if it added w(a) up.
 
-    Raises Mispaired.  Where w(a) was due it replaces the running weights.
+    `problem` is that of the steps.  Raises Mispaired.  Where w(a) was due it replaces the running
+    weights.
     """
     if state.adding:
         r, shift = state.pull.charged, state.pull.shift
@@ -161,9 +170,26 @@ def read_column(state: SdcaState, column: int) -> Weights:
     return state.centre.weights(state.W[:, column].copy(), K)
 
 
+def charged_in_steps(step: Problem, state: SdcaState) -> Problem:
+    """Return the problem as kernels take it: its penalty that of the units of RUNNING."""
+    if not state.pull.shrinks:
+        return step
+    return step._replace(penalty=step.penalty.over(state.pull.scale * step.lam))
+
+
+def weights_of_steps(step: Problem, state: SdcaState) -> NDArray[np.float64]:
+    """Return the weights that RUNNING stands for, (d + 1,): where the penalty shrinks it a copy."""
+    w = state.W[:, RUNNING]
+    if not state.pull.shrinks:
+        return w
+    x: NDArray[np.float64] = shrunk(charged_in_steps(step, state).penalty, w)
+    x[-1] = w[-1]
+    return x
+
+
 def newest_point(state: SdcaState) -> DualPoint:
     """Read out the weights that a pass begins with, and how their dual variables are kept."""
-    return DualPoint(*read_column(state, START), state.shares)
+    return DualPoint(*read_column(state, START), state.pull.theta * state.shares)
 
 
 def prove_newest(
@@ -177,7 +203,7 @@ def proven_at_start(
     problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart
 ) -> Certificate:
     """Return what sums over all rows prove of START, which is w(a)."""
-    b_dual = state.centre.unit * float(state.W[-1, START]) / constant_column(problem, stats).left
+    b_dual = constant_column(problem, stats).under_lam_b(float(state.W[-1, START]))
     return gap_certificate(problem, newest_point(state), b_dual, total)
 
 
@@ -193,6 +219,12 @@ def begin_pass(state: SdcaState, streams: int) -> SdcaState:
         shares=state.shares if streams > 1 else np.ones(1), sums=PassSums(),
         passes=state.passes + 1, visits=state.visits + sums.rows + sums.extra_visits,
     )  # fmt: skip
+
+
+def zeros_seen(state: SdcaState) -> dict[str, float]:
+    """Return the weights that are not 0, and the columns that are proven to be 0."""
+    w = state.W[:-1, START]
+    return {"nonzeros": float(np.count_nonzero(w)), "proven_zeros": float(state.pull.zeros)}
 
 
 def running_gap(state: SdcaState) -> dict[str, float]:

@@ -14,7 +14,7 @@ from fewpass.solvers.dual.duality import (
     store_step,
 )
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
-from fewpass.solvers.kernels.rows import Rows, dot_both, prefetch_row
+from fewpass.solvers.kernels.rows import Rows, prefetch_row
 from fewpass.solvers.kernels.shapes import (
     Number,
     Order,
@@ -27,7 +27,8 @@ from fewpass.solvers.kernels.shapes import (
     WholeNumbers,
 )
 from fewpass.solvers.loss_monitor import end_of
-from fewpass.solvers.losses import Loss, Problem, conjugate, direction, dual_step, value
+from fewpass.solvers.losses import Loss, Problem, bracket, conjugate, direction, dual_step, value
+from fewpass.solvers.penalties import predict_both, scaled_dual
 
 #: Loss and bracket at START, the same at RUNNING before each step, summed over rows.
 RowSums = tuple[float, float, float, float]
@@ -37,16 +38,18 @@ RowSums = tuple[float, float, float, float]
 def visit_rows(
     W: SideBySide, running: SideBySide, anew: PerColumn, problem: Problem, column: float,
     offset: float, scale: float, stretch: float, refresh: float, shares: Shares, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order, row_state: RowState, g: Gains, ends: WholeNumbers,
-    curve: Vector,
+    y: PerRow, weight: PerRow, order: Order, row_state: RowState, theta: float, g: Gains,
+    ends: WholeNumbers, curve: Vector,
 ) -> RowSums:  # fmt: skip
     """Take the best step for each row in turn; `running` sees W's column RUNNING.
 
     `refresh` is 1 where w(a) is added up in `anew`, else 0.  Column j is charged 1 / (g_j scale n),
-    or all of them 1 / (scale n) if g is None; `anew` goes by the scale alone.  After `ends`
+    or all of them 1 / (scale n) if g is None; `anew` goes by the scale alone.  The problem's
+    penalty is that of RUNNING, which it shrinks, and brackets are those of theta a.  After `ends`
     rows, which rise, `curve` gets their losses at RUNNING.  Returns sums over the rows.
     """
-    loss, d, shift = problem.loss, W.shape[0] - 1, problem.intercept * offset
+    loss, penalty = problem.loss, problem.penalty
+    d, shift = W.shape[0] - 1, problem.intercept * offset
     loss_start, gap_start, loss_running, gap_running = 0.0, 0.0, 0.0, 0.0
     noted, end = 0, end_of(ends, 0)
     for r in range(order.shape[0]):
@@ -54,10 +57,12 @@ def visit_rows(
         prefetch_row(rows, y, weight, order, r)
         prefetch_resident(row_state, order, r)
         a, c = dual_variable(row_state, i, shares), weight[i]
-        p_start, p = dot_both(rows, i, W)
+        p_start, p = predict_both(penalty, rows, i, W)
         p_start += column * W[d, 0] + shift
         p += column * W[d, 1] + shift
-        first, second, third, fourth = row_sums(loss, a, y[i], c, p_start, p)
+        first, second, third, fourth = row_sums(
+            loss, scaled_dual(penalty, a, theta), y[i], c, p_start, p
+        )
         loss_start += first
         gap_start += second
         loss_running += third
@@ -78,10 +83,10 @@ def row_sums(
     loss: Loss, a: Number, y: Number, c: float, p_start: Number, p: Number
 ) -> tuple[Number, Number, Number, Number]:
     """Return a row's weighted loss and bracket at START, and the same at RUNNING."""
-    s, dual = direction(loss, y), conjugate(loss, a, y)
+    dual = conjugate(loss, a, y)
     phi_start, phi = value(loss, p_start, y), value(loss, p, y)
-    at_start = c * phi_start, c * (phi_start + dual + a * s * p_start)
-    return at_start[0], at_start[1], c * phi, c * (phi + dual + a * s * p)
+    at_start = c * phi_start, c * bracket(loss, a, p_start, y, phi_start, dual)
+    return at_start[0], at_start[1], c * phi, c * bracket(loss, a, p, y, phi, dual)
 
 
 @part_of_kernels

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.dual.duality import Gains, move_weights, prefetch_resident, square_of
 from fewpass.solvers.kernels.dispatch import kernel
-from fewpass.solvers.kernels.rows import Rows, dot, prefetch_row
+from fewpass.solvers.kernels.rows import Rows, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, SideBySide
 from fewpass.solvers.losses import Problem, conjugate, direction, dual_step, value
+from fewpass.solvers.penalties import predict
 from fewpass.solvers.protocol import Block
 
 ROUNDS = 37  # what a random generator is for
@@ -85,7 +86,7 @@ def visit_once_more(
         c, s, a = weight[i], direction(loss, y[i]), 0.0
         for k in range(row_state.shape[1]):
             a += row_state[i, k]
-        p = dot(rows, i, running) + column * running[d, 0] + shift
+        p = predict(problem.penalty, rows, i, running) + column * running[d, 0] + shift
         total += c * (value(loss, p, y[i]) + conjugate(loss, a, y[i]) + a * s * p)
 
         q = stretch * scale * c * square_of(rows, i, column, g)

@@ -8,8 +8,8 @@ gradient.  So a share theta of it is taken.  D is concave and D(0) >= 0, hence
                                               B = (lam/2) ||w(a)||^2 + what the intercept costs
 
 which is largest at theta = A / (2 B), if that is below 1, and never below 0.  With the intercept
-charged from a centre (duality.py) this says where to begin; charged lam_b from 0, what is proven of
-(w, b) itself.
+charged from a centre (duality.py) this says where to begin; charged lam_b from its level, what is
+proven of (w, b) itself.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.dual.dual_scale import dual_scale
 from fewpass.solvers.dual.duality import Centre, constant_column, per_row
-from fewpass.solvers.dual.sdca_state import SdcaState
+from fewpass.solvers.dual.sdca_state import SdcaState, weights_of_steps
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState
 from fewpass.solvers.losses import Problem, conjugate, direction, slope, value
 from fewpass.solvers.protocol import Block, Certificate, ProblemStats, Sum, Weights
+from fewpass.solvers.scaled_gap import searched
 
 
 class DualsPart(NamedTuple):
@@ -61,26 +63,45 @@ SLOPES_AS_DUALS = Sum("reduce-duals", no_duals, add_duals, row_state="write")
 
 
 def begin_at_duals(
-    problem: Problem, stats: ProblemStats, state: SdcaState, total: DualsPart, sweep: int
-) -> SdcaState:
+    problem: Problem, stats: ProblemStats, state: SdcaState, total: DualsPart, sweep: int,
+    step: Problem | None = None,
+) -> SdcaState:  # fmt: skip
     """Begin the first pass of a state at its weights' dual variables, as many of them as help.
 
-    The weights given are the best certified ones until a pass finds better ones.
+    The weights given are the best certified ones until a pass finds better ones.  `step` is the
+    problem of the steps, where that is another one.
     """
-    n, b = total.rows, state.centre.offset
-    column = constant_column(problem, stats)
-    centre = column.remains * b
-    w = np.append(total.V, column.unit * total.v_b) / (problem.lam * n)
+    n, b, step = total.rows, state.centre.offset, step or problem
+    column = constant_column(step, stats)
+    centre = column.offset(b)
+    w = np.append(total.V, column.unit * total.v_b) / (step.lam * n)
     worth = (total.worth - total.v_b * centre) / n
-    theta = best_share(worth, 0.5 * problem.lam * float(w @ w))
+    shift = np.asarray(state.pull.shift)
+    theta = share_of_steps(step, worth, w, shift)
     given = Weights(state.W[:-1, 0].copy(), b)
     best = state.best.replaced(given, proven_of_given(problem, given, total))
-    state.W[:, 0] = state.W[:, 1] = theta * w
+    state.W[:, 1] = theta * w + shift if state.pull.shrinks else theta * w
+    state.W[:, 0] = weights_of_steps(step, state)
     state.shares[:] = 0.0
     state.shares[0] = theta
     return state._replace(
         centre=Centre(column.unit, centre), best=best, passes=1, row_version=sweep
     )
+
+
+def share_of_steps(
+    step: Problem, worth: float, w: NDArray[np.float64], shift: NDArray[np.float64]
+) -> float:
+    """Return the share of the dual variables that the steps best begin with."""
+    if step.penalty.is_smooth:
+        return best_share(worth, 0.5 * step.lam * float(w @ w))
+    centre = np.broadcast_to(shift, w.shape)
+
+    def loss(theta: float) -> float:
+        charged = step.penalty.conjugate(step.lam * (theta * w + centre)[:-1])
+        return charged + 0.5 * step.lam * (theta * float(w[-1])) ** 2 - theta * worth
+
+    return searched(loss, 1.0)
 
 
 def best_share(A: float, B: float) -> float:
@@ -93,10 +114,17 @@ def best_share(A: float, B: float) -> float:
 def proven_of_given(problem: Problem, at: Weights, total: DualsPart) -> Certificate:
     """Return objective and gap of the weights that the slopes were taken at."""
     n, (w, b) = total.rows, at
-    objective = total.loss / n + 0.5 * problem.lam * float(w @ w) + 0.5 * problem.lam_b * b * b
-    A = total.worth / n
+    up, v_b = b - problem.level, total.v_b / n
+    charged = 2.0 * problem.penalty.value(w) + problem.lam_b * up * up
+    objective = total.loss / n + 0.5 * charged
+    A = total.worth / n - problem.level * v_b
+    if not problem.penalty.is_smooth:
+        s = total.V / n
+        theta = dual_scale(problem, s, v_b, total.worth / n)
+        B = problem.penalty.conjugate(theta * s) + 0.5 * (theta * v_b) ** 2 / problem.lam_b
+        return Certificate(objective, max(0.0, objective - theta * A + B))
     B = 0.5 * float(total.V @ total.V) / (problem.lam * n * n)
-    B += 0.5 * (total.v_b / n) ** 2 / problem.lam_b
+    B += 0.5 * v_b**2 / problem.lam_b
     theta = best_share(A, B)
     return Certificate(objective, max(0.0, objective - theta * A + theta * theta * B))
 

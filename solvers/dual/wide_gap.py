@@ -103,11 +103,10 @@ def begin_at_wide_duals(
     state.W[:, RUNNING] = state.W[:, START]
     state.shares[:] = 0.0
     state.shares[0] = theta
-    return at_rest(
-        state._replace(
-            centre=state.centre._replace(offset=centre), best=best, passes=1, row_version=sweep
-        )
+    begun = state._replace(
+        centre=state.centre._replace(offset=centre), best=best, passes=1, row_version=sweep
     )
+    return at_rest(problem, stats, begun)
 
 
 def proven_of_given(problem: Problem, at: Weights, total: WideDualsPart) -> Certificate:

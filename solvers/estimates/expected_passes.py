@@ -53,9 +53,11 @@ class Conditioning(NamedTuple):
 def conditioning(problem: Problem, stats: ProblemStats) -> Conditioning | None:
     """Return L and mu from the statistics of ingest; None if L / mu is infinite, as for a kink.
 
+    So it is for an l1 penalty alone, which is not strongly convex.
+
     lam_b is left out of mu: the data determine the intercept, not its regularisation.
     """
-    if math.isinf(problem.loss.curvature):
+    if math.isinf(problem.loss.curvature) or problem.lam == 0.0:
         return None
     largest = smoothness(problem, stats, stats.max_square * stats.max_weight)
     if math.isinf(largest / problem.lam):  # rows too long, or lam too small
@@ -75,6 +77,17 @@ def zero_loss(problem: Problem, stats: ProblemStats) -> float:
     return float(value(problem.loss, 0.0, math.sqrt(square)))
 
 
+def gap_of(stats: ProblemStats, tol: float) -> float:
+    """Return f - f* of a tolerance, the optimum taken for F_0; for 1 where F_0 is unknown."""
+    return tol * (min(stats.constants) or 1.0)
+
+
+def share_of_start(problem: Problem, stats: ProblemStats, tol: float) -> float:
+    """Return how small f - f* is to become in terms of f(0), the most that it is at the start."""
+    gap = gap_of(stats, tol)
+    return gap / max(gap, zero_loss(problem, stats))
+
+
 def digits(tol: float) -> float:
     """Return D of a tolerance, its number of digits."""
     return max(0.0, -math.log10(tol))
@@ -86,7 +99,7 @@ def slowness(h: float, mu: float, n: int) -> float:
 
 
 def usual_passes(K: float, tol: float, inner_passes: float = 1.0, subspace: bool = True) -> float:
-    """Return the passes until certificate / max(1, |objective|) is at most `tol`.
+    """Return the passes until the certificate's `relative` is at most `tol`.
 
     An epoch is a gradient and `inner_passes` passes of inner steps.
     """

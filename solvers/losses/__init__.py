@@ -5,6 +5,7 @@ from fewpass.solvers.losses.logistic import Logistic
 from fewpass.solvers.losses.loss import (
     Loss,
     Problem,
+    bracket,
     conjugate,
     curvature_at,
     direction,
@@ -35,6 +36,7 @@ __all__ = [
     "SoftmaxLoss",
     "Squared",
     "SquaredHinge",
+    "bracket",
     "conjugate",
     "curvature_at",
     "direction",

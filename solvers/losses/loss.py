@@ -1,6 +1,8 @@
 """The interface of losses: functions of a prediction p and a target y, and the problem to solve.
 
-    f(w) = (1/n) sum_i weight_i phi(x_i . w + b, y_i) + (lam/2) ||w||^2 + (lam_b/2) b^2
+    f(w) = (1/n) sum_i weight_i phi(x_i . w + b, y_i) + R(w) + (lam_b/2) (b - b_0)^2
+
+with the penalty R (penalties/penalty.py), (lam/2) ||w||^2 unless something else is asked for.
 
 Margin losses take y in {-1, +1} and depend on z = y p; others take any number y.  `slope` is the
 derivative with respect to p.  `conjugate` and `dual_step` use the dual variable a of the
@@ -14,6 +16,7 @@ models side by side, and also runs in plain Python.  Kernels call them as `value
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
@@ -23,6 +26,7 @@ from numpy.typing import NDArray
 from fewpass.solvers.kernels.dispatch import by_type, kernel, part_of_kernels
 from fewpass.solvers.kernels.shapes import Number, PerRow
 from fewpass.solvers.kernels.simd.lanes import maximum, minimum, where
+from fewpass.solvers.penalties import Penalty, strength
 
 
 @by_type
@@ -43,6 +47,11 @@ def curvature_at(loss: Loss, p: Number, y: Number) -> Number:
 @by_type
 def conjugate(loss: Loss, a: Number, y: Number) -> Number:
     """Return phi*(-a), infinite outside the dual variable's domain."""
+
+
+@by_type
+def bracket(loss: Loss, a: Number, p: Number, y: Number, phi: Number, dual: Number) -> Number:
+    """Return phi(p, y) + phi*(-a) + a s p >= 0; its first two terms are given, `phi` and `dual`."""
 
 
 @by_type
@@ -67,8 +76,15 @@ def sgd_slope(loss: Loss, p: Number, y: Number, q: Number) -> Number:
 
 Link = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 FORMULAS = (
-    value, slope, curvature_at, conjugate, dual_step, direction, steps_exactly, sgd_slope,
+    value, slope, curvature_at, conjugate, bracket, dual_step, direction, steps_exactly, sgd_slope,
 )  # fmt: skip
+
+
+class WithoutOffset(NamedTuple):
+    """Rows with offsets as a loss takes them: as other rows, without offsets."""
+
+    y: NDArray[np.float64]  # (n,)
+    weight: NDArray[np.float64]  # (n,) that the rows' own are multiplied by
 
 
 class Loss:
@@ -94,6 +110,10 @@ class Loss:
     """Whether the second derivative is constant."""
     is_wide: ClassVar[bool] = False
     """Whether it is one of all classes' scores at once (wide_loss.py), and one model makes them."""
+    is_steep: ClassVar[bool] = False
+    """Whether neither slope nor curvature has a bound: no step size is safe."""
+    least_target: ClassVar[float] = -math.inf
+    """The smallest target that it is defined for."""
 
     def __init_subclass__(cls) -> None:
         """Register the class's methods as bodies of the functions above."""
@@ -121,6 +141,10 @@ class Loss:
     def direction(self, y: Number) -> Number:
         """Return y: margin losses."""
         return y
+
+    def bracket(self, a: Number, p: Number, y: Number, phi: Number, dual: Number) -> Number:
+        """Add the terms up."""
+        return phi + dual + a * direction(self, y) * p
 
     def steps_exactly(self) -> bool:
         """Return False: slopes are bounded, or step sizes are found for all rows together."""
@@ -150,6 +174,26 @@ class Loss:
         return p if p.ndim == 1 else normalised(p)
 
     @property
+    def response(self) -> Link | None:
+        """Function from scores (n,) to predictions (n,); None if scores are predictions."""
+        return None
+
+    def level(self, mean: float) -> float:
+        """Return about the best constant score for numbers of this mean."""
+        return mean
+
+    def rate(self, mean: float) -> float:
+        """Return about the second derivative at good predictions; 1 where there is a kink."""
+        return self.curvature if math.isfinite(self.curvature) else 1.0
+
+    def at_offset(self, y: NDArray[np.float64], offset: NDArray[np.float64]) -> WithoutOffset:
+        """Return targets and weights for which the loss at p is that of y at p + offset.
+
+        Losses of p - y: the offset is taken off the target.
+        """
+        return WithoutOffset(y - offset, np.ones(len(y)))
+
+    @property
     def below_hinge(self) -> float | None:
         """Most that it is below the hinge, if never above it; None otherwise."""
         return None
@@ -175,12 +219,18 @@ class Smoothing(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """The objective to minimise; see the module's docstring."""
+    """The objective to minimise; see the module's docstring, where `level` is b_0."""
 
     loss: Loss
-    lam: float
+    penalty: Penalty
     intercept: float  # value of the constant column: 1.0, or 0.0 for no intercept
-    lam_b: float  # in place of lam for the intercept
+    lam_b: float  # in place of lam for the intercept's distance from `level`
+    level: float = 0.0
+
+    @property
+    def lam(self) -> float:
+        """The strength of the penalty: lam of the l2 penalty.  Kernels ask the penalty itself."""
+        return float(strength(self.penalty))
 
 
 #: Most that a dual variable stored as a sum leaves its interval by rounding.

@@ -125,6 +125,11 @@ class SoftmaxLoss(WideLoss, Classes):
         """Return the softmax of scores (n, K)."""
         return softmax(scores)
 
+    def constant_loss(self, shares: NDArray[np.float64], *, intercept: bool) -> float:
+        """Return the entropy of the shares; log K without an intercept."""
+        p = shares[shares > 0.0]
+        return float(-(p @ np.log(p))) if intercept else float(np.log(self.n_classes))
+
     def loss_and_slopes(self, v: PerClass, y: int, g: PerClass) -> float:
         """softmax(v) - e_y."""
         how = Eight()

@@ -19,9 +19,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fewpass.solvers.kernels.dispatch import by_type
 from fewpass.solvers.kernels.shapes import Matrix
-from fewpass.solvers.kernels.simd.wide_rows import PerClass
+from fewpass.solvers.kernels.simd.wide_rows import PerClass, padded
 from fewpass.solvers.losses.loss import Loss
 
 #: Score of classes that there are not: their exponential is 0 next to any other.
@@ -97,3 +100,13 @@ class WideLoss(Loss):
     def width(self) -> int:
         """K."""
         return self.n_classes
+
+    def constant_loss(self, shares: NDArray[np.float64], *, intercept: bool) -> float:
+        """Return the mean loss of the best constant scores for these shares of the classes (K,).
+
+        Here that of zeros, which is no lower.
+        """
+        v = np.full(padded(self.width), PADDED)
+        v[: self.width] = 0.0
+        each = [loss_and_slopes(self, v, y, np.zeros(len(v))) for y in range(self.width)]
+        return float(shares @ np.array(each))

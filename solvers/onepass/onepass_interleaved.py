@@ -42,6 +42,7 @@ from fewpass.solvers.onepass.visit import (
     learn,
     sgd_prediction,
 )
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block
 from fewpass.solvers.sgd.averaged_state import SOUGHT, Average, Iterate, SgdState
 from fewpass.solvers.sgd.interleaved_steps import (
@@ -174,7 +175,7 @@ def visit_interleaved(
             lam, lam_b = load(about, mine + LAM * L, twice), load(about, mine + LAM_B * L, twice)
             learn(
                 rows, i, targets_of(load(about, mine + LABEL * L, twice), y[i]), weight[i], share,
-                Problem(loss, lam, intercept, lam_b), load(about, mine + STEP * L, twice),
+                Problem(loss, L2(lam), intercept, lam_b, 0.0), load(about, mine + STEP * L, twice),
                 root_n, mass, V, RecordLayout(start, width, start + width * (columns - 1)), losses,
                 2 * OUTPUTS * L * g, scratch, most, twice,
             )  # fmt: skip

@@ -29,7 +29,7 @@ NAMES = (
     "streaming newton",
 )
 NEWTON = OUTPUTS
-PROVEN = 1e-6  # certified relative gap below which streaming Newton is chosen
+PROVEN = 1e-6  # certified gap, over max(1, objective), below which streaming Newton is chosen
 
 
 class ProgressiveLosses(NamedTuple):

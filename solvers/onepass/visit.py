@@ -33,6 +33,7 @@ from fewpass.solvers.onepass.adagrad import (
     move_at,
     predict,
 )
+from fewpass.solvers.penalties import strength
 from fewpass.solvers.sgd.averaged_state import Average, Iterate
 from fewpass.solvers.sgd.schedule import Schedule, step_size
 from fewpass.solvers.sgd.steps import (
@@ -119,7 +120,8 @@ def learn(
 
     `scratch` is scratch memory for at most `most` values; `losses` as in monitor_both.
     """
-    loss, lam, intercept, lam_b = problem
+    loss, lam = problem.loss, strength(problem.penalty)
+    intercept, lam_b = problem.intercept, problem.lam_b
     L, constant = half(how), place.constant
     p, average_u = predict(rows, i, V, place, how)
     p += intercept * load(V, constant + W * L, how)

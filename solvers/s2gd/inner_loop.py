@@ -16,6 +16,7 @@ from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add, dot_both, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerRow, SideBySide
 from fewpass.solvers.losses import Problem, slope
+from fewpass.solvers.penalties import strength
 
 FOLD_BELOW = 1e-3  # A: until then the loss of precision in z does not matter
 
@@ -29,7 +30,8 @@ def inner_steps(
 
     A last, smaller batch takes a proportionally shorter step.  Returns (A, B, b).
     """
-    loss, lam, intercept, lam_b = problem
+    loss, lam = problem.loss, strength(problem.penalty)
+    intercept, lam_b = problem.intercept, problem.lam_b
     change = np.empty(batch)
     for start in range(0, order.shape[0], batch):
         size = min(batch, order.shape[0] - start)

@@ -26,9 +26,9 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 from fewpass.solvers.estimates.expected_passes import (
     Conditioning,
     conditioning,
+    share_of_start,
     slowness,
     usual_passes,
-    zero_loss,
 )
 from fewpass.solvers.estimates.smoothness import refuse_long_step, smoothness
 from fewpass.solvers.estimates.spectrum import batch_factor
@@ -337,7 +337,7 @@ def theory_passes(
     conditions: Conditioning, problem: Problem, stats: ProblemStats, tol: float, law: Law
 ) -> float | None:
     """Return the passes of Theorem 6, with one gradient per inner step."""
-    share = tol / max(tol, zero_loss(problem, stats))  # f - f* <= f(0) at the start
+    share = share_of_start(problem, stats, tol)  # f - f* <= f(0) at the start
     if not conditions.mu < conditions.largest or not share < 1.0:
         return None
     of = Curvature(conditions.largest, conditions.mu)

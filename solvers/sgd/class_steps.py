@@ -29,6 +29,7 @@ from fewpass.solvers.loss_monitor import (
 )
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.wide_loss import PADDED, LossOfScores, loss_and_slopes
+from fewpass.solvers.penalties import strength
 from fewpass.solvers.sgd.schedule import Schedule, step_size
 from fewpass.solvers.sgd.steps import FLUSH_ABOVE
 
@@ -48,7 +49,7 @@ def step_wide_rows(
     number of rows monitored and their loss sum.
     """
     loss: LossOfScores = problem.loss
-    lam, intercept, lam_b = problem.lam, problem.intercept, problem.lam_b
+    lam, intercept, lam_b = strength(problem.penalty), problem.intercept, problem.lam_b
     wide, V, how, last = W.shape[2], W.reshape(-1), Eight(), order.shape[0] - 1
     v, g, more = np.empty(wide), np.empty(wide), np.empty(wide)
     watched, noted, end, step = in_numbers(monitor), 0, end_of(ends, 0), 2 * W.shape[2]
@@ -132,7 +133,7 @@ def wide_trial_objective(
 ) -> float:  # fmt: skip
     """Return the objective on rows `order` after one pass of SGD over them, from zeros."""
     loss: LossOfScores = problem.loss
-    lam, intercept, lam_b = problem.lam, problem.intercept, problem.lam_b
+    lam, intercept, lam_b = strength(problem.penalty), problem.intercept, problem.lam_b
     wide, V, alpha, step = W.shape[2], W.reshape(-1), 1.0, 2 * W.shape[2]
     v, g = np.empty(wide), np.empty(wide)
     for r in range(order.shape[0]):
@@ -159,4 +160,5 @@ def wide_trial_objective(
     charged = 0.0
     for k in range(loss.n_classes):
         charged += b[k] * b[k]
-    return total / order.shape[0] + 0.5 * lam * square / alpha**2 + 0.5 * lam_b * charged
+    mean = total / order.shape[0]
+    return float(mean + 0.5 * lam * square / alpha**2 + 0.5 * lam_b * charged)

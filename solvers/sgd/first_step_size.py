@@ -19,7 +19,8 @@ import numpy as np
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add, dot, paired_zeros
 from fewpass.solvers.kernels.shapes import Order, PerRow, SideBySide
-from fewpass.solvers.losses import Problem, sgd_slope, value
+from fewpass.solvers.losses import Loss, Problem, sgd_slope, value
+from fewpass.solvers.penalties import strength
 from fewpass.solvers.protocol import Block, ProblemStats
 from fewpass.solvers.sgd.schedule import Schedule, step_size
 from fewpass.solvers.sgd.steps import square_of
@@ -74,7 +75,9 @@ def trial_objective(
     weight: PerRow, order: Order,
 ) -> float:  # fmt: skip
     """Return the objective on rows `order` after one pass of SGD over them."""
-    loss, lam, intercept, lam_b = problem
+    loss: Loss = problem.loss
+    lam: float = strength(problem.penalty)
+    intercept, lam_b = problem.intercept, problem.lam_b
     b, alpha = 0.0, 1.0
     for r in range(order.shape[0]):
         i = order[r]

@@ -25,6 +25,7 @@ from fewpass.solvers.kernels.simd.interleaved import (
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, store
 from fewpass.solvers.loss_monitor import LossMonitor, ReportLosses, end_of, in_counts, in_numbers
 from fewpass.solvers.losses import Loss, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block
 from fewpass.solvers.sgd.averaged_state import SOUGHT, Average, Iterate, SgdState
 from fewpass.solvers.sgd.schedule import Schedule, step_size
@@ -119,7 +120,7 @@ def problem_and_step(
     """Return the problem of a group's models and their step size at row t."""
     L = how.width
     lam, intercept = load(numbers, at + LAM * L, how), load(numbers, at + INTERCEPT * L, how)
-    problem = Problem(loss, lam, intercept, load(numbers, at + LAM_B * L, how))
+    problem = Problem(loss, L2(lam), intercept, load(numbers, at + LAM_B * L, how), 0.0)
     schedule = Schedule(load(numbers, at + DECAY * L, how), c)
     return problem, step_size(schedule, load(numbers, at + GAMMA0 * L, how), t)
 

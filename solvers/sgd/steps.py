@@ -39,6 +39,7 @@ from fewpass.solvers.loss_monitor import (
     smoothing,
 )
 from fewpass.solvers.losses import Loss, Problem, sgd_slope, steps_exactly, value
+from fewpass.solvers.penalties import strength
 from fewpass.solvers.protocol import Block
 from fewpass.solvers.sgd.averaged_state import Average, Iterate, SgdState
 from fewpass.solvers.sgd.schedule import Schedule, step_size
@@ -167,7 +168,8 @@ def move(
     square: float,
 ) -> tuple[StepScalars, Number]:  # fmt: skip
     """theta <- (1 - lam gamma) theta - gamma weight slope(p, y) x, (2)."""
-    loss, lam, intercept, lam_b = problem
+    loss, lam = problem.loss, strength(problem.penalty)
+    intercept, lam_b = problem.intercept, problem.lam_b
     (b, alpha), inverse, bar, monitor = at
     change = sgd_slope(loss, p, y, gamma * weight * (square + intercept * intercept))
     g = weight * change

@@ -10,6 +10,7 @@ from benchmarks.papers.acceptance_primal import cells, excess_after
 from benchmarks.papers.tables import KEPT, PAGES, rows_of
 from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from testing.synthetic import sparse_logistic
 
 
@@ -24,7 +25,7 @@ def test_every_number_of_a_table_is_that_of_the_results(name):
 def test_the_row_of_lbfgs_is_what_it_does():
     """It draws nothing, so that every machine comes to the same digits."""
     X, y = sparse_logistic()
-    problem = Problem(LOSSES["logistic"](), 1.0 / len(y), 0.0, 1.0)
+    problem = Problem(LOSSES["logistic"](), L2(1.0 / len(y)), 0.0, 1.0)
     found = cells(excess_after(Lbfgs(), problem, X, y, 0.422182926710, (5, 8, 12, 20)))
     assert f"| L-BFGS | {found} | {found} |" in (KEPT / "s2gd.md").read_text()
 

@@ -16,6 +16,7 @@ from benchmarks.papers.minibatch_svm import (
 )
 from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.s2gd.s2gd import S2gdPlus
 from fewpass.solvers.sag import Sag
 from fewpass.solvers.sgd.averaged_sgd import Sgd
@@ -26,7 +27,7 @@ from testing.synthetic import sparse_logistic, text_rows
 def test_the_order_of_the_methods_on_sparse_logistic_data():
     """After 20 passes; constant-step SGD stays where its noise is."""
     X, y = sparse_logistic()
-    problem = Problem(LOSSES["logistic"](), 1.0 / len(y), 0.0, 1.0)
+    problem = Problem(LOSSES["logistic"](), L2(1.0 / len(y)), 0.0, 1.0)
     ends = [
         excess_after(solver, problem, X, y, 0.4221829267, (20,))[0]
         for solver in (

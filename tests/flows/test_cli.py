@@ -166,7 +166,7 @@ def test_what_lies_in_the_folder_says_what_comes_next(work, tmp_path, monkeypatc
     assert "fewpass evaluate run clicks-test\n" in told(work)
     assert "fewpass train" not in told(work).partition("Next")[2]
     (tmp_path / "clicks").symlink_to(work / "clicks-test")
-    assert "fewpass train clicks clicks-model --tol 1e-4\n" in told(tmp_path)
+    assert "fewpass train clicks clicks-model --tol 1e-3\n" in told(tmp_path)
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_bytes((work / "run" / "run.json").read_bytes())
     assert "fewpass resume run\n" in told(tmp_path)  # its log has no end

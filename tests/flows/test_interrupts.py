@@ -78,7 +78,7 @@ def begin(words, rows):
 def wait_for_event(process, run, kinds):
     while not any(event["event"] in kinds for event in RunFolder(str(run)).events()):
         assert process.poll() is None, process.communicate()[1]
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 def end(process, rows):

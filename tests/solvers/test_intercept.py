@@ -8,6 +8,7 @@ import pytest
 from fewpass.solvers.intercept import LENGTH_SHARE, column_length, level, with_column
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.sgd.averaged_sgd import Asgd
 from testing import oracles
 from testing.oracles import block, dense_rows, stats
@@ -19,7 +20,7 @@ def rows_of(n, scale, rng):
 
 
 def trained(loss, X, y, lam=1e-3):
-    problem, known = Problem(LOSSES[loss](), lam, 1.0, 1e-5), stats(X, DenseRows, y=y)
+    problem, known = Problem(LOSSES[loss](), L2(lam), 1.0, 1e-5), stats(X, DenseRows, y=y)
     solver = Asgd()
     state = solver.step(problem, known, solver.init(problem, known), block(dense_rows(X), y))
     return problem, known, solver, state
@@ -69,7 +70,7 @@ def test_the_level_of_the_targets_does_not_matter(rng):
 def test_level_is_the_weighted_mean_of_the_rows_in_sight():
     rows = block(dense_rows(np.zeros((4, 1))), [1.0, 5.0, 9.0, 99.0], np.array([1.0, 2, 1, 7]))
     first = rows._replace(order=np.arange(3))
-    squared = Problem(LOSSES["squared"](), 1.0, 1.0, 1.0)
+    squared = Problem(LOSSES["squared"](), L2(1.0), 1.0, 1.0)
     assert level(squared, first) == 5.0
     assert level(squared, first._replace(weight=np.zeros(4))) == 0.0
     assert level(squared._replace(intercept=0.0), first) == 0.0
@@ -77,6 +78,6 @@ def test_level_is_the_weighted_mean_of_the_rows_in_sight():
 
 
 def test_no_rows_to_measure_and_no_intercept_leave_the_column_alone():
-    problem = Problem(LOSSES["logistic"](), 1.0, 1.0, 1.0)
+    problem = Problem(LOSSES["logistic"](), L2(1.0), 1.0, 1.0)
     assert column_length(problem, stats(np.zeros((3, 2)), DenseRows)) == 1.0
     assert column_length(problem._replace(intercept=0.0), stats(np.ones((3, 2)), DenseRows)) == 1.0

@@ -201,7 +201,7 @@ def test_side_by_side_is_one_after_the_other(tmp_path, solver):
     dataset = make(tmp_path / "set", n=400, chunk_rows=100, layout="sparse", classes=CLASSES)
     plan = plan_for(dataset, solver=solver)
     job = job_of(plan, dataset)
-    method = solver_of(plan, job.rule, 400)
+    method = solver_of(plan, job.rule, job.stats)
     walk = method.program(0)[0]
     table = dataset.read_chunk(0)
     kept = np.zeros((100, job.row_state_size))

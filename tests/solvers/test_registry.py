@@ -7,6 +7,7 @@ import pytest
 
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Method, Walk, zero_weights
 from fewpass.solvers.registry import METHODS, method_class
 from testing.oracles import stats
@@ -53,7 +54,7 @@ def test_a_row_says_what_a_method_needs_and_keeps(word):
     told = re.search(rf"`{re.escape(word)}` (\d+)(?! bytes per row)", memory)
     told = told or re.search(r"(\d+) bytes per (pair|column)", memory)
     loss = (needs.only_loss or LOSSES["logistic"])()
-    problem, known = Problem(loss, 0.1, 0.0, 0.1), stats(np.ones((2, 2)), DenseRows)
+    problem, known = Problem(loss, L2(0.1), 0.0, 0.1), stats(np.ones((2, 2)), DenseRows)
     per = WIDE**2 if "per pair" in memory and needs.most_columns else WIDE
     copies = 2 + method.spare_copies  # one stream: pipeline/training/planning/job.py
     taken = copies * method.state_bytes(problem, known._replace(d=WIDE))
@@ -70,8 +71,10 @@ def test_what_is_declared_is_so(word):
     assert (uses != {"none"}) == (needs.numbers_per_row > 0)
     known = stats(np.ones((2, 2)), DenseRows)
     for kind in LOSSES.values():
-        problem = Problem(kind(), 0.1, 0.0, 0.1)
-        fits = needs.only_loss in (None, kind) and (needs.loss == "any" or kind.is_smooth)
+        problem = Problem(kind(), L2(0.1), 0.0, 0.1)
+        fits = needs.only_loss in (None, kind) and (
+            (needs.loss == "any" or kind.is_smooth) and (needs.steep or not kind.is_steep)
+        )
         for streams, d in ((1, 2), (2, 2), (1, (needs.most_columns or 5) + 1)):
             own = known._replace(streams=streams, d=d)
             if (

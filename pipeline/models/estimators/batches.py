@@ -94,7 +94,8 @@ def learn(
     rule = target_rule(batch.manifest, problem.loss, None)
     weight = np.ones(batch.n_rows) if batch.table.weight is None else batch.table.weight
     sums, rows = counted(plan, batch, last), batch.n_rows + (last.rows if last else 0)
-    solver = solver_of(plan, rule, batch.n_rows)
+    measured = stats_of(batch.manifest, rule, seed=plan.seed)
+    solver = solver_of(plan, rule, measured)
     (walk,) = solver.program(0)
     assert isinstance(walk, Walk), "a method of one pass walks"
     if last:
@@ -102,7 +103,7 @@ def learn(
         if sums is not None and walk.resize is not None:
             state = walk.resize(problem, state, stats.d, moments_of(sums, rows))
     else:
-        stats = stats_of(batch.manifest, rule, seed=plan.seed)._replace(
+        stats = measured._replace(
             stream_rows=ENDLESS, max_weight=float(weight.max()),
             columns=None if sums is None else partial(moments_of, sums, rows),
         )  # fmt: skip

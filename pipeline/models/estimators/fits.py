@@ -151,6 +151,8 @@ def plan_of(model: Any, n: float, **instead: Any) -> TrainingPlan:
         "dataset": "memory",
         "loss": model.loss,
         "smoothing": model.smoothing,
+        "quantile": getattr(model, "quantile", None),
+        "epsilon": getattr(model, "epsilon", None),
         "lam": ",".join(map(repr, lams)),
         "solver": solver_given(model),
         "tol": model.tol,

@@ -19,8 +19,7 @@ MOST_PASSES = 1000  # to a tolerance: passes over rows in memory cost little
 def strengths(lam: Any, n: float) -> list[float]:
     """Return lam as numbers, one or several; ValueError when one is none."""
     several = not isinstance(lam, str) and hasattr(lam, "__len__")
-    factors = Lam.of(",".join(map(str, lam)) if several else lam).factors
-    return [number / n if divided else number for number, divided in factors]
+    return [*Lam.of(",".join(map(str, lam)) if several else lam).values(n)]
 
 
 def strength(lam: Any, n: float) -> float:

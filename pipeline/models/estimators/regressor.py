@@ -1,4 +1,4 @@
-"""Least squares and Huber's loss, L2-regularised, with scikit-learn's contract."""
+"""Regression with scikit-learn's contract: least squares, robust losses, quantiles, counts."""
 # ruff: noqa: PLC0415 - numba, pydantic and what reads files would make this import twice as long
 
 from __future__ import annotations
@@ -23,17 +23,24 @@ if TYPE_CHECKING:  # what a fit needs is imported when one begins
 @with_shared_words
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearRegressor(RegressorMixin, LinearModel):
-    """Ridge or Huber regression, with a proof of how good it is.
+    """Linear regression of any loss of numbers, with a proof of how good it is.
 
     Minimises mean_i phi(w . x_i + b, y_i) + (lam/2) ||w||^2.  scikit-learn's `Ridge(alpha)` has
-    lam = alpha/n.
+    lam = alpha/n; its `PoissonRegressor(alpha)` and `GammaRegressor(alpha)` have lam = alpha.
 
     Parameters
     ----------
-    loss : {"squared", "huber"}, default="squared"
-        The loss phi: half the squared residual; "huber" is linear beyond `smoothing`.
+    loss : {"squared", "huber", "quantile", "epsilon_insensitive", "poisson", "gamma"}
+        The loss phi; default "squared", half the squared residual.  "huber" is linear beyond
+        `smoothing`, "quantile" predicts the quantile `quantile`, "epsilon_insensitive" is that of
+        support vector regression.  "poisson" (targets of at least 0) and "gamma" (above 0) are half
+        the deviance with a log link: `predict` returns exp(w . x + b).
     smoothing : float, default=1.0
         Residual beyond which Huber's loss is linear.
+    quantile : float, default=0.5
+        Share of the targets that "quantile" leaves below its predictions.
+    epsilon : float, default=0.1
+        Largest residual that costs nothing under "epsilon_insensitive".
 
     Attributes
     ----------
@@ -51,6 +58,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
     _takes_numbers: ClassVar[bool] = True
 
     loss: str = LOSS_OF_NUMBERS
+    quantile: float = 0.5
+    epsilon: float = 0.1
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from a batch, one step per row, in the order given.
@@ -76,7 +85,22 @@ class LinearRegressor(RegressorMixin, LinearModel):
         return self._learn_batch(X, y, sample_weight)
 
     def _targets(self, y: Any, weight: Vector, at: Weights | None) -> tuple[Vector, Vector]:  # noqa: ARG002
-        return np.asarray(y, np.float64), weight
+        target = np.asarray(y, np.float64)
+        self._require_defined(target)
+        return target, weight
+
+    def _require_defined(self, y: Vector) -> None:
+        """Refuse the first target that the loss is not defined for."""
+        from fewpass.pipeline.rows.targets import above
+        from fewpass.solvers.registry import LOSSES, loss_class
+
+        least = loss_class(self.loss).least_target if self.loss in LOSSES else -np.inf
+        if (below := y < least).any():
+            row = int(below.argmax())
+            raise ValueError(
+                f"y[{row}] is {y[row]:g}, and loss={self.loss!r} is for targets {above(least)}. "
+                "Leave such rows out, or choose another loss."
+            )
 
     def _batch_targets(self, y: Any, weight: Vector, classes: Any) -> tuple[Vector, Vector]:  # noqa: ARG002
         return np.asarray(y, np.float64), weight
@@ -85,7 +109,11 @@ class LinearRegressor(RegressorMixin, LinearModel):
         """Return predictions (n,) for X (n, d); for a Dask collection, a lazy Dask array."""
         if is_collection(X):
             return self._lazily(self.predict, X)
-        return self.decision(X)
+        scores = self.decision(X)
+        from fewpass.solvers.registry import loss_class
+
+        response = loss_class(self.loss)().response
+        return response(scores) if response else scores
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2; for Dask collections block by block."""

@@ -25,9 +25,9 @@ class SharedParameters(BaseEstimator):
     solver : str or dict, default="auto"
         Name of a method, such as "newton", "psdca" or "asgd", or {"kind": name, setting: value}.
     tol : float or None, default=1e-6
-        Stop when the objective is proven to be at most tol * max(1, |objective|) above the optimum.
-        None with solver="auto" makes one pass with several learners ("onepass"); methods of many
-        passes stop at 1e-4 then.
+        Stop when the objective F is at most tol * max(F, F_0 / 1000) above the optimum, proven; F_0
+        is the loss of the best constant prediction.  None with solver="auto" makes one pass with
+        several learners ("onepass"); methods of many passes stop at 1e-3 then.
     passes : int or None, default=None
         Largest number of passes over the rows.  None is 1000, or 100 if the rows are not in
         memory; without tol it is what the method usually takes.

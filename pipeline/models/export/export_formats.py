@@ -102,6 +102,11 @@ def as_liblinear(model: PlainModel) -> bytes:
 
 def as_skops(model: PlainModel) -> bytes:
     """Return a scikit-learn model in skops' format, without untrusted types."""
+    if model.has_response:
+        raise BadInput(
+            f"skops trusts no type of the {model.loss} loss. Choose .onnx or .safetensors, or "
+            "`to_sklearn`."
+        )
     with _needed("skops"):
         from skops.io import dumps  # noqa: PLC0415 - an extra
 
@@ -134,6 +139,8 @@ def to_sklearn(model: PlainModel) -> Any:
     from sklearn.svm import LinearSVC  # noqa: PLC0415
 
     model.require_no_calibration("scikit-learn's LinearSVC or LogisticRegression")
+    if model.has_response:
+        return _of_response(model)
     if model.classes is None:
         made: Any = LinearRegression()
         made.coef_, made.intercept_ = model.coef[0], float(model.intercept[0])
@@ -143,6 +150,17 @@ def to_sklearn(model: PlainModel) -> Any:
     made = LogisticRegression() if model.has_link else LinearSVC()
     made.coef_, made.intercept_, made.classes_ = model.coef, model.intercept, model.classes
     made.n_iter_ = np.array([1], np.int32)
+    return _named(made, model)
+
+
+def _of_response(model: PlainModel) -> Any:
+    """Return one of the generalised linear models with a log link."""
+    from sklearn.linear_model import GammaRegressor, PoissonRegressor  # noqa: PLC0415
+
+    has_zeros = loss_class(model.loss).least_target == 0.0
+    made: Any = PoissonRegressor() if has_zeros else GammaRegressor()
+    made.coef_, made.intercept_ = model.coef[0], float(model.intercept[0])
+    made._base_loss, made.n_iter_ = made._get_loss(), 1  # noqa: SLF001 - which `predict` asks
     return _named(made, model)
 
 

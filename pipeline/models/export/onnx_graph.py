@@ -61,12 +61,14 @@ def _parts(model: PlainModel) -> Iterator[Part]:
     yield constant("intercept", model.intercept)
     yield node("MatMul", "X coef", "products")
     yield node("Add", "products intercept", "columns")
-    scores = "prediction" if model.classes is None else "scores"
+    scores = "scores" if model.classes is not None or model.has_response else "prediction"
     if one:
         yield constant("columns_axis", np.array([1], np.int64))
         yield node("Squeeze", "columns columns_axis", scores)
     else:
         yield node("Identity", "columns", scores)
+    if model.has_response:
+        yield node("Exp", "scores", "prediction")
     if model.classes is None:
         return
     yield constant("classes", _classes(model))

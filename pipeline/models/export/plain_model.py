@@ -54,6 +54,11 @@ class PlainModel(NamedTuple):
         return loss_class(self.loss).is_wide
 
     @property
+    def has_response(self) -> bool:
+        """Whether predictions are exp(score)."""
+        return loss_class(self.loss)().response is not None
+
+    @property
     def has_probabilities(self) -> bool:
         """Whether there are probabilities, by the calibration or the loss."""
         return self.classes is not None and (self.has_link or self.calibration is not None)

@@ -121,13 +121,13 @@ def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
     A resumed training keeps the model that it started at, whatever is published since.  n in a lam
     like "1/n" is the number of all rows so far, as the model was trained on all of them.
     """
-    lam = plan.training.lam.values(rows_so_far(plan, generation))
+    lam = plan.training.lam.resolved("/n", 1.0 / rows_so_far(plan, generation))
     changed: dict[str, Any] = {
         "dataset": generation.data,
         "start_from": _start_of(plan.store, RunFolder(generation.run)),
-        "lam": lam[0] if len(lam) == 1 else ",".join(map(repr, lam)),
+        "lam": lam,
     }
-    if len(lam) > 1 or plan.training.calibrate or plan.training.early_stopping:
+    if len(lam.factors) > 1 or plan.training.calibrate or plan.training.early_stopping:
         changed["held_out"] = held_out(plan)
     return TrainingPlan.model_validate(plan.training.model_dump() | changed)
 

@@ -46,6 +46,8 @@ def shown_figures(figures: Evaluation) -> dict[str, str | None]:
         "area under the ROC curve": None if figures.auc is None else f"{figures.auc:.5f}{within}",
         "mean squared error": None if figures.mse is None else f"{figures.mse:.6g}",
         "R squared": None if figures.r2 is None else f"{figures.r2:.5f}",
+        "mean deviance": None if figures.deviance is None else f"{figures.deviance:.6g}",
+        "D squared": None if figures.d2 is None else f"{figures.d2:.5f}",
     }
 
 

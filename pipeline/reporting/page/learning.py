@@ -68,8 +68,8 @@ def _certificates(timeline: Timeline, tol: float | None) -> str:
         Curve("certified: at most", [(c.passes, c.gap) for c in proven], 1),
         Curve("above the lowest objective", [(c.passes, c.objective - least) for c in proven], 2),
     ]
-    if tol is not None:
-        goal = tol * max(1.0, abs(proven[-1].objective))
+    goal = None if tol is None else proven[-1].gap_at(tol)
+    if goal is not None:
         ends = (proven[0].passes, proven[-1].passes)
         lines.append(Curve("tolerance", [(x, goal) for x in ends], 3, "dashed"))
     drawn = chart(lines, "passes over the data", "above the optimum", y="log")

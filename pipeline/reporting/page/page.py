@@ -103,6 +103,7 @@ def _tiles(report: RunReport, quality: Quality | None) -> str:
         "base rate of the error": _written(base, ".2%"),
         "area under ROC": _written(figures and figures.auc, ".4f"),
         "R squared, held out": _written(figures and figures.r2, ".4f"),
+        "D squared, held out": _written(figures and figures.d2, ".4f"),
         "loss, held out": _written(figures and figures.loss, ".5g"),
         "above the optimum": report.bound,
         "passes": f"{report.passes:.4g}",

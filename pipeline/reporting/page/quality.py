@@ -20,14 +20,15 @@ from fewpass.pipeline.scoring.evaluate_classes import ClassPart
 from fewpass.pipeline.scoring.evaluation import (
     Evaluation,
     ScorePart,
+    block_scores,
     figures_of,
     judged,
+    responses,
     score_bins,
 )
 from fewpass.pipeline.scoring.prediction import label_names
 from fewpass.pipeline.scoring.reliability import Reliability, reliability
 from fewpass.pipeline.training.spans.reduce import ReduceReport
-from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.storage.dataset import Dataset
@@ -144,7 +145,7 @@ def _add_cells(
     low: float, high: float, problem: Problem, at: Weights, block: Block, part: tuple[Vector]
 ) -> tuple[Vector]:
     """Add a block's rows; predictions outside the targets' range count at its ends."""
-    p = scores(at.coef, at.intercept * problem.intercept, block.rows)
+    p = responses(problem.loss, block_scores(problem, at, block))
 
     def cell(values: Vector) -> NDArray[np.intp]:
         place = CELLS * (np.clip(values, low, high) - low) / (high - low)

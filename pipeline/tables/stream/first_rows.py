@@ -339,7 +339,7 @@ class FirstRows:
         if not is_standard_input(self.asked.sources):
             rows_bytes = sum(n_bytes(piece.parsed.table) for piece in self._pieces)
             return max(int(learnt * self.source.estimated_bytes() / rows_bytes), learnt)
-        if any(divided for _, divided in self.plan.lam.factors):
+        if self.plan.lam.has("/n"):
             raise BadInput(
                 f"lam is {self.plan.lam}, and how many rows {STANDARD_INPUT} has it does not say. "
                 "Give `expected_rows`, or `lam` as a number."

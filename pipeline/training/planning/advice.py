@@ -29,6 +29,7 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.registry import DUAL, PRIMAL, method_class
 
+FINEST = 1e-14  # relative gap that float64 certifies
 MANY_PASSES = 100
 FEW_PASSES = 30  # what a larger lam is proposed for
 TIGHT = 0.75  # of the passes allowed: where as many are usual, they may be too few
@@ -51,6 +52,11 @@ def warnings(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast
     """
     sorted_rows = clustering_warning(job.dataset.manifest, job.windows)
     said = [sorted_rows] if sorted_rows else []
+    if plan.tol is not None and plan.tol < FINEST:
+        said.append(
+            f"A certificate of {plan.tol:g} is finer than sums over rows in float64, which carry "
+            f"about 15 digits: it may never come. Ask for `tol={FINEST:g}` or more."
+        )
     if plan.tol is not None:
         said += _out_of_reach(planner, plan, plan.tol, job, predicted)
     if plan.tol is not None and visits_chunks_alone(plan, job):

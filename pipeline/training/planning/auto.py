@@ -109,8 +109,10 @@ def choose(
     classes
         How many there are; 0 for two, and for numbers.
     """
-    if problem.loss.is_wide:
-        return for_several_scores(plan)
+    if problem.loss.is_wide or problem.loss.is_steep:
+        wide = problem.loss.is_wide
+        given = (problem, stats, fits, fits_in_groups)
+        return for_several_scores(plan) if wide else for_a_steep_loss(*given)
     if plan.tol is None or plan.passes == 1:
         asked = "no tolerance" if plan.tol is None else "one pass"
         return for_each_class(for_one_pass(asked, stats, fits, models), classes)
@@ -145,6 +147,23 @@ def for_each_class(choice: MethodChoice, classes: int) -> MethodChoice:
     if not classes:
         return choice
     return choice.model_copy(update={"reason": f"{choice.reason}; a model for each class"})
+
+
+def for_a_steep_loss(
+    problem: Problem,
+    stats: ProblemStats,
+    fits: Callable[[Method], bool],
+    fits_in_groups: Callable[[Method], bool],
+) -> MethodChoice:
+    """Choose among the methods that need no bound of slope and curvature."""
+    wanted = [method(DUAL)]
+    if stats.d <= MORE_COLUMNS:
+        wanted.insert(0, method(SECOND_ORDER))
+    fitting = [one for one in wanted if fits(one)]
+    if not fitting:
+        return where_memory_is_short(wanted, fits, fits_in_groups)
+    reason = f"{fitting[0].kind}, as the slope of the {problem.loss.name} loss has no bound"
+    return MethodChoice(methods=tuple(fitting), reason=reason)
 
 
 def where_memory_is_short(

@@ -87,7 +87,7 @@ def forecast(plan: TrainingPlan, job: Job) -> Forecast:
     return Forecast(
         solver=streaming(plan).kind,
         loss=problem.loss.name,
-        lam=problem.lam,
+        lam=problem.penalty.total,
         n_rows=job.stats.n,
         models=job.all_models,
         groups=groups,

@@ -34,7 +34,7 @@ def ill_conditioned(
     """
     cond = conditioning(problem, stats)
     smooth = not math.isinf(problem.loss.curvature)
-    if method_class(kind).scale_free or (cond is None and smooth):
+    if method_class(kind).scale_free or (cond is None and (smooth or problem.lam == 0.0)):
         return []
     K = cond.slowness(stats.n) if cond else stats.mean_square / (problem.lam * stats.n)
     if HOPELESS * passes >= K:

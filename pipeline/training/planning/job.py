@@ -100,9 +100,9 @@ def rereads(plan: TrainingPlan) -> bool:
     return plan.passes > 1 or plan.certify or plan.tol is not None
 
 
-def solver_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> Solver:
+def solver_of(plan: TrainingPlan, rule: TargetRule, stats: ProblemStats) -> Solver:
     """Return the plan's method, for as many models as there are classes and values of lam."""
-    method, tasks = streaming(plan, rule.width), tasks_of(plan, rule, n_rows)
+    method, tasks = streaming(plan, rule.width), tasks_of(plan, rule, stats)
     return MultiModel(method, tasks, plan.tol) if len(tasks) > 1 else method
 
 
@@ -111,7 +111,7 @@ def solver_of_job(plan: TrainingPlan, job: Job, group: int = 0) -> Solver:
 
     Groups are consecutive classes; all are as large as the first or one smaller.
     """
-    solver = solver_of(plan, job.rule, job.stats.n)
+    solver = solver_of(plan, job.rule, job.stats)
     if not isinstance(solver, MultiModel):
         return solver
     own = groups_of(job)[group]

@@ -14,6 +14,7 @@ from fewpass.pipeline.rows.buffers import row_view, unit_weights
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.targets import TargetRule, target_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.planning.best_constant import best_constants
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.estimates.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
@@ -47,14 +48,18 @@ class PlannedProblem(NamedTuple):
             manifest, rule, streams=plan.streams, seed=plan.seed,
             sigma_square=sampled_sigma_square(dataset, rule),
         )  # fmt: skip
-        stats = stats._replace(columns=moments_reader(dataset))
-        return cls(dataset, problem, stats, rule, tasks_of(plan, rule, manifest.n_rows))
+        constants = best_constants(problem, rule, dataset, dataset.sample(MOST_ROWS))
+        stats = stats._replace(columns=moments_reader(dataset), constants=constants)
+        return cls(dataset, problem, stats, rule, tasks_of(plan, rule, stats))
 
 
-def tasks_of(plan: TrainingPlan, rule: TargetRule, n_rows: int) -> tuple[Task, ...]:
+def tasks_of(plan: TrainingPlan, rule: TargetRule, stats: ProblemStats) -> tuple[Task, ...]:
     """Return the tasks of a plan's models: for every lam, every class, or all of them at once."""
     labels = range(rule.n_classes) if rule.n_classes and rule.width == 1 else (-1,)
-    return tuple(Task(k, lam) for lam in plan.lam.values(n_rows) for k in labels)
+    given = len(stats.constants) == len(labels)
+    constants = stats.constants if given else (0.0,) * len(labels)
+    each = [*zip(labels, constants, strict=True)]
+    return tuple(Task(k, lam, f0) for lam in plan.lam.values(stats.n) for k, f0 in each)
 
 
 def stats_of(
@@ -81,6 +86,7 @@ def stats_of(
         sigma_square=norms.max_square if sigma_square is None else sigma_square,
         streams=streams,
         seed=seed,
+        target_mean=rule.mean(manifest.targets),
     )
 
 

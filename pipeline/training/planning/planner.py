@@ -17,7 +17,7 @@ from fewpass.pipeline.training.planning.clustering import clustering_warning
 from fewpass.pipeline.training.planning.job import is_grouped, make_job
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.training.spans.span import Job
-from fewpass.solvers.registry import ONE_LEARNER
+from fewpass.solvers.registry import ONE_LEARNER, SMALLER_DUAL
 from fewpass.storage.dataset import Dataset
 
 OPEN = Auto()  # the method that is chosen
@@ -97,7 +97,8 @@ class Planner:
             return refused
 
     def _chosen(self, memory: int) -> MethodChoice:
-        smallest, fits = self.job(memory, method(ONE_LEARNER)), partial(self.fits, memory)
+        word = SMALLER_DUAL if self.problem.problem.loss.is_steep else ONE_LEARNER
+        smallest, fits = self.job(memory, method(word)), partial(self.fits, memory)
         return choose(
             self.plan,
             smallest.problem,

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.training_plan import FREE_SHARE, TrainingPlan
 from fewpass.solvers.losses import Loss, Problem
+from fewpass.solvers.penalties import Penalty, strength
 from fewpass.solvers.registry import (
     LOSS_OF_CLASSES,
     LOSS_OF_LABELS,
     LOSS_OF_NUMBERS,
+    SIZES_AND_SQUARES,
+    SQUARES,
     loss_class,
+    penalty_class,
 )
 from fewpass.storage.manifest import Labels, Values
+
+#: Of the loss's curvature: charged for the intercept where the penalty has no squares in it.
+LEAST_CHARGE = 1e-6
 
 
 class TrainingData(Protocol):
@@ -57,10 +66,39 @@ def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
 
 def problem_of(plan: TrainingPlan, data: TrainingData, lam: float | None = None) -> Problem:
     """Return the problem of a plan on a data set, with that lam, or the hardest of several."""
-    lam = lam or min(plan.lam.values(data.n_rows))
+    loss, targets = loss_of(plan, data), data.targets
+    penalty = penalty_of(plan, lam or min(plan.lam.values(data.n_rows)))
     return Problem(
-        loss=loss_of(plan, data),
-        lam=lam,
+        loss=loss,
+        penalty=penalty,
         intercept=0.0 if plan.intercept == "none" else 1.0,
-        lam_b=lam * FREE_SHARE if plan.intercept == "free" else lam,
+        lam_b=intercept_charge(plan, loss, data, strength(penalty)),
+        level=0.0 if plan.intercept == "none" else level_of(loss, targets),
     )
+
+
+def level_of(loss: Loss, targets: Labels | Values) -> float:
+    """Return what the intercept is charged from: 0; the mean's logarithm where scores are such.
+
+    A mean of a million would otherwise be charged for its logarithm, which says nothing of a row.
+    """
+    if not loss.is_steep:
+        return 0.0
+    if isinstance(targets, Values):
+        return loss.level(targets.mean)
+    counts = np.asarray(targets.counts, float)
+    return loss.level(float(np.average(np.asarray(targets.labels, float), weights=counts)))
+
+
+def penalty_of(plan: TrainingPlan, lam: float) -> Penalty:
+    """Return the penalty of a plan with this lam."""
+    word = (plan.penalty or SIZES_AND_SQUARES) if plan.l1_share else SQUARES
+    return penalty_class(word).of(lam, plan.l1_share)
+
+
+def intercept_charge(plan: TrainingPlan, loss: Loss, data: TrainingData, squares: float) -> float:
+    """Return lam_b: what the weights' squares are charged, or next to nothing where none are."""
+    if squares > 0.0:
+        return squares * FREE_SHARE if plan.intercept == "free" else squares
+    mean = data.targets.mean if isinstance(data.targets, Values) else 1.0
+    return LEAST_CHARGE * loss.rate(mean)

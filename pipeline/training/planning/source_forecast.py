@@ -105,8 +105,9 @@ def forecast_of_source(
 
 def _numbers(plan: TrainingPlan, planned: SourceProblem, source: OpenedSource) -> dict[str, Any]:
     return {
-        "solver": plan.solver.kind, "loss": planned.problem.loss.name, "lam": planned.problem.lam,
-        "models": len(tasks_of(plan, planned.rule, planned.stats.n)), "n_rows": planned.stats.n,
+        "solver": plan.solver.kind, "loss": planned.problem.loss.name,
+        "lam": planned.problem.penalty.total,
+        "models": len(tasks_of(plan, planned.rule, planned.stats)), "n_rows": planned.stats.n,
         "first_rows": source.first.position.rows, "whole": source.whole,
         "n_features": planned.stats.d, "columns_may_grow": source.may_grow,
         "bytes_to_read": source.bytes_to_read,

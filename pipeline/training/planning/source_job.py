@@ -51,7 +51,7 @@ def choose_for_source(plan: TrainingPlan, source: OpenedSource) -> MethodChoice 
     def fits(method: Method) -> bool:
         return problem.buffer_bytes(problem.solver(method)) > 0
 
-    models = len(tasks_of(plan, problem.rule, problem.stats.n))
+    models = len(tasks_of(plan, problem.rule, problem.stats))
     if problem.problem.loss.is_wide:
         choice = for_several_scores(plan)
     else:
@@ -122,7 +122,7 @@ class SourceProblem:
     def solver(self, method: Method) -> Solver:
         """Return a method for as many models as there are classes and values of lam."""
         plan = self.plan.model_copy(update={"solver": method})
-        return solver_of(plan, self.rule, self.stats.n)
+        return solver_of(plan, self.rule, self.stats)
 
     def growing(self, method: Method) -> Method:
         """Return a method that can do with more columns, where nobody knows how many will come."""

@@ -11,13 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from fewpass.flows.orchestration.artifacts import artifact_key
 from fewpass.flows.orchestration.command import run_flow
 from fewpass.flows.orchestration.server import run_for_make
-from fewpass.flows.orchestration.silent_runs import examine_server
-from fewpass.flows.orchestration.work_pool import make_work_pool
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.publications import published
@@ -36,6 +32,7 @@ from testing.prefect_server import (
     words_for,
 )
 
+#: Prefect is imported where it is needed: every process of the suite imports this file.
 FLOWS = ("ingest", "train", "evaluate", "predict", "refresh", "models", "publish")
 
 
@@ -190,6 +187,8 @@ def test_refresh_sets_aside_what_it_cannot_read(prefect_server, flow_runner, sou
     assert bad["file"] == str(folder / "bad.svm")
     told = flow_runner.result("models", store=store)
     assert told["refused"] == [bad]
+    from fewpass.flows.orchestration.artifacts import artifact_key
+
     key = artifact_key(str(store), "refused")
     shown = prefect_server.ask("artifacts/filter", {"artifacts": {"key": {"any_": [key]}}})
     assert {json.loads(table["data"])[0]["reason"] for table in shown} == {bad["reason"]}
@@ -224,8 +223,6 @@ def test_refresh_sets_aside_what_it_cannot_read(prefect_server, flow_runner, sou
     ],
 )
 def test_bad_requests_start_nothing(words, said, capsys):
-    from fewpass.flows.orchestration.command import run_flow
-
     name, parameters = (words[0], tuple(words[2::2])) if words else (None, ())
     assert run_flow(name, parameters) == 2
     printed = capsys.readouterr()
@@ -370,6 +367,11 @@ def test_a_deployments_words_without_a_server(tmp_path, word, status, said):
 
 
 def test_a_server_that_does_not_answer_is_named(capsys):
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from fewpass.flows.orchestration.silent_runs import examine_server
+    from fewpass.flows.orchestration.work_pool import make_work_pool
+
     with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{free_port()}/api"}):
         with pytest.raises(ConnectionError, match="No Prefect server answers at http"):
             examine_server(fix=True)

@@ -1,4 +1,7 @@
-"""News for a server that may be slow or dead: nobody waits for it, and the newest wins."""
+"""News for a server that may be slow or dead: nobody waits for it, and the newest wins.
+
+Prefect is imported where it is needed: every process of the suite imports this file.
+"""
 
 import signal
 import threading
@@ -7,9 +10,7 @@ import time
 import pytest
 
 from fewpass.flows.interrupts import stopping_first
-from fewpass.flows.orchestration.artifacts import artifact_key
 from fewpass.flows.orchestration.telling import MOST_KEYS, Teller
-from fewpass.flows.orchestration.watching import CancelWatch, end_this_process, was_cancelled
 
 
 def teller(every_s, warned=None):
@@ -89,6 +90,8 @@ def test_what_will_never_be_taken_is_dropped_and_the_queue_is_bounded():
 
 
 def test_two_places_never_share_an_artifact():
+    from fewpass.flows.orchestration.artifacts import artifact_key
+
     keys = {artifact_key(f"{place}/runs/nightly", "card") for place in ("/a", "/b", "s3://c")}
     assert len(keys) == 3
     assert all(key == key.lower() and key.replace("-", "").isalnum() for key in keys)
@@ -96,6 +99,8 @@ def test_two_places_never_share_an_artifact():
 
 def test_cancelling_is_seen_when_the_server_is_back():
     """A worker has its turn first: what it passes on ends the run before the second look."""
+    from fewpass.flows.orchestration.watching import CancelWatch, was_cancelled
+
     answers = [False, OSError("dead"), OSError("dead"), True, OSError("dead"), True]
     asked, acted = [], threading.Event()
 
@@ -120,6 +125,8 @@ def test_cancelling_is_seen_when_the_server_is_back():
 
 def test_a_run_that_is_ending_gets_no_second_signal(monkeypatch):
     """It would end all at once, while a snapshot is taken or a pass is brought to its end."""
+    from fewpass.flows.orchestration.watching import end_this_process
+
     sent = []
     monkeypatch.setattr("os.kill", lambda pid, number: sent.append(number))
     with pytest.raises(KeyboardInterrupt), stopping_first(lambda: True) as signals:

@@ -177,3 +177,39 @@ def test_how_long_a_method_runs_if_nobody_says(solver, loss, passes, tol):
 def test_a_share_is_no_data_set():
     with pytest.raises(ValueError, match=r"`test_fraction=0.2` of an ingest"):
         TrainingPlan(dataset="data", held_out="0.2")
+
+
+def test_lam_may_be_a_share_of_the_largest():
+    lam = Lam.of("0.5max,.1max,1/n")
+    with pytest.raises(BadInput, match="pass over all rows"):
+        lam.values(10)
+    assert lam.resolved("max", 2.0).values(10) == (1.0, 0.2, 0.1)
+    assert Lam.of(".1max").resolved("max", 2.0).written == 0.2
+    assert lam.resolved("max", 2.0).resolved("/n", 0.1) == Lam.of("1.0,0.2,0.1")
+    for wrong in ("max", "-.1max", ".1 min", "1/max", "1maxx"):
+        with pytest.raises(BadInput, match="lam is"):
+            Lam.of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"penalty": "l1", "l1_ratio": 0.5}, "l1_ratio = 0.5 is the share of elasticnet"),
+        ({"lam": ".1max"}, r"with an l2 penalty none does.*penalty=l1"),
+        ({"lam": ".1max", "l1_ratio": 0.0}, "none does"),
+        ({"l1_ratio": 1.5}, "l1_ratio is 1.5, but it should be less than or equal to 1"),
+        ({"penalty": "lasso"}, "penalty is .*l1"),
+    ],
+)
+def test_penalties_that_do_not_go_together(words, said):
+    with pytest.raises(BadInput, match=said):
+        TrainingPlan(dataset="set", **words)
+
+
+def test_a_penalty_with_zeros_asks_for_a_tolerance():
+    assert TrainingPlan(dataset="set").tol is None
+    assert TrainingPlan(dataset="set", penalty="l1").tol is not None
+    shares = [TrainingPlan(dataset="set", **words).l1_share for words in (
+        {}, {"penalty": "l1"}, {"penalty": "elasticnet"}, {"l1_ratio": 0.9},
+    )]  # fmt: skip
+    assert shares == [0.0, 1.0, 0.5, 0.9]

@@ -36,7 +36,7 @@ from testing.oracles import (
 )
 from tests.conftest import CONVERGED, ROUNDING
 
-SMOOTH = [name for name in LOSSES if name != "hinge"]
+SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.is_steep]
 KINDS = [DenseRows, SparseRows]
 ALL = [Gd(), Agd(), Sag(), SagPlus(), Lbfgs(), Newton()]
 

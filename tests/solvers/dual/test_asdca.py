@@ -31,6 +31,7 @@ from fewpass.solvers.dual.asdca_theta import (
 )
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Diverged, Weights, copy_state
 from testing import oracles
 from testing.drawn_batches import DrawnAsdca, DrawnSdca
@@ -49,7 +50,7 @@ from testing.synthetic import text_rows
 from tests.conftest import CONVERGED
 from tests.solvers.dual.test_sdca import KNOWN, rows
 
-SMOOTH = [name for name in LOSSES if name != "hinge"]
+SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.is_steep]
 
 
 # -- against the formulas --------------------------------------------------------------------------
@@ -80,7 +81,7 @@ class Literal:
 @pytest.mark.parametrize(("loss", "sparse"), SMOOTH_LAYOUTS)
 @pytest.mark.parametrize("column", [0.0, 1.0])
 def test_two_moving_vectors_are_the_papers_procedure(loss, column, sparse, rng):
-    problem = Problem(LOSSES[loss](), 0.05, column, 0.05)
+    problem = Problem(LOSSES[loss](), L2(0.05), column, 0.05)
     of = data(*rows(rng, loss=loss), sparse=sparse)
     assert short_column(problem, of.stats).value == column
     run = Run(Asdca(batch_size=7, theta=0.3), problem, of)
@@ -103,7 +104,7 @@ def test_two_moving_vectors_are_the_papers_procedure(loss, column, sparse, rng):
 @pytest.mark.parametrize("sparse", [False, True])
 def test_kernels_are_their_own_text_in_plain_python_across_folds(theta, sparse, rng):
     of = data(*rows(rng), sparse=sparse)
-    problem = Problem(LOSSES["logistic"](), 0.05, 1.0, 0.005)
+    problem = Problem(LOSSES["logistic"](), L2(0.05), 1.0, 0.005)
     ends = []
     for visit in (visit_batches, visit_batches.py_func):
         state, kept = Asdca().init(problem, of.stats), np.zeros(60)
@@ -123,7 +124,7 @@ def test_kernels_are_their_own_text_in_plain_python_across_folds(theta, sparse, 
 @pytest.mark.parametrize(("loss", "sparse"), SMOOTH_LAYOUTS)
 @pytest.mark.parametrize(("column", "lam_b"), [(0.0, 0.05), (1.0, 0.05), (1.0, 0.0005)])
 def test_the_free_certificates_are_the_true_gaps(loss, column, lam_b, sparse, rng):
-    problem = Problem(LOSSES[loss](), 0.05, column, lam_b)
+    problem = Problem(LOSSES[loss](), L2(0.05), column, lam_b)
     of = data(*rows(rng, loss=loss), sparse=sparse)
     run, solver, lower = Run(Asdca(), problem, of), Asdca(), -np.inf
     for k in range(6):
@@ -154,7 +155,7 @@ def test_the_free_certificates_are_the_true_gaps(loss, column, lam_b, sparse, rn
 
 @pytest.mark.parametrize("loss", SMOOTH)
 def test_a_given_model_is_gone_on_from_with_a_true_certificate(loss, rng):
-    problem = Problem(LOSSES[loss](), 0.05, 1.0, 0.0005)
+    problem = Problem(LOSSES[loss](), L2(0.05), 1.0, 0.0005)
     of, solver, given = (
         data(*rows(rng, loss=loss), sparse=is_sparse(loss)),
         Asdca(),
@@ -181,7 +182,7 @@ def test_a_given_model_is_gone_on_from_with_a_true_certificate(loss, rng):
 @pytest.mark.parametrize("batch_size", [1, 20, 400])
 def test_known_optima_are_reached_and_proven(loss, batch_size):
     of = data(*gen_dense(400, 20, 2, double=True))
-    run = Run(Asdca(batch_size=batch_size), Problem(LOSSES[loss](), 0.01, 0.0, 0.01), of)
+    run = Run(Asdca(batch_size=batch_size), Problem(LOSSES[loss](), L2(0.01), 0.0, 0.01), of)
     for _ in range(300):
         run.one_pass()
         found = run.solver.certificate(run.state)
@@ -196,7 +197,7 @@ def test_known_optima_are_reached_and_proven(loss, batch_size):
 @pytest.mark.parametrize("batch_size", [None, 30])
 def test_sdca_finds_the_same_with_intercept_and_row_weights(batch_size, share, rng):
     of = data(*rows(rng, n=300), sparse=True)
-    problem = Problem(LOSSES["logistic"](), 0.01, 1.0, 0.01 * share)
+    problem = Problem(LOSSES["logistic"](), L2(0.01), 1.0, 0.01 * share)
     mine = Run(Asdca(batch_size=batch_size), problem, of).passes(80).certified()
     theirs = Run(Sdca(), problem, of).passes(80).certified()
     assert mine.objective == pytest.approx(theirs.objective, abs=mine.gap + theirs.gap + 1e-12)
@@ -205,7 +206,7 @@ def test_sdca_finds_the_same_with_intercept_and_row_weights(batch_size, share, r
 
 def test_scikit_learn_finds_the_same_within_the_gap():
     X, y = gen_dense(300, 10, 5, noise=0.3)
-    of, problem = data(X, y), Problem(LOSSES["logistic"](), 0.01, 0.0, 0.01)
+    of, problem = data(X, y), Problem(LOSSES["logistic"](), L2(0.01), 0.0, 0.01)
     peer = LogisticRegression(C=1.0 / 3.0, fit_intercept=False, tol=1e-10, max_iter=10_000)
     theirs = primal_objective(problem, of, peer.fit(X, y).coef_[0], 0.0)
     run = Run(Asdca(batch_size=20), problem, of).passes(60)
@@ -245,7 +246,7 @@ def test_theta_is_the_largest_that_meets_both_conditions(rng):
 def test_the_theorem_holds_for_batches_drawn_as_it_says(k, m, kind):
     n = 1000
     X, y = gen_dense(n, 40, 5)
-    problem = Problem(LOSSES["smoothed_hinge"](), k / n, 0.0, k / n)
+    problem = Problem(LOSSES["smoothed_hinge"](), L2(k / n), 0.0, k / n)
     stats, block, of = stats_of(X, y), block_of(X, y), data(X, y)
     best = Run(Sdca(), problem, of).passes(150).certified()
     assert best.gap < 1e-9
@@ -271,7 +272,7 @@ def text():
     """Text, squared hinge, lam = 1/n, and its optimum."""
     X, y = text_rows(2000, 3000, 3)
     X = X.astype(np.float32)
-    problem = Problem(LOSSES["squared_hinge"](), 1.0 / 2000, 0.0, 1.0)
+    problem = Problem(LOSSES["squared_hinge"](), L2(1.0 / 2000), 0.0, 1.0)
     stats, block = stats_of(X, y), block_of(X, y)
     for moment in sweeps(Sdca(), problem, stats, block):
         found = Sdca().certificate(moment.state)
@@ -332,7 +333,7 @@ def in_windows(of, problem, solver, chunks, windows, passes):
 
 def test_windows_of_a_shuffled_set_are_as_good_as_the_whole():
     X, y = gen_dense(2000, 30, 7, noise=0.3, rho=0.3)
-    of, problem = data(X, y), Problem(LOSSES["smoothed_hinge"](), 5e-3, 0.0, 5e-3)
+    of, problem = data(X, y), Problem(LOSSES["smoothed_hinge"](), L2(5e-3), 0.0, 5e-3)
     gaps = [in_windows(of, problem, Asdca(batch_size=50), 80, k, 12) for k in (1, 20)]
     assert gaps[1] < 10.0 * gaps[0] < 1e-4
 
@@ -340,7 +341,7 @@ def test_windows_of_a_shuffled_set_are_as_good_as_the_whole():
 def test_windows_of_like_rows_need_their_own_spectrum():
     """Rows stored cluster by cluster, every cluster a window of its own."""
     of, lam = data(*gen_clustered()), 1.0 / 2000
-    problem = Problem(LOSSES["smoothed_hinge"](), lam, 0.0, lam)
+    problem = Problem(LOSSES["smoothed_hinge"](), L2(lam), 0.0, lam)
     sorted_rows = of._replace(stats=of.stats._replace(shuffled=False))
     known = {"as if shuffled": of, "as stored": sorted_rows}
     solver = Asdca(batch_size=50)
@@ -355,7 +356,7 @@ def test_windows_of_like_rows_need_their_own_spectrum():
 
 def test_an_estimate_of_sigma_that_is_too_small_is_noticed_and_doubled():
     X, y = gen_dense(1000, 40, 6, rho=0.5)
-    of, problem = data(X, y), Problem(LOSSES["smoothed_hinge"](), 1e-3, 0.0, 1e-3)
+    of, problem = data(X, y), Problem(LOSSES["smoothed_hinge"](), L2(1e-3), 0.0, 1e-3)
     blind = of._replace(stats=of.stats._replace(sigma_square=0.02 * of.stats.sigma_square))
     run = Run(Asdca(batch_size=500), problem, blind).passes(400)
     said = run.solver.program(1)[0].metrics(run.state)
@@ -366,7 +367,7 @@ def test_an_estimate_of_sigma_that_is_too_small_is_noticed_and_doubled():
 @pytest.mark.parametrize("loss", SMOOTH)
 def test_rows_of_zeros_divide_by_nothing(loss):
     of = data(np.zeros((20, 3)), np.ones(20), sparse=is_sparse(loss))
-    run = Run(Asdca(), Problem(LOSSES[loss](), 0.1, 0.0, 0.1), of).passes(3)
+    run = Run(Asdca(), Problem(LOSSES[loss](), L2(0.1), 0.0, 0.1), of).passes(3)
     assert run.certified().gap == pytest.approx(0.0, abs=1e-15)
     assert run.weights.coef.tolist() == [0.0] * 3
 
@@ -374,13 +375,13 @@ def test_rows_of_zeros_divide_by_nothing(loss):
 def test_what_does_not_fit_is_refused():
     known = oracles.stats(np.ones((3, 2)), type(oracles.dense_rows(np.ones((1, 1)))))
     with pytest.raises(ValueError, match="smoothed hinge"):
-        Asdca().init(Problem(LOSSES["hinge"](), 0.1, 0.0, 0.1), known)
+        Asdca().init(Problem(LOSSES["hinge"](), L2(0.1), 0.0, 0.1), known)
     with pytest.raises(ValueError, match=r"cannot walk 2 streams.*`streams=1`"):
-        Asdca().init(Problem(LOSSES["logistic"](), 0.1, 0.0, 0.1), known._replace(streams=2))
+        Asdca().init(Problem(LOSSES["logistic"](), L2(0.1), 0.0, 0.1), known._replace(streams=2))
 
 
 def test_a_theta_that_is_far_too_large_ends_with_advice():
     X, y = gen_dense(200, 20, 6, rho=0.5)
-    of, problem = data(30.0 * X, y), Problem(LOSSES["squared"](), 1e-6, 0.0, 1e-6)
+    of, problem = data(30.0 * X, y), Problem(LOSSES["squared"](), L2(1e-6), 0.0, 1e-6)
     with pytest.raises(Diverged, match=r"Leave solver\.theta out"), np.errstate(all="ignore"):
         Run(Asdca(batch_size=200, theta=1.0), problem, of).passes(200)

@@ -8,6 +8,7 @@ import pytest
 from fewpass.solvers.dual.pegasos import ADDED, LAST, MEAN, Pegasos
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from testing import oracles
 from testing.dual_runs import (
     Run,
@@ -23,7 +24,7 @@ from testing.synthetic import text_rows
 
 
 def hinge(lam, column=0.0, share=1.0):
-    return Problem(LOSSES["hinge"](), lam, column, share * lam)
+    return Problem(LOSSES["hinge"](), L2(lam), column, share * lam)
 
 
 def rows(rng, n=60, d=7):
@@ -192,4 +193,4 @@ def test_many_passes_leave_no_rounding(rng):
 def test_other_losses_are_refused(loss, rng):
     of = data(*rows(rng))
     with pytest.raises(ValueError, match="`loss=hinge`"):
-        Pegasos().init(Problem(LOSSES[loss](), 0.1, 0.0, 0.1), of.stats)
+        Pegasos().init(Problem(LOSSES[loss](), L2(0.1), 0.0, 0.1), of.stats)

@@ -8,6 +8,7 @@ from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, conjugate, dual_step, value
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Mispaired
 from testing import oracles
 from testing.dual_runs import LAYOUTS, Run, data, gen_dense, nearer, primal_objective
@@ -17,7 +18,7 @@ LAM = 2e-3
 
 
 def problem_of(loss, column=0.0, charge=1.0):
-    return Problem(LOSSES[loss](), LAM, column, charge * LAM)
+    return Problem(LOSSES[loss](), L2(LAM), column, charge * LAM)
 
 
 def heavy(loss, n=60, d=7, seed=0, **how):
@@ -174,7 +175,7 @@ def test_columns_are_pulled_apart_where_rows_are_very_long():
     X = rng.poisson(30.0 / np.arange(10, d + 10), (n, d)).astype(float)
     y = np.where(np.log1p(X) @ rng.standard_normal(d) > 0.0, 1.0, -1.0)
     X[rng.random((n, d)) < 0.002] *= 200.0
-    of, problem = data(X, y, sparse=True), Problem(LOSSES["logistic"](), 1.0 / n, 0.0, 1.0 / n)
+    of, problem = data(X, y, sparse=True), Problem(LOSSES["logistic"](), L2(1.0 / n), 0.0, 1.0 / n)
     runs = {how: Run(Psdca(columns=how), problem, of) for how in ("auto", "apart", "alike")}
     gaps = {how: run.passes(40).certified().gap for how, run in runs.items()}
     assert gaps["auto"] == gaps["apart"] < 0.25 * gaps["alike"]
@@ -187,7 +188,7 @@ def test_columns_are_pulled_apart_where_rows_are_very_long():
 
 def test_it_needs_fewer_passes_than_sdca_where_lam_is_small():
     X, y = gen_dense(400, 20, 2, double=True)
-    of, problem = data(X, y), Problem(LOSSES["squared_hinge"](), 1e-5, 1.0, 1e-7)
+    of, problem = data(X, y), Problem(LOSSES["squared_hinge"](), L2(1e-5), 1.0, 1e-7)
     gaps = [Run(m, problem, of).passes(100).certified().gap for m in (Psdca(), Sdca())]
     assert gaps[0] < 0.01 * gaps[1]
 

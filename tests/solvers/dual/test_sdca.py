@@ -16,6 +16,7 @@ from fewpass.solvers.dual.sdca_state import START
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, conjugate, dual_step
+from fewpass.solvers.penalties import L2
 from testing import oracles
 from testing.dual_runs import (
     LAYOUTS,
@@ -66,7 +67,7 @@ def plain(problem, of, order, a, centre):
 @pytest.mark.parametrize(("loss", "sparse"), LAYOUTS)
 @pytest.mark.parametrize(("column", "lam_b"), [(0.0, 0.05), (1.0, 0.05), (1.0, 0.005)])
 def test_a_pass_is_the_formula_and_its_certificate_the_gap(loss, column, lam_b, sparse, rng):
-    problem = Problem(LOSSES[loss](), 0.05, column, lam_b)
+    problem = Problem(LOSSES[loss](), L2(0.05), column, lam_b)
     of = data(*rows(rng, loss=loss), sparse=sparse)
     run, a, centre = Run(Sdca(), problem, of), np.zeros(len(of.y)), 0.0
     seen, lower = [], -np.inf
@@ -99,7 +100,7 @@ def test_a_pass_is_the_formula_and_its_certificate_the_gap(loss, column, lam_b, 
 def test_known_optima_are_reached_and_proven(loss):
     of = data(*gen_dense(400, 20, 2, double=True))
     optimum, passes = KNOWN[loss]
-    run = Run(Sdca(), Problem(LOSSES[loss](), 0.01, 0.0, 0.01), of).passes(passes + 1)
+    run = Run(Sdca(), Problem(LOSSES[loss](), L2(0.01), 0.0, 0.01), of).passes(passes + 1)
     found = run.solver.certificate(run.state)
     assert found.gap <= 1e-12
     assert found.objective == pytest.approx(optimum, abs=1e-11)
@@ -116,7 +117,7 @@ def test_other_programs_find_the_same_within_the_gap():
         "logistic": LogisticRegression(**settings),
     }
     for loss, peer in peers.items():
-        problem = Problem(LOSSES[loss](), lam, 0.0, lam)
+        problem = Problem(LOSSES[loss](), L2(lam), 0.0, lam)
         run = Run(Sdca(), problem, of).passes(60)
         found = run.solver.certificate(run.state)
         theirs = primal_objective(problem, of, peer.fit(X, y).coef_[0], 0.0)
@@ -127,7 +128,7 @@ def test_other_programs_find_the_same_within_the_gap():
 @pytest.mark.parametrize("column", [0.0, 1.0])
 def test_ridge_is_the_closed_form(column, rng):
     X, y, weight = rows(rng, n=200, d=5, loss="squared")
-    of, problem = data(X, y, weight), Problem(LOSSES["squared"](), 0.1, column, 0.05)
+    of, problem = data(X, y, weight), Problem(LOSSES["squared"](), L2(0.1), column, 0.05)
     run = Run(Sdca(), problem, of).passes(200)
     Z = np.column_stack([X, np.full(200, column)])
     charge = np.diag([*[0.1] * 5, 0.05])
@@ -141,7 +142,7 @@ def test_a_row_of_weight_two_counts_like_the_row_twice(rng):
     X, y, _ = rows(rng, n=40)
     twice = np.arange(40) % 3 == 0
     weight = np.where(twice, 2.0, 1.0)
-    problem = Problem(LOSSES["hinge"](), 0.05, 1.0, 0.01)
+    problem = Problem(LOSSES["hinge"](), L2(0.05), 1.0, 0.01)
     heavy = data(X, y, weight / weight.mean())
     double = data(np.vstack([X, X[twice]]), np.append(y, y[twice]))
     a = Run(Sdca(), problem, heavy).passes(400).certified()
@@ -156,7 +157,7 @@ def test_streams_never_lower_the_dual_objective(loss, streams):
     # Unit rows to the last bit: D rises where the intercept takes no proximal step, and it takes
     # one as soon as rows are shorter than the constant column.
     of = data(*gen_dense(600, 30, 3, noise=0.3, rho=0.5, double=True), streams=streams)
-    problem = Problem(LOSSES[loss](), 1e-2, 1.0, 1e-2)
+    problem = Problem(LOSSES[loss](), L2(1e-2), 1.0, 1e-2)
     gaps = {}
     for combine in ("damped", "average", "add"):
         run, D = Run(Sdca(combine=combine), problem, of), 0.0
@@ -174,7 +175,7 @@ def test_streams_never_lower_the_dual_objective(loss, streams):
 
 def test_identical_rows_circle_where_steps_are_naive():
     """Two equal rows, both stepped at once: too far, and back, for ever."""
-    of, problem = data(np.ones((2, 1)), np.ones(2)), Problem(LOSSES["hinge"](), 0.5, 0.0, 0.5)
+    of, problem = data(np.ones((2, 1)), np.ones(2)), Problem(LOSSES["hinge"](), L2(0.5), 0.0, 0.5)
     naive = Run(Sdca(batch="naive", batch_size=2), problem, of)
     for expected in ([1.0, 1.0], [0.0, 0.0], [1.0, 1.0]):
         assert naive.one_pass().dual_variables.tolist() == expected
@@ -187,7 +188,7 @@ def test_identical_rows_circle_where_steps_are_naive():
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_batches_of_one_row_are_the_serial_steps(loss, rng):
     of = data(*rows(rng, loss=loss), sparse=True)
-    problem = Problem(LOSSES[loss](), 0.05, 1.0, 0.005)
+    problem = Problem(LOSSES[loss](), L2(0.05), 1.0, 0.005)
     serial = Run(Sdca(), problem, of).passes(3)
     for kind in ("naive", "safe", "sparse", "aggressive"):
         run = Run(Sdca(batch=kind, batch_size=1), problem, of).passes(3)
@@ -197,7 +198,7 @@ def test_batches_of_one_row_are_the_serial_steps(loss, rng):
 @pytest.mark.parametrize(("loss", "sparse"), LAYOUTS)
 def test_aggressive_batches_never_lower_the_dual_objective(loss, sparse, rng):
     of = data(*rows(rng, n=200, loss=loss), sparse=sparse)
-    problem, D = Problem(LOSSES[loss](), 0.01, 0.0, 0.01), -np.inf
+    problem, D = Problem(LOSSES[loss](), L2(0.01), 0.0, 0.01), -np.inf
     run = Run(Sdca(batch="aggressive", batch_size=32), problem, of)
     for _ in range(30):
         run.one_pass()
@@ -216,7 +217,7 @@ def test_batches_gain_on_average_what_lemma_3_says(loss, kind, sparse, rng):
     """Mean over every batch of 3 of 7 rows: E D(a + delta_A) >= (1 - b/n) D(a) + (b/n) H."""
     n, b, column = 7, 3, 0.5
     of = data(*rows(rng, n=n, d=5), sparse=sparse)
-    problem = Problem(LOSSES[loss](), 0.05, column, 0.05)
+    problem = Problem(LOSSES[loss](), L2(0.05), column, 0.05)
     known = curvatures(Run(Sdca(), problem, of).block(np.arange(n)), 5, column, kind, b)
     c, y = of.weight, of.y
     square = c * ((of.X**2).sum(axis=1) + column**2)
@@ -261,7 +262,7 @@ def test_a_gap_is_reached_in_the_steps_of_theorem_2(kind, rho, b):
 
 
 def hinge(lam):
-    return Problem(LOSSES["hinge"](), lam, 0.0, lam)
+    return Problem(LOSSES["hinge"](), L2(lam), 0.0, lam)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -276,7 +277,7 @@ def test_the_spectral_norm_is_found_from_below_and_sampled_about_right(sparse, r
 
 def test_batches_of_like_rows_fail_only_where_they_are_naive():
     of = data(*gen_dense(2000, 50, 20, noise=0.3, rho=0.5))
-    problem = Problem(LOSSES["hinge"](), 1e-3, 0.0, 1e-3)
+    problem = Problem(LOSSES["hinge"](), L2(1e-3), 0.0, 1e-3)
     gaps = {}
     for kind in ("naive", "safe", "aggressive"):
         run = Run(Sdca(batch=kind, batch_size=128), problem, of).passes(60)
@@ -290,7 +291,7 @@ def test_batches_of_like_rows_fail_only_where_they_are_naive():
 def test_windows_of_like_rows_need_their_own_spectrum():
     """Rows stored cluster by cluster, every cluster a window of its own."""
     of, lam = data(*gen_clustered()), 1.0 / 2000
-    run = Run(Sdca(batch="safe", batch_size=50), Problem(LOSSES["hinge"](), lam, 0.0, lam), of)
+    run = Run(Sdca(batch="safe", batch_size=50), Problem(LOSSES["hinge"](), L2(lam), 0.0, lam), of)
     for _ in range(40):
         clusters = run.rng.permutation(20)
         order = np.concatenate([100 * k + run.rng.permutation(100) for k in clusters])
@@ -304,7 +305,7 @@ def test_reuters_is_proven_to_four_digits_in_a_dozen_passes(data_file):
     squares = X.multiply(X).sum(axis=1).A1
     stats = oracles.stats(np.sqrt(squares)[:, None], SparseRows)._replace(d=X.shape[1])
     of, lam = Data(X, y, np.ones(len(y)), oracles.sparse_rows(X), stats), 1.0 / len(y)
-    run = Run(Sdca(), Problem(LOSSES["hinge"](), lam, 0.0, lam), of).passes(15)
+    run = Run(Sdca(), Problem(LOSSES["hinge"](), L2(lam), 0.0, lam), of).passes(15)
     found = run.solver.certificate(run.state)  # of the weights after 14 passes, or some before
     assert found.gap <= 1e-4
     assert found.objective == pytest.approx(0.04896, abs=1e-4)
@@ -312,7 +313,10 @@ def test_reuters_is_proven_to_four_digits_in_a_dozen_passes(data_file):
 
 @pytest.mark.parametrize("streams", [1, 3])
 def test_weights_added_up_afresh_now_and_then_are_those_of_every_pass(streams, monkeypatch, rng):
-    of, problem = data(*rows(rng), streams=streams), Problem(LOSSES["logistic"](), 0.05, 1.0, 0.005)
+    of, problem = (
+        data(*rows(rng), streams=streams),
+        Problem(LOSSES["logistic"](), L2(0.05), 1.0, 0.005),
+    )
     ends = []
     for often in (1, 4, 1000):
         monkeypatch.setattr("fewpass.solvers.dual.sdca_state.REFRESHED", often)
@@ -326,7 +330,10 @@ def test_weights_added_up_afresh_now_and_then_are_those_of_every_pass(streams, m
 
 
 def test_whoever_is_told_of_losses_changes_no_bit(rng):
-    problem, of = Problem(LOSSES["hinge"](), 0.01, 1.0, 1e-4), data(*rows(rng, 5000, loss="hinge"))
+    problem, of = (
+        Problem(LOSSES["hinge"](), L2(0.01), 1.0, 1e-4),
+        data(*rows(rng, 5000, loss="hinge")),
+    )
     told, order = [], rng.permutation(5000)
     runs = [Run(Sdca(), problem, of) for _ in range(2)]
     tells = {}, {"tell": lambda rows, so_far: told.append((rows, so_far.n_monitored))}

@@ -12,6 +12,7 @@ from fewpass.solvers.dual.sdca_state import REFRESHED, RUNNING, START
 from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows, visit_once_more
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import copy_state
 from testing import oracles
 from testing.dual_runs import (
@@ -31,7 +32,7 @@ from tests.solvers.dual.test_sdca import KNOWN, rows
 @pytest.mark.parametrize("streams", [1, 4])
 def test_rounds_keep_to_the_dual_and_the_certificate_is_the_gap(loss, streams, sparse, rng):
     of = data(*rows(rng, n=200, loss=loss), sparse=sparse, streams=streams)
-    problem, solver = Problem(LOSSES[loss](), 0.01, 0.0, 0.01), Sdca(shrink_rounds=5)
+    problem, solver = Problem(LOSSES[loss](), L2(0.01), 0.0, 0.01), Sdca(shrink_rounds=5)
     run, lower = Run(solver, problem, of), -np.inf
     for k in range(15):
         a = run.dual_variables.copy()
@@ -49,7 +50,7 @@ def test_rounds_keep_to_the_dual_and_the_certificate_is_the_gap(loss, streams, s
 
 
 def test_rounds_are_the_formula_over_the_rows_that_moved(rng):
-    of, problem = data(*rows(rng, n=50)), Problem(LOSSES["hinge"](), 0.05, 0.0, 0.05)
+    of, problem = data(*rows(rng, n=50)), Problem(LOSSES["hinge"](), L2(0.05), 0.0, 0.05)
     ends = []
     for visit in (visit_once_more, visit_once_more.py_func):
         run = Run(Sdca(), problem, of)
@@ -78,7 +79,7 @@ def test_rounds_are_the_formula_over_the_rows_that_moved(rng):
 @pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge"])
 def test_known_optima_are_reached_and_proven(loss):
     of, (optimum, passes) = data(*gen_dense(400, 20, 2, double=True)), KNOWN[loss]
-    run = Run(Sdca(shrink_rounds=30), Problem(LOSSES[loss](), 0.01, 0.0, 0.01), of)
+    run = Run(Sdca(shrink_rounds=30), Problem(LOSSES[loss](), L2(0.01), 0.0, 0.01), of)
     run.passes(passes // 3)
     assert run.certified().gap <= 1e-12
     assert run.certified().objective == pytest.approx(optimum, abs=1e-11)
@@ -94,7 +95,7 @@ def test_the_hinge_takes_half_of_the_passes_where_a_quarter_is_in_memory(data_fi
     lengths = np.sqrt(X.multiply(X).sum(axis=1).A1)[:, None]
     stats = oracles.stats(lengths, SparseRows)._replace(d=X.shape[1])
     of = Data(X, y, np.ones(n), oracles.sparse_rows(X), stats)
-    problem, found = Problem(LOSSES["hinge"](), 1.0 / n, 0.0, 1.0 / n), {}
+    problem, found = Problem(LOSSES["hinge"](), L2(1.0 / n), 0.0, 1.0 / n), {}
     for shrink_rounds in (0, 100):
         run, passes, gap = Run(Sdca(shrink_rounds=shrink_rounds), problem, of), 0, np.inf
         while gap > 1e-6:
@@ -110,5 +111,5 @@ def test_batches_are_not_visited_again():
     of = data(*gen_dense(10, 3, 0))
     with pytest.raises(ValueError, match=r"not in safe batches. Leave solver\.shrink_rounds out"):
         Sdca(batch="safe", shrink_rounds=3).init(
-            Problem(LOSSES["hinge"](), 0.1, 0.0, 0.1), of.stats
+            Problem(LOSSES["hinge"](), L2(0.1), 0.0, 0.1), of.stats
         )

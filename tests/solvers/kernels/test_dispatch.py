@@ -19,9 +19,10 @@ import json, sys, numpy as np
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.gradient import add_slopes
 from fewpass.solvers.losses import Logistic, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.kernels.rows import DenseRows
 X = np.ones((3, 2), np.float32)
-add_slopes(np.zeros(2), np.zeros(2), 0.0, Problem(Logistic(), 1.0, 0.0, 1.0), DenseRows(X),
+add_slopes(np.zeros(2), np.zeros(2), 0.0, Problem(Logistic(), L2(1.0), 0.0, 1.0), DenseRows(X),
            np.ones(3), np.ones(3), np.arange(3), np.zeros(3),
            1, np.zeros(0))
 stats = add_slopes.stats

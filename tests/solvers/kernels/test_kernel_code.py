@@ -17,6 +17,7 @@ from fewpass.solvers.batch.gd import Gd
 from fewpass.solvers.dual import sdca
 from fewpass.solvers.losses import Logistic, Problem
 from fewpass.solvers.onepass import onepass
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Walk
 from fewpass.solvers.sgd import averaged_sgd, steps
 from testing.oracles import block, dense_rows, sparse_rows, stats
@@ -80,7 +81,7 @@ def test_a_row_takes_no_counts_and_no_divisions(kind, module, kernel, solver, mo
     X, seen = np.ones((3, 2), np.float32), []
     rows, original = kind(X if kind is dense_rows else csr_matrix(X)), getattr(module, kernel)
     monkeypatch.setattr(module, kernel, lambda *args: seen.append(args) or original(*args))
-    problem, known = Problem(Logistic(), 0.1, 0.0, 0.1), stats(X, type(rows))
+    problem, known = Problem(Logistic(), L2(0.1), 0.0, 0.1), stats(X, type(rows))
     visit_a_block(solver, problem, known, block(rows, np.ones(3)))
     lines = in_loops(compiled(original, seen[0]))
     assert any("fmul" in line for line in lines)  # the rows' own work is among them

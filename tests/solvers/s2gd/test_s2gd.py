@@ -14,6 +14,7 @@ from fewpass.solvers.gradient import RISE
 from fewpass.solvers.intercept import column_length, with_column
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, conjugate
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Diverged, Reduce, Weights, copy_state
 from fewpass.solvers.s2gd.inner_loop import FOLD_BELOW, inner_steps
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
@@ -33,7 +34,7 @@ from testing.oracles import (
 from testing.synthetic import least_squares, sparse_logistic
 from tests.conftest import ROUNDING
 
-SMOOTH = [name for name in LOSSES if name != "hinge"]
+SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.is_steep]
 KINDS = [DenseRows, SparseRows]
 FOLDED = 1e-11  # z and B G may be 1/FOLD_BELOW times larger than y
 
@@ -289,7 +290,7 @@ def test_a_step_that_is_far_too_long(monkeypatch):
     """Of the user's it ends the training at the last good anchor; of the rule's it is halved."""
     X, y = sparse_logistic(2000, 200)
     X = X.astype(np.float32)
-    problem = Problem(LOSSES["squared_hinge"](), 1.0 / 2000, 0.0, 1.0)
+    problem = Problem(LOSSES["squared_hinge"](), L2(1.0 / 2000), 0.0, 1.0)
     known, rows = stats(X.toarray(), SparseRows), block(sparse_rows(X), y)
     h = 4.0 / smoothness(problem, known, known.max_square)
     moments = sweeps(S2gd(step=h, m=50_000, subspace=0), problem, known, rows)
@@ -311,7 +312,7 @@ def test_a_step_that_is_far_too_long(monkeypatch):
 def test_section_7_1_reaches_machine_precision_in_forty_passes():
     X, y = least_squares(100_000, 20, seed=0)
     X, lam = X.astype(np.float32).astype(float), 1e-4  # stored as float32 without loss
-    problem = Problem(LOSSES["squared"](), lam, 0.0, 1.0)
+    problem = Problem(LOSSES["squared"](), L2(lam), 0.0, 1.0)
     hessian = X.T @ X / len(y) + lam * np.eye(20)
     best = np.linalg.solve(hessian, X.T @ y / len(y))
     start = 0.5 * best @ hessian @ best
@@ -330,7 +331,7 @@ def test_section_7_1_reaches_machine_precision_in_forty_passes():
 def test_section_9_sparse_logistic():
     """h = 1/(4 L), rows drawn independently; S2GD+ has inner loops of one pass."""
     X, y = sparse_logistic()
-    problem, known = Problem(LOSSES["logistic"](), 1.0 / len(y), 0.0, 1.0), stats_of(X, y)
+    problem, known = Problem(LOSSES["logistic"](), L2(1.0 / len(y)), 0.0, 1.0), stats_of(X, y)
     assert smoothness(problem, known, known.max_square) / problem.lam == pytest.approx(5001)
     for solver, at_20 in [
         (S2gdPlus(step="largest", subspace=0), 1e-10),

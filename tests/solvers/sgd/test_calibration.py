@@ -10,6 +10,7 @@ from sklearn.datasets import load_svmlight_file
 from fewpass.solvers.gradient import certificate
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows, paired_zeros
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.solvers.sgd.first_step_size import (
@@ -74,7 +75,7 @@ def one_pass(solver, problem, known, all_rows):
 def test_one_pass_on_real_data_is_as_near_the_optimum_as_published(real, loss):
     stored, known, name = real
     optimum, published = PUBLISHED[name][loss]
-    problem = Problem(LOSSES[loss](), 1.0 / known.n, 0.0, 1.0)
+    problem = Problem(LOSSES[loss](), L2(1.0 / known.n), 0.0, 1.0)
     reached = []
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(known.n)
@@ -97,7 +98,7 @@ def some_rows(n, rng):
 
 def test_the_chosen_step_ends_near_the_best_of_its_grid(rng):
     X, y, weight = some_rows(300, rng)
-    problem, schedule = Problem(LOSSES["logistic"](), 0.01, 1.0, 0.001), Schedule(0.01, 0.75)
+    problem, schedule = Problem(LOSSES["logistic"](), L2(0.01), 1.0, 0.001), Schedule(0.01, 0.75)
     rows = block(dense_rows(X), y, weight)
     known = stats(X, DenseRows, weight)
     chosen = calibrate(problem, schedule, 40.0, known, rows)
@@ -114,7 +115,7 @@ def test_the_chosen_step_ends_near_the_best_of_its_grid(rng):
 
 def test_only_the_first_rows_count_and_nothing_is_changed(rng):
     X, y, weight = some_rows(2 * TRIAL_ROWS, rng)
-    problem, schedule = Problem(LOSSES["hinge"](), 1e-3, 0.0, 1.0), Schedule(1e-3, 0.75)
+    problem, schedule = Problem(LOSSES["hinge"](), L2(1e-3), 0.0, 1.0), Schedule(1e-3, 0.75)
     known = stats(X, DenseRows)
     before = calibrate(problem, schedule, 20.0, known, block(dense_rows(X), y, weight))
     X[TRIAL_ROWS:], y[TRIAL_ROWS:] = 0.0, 1.0
@@ -127,7 +128,7 @@ def test_only_the_first_rows_count_and_nothing_is_changed(rng):
 
 def test_candidates_that_explode_drop_out(rng):
     X, y, weight = some_rows(200, rng)
-    problem, schedule = Problem(LOSSES["squared"](), 1e-9, 0.0, 1.0), Schedule(1e-9, 2 / 3)
+    problem, schedule = Problem(LOSSES["squared"](), L2(1e-9), 0.0, 1.0), Schedule(1e-9, 2 / 3)
     known = stats(X, DenseRows)
     chosen = calibrate(problem, schedule, 20.0, known, block(dense_rows(X), y, weight))
     assert np.isfinite(trial_objective(paired_zeros(DenseRows, 4), chosen, schedule, problem,
@@ -139,6 +140,6 @@ def test_candidates_that_explode_drop_out(rng):
 
 def test_a_strong_regulariser_leaves_candidates(rng):
     X, y, weight = some_rows(50, rng)
-    problem, schedule = Problem(LOSSES["logistic"](), 1e6, 0.0, 1.0), Schedule(1e6, 0.75)
+    problem, schedule = Problem(LOSSES["logistic"](), L2(1e6), 0.0, 1.0), Schedule(1e6, 0.75)
     chosen = calibrate(problem, schedule, 9.0, stats(X, DenseRows), block(dense_rows(X), y, weight))
     assert 0.0 < problem.lam * chosen < 0.9

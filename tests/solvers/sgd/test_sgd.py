@@ -9,7 +9,6 @@ from scipy.sparse import csr_matrix
 from fewpass.pipeline.runs.packing import from_named_fields, named_fields
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.loss_monitor import EXPLODED, LEAST_NOTED
-from fewpass.solvers.losses import LOSSES
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
 from fewpass.solvers.sgd.averaged_state import SgdState, join_streams, read_out
@@ -70,7 +69,7 @@ def test_a_long_pass_with_many_flushes():
         matches(visit(solver, problem, X, y, weight, kind), expected, FLUSHED)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", oracles.ROWS_OF)
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_every_loss_and_intercept(loss, intercept):
     X, y, weight = rows_of(1500, 9, loss, seed=1)

@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import Hinge, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_mean_of, lazy_slice
 from fewpass.solvers.simba.simba import (
     SLICE_STEPS,
@@ -223,7 +224,7 @@ def acceptance():
     low, high = 1e-4, 1.0
     for _ in range(36):
         lam = math.sqrt(low * high)
-        found = dual.Run(Sdca(), Problem(Hinge(), lam, 0.0, lam), of).passes(60)
+        found = dual.Run(Sdca(), Problem(Hinge(), L2(lam), 0.0, lam), of).passes(60)
         w = dual.weights_of(found.problem, of, found.dual_variables)[0]
         nu = np.maximum(0.0, 1.0 - y * (X @ w)).mean() / np.linalg.norm(w)
         low, high = (low, lam) if nu > 0.2 else (lam, high)
@@ -257,7 +258,7 @@ def test_judgement_is_true_of_any_mean(biased, rng):
     """Whatever w and p: no margin beats the bound, and the optimum lies above objective - gap."""
     X, y = text_like(120, 25, 2)
     of = SoftMargin(120, 25, 0.15, 1.0, biased, 1)
-    problem = Problem(Hinge(), 0.02, 1.0 if biased else 0.0, 0.0002 if biased else 0.02)
+    problem = Problem(Hinge(), L2(0.02), 1.0 if biased else 0.0, 0.0002 if biased else 0.02)
     solved = dual.Run(Sdca(), problem, dual.data(X, y)).passes(400)
     w, b = dual.weights_of(problem, solved.of, solved.dual_variables)
     least = dual.dual_objective(problem, solved.of, solved.dual_variables)
@@ -281,7 +282,7 @@ def test_without_a_positive_margin_nothing_is_divided():
     of = SoftMargin(4, 1, 0.0, 1.0, biased=False, iterations=1)
     at = Mean(np.array([0.5]), 0.0, np.full(4, 0.25))
     found = certified_margin(
-        of, Problem(Hinge(), 0.1, 0.0, 0.1), DenseRows(oracles.as_stored(X)), y, at
+        of, Problem(Hinge(), L2(0.1), 0.0, 0.1), DenseRows(oracles.as_stored(X)), y, at
     )
     assert (found.gamma, found.weights.coef[0]) == (-0.5, 0.5)
 

@@ -19,6 +19,7 @@ from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Certificate, ColumnMoments, ProblemStats
 from fewpass.solvers.s2gd.s2gd import S2gdPlus
 from fewpass.storage.table import DenseTable
@@ -37,7 +38,7 @@ def stats(n=10_000, square=1.0, streams=1, d=100):
 
 
 def problem(loss="logistic", lam=1e-4):
-    return Problem(LOSSES[loss](), lam, 1.0, 0.01 * lam)
+    return Problem(LOSSES[loss](), L2(lam), 1.0, 0.01 * lam)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +181,7 @@ def test_the_rate_is_that_of_the_last_three_passes():
     assert left_passes((Mark(1, 2.0), Mark(4, 2.0)), 1e-6) is None  # nothing gained
     assert len(noted((Mark(1.1, 0.0),), Mark(1.1 + 0.1 * 30, 1.0))) == 2  # of rounded sums
     assert rate((Mark(0.1, 0.0), Mark(0.1 + 0.2 + 2.8, 1.0))) is not None
-    assert Mark.of(3, Certificate(0.5, 1e-3)).digits == pytest.approx(3.0)
+    assert Mark.of(3, Certificate(0.5, 5e-4)).digits == pytest.approx(3.0)
     assert Mark.of(3, Certificate(5.0, 50.0)).digits == 0.0
 
 

@@ -40,6 +40,7 @@ from fewpass.solvers.estimates.expected_passes import (
 from fewpass.solvers.estimates.smoothness import smoothness
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.registry import METHODS
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
@@ -106,7 +107,10 @@ def test_theory_is_the_planners(tmp_path, as_json):
     make(tmp_path / "d", n=900, d=7, chunk_rows=100)
     told = as_json("plan", tmp_path / "d", "--solver", "s2gd", "--tol", "1e-5")
     of = Curvature(told["largest_smoothness"], told["strong_convexity"])
-    planned = plan_epochs(of, 900, 1e-5 / math.log(2.0), "geometric", gradients=1)
+    (constant,) = Planner(
+        TrainingPlan(dataset=str(tmp_path / "d")), Dataset.open(tmp_path / "d")
+    ).problem.stats.constants
+    planned = plan_epochs(of, 900, 1e-5 * constant / math.log(2.0), "geometric", gradients=1)
     assert told["theory_passes"] == pytest.approx(planned.work / 900, rel=ROUNDING)
     uniform = as_json("plan", tmp_path / "d", "--solver", "svrg", "--tol", "1e-5")
     assert uniform["theory_passes"] > told["theory_passes"]
@@ -132,7 +136,7 @@ def known_facts(n=10_000, streams=1, sigma_square=0.05):
 
 
 def test_the_pace_is_the_default_step_and_about_a_pass():
-    problem, stats = Problem(LOSSES["logistic"](), 1e-4, 1.0, 1e-6), known_facts()
+    problem, stats = Problem(LOSSES["logistic"](), L2(1e-4), 1.0, 1e-6), known_facts()
     known = conditioning(problem, stats)
     for solver, low, high in ((S2gdPlus(), 1.0, 1.0), (Svrg(), 1.0, 1.001), (S2gd(), 1.0, 2.0)):
         pace = solver.pace(problem, stats)
@@ -145,7 +149,7 @@ def test_the_pace_is_the_default_step_and_about_a_pass():
 
 
 def test_a_tolerance_that_zero_weights_meet_takes_no_theory():
-    problem = Problem(LOSSES["logistic"](), 1e-4, 1.0, 1e-6)
+    problem = Problem(LOSSES["logistic"](), L2(1e-4), 1.0, 1e-6)
     assert S2gd().expected_passes(problem, known_facts(), 0.9).theory is None
     assert zero_loss(problem, known_facts()) == pytest.approx(math.log(2.0))
     assert (
@@ -348,7 +352,7 @@ def test_what_will_be_met_is_not_warned_of(tmp_path, fewpass):
 
 
 def test_each_method_has_its_theory():
-    problem, stats = Problem(LOSSES["logistic"](), 1e-4, 1.0, 1e-6), known_facts()
+    problem, stats = Problem(LOSSES["logistic"](), L2(1e-4), 1.0, 1e-6), known_facts()
     known = conditioning(problem, stats)
     kappa_f = smoothness(problem, stats, stats.sigma_square) / problem.lam
     steps = Gd().expected_passes(problem, stats, 1e-5).theory

@@ -5,11 +5,19 @@ import pytest
 from scipy.sparse import random as random_sparse
 from sklearn.datasets import dump_svmlight_file
 
+from fewpass.pipeline.rows.buffers import unit_weights
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.training.planning.planned_problem import column_moments, moments_reader
+from fewpass.pipeline.training.planning.planned_problem import (
+    PlannedProblem,
+    column_moments,
+    moments_reader,
+)
+from fewpass.solvers.losses import value
+from fewpass.solvers.protocol import as_sides
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.manifest import Labels
+from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable
 from testing.datasets import make
@@ -68,3 +76,45 @@ def test_where_nobody_measured_them(tmp_path):
     assert moments_reader(dataset) is not None
     dataset.manifest = dataset.manifest.model_copy(update={"columns": {}})
     assert moments_reader(dataset) is None
+
+
+@pytest.mark.parametrize(
+    "targets, plan",
+    [
+        (2, {}),
+        (2, {"class_weight": {"1": 9.0}}),
+        (3, {}),
+        (3, {"class_weight": "balanced"}),
+        (3, {"positive": "1"}),
+        ("numbers", {}),
+        ("numbers", {"loss": "huber"}),
+        ("numbers", {"intercept": "none"}),
+    ],
+)
+def test_the_best_constant_is_that_of_all_rows(targets, plan, rng):
+    """By counts or moments, and by a sample where there are no more rows than it has."""
+    if targets == "numbers":
+        y, kinds = (
+            rng.normal(3.0, 2.0, 500),
+            Values(mean=0.0, variance=1.0, minimum=0.0, maximum=1.0),
+        )
+        kinds = kinds.model_copy(update={"mean": float(y.mean()), "variance": float(y.var())})
+    else:
+        y = np.minimum(*rng.integers(0, targets, (2, 500))).astype(float)
+        kinds = Labels(
+            labels=tuple(map(str, range(targets))),
+            counts=tuple(np.bincount(y.astype(int)).tolist()),
+        )
+    X = rng.standard_normal((500, 3))
+    dataset = MemoryDataset(DenseTable(X, y, None), 3, kinds)
+    planned = PlannedProblem.of(TrainingPlan(dataset="here", **plan), dataset)
+    weights = unit_weights(dataset.table, dataset, planned.rule)
+    for label, constant in zip(
+        [t.label for t in planned.tasks], planned.stats.constants, strict=True
+    ):
+        seen = as_sides(planned.rule.read(y), label)
+        spread = np.linspace(-8.0, 8.0, 20001)[:, None]
+        if plan.get("intercept") == "none":
+            spread = np.zeros((1, 1))
+        least = (value(planned.problem.loss, spread, seen) @ weights / weights.sum()).min()
+        assert constant == pytest.approx(least, rel=1e-3)

@@ -1,0 +1,271 @@
+"""Newton's method with an l1 penalty, on a working set of columns: any number of columns.
+
+A pass sums the gradient over all columns, and second derivatives over a working set W.  Between
+passes a model over W is minimised, l1 included (column_model.py):
+
+    min over v:  g_W . v + 1/2 v . (H + l2 I + kappa diag(q m_j)) v + l1 sum_W |w_j + v_j|
+
+The next W are the columns that are not 0, and those of the largest gradient.  As the gradient of
+every pass is over all columns, its certificate counts all of them, and W proves nothing.
+
+kappa is Levenberg's damping, in units of each column: q is the loss's bound on curvature, m_j the
+column's mean square.  Where the best of the steps whose losses a pass sums is below a quarter,
+kappa grows.  docs/methods.md, section 8.3.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.batch.column_model import minimised
+from fewpass.solvers.batch.working_set_sums import SHORTER, SetPart, SetPoint, add_sums, no_sums
+from fewpass.solvers.gradient import RISE, Bounds
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Certificate, Diverged, ProblemStats, Weights
+from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, scaled_gap
+
+ALL_COLUMNS = 500  # up to here W has every column
+LEAST_SET, PER_NONZERO, MOST_SET = 200, 2.0, 1500  # columns of W
+ROUGHLY, FINELY, EXACTLY = 1e-2, 1e-3, 1e-10  # of the model's violation that is left
+NEAR = 1e-3  # relative gap, below which the model is solved finely
+DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
+SHORT = 0.25  # best step, below which the model is damped
+DAMPED, MORE_DAMPED, LESS_DAMPED, UNDAMPED = 3e-4, 16.0, 8.0, 1e-5  # kappa
+ENOUGH, AS_DEAR = (
+    400,
+    4,
+)  # rows per column for H; columns of W that cost as much as a row's gradient
+CROWDED, PATIENCE = 0.95, 8  # share of MOST_SET that is not 0, and passes of it, before giving up
+FIRST_SHARE, FIRST_ROWS = 16, 500  # the start: every sixteenth row, but so many
+START_GAP, START_PASSES = 1e-2, 40
+
+Vector = NDArray[np.float64]
+
+
+class SetState(NamedTuple):
+    """The state; the next point is x + t p.  The last number of a vector is the intercept."""
+
+    x: Vector  # (d + 1,)
+    p: Vector  # (d + 1,) the step under trial; zeros: none
+    chosen: NDArray[np.bool_]  # (d,): W
+    bounds: Bounds  # at x
+    thinned: int = 1  # H is summed over every thinned-th row
+    t: float = 0.0
+    slope: float = 0.0  # of the objective at x along p, l1's change included
+    kappa: float = 0.0
+    theta: float = FIRST  # of the last certificate
+    evaluations: int = 0
+    shortened: int = 0  # steps that were too long
+    crowded: int = 0  # passes in which W had no room left
+    rows_left: int = 0  # that the start is made of; 0: there are weights to begin with
+
+
+def first_set_state(problem: Problem, stats: ProblemStats) -> SetState:
+    """Return zero weights, and all columns if they are few."""
+    x = np.append(np.zeros(stats.d), problem.level)
+    every = np.full(stats.d, stats.d <= ALL_COLUMNS)
+    return SetState(x, np.zeros_like(x), every, Bounds(), rows_left=rows_of_start(stats.n))
+
+
+def started_at(state: SetState, x: Vector) -> SetState:
+    """Return a first state at given weights (d + 1,), with no more of them than W has room for."""
+    w = x[:-1]
+    if np.count_nonzero(w) > MOST_SET:
+        x[np.argsort(-np.abs(w), kind="stable")[MOST_SET:]] = 0.0
+    return state._replace(x=x, chosen=next_set(w, w), rows_left=0)
+
+
+def newest_of(state: SetState) -> Weights:
+    """Return the weights of the next pass."""
+    there = state.x + state.t * state.p if state.t else state.x
+    return Weights(there[:-1], float(there[-1]))
+
+
+def point_of(state: SetState) -> SetPoint:
+    """Return where the next pass sums."""
+    chosen = np.flatnonzero(state.chosen)
+    place = np.full(state.chosen.shape[0], -1, np.int32)
+    place[chosen] = np.arange(chosen.shape[0])
+    before = state.x[:-1] if state.t == 1.0 else np.empty(0)
+    return SetPoint(
+        *newest_of(state), before, float(state.x[-1]), chosen, place, state.theta, state.thinned
+    )
+
+
+class SetTrial(NamedTuple):
+    """A point with what its pass says of it."""
+
+    at: Weights
+    g: Weights  # of the mean loss, and of the intercept's charge
+    certificate: Certificate
+    theta: float
+
+
+def tried(problem: Problem, state: SetState, total: SetPart) -> SetTrial:
+    """Return objective, gradient and certificate of the point of a pass."""
+    at, n = newest_of(state), total.rows
+    loss, up = total.loss / n, at.intercept - problem.level
+    charged = problem.penalty.value(at.coef) + 0.5 * problem.lam_b * up**2
+    g = Weights(total.G / n, total.g_b / n)
+    objective = loss + charged
+    gap = ScaledGap(math.inf, state.theta)
+    if math.isfinite(objective) and math.isfinite(float(g.coef.sum())):
+        gap = scaled_gap(problem, at, g, loss, knots(state.theta), total.brackets / n)
+    certificate = Certificate(objective, min(gap.gap, objective))
+    return SetTrial(at, g._replace(intercept=g.intercept + problem.lam_b * up),
+                 certificate, gap.theta)  # fmt: skip
+
+
+def absorbed(problem: Problem, stats: ProblemStats, state: SetState, total: SetPart) -> SetState:
+    """Accept the point of a pass, or shorten the step that led to it."""
+    trial = tried(problem, state, total)
+    state = state._replace(evaluations=state.evaluations + 1)
+    promised = DECREASE * state.t * state.slope
+    most = state.bounds.objective + RISE * abs(state.bounds.objective) + promised
+    if state.evaluations == 1 or state.t == 0.0 or trial.certificate.objective <= most:
+        return accepted(problem, stats, state, trial, total)
+    return shortened(problem, state, trial, total)
+
+
+def accepted(
+    problem: Problem, stats: ProblemStats, state: SetState, trial: SetTrial, total: SetPart
+) -> SetState:
+    """Go to the point, and take the next step and the next working set."""
+    kappa = state.kappa / LESS_DAMPED if state.t == 1.0 else state.kappa
+    kappa = kappa if kappa >= UNDAMPED else 0.0
+    bounds = state.bounds.moved(trial.certificate) if state.evaluations > 1 else (
+        Bounds().moved(trial.certificate)
+    )  # fmt: skip
+    state = state._replace(x=np.append(*trial.at), bounds=bounds, kappa=kappa, theta=trial.theta)
+    return stepped(problem, stats, state, trial.g, total)
+
+
+def shortened(problem: Problem, state: SetState, trial: SetTrial, total: SetPart) -> SetState:
+    """Take the best of the shorter steps; where there is none, stay and damp the model."""
+    best, t = state.bounds.objective, 0.0
+    for k in range(total.shorter.shape[0]):
+        there = state.x + SHORTER[k] * state.p
+        charged = (
+            problem.penalty.value(there[:-1])
+            + 0.5 * problem.lam_b * (there[-1] - problem.level) ** 2
+        )
+        objective = total.shorter[k] / total.rows + charged
+        if objective < best + (DECREASE * SHORTER[k] * state.slope if t == 0.0 else 0.0):
+            best, t = objective, float(SHORTER[k])
+    damped = max(MORE_DAMPED * state.kappa, DAMPED) if t < SHORT else state.kappa
+    return state._replace(
+        t=t, kappa=damped, thinned=1, shortened=state.shortened + 1,
+        bounds=state.bounds.stayed(trial.certificate),
+    )  # fmt: skip
+
+
+def stepped(
+    problem: Problem, stats: ProblemStats, state: SetState, g: Weights, total: SetPart
+) -> SetState:
+    """Minimise the model at x; return the state with the step under trial and the next W."""
+    l1: float = problem.penalty.l1  # type: ignore[attr-defined]
+    chosen = np.flatnonzero(state.chosen)
+    w, b = state.x[:-1], float(state.x[-1])
+    smooth = g.coef + problem.lam * w
+    A = whole_matrix(problem, stats, state.kappa, total)
+    r, start = np.append(smooth[chosen], g.intercept), np.append(w[chosen], b)
+    near = state.bounds.certificate.relative <= NEAR
+    share = EXACTLY if problem.loss.is_quadratic else FINELY if near else ROUGHLY
+    slopes = r.copy()
+    new = minimised(A, r, start, l1, share)
+    p = np.zeros_like(state.x)
+    p[chosen], p[-1] = new[:-1] - start[:-1], new[-1] - start[-1]
+    there = w + p[:-1]
+    there[chosen] = new[:-1]
+    smooth[chosen] = r[:-1]
+    change = l1 * float(np.abs(new[:-1]).sum() - np.abs(start[:-1]).sum())
+    state = state._replace(
+        p=p, t=1.0, slope=min(0.0, float(slopes @ (new - start)) + change),
+        chosen=next_set(there, smooth), thinned=thinned(problem, stats, chosen.shape[0]),
+    )  # fmt: skip
+    return crowded(state, there, smooth, l1)
+
+
+def whole_matrix(
+    problem: Problem, stats: ProblemStats, kappa: float, total: SetPart
+) -> NDArray[np.float64]:
+    """Return H (k + 1, k + 1) with the quadratic charges and the damping, both triangles."""
+    H = np.tril(total.H)
+    H /= max(1, total.H_rows)
+    H += np.tril(H, -1).T
+    own = np.append(total.squares / max(1, total.H_rows), problem.intercept)
+    unit = problem.loss.rate(math.sqrt(stats.target_square))
+    H[np.diag_indices_from(H)] += kappa * unit * own
+    k = len(total.squares)
+    H[np.arange(k), np.arange(k)] += problem.lam
+    if problem.intercept:
+        H[k, k] += problem.lam_b
+    return H
+
+
+def next_set(w: Vector, g: Vector) -> NDArray[np.bool_]:
+    """Return the columns that are not 0 at w, and those of the largest gradient g, (d,)."""
+    d, kept = w.shape[0], w != 0.0
+    if d <= ALL_COLUMNS:
+        return np.full(d, fill_value=True)
+    nonzero = int(kept.sum())
+    size = min(d, MOST_SET, max(LEAST_SET, int(PER_NONZERO * nonzero)))
+    score = np.where(kept, np.inf, np.abs(g))
+    chosen = np.zeros(d, bool)
+    chosen[np.argsort(-score, kind="stable")[:size]] = True
+    return chosen
+
+
+def crowded(state: SetState, w: Vector, g: Vector, l1: float) -> SetState:
+    """Count the passes in which columns are left out for want of room; raise Diverged when many."""
+    left_out = np.abs(g[~state.chosen]).max(initial=0.0) > l1
+    full = left_out and np.count_nonzero(w) > CROWDED * MOST_SET
+    state = state._replace(crowded=state.crowded + 1 if full else 0)
+    if state.crowded > PATIENCE:
+        raise Diverged(
+            f"More than {MOST_SET:,} weights are not 0 at this `lam`, and newton keeps a matrix of "
+            "those columns by those columns. Take `solver=psdca`, or a larger `lam`."
+        )
+    return state
+
+
+def thinned(problem: Problem, stats: ProblemStats, k: int) -> int:
+    """Return m if H is summed over every m-th row: it then costs about as much as the gradient."""
+    if problem.loss.is_quadratic:
+        return 1
+    return max(1, min(k // AS_DEAR, stats.n // (ENOUGH * (k + 1))))
+
+
+# -- the start -------------------------------------------------------------------------------------
+
+
+def rows_of_start(n: int) -> int:
+    """Return how many rows the start is made of; 0: too few for one."""
+    m = max(FIRST_ROWS, n // FIRST_SHARE)
+    return m if m <= n // 2 else 0
+
+
+def started(problem: Problem, stats: ProblemStats, state: SetState, block: Block) -> SetState:
+    """Return the state at weights of a block's first rows, with their working set.
+
+    l1 is larger by the root of rows to all rows, as the noise of a gradient is.
+    """
+    if not state.rows_left:
+        return state
+    order = np.ascontiguousarray(block.order[: state.rows_left])
+    few = stats._replace(n=order.shape[0])
+    noisier = math.sqrt(stats.n / order.shape[0])
+    penalty = problem.penalty._replace(l1=noisier * problem.penalty.l1)  # type: ignore[attr-defined]
+    rough, rows = problem._replace(penalty=penalty), block._replace(order=order)
+    found = started(rough, few, first_set_state(rough, few), rows)
+    for _ in range(START_PASSES):
+        at = point_of(found)
+        found = absorbed(rough, few, found, add_sums(rough, at, rows, no_sums(at)))
+        if found.bounds.certificate.relative <= START_GAP:
+            break
+    fresh = first_set_state(problem, stats)
+    return fresh._replace(x=found.x, chosen=found.chosen | fresh.chosen, rows_left=0)

@@ -1,0 +1,83 @@
+"""The mean loss of the best constant prediction: what certified gaps are compared with.
+
+    F_0 = min over b of sum_i weight_i phi(b, y_i) / sum_i weight_i
+
+It says how large objectives are before anything is learnt.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.losses.loss import Loss, slope, value
+
+#: Halvings of the interval around the best constant: F_0 is a scale, not a result.
+HALVINGS = 48
+MOST_DOUBLINGS = 100
+#: Least F_0 over the loss at 0: targets far from 0 leave no more digits of their differences.
+ROUNDED = 1e-9
+
+
+def constant_losses(
+    loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64], *, intercept: bool
+) -> tuple[float, ...]:
+    """Return F_0 for the targets y (m,) with each row of weights (K, m), or at b = 0.
+
+    Parameters
+    ----------
+    loss
+        Its values and slopes take arrays.
+    y
+        Targets, as the loss takes them.
+    weight
+        Of each target in each of K models, at least 0; scaled here.
+    intercept
+        Whether there is a constant to choose.
+    """
+    share = weight / weight.sum(axis=1, keepdims=True)
+    at_zero = _means(loss, np.zeros((len(share), 1)), y, share)
+    if not intercept:
+        return tuple(at_zero.tolist())
+    best = _means(loss, _best_constants(loss, y, share), y, share)
+    return tuple(np.maximum(np.minimum(best, at_zero), ROUNDED * at_zero).tolist())
+
+
+def _best_constants(
+    loss: Loss, y: NDArray[np.float64], share: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return where the mean slopes change their sign, (K, 1): they never fall."""
+    ends = [_beyond(loss, y, share, side) for side in (-1.0, 1.0)]
+    low, high = ends
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        rising = _slopes(loss, middle, y, share) > 0.0
+        low, high = np.where(rising, low, middle), np.where(rising, middle, high)
+    return 0.5 * (low + high)
+
+
+def _beyond(
+    loss: Loss, y: NDArray[np.float64], share: NDArray[np.float64], side: float
+) -> NDArray[np.float64]:
+    """Return constants (K, 1) on one side of the best ones: +-1, +-2, +-4, ..."""
+    b = np.full((len(share), 1), side)
+    for _ in range(MOST_DOUBLINGS):
+        short = side * _slopes(loss, b, y, share) < 0.0
+        if not short.any():
+            break
+        b = np.where(short, 2.0 * b, b)
+    return b
+
+
+def _slopes(
+    loss: Loss, b: NDArray[np.float64], y: NDArray[np.float64], share: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    means: NDArray[np.float64] = (share * slope(loss, b, y)).sum(axis=1, keepdims=True)
+    return means
+
+
+def _means(
+    loss: Loss, b: NDArray[np.float64], y: NDArray[np.float64], share: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    means: NDArray[np.float64] = (share * value(loss, b, y)).sum(axis=1)
+    return means

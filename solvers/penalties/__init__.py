@@ -1,0 +1,27 @@
+"""The penalties: one file each, and one line of the registry."""
+
+from fewpass.solvers.penalties.elastic_net import ElasticNet
+from fewpass.solvers.penalties.l2 import L2
+from fewpass.solvers.penalties.penalty import (
+    Penalty,
+    in_lanes,
+    predict,
+    predict_both,
+    predict_both_lanes,
+    scaled_dual,
+    strength,
+)
+from fewpass.solvers.penalties.predictions import shrunk
+
+__all__ = [
+    "L2",
+    "ElasticNet",
+    "Penalty",
+    "in_lanes",
+    "predict",
+    "predict_both",
+    "predict_both_lanes",
+    "scaled_dual",
+    "shrunk",
+    "strength",
+]

@@ -1,0 +1,112 @@
+"""The l1 penalty, alone (lasso) or with squares (elastic net)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.kernels.shapes import Number
+from fewpass.solvers.kernels.simd.lanes import LaneWidth, load, maximum, minimum
+from fewpass.solvers.penalties.penalty import Penalty, Vector
+
+ROUNDED = 1e-13  # by which a scaled |s_j| may be above l1
+
+
+class SizesAndSquares(NamedTuple):
+    """The numbers of the elastic net."""
+
+    l1: float
+    l2: float = 0.0
+
+
+class ElasticNet(Penalty, SizesAndSquares):
+    """l1 sum |w_j| + (l2/2) ||w||^2.
+
+    Sources: Tibshirani 1996, "Regression Shrinkage and Selection via the Lasso"; Zou and Hastie
+    2005, "Regularization and Variable Selection via the Elastic Net".
+    """
+
+    __slots__ = ()
+
+    is_smooth = False
+
+    @property
+    def name(self) -> str:
+        """l1 where squares are not charged, else elasticnet."""
+        return "elasticnet" if self.l2 > 0.0 else "l1"
+
+    @classmethod
+    def of(cls, lam: float, l1_ratio: float) -> ElasticNet:
+        """l1 = l1_ratio lam, l2 = (1 - l1_ratio) lam, as in glmnet and scikit-learn."""
+        return cls(l1_ratio * lam, (1.0 - l1_ratio) * lam)
+
+    def at(self, lam: float) -> ElasticNet:
+        """Return the penalty of the same ratio and another `lam`."""
+        return ElasticNet(self.l1 / self.total * lam, self.l2 / self.total * lam)
+
+    def over(self, reg: float) -> ElasticNet:
+        """Return the penalty of l1 / reg and l2 / reg."""
+        return ElasticNet(self.l1 / reg, self.l2 / reg)
+
+    def with_strength(self, least: float) -> ElasticNet:
+        """Return the penalty of this l2, or of a larger one."""
+        return ElasticNet(self.l1, max(self.l2, least))
+
+    @property
+    def total(self) -> float:
+        """l1 + l2."""
+        return self.l1 + self.l2
+
+    def strength(self) -> float:
+        """Return l2."""
+        return self.l2
+
+    def shrunk(self, u: Number) -> Number:
+        """Return u, nearer to 0 by l1, but not beyond it."""
+        return maximum(u - self.l1, 0.0) + minimum(u + self.l1, 0.0)
+
+    def in_lanes(self, V: Vector, place: int, how: LaneWidth) -> ElasticNet:
+        """Return l1 and l2 of every model, which follow one another in V."""
+        return ElasticNet(load(V, place, how), load(V, place + how.width, how))
+
+    def value(self, w: Vector) -> float:
+        """l1 sum |w_j| + (l2/2) ||w||^2."""
+        return self.l1 * float(np.abs(w).sum()) + 0.5 * self.l2 * float(w @ w)
+
+    def conjugate(self, s: Vector) -> float:
+        """Sum of (|s_j| - l1)_+^2 / (2 l2); without l2 0 if no |s_j| is above l1, else infinite."""
+        over = np.maximum(np.abs(s) - self.l1, 0.0)
+        if self.l2 > 0.0:
+            return float(over @ over) / (2.0 * self.l2)
+        return 0.0 if float(over.max(initial=0.0)) <= ROUNDED * self.l1 else math.inf
+
+    def brackets(self, w: Vector, s: Vector) -> float:
+        """(l2/2) ||w - soft(s)/l2||^2, and what |w_j| l1 is above w_j s_j, s_j within l1."""
+        if self.l2 == 0.0 and math.isinf(self.conjugate(s)):
+            return math.inf
+        near = np.clip(s, -self.l1, self.l1)
+        by_size = float(np.maximum(self.l1 * np.abs(w) - near * w, 0.0).sum())
+        if self.l2 == 0.0:
+            return by_size
+        apart = w - (s - near) / self.l2
+        return by_size + 0.5 * self.l2 * float(apart @ apart)
+
+    def most_scale(self, s: Vector) -> float:
+        """Return l1 / max |s_j|, less by rounding, if that is below 1 and there is no l2."""
+        most = float(np.abs(s).max(initial=0.0))
+        if self.l2 > 0.0 or most <= self.l1:
+            return 1.0
+        return self.l1 / most / (1.0 + ROUNDED)
+
+    def distance(self, w: Vector, g: Vector) -> Vector:
+        """Return l1 sign(w_j) + l2 w_j + g_j, and where w_j is 0 what l1 leaves of g_j."""
+        at_zero = np.sign(g) * np.maximum(np.abs(g) - self.l1, 0.0)
+        return np.where(w == 0.0, at_zero, self.l1 * np.sign(w) + self.l2 * w + g)
+
+    def zero_for_certain(self, s: Vector, radius: Vector) -> NDArray[np.bool_]:
+        """Return whether |s_j| stays below l1 within the radius."""
+        certain: NDArray[np.bool_] = np.abs(s) + radius < self.l1
+        return certain

@@ -1,0 +1,172 @@
+"""The interface of penalties: what the objective charges for weights, the intercept left out.
+
+    R(w) = sum_j R_j(w_j),      R*(s) = sup over w of s . w - R(w)
+
+A penalty is one file next to this one, a class whose methods are the formulas (docs/methods.md,
+section 2).  Its instances are NamedTuples of numbers, so that kernels can take them.  `strength`
+and `shrunk` are compiled into kernels, one body per type, as the formulas of losses are; the others
+go over whole vectors, between passes.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.kernels.dispatch import by_type
+from fewpass.solvers.kernels.rows import Rows
+from fewpass.solvers.kernels.shapes import LaneVector, Number, SideBySide
+from fewpass.solvers.kernels.simd.lanes import LaneWidth
+from fewpass.solvers.penalties.predictions import (
+    dot_both_lanes_shrunk,
+    dot_both_shrunk,
+    dot_shrunk,
+    shrunk,
+)
+
+Vector = NDArray[np.float64]
+
+
+@by_type
+def strength(penalty: Penalty) -> Number:
+    """Return the strong convexity of R: what the squares of weights are charged, twice."""
+
+
+@by_type
+def in_lanes(  # type: ignore[empty-body]
+    penalty: Penalty, V: Vector, place: int, how: LaneWidth
+) -> Penalty:
+    """Return the penalties of models side by side, their numbers read from V; None are needed."""
+
+
+@by_type
+def scaled_dual(penalty: Penalty, a: Number, theta: Number) -> Number:
+    """Return theta a where R* is infinite somewhere, or nearly; a itself where theta is 1."""
+
+
+@by_type
+def predict(  # type: ignore[empty-body]
+    penalty: Penalty, rows: Rows, i: int, W: SideBySide
+) -> float:
+    """Return x_i . shrunk(W[:, 0])."""
+
+
+@by_type
+def predict_both(  # type: ignore[empty-body]
+    penalty: Penalty, rows: Rows, i: int, W: SideBySide
+) -> tuple[float, float]:
+    """Return x_i . W[:, 0] and x_i . shrunk(W[:, 1])."""
+
+
+@by_type
+def predict_both_lanes(  # type: ignore[empty-body]
+    penalty: Penalty, rows: Rows, i: int, V: Vector, width: int, place: int, how: LaneWidth
+) -> tuple[LaneVector, LaneVector]:
+    """Return the same for every lane, as `dot_both_lanes` does."""
+
+
+FORMULAS = (
+    strength, shrunk, in_lanes, scaled_dual, predict, predict_both, predict_both_lanes,
+)  # fmt: skip
+
+
+class Penalty:
+    """Base class of penalties; methods, plans and certificates use these members only."""
+
+    __slots__ = ()
+
+    is_smooth: ClassVar[bool] = True
+    """Whether R has a gradient; without one some weights are 0 at the optimum."""
+
+    def __init_subclass__(cls) -> None:
+        """Register the class's methods as bodies of the functions above."""
+        for formula in FORMULAS:
+            formula.register(cls)(getattr(cls, formula.__name__))
+
+    def scaled_dual(self, a: Number, theta: Number) -> Number:
+        """Return theta a."""
+        return theta * a
+
+    def predict(self, rows: Rows, i: int, W: SideBySide) -> float:
+        """Shrink every entry as it is read."""
+        return dot_shrunk(rows, i, W, self)  # type: ignore[no-any-return]
+
+    def predict_both(self, rows: Rows, i: int, W: SideBySide) -> tuple[float, float]:
+        """Shrink every entry of the second column as it is read."""
+        return dot_both_shrunk(rows, i, W, self)  # type: ignore[no-any-return]
+
+    def predict_both_lanes(
+        self, rows: Rows, i: int, V: Vector, width: int, place: int, how: LaneWidth
+    ) -> tuple[LaneVector, LaneVector]:
+        """Shrink every entry of the second column as it is read."""
+        return dot_both_lanes_shrunk(  # type: ignore[no-any-return]
+            rows, i, V, width, place, how, self
+        )
+
+    @property
+    def name(self) -> str:
+        """Its name in commands, plans and flows."""
+        raise NotImplementedError
+
+    @classmethod
+    def of(cls, lam: float, l1_ratio: float) -> Penalty:
+        """Return the penalty of a plan's `lam` and `l1_ratio`."""
+        raise NotImplementedError
+
+    def at(self, lam: float) -> Penalty:
+        """Return the same penalty with another `lam`."""
+        raise NotImplementedError
+
+    def over(self, reg: float) -> Penalty:
+        """Return R / reg."""
+        raise NotImplementedError
+
+    def with_strength(self, least: float) -> Penalty:
+        """Return the same penalty with a strength of at least this."""
+        raise NotImplementedError
+
+    @property
+    def total(self) -> float:
+        """`lam` as plans have it: what R charges in all."""
+        raise NotImplementedError
+
+    def value(self, w: Vector) -> float:
+        """Return R(w)."""
+        raise NotImplementedError
+
+    def conjugate(self, s: Vector) -> float:
+        """Return R*(s), which may be infinite."""
+        raise NotImplementedError
+
+    def brackets(self, w: Vector, s: Vector) -> float:
+        """Return R(w) + R*(s) - s . w, summed column by column so that nothing cancels."""
+        raise NotImplementedError
+
+    def most_scale(self, s: Vector) -> float:
+        """Return the largest theta in [0, 1] with finite R*(theta s)."""
+        raise NotImplementedError
+
+    def distance(self, w: Vector, g: Vector) -> Vector:
+        """Return the element of least size of R's subdifferential at w, plus g: (d,)."""
+        raise NotImplementedError
+
+    def zero_for_certain(self, s: Vector, radius: Vector) -> NDArray[np.bool_]:
+        """Return which weights are 0 at the optimum, whose s is within `radius` (d,) of this one.
+
+        Source: Ndiaye, Fercoq, Gramfort and Salmon 2017, "Gap Safe Screening Rules for Sparsity
+        Enforcing Penalties".
+        """
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        """Compare types, too."""
+        return type(self) is type(other) and tuple.__eq__(self, other)  # type: ignore[operator]
+
+    def __ne__(self, other: object) -> bool:
+        """Negate `==`: otherwise the tuple's own method would be used."""
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self))  # type: ignore[misc]

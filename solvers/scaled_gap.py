@@ -1,0 +1,96 @@
+"""The duality gap of weights whose penalty has no strong convexity, from the sums of one pass.
+
+The slopes of the losses are a dual point a_i = -sigma_i phi'(p_i), and theta a is one for every
+theta in [0, 1].  With s = -G the negative gradient of the mean loss,
+
+    P - D(theta a) = B(theta) + sum_j [R_j(w_j) + R*_j(theta s_j) - theta s_j w_j]
+                     + (lam_b/2) (b - b_0 - theta s_b / lam_b)^2
+    B(theta)       = mean c_i [phi(p_i) + phi*(-theta a_i) + theta a_i sigma_i p_i]
+
+and every bracket is 0 or more.  An l1 penalty is finite only for small theta, which is known when
+the pass is over.  But B is convex, B(0) is the mean loss and B(1) = 0: so the pass sums B at four
+knots near the theta of the pass before, and the straight line between two of them is above B.
+docs/methods.md, section 8.4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Weights
+
+FIRST = 0.5  # theta before any pass
+APART = np.array([5.0, 1.0, 0.2, 0.02])  # 1 - theta of the knots, in units of the last one's
+GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+STEPS = 40  # of the search for theta
+
+
+def knots(theta: float) -> NDArray[np.float64]:
+    """Return the four knots for the theta of the pass before."""
+    return np.maximum(0.0, 1.0 - (1.0 - theta) * APART)
+
+
+class ScaledGap(NamedTuple):
+    """A gap, and the theta that it is proven with."""
+
+    gap: float
+    theta: float
+
+
+def scaled_gap(
+    problem: Problem, at: Weights, g: Weights, loss: float, thetas: NDArray[np.float64],
+    brackets: NDArray[np.float64],
+) -> ScaledGap:  # fmt: skip
+    """Return the smallest gap that the sums of a pass prove.
+
+    Parameters
+    ----------
+    problem, at
+        The penalty, and the weights.
+    g
+        Gradient of the mean loss, and its derivative by the intercept.
+    loss
+        Mean loss.
+    thetas, brackets
+        Knots (k,), and B there (k,).
+    """
+    x, y = np.append(0.0, np.append(thetas, 1.0)), np.append(loss, np.append(brackets, 0.0))
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], y[order]
+    s, s_b = -g.coef, -g.intercept
+    penalty, up = problem.penalty, at.intercept - problem.level
+    counts = (at.coef != 0.0) | ~penalty.zero_for_certain(s, np.zeros_like(s))
+    w, s = at.coef[counts], s[counts]  # the other columns' brackets are 0 for every theta
+
+    def gap(theta: float) -> float:
+        whole = float(np.interp(theta, x, y)) + penalty.brackets(w, theta * s)
+        if problem.intercept:
+            whole += 0.5 * problem.lam_b * (up - theta * s_b / problem.lam_b) ** 2
+        return whole
+
+    most = penalty.most_scale(s)
+    found = min((gap(theta), -theta) for theta in (most, 0.0, searched(gap, most)))
+    return ScaledGap(found[0], -found[1])
+
+
+def searched(f: Callable[[float], float], most: float) -> float:
+    """Return where a convex function is least in [0, most], by golden section."""
+    low, high = 0.0, most
+    a, b = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+    f_a, f_b = f(a), f(b)
+    for _ in range(STEPS):
+        if f_a <= f_b:
+            high, b, f_b = b, a, f_a
+            a = high - GOLDEN * (high - low)
+            f_a = f(a)
+        else:
+            low, a, f_a = a, b, f_b
+            b = low + GOLDEN * (high - low)
+            f_b = f(b)
+    return a if f_a <= f_b else b

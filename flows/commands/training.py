@@ -303,8 +303,8 @@ def _calibrated(result: TrainingResult) -> str | None:
     if "p" in calibration:
         return f"isotonic, {len(calibration['p'])} points"
     offset = f"{calibration['offset']:.4g}" if "offset" in calibration else "an offset per class"
-    form = "sigmoid" if "offset" in calibration else "softmax"
-    return f"{form} of {calibration['slope']:.4g} * score + {offset}"
+    form = "sigmoid of" if "offset" in calibration else "softmax of"
+    return f"{form} {calibration['slope']:.4g} * score + {offset}"
 
 
 def _shown_features(result: TrainingResult) -> dict[str, Any]:

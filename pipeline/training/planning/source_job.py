@@ -15,7 +15,12 @@ from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.planning.auto import MethodChoice, for_one_pass
+from fewpass.pipeline.training.planning.auto import (
+    MethodChoice,
+    for_each_class,
+    for_one_pass,
+    for_several_scores,
+)
 from fewpass.pipeline.training.planning.ill_conditioned import Columns, ill_conditioned
 from fewpass.pipeline.training.planning.job import solver_of
 from fewpass.pipeline.training.planning.planned_problem import (
@@ -47,7 +52,11 @@ def choose_for_source(plan: TrainingPlan, source: OpenedSource) -> MethodChoice 
         return problem.buffer_bytes(problem.solver(method)) > 0
 
     models = len(tasks_of(plan, problem.rule, problem.stats))
-    choice = for_one_pass("one pass", problem.stats, fits, models)
+    if problem.problem.loss.is_wide:
+        choice = for_several_scores(plan)
+    else:
+        choice = for_one_pass("one pass", problem.stats, fits, models)
+        choice = for_each_class(choice, problem.rule.n_classes)
     return choice.model_copy(update={"methods": tuple(map(problem.growing, choice.methods))})
 
 

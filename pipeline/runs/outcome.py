@@ -102,7 +102,7 @@ class Trained(NamedTuple):
             weights=saved.weights,
             cursor=saved.cursor,
             solver=plan.solver.kind,
-            lam=saved.choice.lam if saved.choice else problem.lam,
+            lam=saved.choice.lam if saved.choice else problem.penalty.total,
             choice=saved.choice,
             validation=saved.validation,
             certified=saved.certificate,

@@ -17,12 +17,12 @@ from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.resident import let_go
 from fewpass.pipeline.runs.engine import Checkpoints, Engine, Stopped, Training
-from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.events import Compiled, Event, Finish, Resume, Start, Stop
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import Convergence, TrainingResult, hinge_gap
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.run_progress import Progress
-from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
+from fewpass.pipeline.runs.saved import Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.driver import Driver
 from fewpass.pipeline.training.planning.forecast import Forecast
@@ -178,16 +178,14 @@ class TrainingRun:
                 if number == 0:  # kernels are loaded: now the imports of the next snapshot
                     import_ahead()
         if compiling.kernels:
-            yield self._progress.event(
-                "compile", kernels=compiling.kernels, seconds=compiling.seconds
-            )
+            yield self._progress.event(Compiled(compiling.kernels, compiling.seconds))
         if self.finished:
-            yield self._progress.event("finish", **self._outcome())
+            yield self._progress.event(Finish(**self._outcome()))
             return
         with self._without_workers():
             yield from self._engine.rest()
         name = self.newest.name if self.newest else None
-        yield self._progress.event("stop", snapshot=name)
+        yield self._progress.event(Stop(name))
 
     @contextmanager
     def _without_workers(self) -> Iterator[None]:
@@ -211,8 +209,7 @@ class TrainingRun:
             self._checkpoints.newest = saved if saved.finished else saved.without_weights()
         self._executor.show_run(self.run.url)
         self._executor.check_memory(self.plan.memory)
-        return self._progress.event(
-            "resume" if newest else "start",
+        facts = (Resume if newest else Start)(
             snapshot=newest.name if newest else None,
             damaged=damaged,
             finished=self.finished,
@@ -225,8 +222,9 @@ class TrainingRun:
             **self._in_groups(),
             chosen=self.methods.reason if self.methods else None,
         )
+        return self._progress.event(facts)
 
-    def _in_groups(self) -> dict[str, Amount]:
+    def _in_groups(self) -> dict[str, Any]:
         """Tell of classes that are not trained all at once."""
         foreseen, newest = self.forecast, self.newest
         if foreseen is None or foreseen.groups == 1:

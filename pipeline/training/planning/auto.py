@@ -12,6 +12,9 @@ cheaper passes (solvers/estimates/expected_passes.py) are predicted to take less
 sorted it does not: its averages count on a random order.  Plain SDCA takes less memory, and is
 taken where that is short.
 
+With an l1 penalty, and a smooth loss, Newton's method over a working set of columns, whatever their
+number, and dual ascent behind it.
+
 All of it follows from the plan and from what ingest measured, and is written down in the run's
 record, so that a run goes on with what it began with.
 """
@@ -115,8 +118,8 @@ def choose(
         How many are trained together: classes times values of lam.
     """
     if problem.loss.is_steep or not problem.penalty.is_smooth:
-        special = for_a_steep_loss if problem.penalty.is_smooth else for_sizes
-        return special(problem, stats, plan.tol or NOTHING, fits, fits_in_groups)
+        rule = for_a_steep_loss if problem.penalty.is_smooth else for_an_l1_penalty
+        return rule(plan, problem, stats, fits, fits_in_groups)
     if plan.tol is None or plan.passes == 1:
         return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
     if not problem.loss.is_smooth:
@@ -137,9 +140,9 @@ def choose(
 
 
 def for_a_steep_loss(
+    _plan: TrainingPlan,
     problem: Problem,
     stats: ProblemStats,
-    _tol: float,
     fits: Callable[[Method], bool],
     fits_in_groups: Callable[[Method], bool],
 ) -> MethodChoice:
@@ -213,11 +216,11 @@ def for_a_kink(
     return MethodChoice(methods=(kinked,), reason=f"{DUAL}, {IN_GROUPS}" if grouped else KINKED)
 
 
-def for_sizes(
-    problem: Problem, stats: ProblemStats, tol: float, fits: Callable[[Method], bool],
+def for_an_l1_penalty(
+    plan: TrainingPlan, problem: Problem, stats: ProblemStats, fits: Callable[[Method], bool],
     fits_in_groups: Callable[[Method], bool],
 ) -> MethodChoice:  # fmt: skip
-    """Choose among the methods that take a charge for the sizes of weights (l1)."""
+    """Choose for weights of which many will be 0: a working set of columns, or dual ascent."""
     words = (SECOND_ORDER, DUAL) if problem.loss.is_smooth else (DUAL,)
     able = [word for word in words if takes(method_class(word).needs, problem)]
     wanted = [method(word) for word in able or [DUAL]]
@@ -225,10 +228,13 @@ def for_sizes(
     if not fitting:
         grouped = next((one for one in wanted if fits_in_groups(one)), wanted[-1])
         return MethodChoice(methods=(grouped,), reason=f"{grouped.kind}, {IN_GROUPS}")
-    usual = passes_of(fitting[0], problem, stats, tol)
-    reason = f"{fitting[0].kind}, for a charge on the sizes of weights"
+    if plan.tol is None or plan.passes == 1:
+        reason = f"{fitting[-1].kind}, whose first pass has zeros already"
+        return MethodChoice(methods=(fitting[-1],), reason=reason)
+    usual = passes_of(fitting[0], problem, stats, plan.tol)
+    reason = f"{fitting[0].kind}, for an l1 penalty"
     if math.isfinite(usual):
-        reason += f", usually about {format_passes(usual)} to {tol:g}"
+        reason += f", usually about {format_passes(usual)} to {plan.tol:g}"
     if len(fitting) > 1:
         reason += f"; {fitting[1].kind} where too many weights are not 0"
     return MethodChoice(methods=tuple(fitting), reason=reason)

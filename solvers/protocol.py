@@ -290,6 +290,9 @@ class Method(Settings):
     def learners(self, _state: State) -> tuple[ChosenLearner, ...]:
         return ()
 
+    def before_steps(self, _state: State) -> tuple[float, ...]:
+        return ()
+
 
 class Solver(Protocol):
     """The methods and properties of a solver."""
@@ -380,3 +383,6 @@ class Solver(Protocol):
 
     def learners(self, state: State) -> tuple[ChosenLearner, ...]:
         """Return the learner behind `weights(state)`, one per model; () if there is only one."""
+
+    def before_steps(self, state: State) -> tuple[float, ...]:
+        """Return every model's mean loss of rows before their steps; () where nobody adds it up."""

@@ -218,8 +218,10 @@ def _report(
 
     shown: list[RenderableType] = [columns_table(result.encoded)] if result.encoded else []
     shown.append(facts_table("Run", _shown(result)))
+    if result.lam_origin:
+        shown.append(origin_table(result.lam_origin))
     if result.candidates:
-        shown.append(candidate_table(result))
+        shown.append(candidate_table(result, plan))
     terminal.result(asdict(result), Group(*shown))
     if result.passes_of_model is not None:
         terminal.say(held_out_sentence(result))
@@ -240,11 +242,29 @@ def _report(
     return 0
 
 
-def candidate_table(result: TrainingResult) -> Table:
+def origin_table(origin: dict[str, Any]) -> Table:
+    """Return a table of the lam that were compared before the training."""
+    from fewpass.flows.display.console import as_fixed, or_dash, titled_table
+
+    table = titled_table(f"lam by held-out rows: {origin['written']}")
+    for name in ("lam", "loss", "above the best", "error"):
+        table.add_column(name, justify="right", no_wrap=True)
+    least = min(each["loss"] for each in origin["candidates"])
+    for each in origin["candidates"]:
+        above = f"{each['loss'] - least:.2g} +- {each['standard_error']:.1g}"
+        error = or_dash(each["error"], ".2%")
+        table.add_row(f"{each['lam']:.6g}", as_fixed(each["loss"], 6), above, error)
+    return table
+
+
+def candidate_table(result: TrainingResult, plan: TrainingPlan) -> Table:
     """Return a table of all lam, the chosen one marked."""
     from fewpass.flows.display.console import as_fixed, or_dash, titled_table
 
-    table = titled_table("On held-out rows")
+    of_source = plan.source is not None and plan.source.test_fraction > 0.0
+    held_out = plan.held_out is not None or of_source
+    title = "On held-out rows" if held_out else "On rows before they were learnt from"
+    table = titled_table(title)
     for name in ("lam", "loss", "error", "objective", "above\noptimum", ""):
         table.add_column(name, justify="right", no_wrap=True)
     for candidate in result.candidates:

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
+from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.auto import MethodChoice
@@ -62,6 +63,8 @@ class RunRecord(BaseModel):
     """Of the features of that data set, which rows to predict are read as."""
     methods: MethodChoice | None = None
     """The methods in place of `auto`; None where the plan names one."""
+    lam_origin: LamOrigin | None = None
+    """What the plan's lam was chosen from; None where it was given."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> RunRecord:
@@ -86,6 +89,7 @@ class RunRecord(BaseModel):
         columns: Schema | None = None,
         warnings: Sequence[str] = (),
         hashed_names: HashedNames | None = None,
+        lam_origin: LamOrigin | None = None,
     ) -> RunRecord:
         """Return the record of a run that is about to begin on a data set."""
         return cls(
@@ -103,6 +107,7 @@ class RunRecord(BaseModel):
             forecast=foreseen,
             warnings=tuple(warnings),
             methods=methods,
+            lam_origin=lam_origin,
         )
 
 

@@ -20,7 +20,7 @@ class Factor(NamedTuple):
 
 
 UNITS = ("/n", "max")
-
+AUTO = "auto"  # the word for a lam that held-out rows choose
 PATH = "path"  # the word for PATH_LENGTH values from the largest to PATH_END of it
 PATH_LENGTH, PATH_END = 20, 0.01
 
@@ -42,9 +42,11 @@ class Lam:
 
     @classmethod
     def of(cls, written: Any) -> Lam:
-        """Read 0.1, "0.1", "10/n", ".1max" or "1e-3,1/n"; BadInput when it is something else."""
+        """Read 0.1, "10/n", ".1max", "1e-3,1/n" or "auto"; BadInput when it is something else."""
         if isinstance(written, Lam):
             return written
+        if written == AUTO:
+            return cls(AUTO, (Factor(1.0, "/n"),))  # 1/n is what all begin with
         if written == PATH:
             return cls(PATH, tuple(Factor(share, "max") for share in shares_of_path()))
         written = written.item() if hasattr(written, "item") else written  # of NumPy
@@ -59,6 +61,11 @@ class Lam:
 
     def __str__(self) -> str:
         return str(self.written)
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether held-out rows are to choose it; until they have, it counts as 1/n."""
+        return self.written == AUTO
 
     def has(self, unit: str) -> bool:
         """Whether a value is a share of this."""

@@ -22,7 +22,7 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.method_kinds import AnyMethod, Auto, kind_of, with_better
 from fewpass.pipeline.settings.model_config import Workers
-from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.regularisation import AUTO, Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.sizes import ByteSize
 from fewpass.solvers.bad_input import LARGEST, SMALLEST, beyond_bounds, shown
@@ -71,11 +71,12 @@ class TrainingPlan(Described):
     """Share of the targets that the quantile loss leaves below its predictions."""
     epsilon: Annotated[float, Field(ge=0.0)] = 0.1
     """Largest error that costs nothing under the epsilon-insensitive loss."""
-    lam: Lam = Lam.of("1/n")
+    lam: Lam = Lam.of(AUTO)
     """Strength of the penalty: a number, or a multiple of 1/n such as 10/n; with l1 also a share of
     the smallest that makes all weights 0, such as .1max, found by one more pass; several, such as
-    1e-2,1e-3,1/n, are trained in the same passes, and the best is kept [default: 1/n; in one pass
-    with held-out rows the best of 1/n, .1/n, .01/n]."""
+    1e-2,1e-3,1/n, are trained in the same passes, and the best on held-out rows is kept; or auto:
+    held-out rows choose among 1000/n, 100/n, ... .01/n on a sample, in one pass the losses of rows
+    before they are learnt from among 1/n, .1/n, .01/n [default: auto]."""
     penalty: PenaltyName | None = None
     """What weights are charged: their squares (l2), their sizes (l1, which makes many of them
     exactly 0), or both (elasticnet) [default: l2]."""
@@ -123,6 +124,16 @@ class TrainingPlan(Described):
     combined."""
     snapshot_every: PositiveFloat = 30.0
     """Seconds between snapshots; does not change the model."""
+
+    @property
+    def tries_several_lam(self) -> bool:
+        """Whether one pass scores several lam by the losses of rows before it learns from them."""
+        if (self.tol is not None and self.passes > 1) or self.early_stopping:
+            return False
+        if isinstance(self.solver, Auto):
+            return self.passes == 1
+        tries: bool = method_class(self.solver.kind).tries_several_lam
+        return tries and self.passes == 1
 
     @property
     def budget(self) -> Budget:
@@ -262,7 +273,7 @@ class TrainingPlan(Described):
     def _judged(self) -> TrainingPlan:
         if self.source is not None and self.source.test_fraction:
             return self  # those rows judge
-        if len(self.lam.factors) > 1 and self.held_out is None:
+        if len(self.lam.factors) > 1 and self.held_out is None and not self.tries_several_lam:
             raise BadInput(
                 f'Several values of lam ("{self.lam.written}") need rows to choose by '
                 "that none has learnt from. Name a data set with `held_out`; "

@@ -9,12 +9,14 @@ from typing import NamedTuple, Protocol
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import OpenedSource
+from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.runs.model import weights_to_start_at
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
 from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluation import evaluation_job
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
+from fewpass.pipeline.training.chosen_lam import ChosenLam, with_chosen_lam
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
@@ -49,6 +51,7 @@ class Prepared(NamedTuple):
     methods: MethodChoice | None  # those in place of `auto`
     source: OpenedSource | None = None  # that is read once
     held_out: Dataset | None = None  # held out, where a data set is trained on
+    lam_origin: LamOrigin | None = None  # of a lam that nobody gave
 
     def require_fit(self, record: RunRecord) -> None:
         """Refuse weights to start from, and held-out rows, that are not of this training."""
@@ -82,14 +85,16 @@ def prepare(
     held_out = _held_out_dataset(plan, storage_options, dataset)
     places = {"dataset": dataset.folder.url, "held_out": held_out.folder.url if held_out else None}
     plan = plan.model_copy(update=places)  # independent of the working directory
-    plan = with_largest_lam(plan, dataset)
     if run.exists():
-        plan = _as_begun(plan, run)
+        origin = run.record().lam_origin
+        plan = with_largest_lam(_as_begun(plan, run), dataset)
         planner = Planner(plan, dataset)
     else:
-        planner = Planner(with_lam_path(plan, dataset.manifest), dataset)
+        plan, origin = with_lam(plan, dataset, held_out)
+        planner = Planner(plan, dataset)
         plan = with_memory(planner) if near else planner.plan
-    return Prepared(run, plan, dataset, planner, planner.choice(plan.memory), held_out=held_out)
+    methods = planner.choice(plan.memory)
+    return Prepared(run, plan, dataset, planner, methods, held_out=held_out, lam_origin=origin)
 
 
 def _held_out_dataset(
@@ -131,12 +136,21 @@ def _on_source(source: OpenedSource, run: TrainedFolder) -> Prepared:
     return Prepared(run, plan, dataset, planner, choose_for_source(plan, source), source)
 
 
+def with_lam(plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None = None) -> ChosenLam:
+    """Return the plan with its lam as numbers: chosen, or several that one pass tries."""
+    plan = with_lam_path(with_largest_lam(plan, dataset), dataset.manifest)
+    return with_chosen_lam(plan, dataset, held_out)
+
+
 def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
     """Return a plan with its open settings as in the run's plan.
 
     That is lam, and the memory, of which other processes may have less than this one.
     """
-    before, given = run.record().plan, plan.model_fields_set
+    record = run.record()
+    before, given = record.plan, set(plan.model_fields_set)
+    if plan.lam.is_auto and (record.lam_origin or len(before.lam.factors) > 1):
+        given.discard("lam")
     chosen = {name: getattr(before, name) for name in ("lam", "memory") if name not in given}
     return plan.model_copy(update=chosen)
 
@@ -152,5 +166,5 @@ def prepared_again(url: str, storage_options: StorageOptions, open_source: OpenS
         return Prepared(run, record.plan, source.dataset, planner, record.methods, source)
     dataset = Dataset.open(record.plan.dataset, storage_options)
     run.require_data(record, dataset.manifest.fingerprint)
-    planner = Planner(record.plan, dataset)
-    return Prepared(run, record.plan, dataset, planner, record.methods)
+    planner, origin = Planner(record.plan, dataset), record.lam_origin
+    return Prepared(run, record.plan, dataset, planner, record.methods, lam_origin=origin)

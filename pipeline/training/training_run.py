@@ -74,6 +74,8 @@ class TrainingRun:
         Where it lies.
     methods : MethodChoice or None
         Those in place of `auto`.
+    lam_origin : LamOrigin or None
+        Where a lam comes from that nobody gave.
     """
 
     def __init__(
@@ -83,8 +85,8 @@ class TrainingRun:
         storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
     ) -> None:
-        run, plan, dataset, planner, methods, source, _ = begins
-        self.run, self.methods, self._source = run, methods, source
+        run, plan, dataset, planner, methods, source, _, origin = begins
+        self.run, self.methods, self._source, self.lam_origin = run, methods, source, origin
         self._executor, self._stop_request = executor, StopRequest()
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
@@ -117,7 +119,7 @@ class TrainingRun:
         made, dataset = cls(begins, executor, storage_options, start_at), begins.dataset
         record = RunRecord.of(
             begins.plan, dataset.manifest, made.forecast, made.methods, dataset.schema,
-            made.warnings, dataset.hashed_names,
+            made.warnings, dataset.hashed_names, begins.lam_origin,
         )  # fmt: skip
         begins.require_fit(record)
         made.run.begin(record)
@@ -221,6 +223,7 @@ class TrainingRun:
             memory=self.plan.memory,
             **self._in_groups(),
             chosen=self.methods.reason if self.methods else None,
+            lam=self.lam_origin.sentence() if self.lam_origin else None,
         )
         return self._progress.event(facts)
 
@@ -297,6 +300,7 @@ class TrainingRun:
             "lam": choice.lam if choice else self.problem.penalty.total,
             "classes": self._engine.classes,
             "candidates": [each._asdict() for each in choice.candidates] if choice else [],
+            "lam_origin": self.lam_origin.as_facts() if self.lam_origin else None,
             "calibration": saved.calibration._asdict() if saved.calibration else None,
             "stopped_early": seen and seen.is_over(self.plan.n_iter_no_change),
             "passes_of_model": seen and seen.best.passes,

@@ -24,7 +24,7 @@ from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
 from fewpass.pipeline.reporting.page.held_out import base_rate, held_out
-from fewpass.pipeline.reporting.page.learning import forecast, learning, time
+from fewpass.pipeline.reporting.page.learning import forecast, lam_chosen, learning, time
 from fewpass.pipeline.reporting.page.quality import Quality
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.rows.targets import label_text
@@ -66,7 +66,7 @@ def page(run: ReportedRun, quality: Quality | None, reproduction: Reproduction) 
         learning(run),
         _weights(model),
         _data(model),
-        section("The training", _facts(run), forecast(report)),
+        section("The training", _facts(run), lam_chosen(model.record.lam_origin), forecast(report)),
         time(report),
         _reproduction(run, reproduction),
     ]

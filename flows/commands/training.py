@@ -265,16 +265,28 @@ def candidate_table(result: TrainingResult, plan: TrainingPlan) -> Table:
     held_out = plan.held_out is not None or of_source
     title = "On held-out rows" if held_out else "On rows before they were learnt from"
     table = titled_table(title)
-    for name in ("lam", "loss", "error", "objective", "above\noptimum", ""):
+    sparse = any(candidate["nonzeros"] is not None for candidate in result.candidates)
+    counted = ("above\nleast", "not 0") if sparse else ()
+    for name in ("lam", "loss", *counted, "error", "objective", "above\noptimum", ""):
         table.add_column(name, justify="right", no_wrap=True)
+    least = min(candidate["loss"] for candidate in result.candidates)
     for candidate in result.candidates:
         table.add_row(
             f"{candidate['lam']:.6g}",
             as_fixed(candidate["loss"], 6),
+            *_counted(candidate, least),
             *(or_dash(candidate[name], style) for name, style in CANDIDATE_STYLES.items()),
             "chosen" if candidate["lam"] == result.lam else "",
         )
     return table
+
+
+def _counted(candidate: dict[str, Any], least: float) -> list[str]:
+    """Return how far a loss is above the least, and the non-zeros, where these were counted."""
+    if candidate["nonzeros"] is None:
+        return []
+    error = candidate["standard_error"] or 0.0
+    return [f"{candidate['loss'] - least:.2g} +- {error:.1g}", f"{candidate['nonzeros']:,}"]
 
 
 def _shown(result: TrainingResult) -> dict[str, Any]:

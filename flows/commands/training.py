@@ -24,6 +24,7 @@ from fewpass.flows.outcomes import require_convergence, require_tolerance
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
@@ -94,6 +95,7 @@ def train(
     require_tolerance(plan, asked=require_tol)
     terminal.plan(as_toml(plan, place))
     result = train_shown(terminal, plan, run, place)
+    plan = plan.model_copy(update={"lam": Lam.of(result.lam)})  # it may have been open
     return _report(terminal, result, plan, require_tol=require_tol)
 
 

@@ -6,6 +6,7 @@ f is lam-strongly convex in w and lam_b-strongly convex in b, so at any point, w
     f(w, b) - f* <= ||g||^2 / (2 lam) + g_b^2 / (2 lam_b)
 
 and, as no loss is below 0, f(w, b) - f* <= f(w, b); the smaller of the two is the certificate.
+With a penalty that has no gradient it is that of scaled_gap.py.
 The first is also the duality gap of the slopes where the loss is smooth; for the plain hinge it
 holds but does not go to zero (docs/methods.md, section 4).
 """

@@ -62,6 +62,7 @@ __all__ = [
     "Interleaved",
     "Method",
     "Mispaired",
+    "Outgrown",
     "Part",
     "ProblemStats",
     "Reduce",
@@ -175,6 +176,10 @@ class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says
     """The objective grew without bound, and no smaller step size will be tried."""
 
 
+class Outgrown(Diverged):
+    """The model is too large for this method; another one that was chosen can go on from here."""
+
+
 class Mispaired(ArithmeticError):  # noqa: N818  likewise
     """Weights and numbers per row that do not belong together, though each may be intact."""
 
@@ -206,6 +211,20 @@ class Settings(Described):
     """Whether its first step size may be too long, each halving costing an epoch."""
     is_sublinear: ClassVar[bool] = False
     """Whether the excess falls like 1 / passes on every problem."""
+
+    @property
+    def for_one_score(self) -> str | None:
+        """The setting that only losses of one score can be trained with, if there is one."""
+        return None
+
+    def refuse_one_score(self, problem: Problem) -> None:
+        """Raise ValueError if a setting does not go with a loss of several scores."""
+        if name := self.for_one_score:
+            kind: str = self.kind  # type: ignore[attr-defined]
+            raise ValueError(
+                f"{kind} with {name} = {getattr(self, name)} is for losses of one score, and "
+                f"{problem.loss.name} has {problem.loss.width}. Leave solver.{name} out."
+            )
 
     def for_more_columns(self, problem: Problem, stats: ProblemStats) -> Self:  # noqa: ARG002
         """Return settings that work if more columns than in `stats` may appear."""
@@ -285,9 +304,16 @@ class Method(Settings):
     def learners(self, _state: State) -> tuple[ChosenLearner, ...]:
         return ()
 
+    def before_steps(self, _state: State) -> tuple[float, ...]:
+        return ()
+
 
 class Solver(Protocol):
     """The methods and properties of a solver."""
+
+    @property
+    def for_one_score(self) -> str | None:
+        """The setting that only losses of one score can be trained with, if there is one."""
 
     @property
     def goal(self) -> Goal:
@@ -300,6 +326,10 @@ class Solver(Protocol):
     @property
     def kind(self) -> str:
         """Name of the method."""
+
+    @property
+    def needs(self) -> Needs:
+        """Requirements on the problem."""
 
     @property
     def states(self) -> tuple[type, ...]:
@@ -375,3 +405,6 @@ class Solver(Protocol):
 
     def learners(self, state: State) -> tuple[ChosenLearner, ...]:
         """Return the learner behind `weights(state)`, one per model; () if there is only one."""
+
+    def before_steps(self, state: State) -> tuple[float, ...]:
+        """Return every model's mean loss of rows before their steps; () where nobody adds it up."""

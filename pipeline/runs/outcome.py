@@ -54,6 +54,8 @@ class TrainingResult:
     # mean, and the certificate the largest
     candidates: list[dict[str, Any]]  # where rows were held out, what became of every lam: the
     # fields of fewpass.pipeline.runs.grid.Candidate
+    lam_origin: dict[str, Any] | None  # of a lam that nobody gave, the fields of
+    # fewpass.pipeline.runs.grid.LamOrigin
     calibration: dict[str, Any] | None  # where one was asked for, the numbers of a form of
     # fewpass.pipeline.calibration
     stopped_early: bool | None  # whether the held-out loss ended it; None: it was not to
@@ -89,6 +91,7 @@ class Trained(NamedTuple):
     weights: Weights
     cursor: Cursor
     solver: str  # the method that was at work last
+    loss: str  # of more than two classes maybe that of all at once
     lam: float
     choice: Choice | None  # where rows were held out
     validation: Validation | None  # where the training might stop early
@@ -102,7 +105,8 @@ class Trained(NamedTuple):
             weights=saved.weights,
             cursor=saved.cursor,
             solver=plan.solver.kind,
-            lam=saved.choice.lam if saved.choice else problem.lam,
+            loss=problem.loss.name,
+            lam=saved.choice.lam if saved.choice else problem.penalty.total,
             choice=saved.choice,
             validation=saved.validation,
             certified=saved.certificate,

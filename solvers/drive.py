@@ -244,5 +244,5 @@ class _Drive:
         self._kept = {version: self._kept[version] for version in self._kept if version in needed}
 
     def _row_state(self, state: State) -> RowState:
-        (version,) = row_versions(state)
+        (version,) = set(row_versions(state))  # several models have the same one
         return self._kept[version]

@@ -147,6 +147,9 @@ class MultiModel(Models):
         """Return the certificate of all models; None while one is missing."""
         return jointly([self.solver.certificate(s) for s in state.models])
 
+    def before_steps(self, state: States) -> tuple[float, ...]:
+        return tuple(one for model in state.models for one in self.solver.before_steps(model))
+
     def learners(self, state: States) -> tuple[ChosenLearner, ...]:
         return tuple(one for model in state.models for one in self.solver.learners(model))
 

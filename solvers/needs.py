@@ -90,6 +90,15 @@ def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int
         )
 
 
+def takes(needs: Needs, problem: Problem) -> bool:
+    """Whether a method takes a problem's loss and penalty, whatever the number of columns."""
+    try:
+        refuse_unfit("", needs._replace(most_columns=None), problem, 0, 1)
+    except ValueError:
+        return False
+    return True
+
+
 def refuse_penalty(kind: str, needs: Needs, problem: Problem) -> None:
     """Raise ValueError if a method does not take a problem's penalty; names those that do."""
     penalty = problem.penalty

@@ -62,6 +62,7 @@ __all__ = [
     "Interleaved",
     "Method",
     "Mispaired",
+    "Outgrown",
     "Part",
     "ProblemStats",
     "Reduce",
@@ -173,6 +174,10 @@ class ChosenLearner(NamedTuple):
 
 class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says enough
     """The objective grew without bound, and no smaller step size will be tried."""
+
+
+class Outgrown(Diverged):
+    """The model is too large for this method; another one that was chosen can go on from here."""
 
 
 class Mispaired(ArithmeticError):  # noqa: N818  likewise
@@ -299,6 +304,9 @@ class Method(Settings):
     def learners(self, _state: State) -> tuple[ChosenLearner, ...]:
         return ()
 
+    def before_steps(self, _state: State) -> tuple[float, ...]:
+        return ()
+
 
 class Solver(Protocol):
     """The methods and properties of a solver."""
@@ -397,3 +405,6 @@ class Solver(Protocol):
 
     def learners(self, state: State) -> tuple[ChosenLearner, ...]:
         """Return the learner behind `weights(state)`, one per model; () if there is only one."""
+
+    def before_steps(self, state: State) -> tuple[float, ...]:
+        """Return every model's mean loss of rows before their steps; () where nobody adds it up."""

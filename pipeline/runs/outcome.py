@@ -54,6 +54,8 @@ class TrainingResult:
     # mean, and the certificate the largest
     candidates: list[dict[str, Any]]  # where rows were held out, what became of every lam: the
     # fields of fewpass.pipeline.runs.grid.Candidate
+    lam_origin: dict[str, Any] | None  # of a lam that nobody gave, the fields of
+    # fewpass.pipeline.runs.grid.LamOrigin
     calibration: dict[str, Any] | None  # where one was asked for, the numbers of a form of
     # fewpass.pipeline.calibration
     stopped_early: bool | None  # whether the held-out loss ended it; None: it was not to
@@ -104,7 +106,7 @@ class Trained(NamedTuple):
             cursor=saved.cursor,
             solver=plan.solver.kind,
             loss=problem.loss.name,
-            lam=saved.choice.lam if saved.choice else problem.lam,
+            lam=saved.choice.lam if saved.choice else problem.penalty.total,
             choice=saved.choice,
             validation=saved.validation,
             certified=saved.certificate,

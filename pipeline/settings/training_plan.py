@@ -22,7 +22,7 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.method_kinds import AnyMethod, Auto, kind_of, with_better
 from fewpass.pipeline.settings.model_config import Workers
-from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.regularisation import AUTO, Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.sizes import ByteSize
 from fewpass.solvers.bad_input import LARGEST, SMALLEST, beyond_bounds, shown
@@ -74,11 +74,12 @@ class TrainingPlan(Described):
     """Share of the targets that the quantile loss leaves below its predictions."""
     epsilon: Annotated[float, Field(ge=0.0)] = 0.1
     """Largest error that costs nothing under the epsilon-insensitive loss."""
-    lam: Lam = Lam.of("1/n")
+    lam: Lam = Lam.of(AUTO)
     """Strength of the penalty: a number, or a multiple of 1/n such as 10/n; with l1 also a share of
     the smallest that makes all weights 0, such as .1max, found by one more pass; several, such as
-    1e-2,1e-3,1/n, are trained in the same passes, and the best is kept [default: 1/n; in one pass
-    with held-out rows the best of 1/n, .1/n, .01/n]."""
+    1e-2,1e-3,1/n, are trained in the same passes, and the best on held-out rows is kept; or auto:
+    held-out rows choose among 1000/n, 100/n, ... .01/n on a sample, in one pass the losses of rows
+    before they are learnt from among 1/n, .1/n, .01/n [default: auto]."""
     penalty: PenaltyName | None = None
     """What weights are charged: their squares (l2), their sizes (l1, which makes many of them
     exactly 0), or both (elasticnet) [default: l2]."""
@@ -101,6 +102,9 @@ class TrainingPlan(Described):
     positive: str | None = None
     """The label that counts as +1, all others as -1 [default: the larger one of two; with more
     labels each in turn, a model per class]."""
+    clip: bool = True
+    """Clip predicted numbers to the range of the targets seen, down to 0 where none is below it;
+    `evaluate` judges these.  What is trained does not depend on it."""
     classes: Literal["auto", "ovr"] = "auto"
     """More than two classes under the logistic loss: one model that tells all of them apart, by
     the softmax of their scores, where psdca or asgd is asked for, or auto with a tolerance (auto);
@@ -130,6 +134,16 @@ class TrainingPlan(Described):
     combined."""
     snapshot_every: PositiveFloat = 30.0
     """Seconds between snapshots; does not change the model."""
+
+    @property
+    def tries_several_lam(self) -> bool:
+        """Whether one pass scores several lam by the losses of rows before it learns from them."""
+        if (self.tol is not None and self.passes > 1) or self.early_stopping:
+            return False
+        if isinstance(self.solver, Auto):
+            return self.passes == 1
+        tries: bool = method_class(self.solver.kind).tries_several_lam
+        return tries and self.passes == 1
 
     @property
     def budget(self) -> Budget:
@@ -292,7 +306,7 @@ class TrainingPlan(Described):
     def _judged(self) -> TrainingPlan:
         if self.source is not None and self.source.test_fraction:
             return self  # those rows judge
-        if len(self.lam.factors) > 1 and self.held_out is None:
+        if len(self.lam.factors) > 1 and self.held_out is None and not self.tries_several_lam:
             raise BadInput(
                 f'Several values of lam ("{self.lam.written}") need rows to choose by '
                 "that none has learnt from. Name a data set with `held_out`; "
@@ -324,8 +338,8 @@ def as_stored(plan: Any) -> Any:
 def _is_steep(values: dict[str, Any]) -> bool:
     """Say whether no method of one pass takes the loss; nothing is asked of rows read once."""
     loss = values.get("loss")
-    known = isinstance(loss, str) and loss in LOSSES and values.get("source") is None
-    return known and loss_class(str(loss)).is_steep
+    is_named = isinstance(loss, str) and loss in LOSSES and values.get("source") is None
+    return is_named and loss_class(str(loss)).is_steep
 
 
 def _require_positive(weights: Any) -> Any:

@@ -63,6 +63,7 @@ from fewpass.solvers.protocol import ExpectedPasses, ProblemStats, Reduce
 
 PER_ROOT = 0.7  # passes to expect, times the root of K and the digits
 MOST_K = 16.0  # from here to about a thousand K tells nothing
+L1_ALONE, WITH_SQUARES = 5.5, 0.6  # passes to expect for a digit with an l1 penalty
 FAR_K = 4096.0  # from here on r lam, at its largest, is too small a lam again
 
 
@@ -137,6 +138,8 @@ class Psdca(Sdca):
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """Dual ascent whose conditioning is made better where it is bad; no theory covers it."""
+        if not problem.penalty.is_smooth and self.batch == "serial" and tol < 1.0:
+            return ExpectedPasses(usual=1.0 + digits(tol) * per_digit_with_l1(problem, stats))
         condition = conditioning(problem, stats)
         if condition is None or self.batch != "serial" or not tol < 1.0:
             return ExpectedPasses()
@@ -175,6 +178,13 @@ class Psdca(Sdca):
         worth = worth_of(pull, total)
         moved = move_centre(problem, stats, state, pull._replace(zeros=zeros), worth)
         return begin_pass(moved, len(states))
+
+
+def per_digit_with_l1(problem: Problem, stats: ProblemStats) -> float:
+    """Return passes to expect for a digit: fewer, the more of the steps' base is the penalty's."""
+    base = stepped(problem, stats).lam
+    own = base / problem.lam if problem.lam else math.inf
+    return min(L1_ALONE, 1.0 + WITH_SQUARES * math.sqrt(own))
 
 
 def prove_newest_x(

@@ -25,6 +25,7 @@ from fewpass.pipeline.models.estimators.interruptible import interruptible
 from fewpass.pipeline.models.estimators.meanings import (
     MOST_PASSES,
     budget_of,
+    is_auto,
     scaling_of,
     seed_of,
     share_of,
@@ -35,7 +36,9 @@ from fewpass.pipeline.reporting.notebooks import progress
 from fewpass.pipeline.rows.scaling import Scaler, measured, scaled, unscaled
 from fewpass.pipeline.runs.outcome import Trained
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
+from fewpass.pipeline.settings.regularisation import AUTO
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.chosen_lam import with_chosen_lam
 from fewpass.pipeline.training.in_memory import train_in_memory
 from fewpass.pipeline.training.planning.problem import loss_word
 from fewpass.solvers.bad_input import refusal
@@ -65,6 +68,10 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
         for part in (table, held_out)
     )
     assert dataset is not None, "only held-out rows may be none"
+    plan, origin = with_chosen_lam(plan, dataset, held_out_rows)
+    if origin:
+        lam = plan.lam.resolved("/n", 1.0 / total_weight(table))
+        plan = plan.model_copy(update={"lam": lam})
     start = None if at is None else (scaled(at, scaler), getattr(model, "rows_seen_", 0))
     trained = interruptible(
         kernels_of(model),
@@ -72,7 +79,10 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
         progress(model.verbose, plan.passes),
     )
     model._take(unscaled(trained.weights, scaler))
+    model._see(dataset.manifest.targets, more=at is not None)
     tell(model, trained, plan, table.n_rows)
+    if origin:
+        model.candidates_ = origin.as_facts()["candidates"]
     model._last, model._weight_seen = None, total_weight(table)
 
 
@@ -117,6 +127,10 @@ def learn_batch(model: Any, table: Table) -> None:
             f"scale={model.scale!r} needs all rows at once, and partial_fit sees a batch. Scale "
             "before, with scikit-learn's StandardScaler and its own partial_fit."
         )
+    if is_auto(model.lam):
+        raise ValueError(
+            'lam="auto" chooses by all rows, and partial_fit sees a batch. Give a number or "1/n".'
+        )
     seen = getattr(model, "rows_seen_", 0)
     last, before = getattr(model, "_last", None), getattr(model, "_weight_seen", float(seen))
     n = before + total_weight(table)
@@ -132,6 +146,7 @@ def learn_batch(model: Any, table: Table) -> None:
     batch = MemoryDataset(table, model.n_features_in_, targets)
     learned = interruptible(kernels_of(model), lambda _stop, _tell: learn(plan, batch, last, at))
     model._take(learned.weights)
+    model._see(targets, more=seen > 0)
     model._last, model._weight_seen = learned, n
     model.rows_seen_ = seen + table.n_rows
     model.n_iter_, model.solver_, model.lam_ = 1, learned.method, strength(model.lam, n)
@@ -147,13 +162,12 @@ def plan_of(model: Any, n: float, **instead: Any) -> TrainingPlan:
     require_plain(model)
     open_end = model.tol is not None or model.early_stopping
     lams = strengths(model.lam, n) if instead.get("held_out") else [strength(model.lam, n)]
+    lam = AUTO if is_auto(model.lam) else ",".join(map(repr, lams))
     given = {
         "dataset": "memory",
         "loss": model.loss,
-        "smoothing": model.smoothing,
-        "quantile": getattr(model, "quantile", None),
-        "epsilon": getattr(model, "epsilon", None),
-        "lam": ",".join(map(repr, lams)),
+        **{name: getattr(model, name) for name in loss_class(model.loss).parameters()},
+        "lam": lam,
         "solver": solver_given(model),
         "tol": model.tol,
         "passes": MOST_PASSES if model.passes is None and open_end else model.passes,

@@ -32,6 +32,8 @@ class EncodingRecord(BaseModel):
     """Number of features."""
     recipe: dict[str, Any]
     """Encoding of each column, as defined by the pipeline."""
+    left_out: dict[str, str] = Field(default_factory=dict)
+    """Columns that were left out without being asked to, and why."""
 
 
 class Schema(BaseModel):
@@ -92,8 +94,11 @@ class Schema(BaseModel):
 
     def written(self) -> bytes:
         """Return the schema as JSON."""
-        usual = {name for name in ("encoding", "reading") if not getattr(self, name)}
-        usual |= {name for name in ("offset", "exposure") if getattr(self, name) is None}
+        absent = [name for name in ("encoding", "reading") if not getattr(self, name)]
+        absent += [name for name in ("offset", "exposure") if getattr(self, name) is None]
+        usual: dict[str, Any] = dict.fromkeys(absent, True)
+        if self.encoding and not self.encoding.left_out:  # which earlier versions had none of
+            usual["encoding"] = {"left_out"}
         return self.model_dump_json(exclude=usual).encode()
 
     @property

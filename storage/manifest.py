@@ -94,7 +94,7 @@ def row_parts(*, has_weight: bool, has_offset: bool) -> tuple[str, ...]:
 class Scaling(ManifestPart):
     """Scaling of the features before they were stored."""
 
-    kind: Literal["none", "maxabs", "unit-rows", "standard"] = "none"
+    kind: Literal["none", "maxabs", "rms", "unit-rows", "standard"] = "none"
     digest: str = ""  # of columns/scale and columns/shift; empty for none and unit-rows
 
 

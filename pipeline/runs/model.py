@@ -11,6 +11,7 @@ from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.matching import Matched, listed, match_features
 from fewpass.pipeline.rows.scaling import Scaler
+from fewpass.pipeline.rows.target_range import Bounds, joint, with_zero
 from fewpass.pipeline.rows.targets import TargetRule, target_rule
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
@@ -40,6 +41,12 @@ class Model(NamedTuple):
     scale: NDArray[np.float64] | None  # (d,) stored value = (raw - shift) * scale
     shift: NDArray[np.float64] | None  # (d,)
     calibration: Calibration | None = None  # from scores to probabilities, where one was learnt
+    seen: Bounds | None = None  # the range of targets learnt from, where predictions are clipped
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """What predicted numbers are clipped to; None: they are not."""
+        return None if self.seen is None else with_zero(self.seen)
 
 
 def load_model(run: RunFolder) -> Model:
@@ -75,8 +82,14 @@ def model_in(run: RunFolder, record: RunRecord, snapshot: Snapshot) -> Model:
     require_calibration(snapshot, saved.calibration, rule.n_classes)
     return Model(
         run, record, snapshot.name, saved.weights, trained_lam(record, saved), scale, shift,
-        saved.calibration,
+        saved.calibration, _seen(record, saved),
     )  # fmt: skip
+
+
+def _seen(record: RunRecord, saved: Saved) -> Bounds | None:
+    """Return the range of targets learnt from; of a source it was known only in the end."""
+    later = saved.source.targets if saved.source else None
+    return record.seen if record.seen is None or later is None else joint(record.seen, later)
 
 
 def require_calibration(

@@ -91,7 +91,7 @@ def evaluate_rows(
     """
     problem = problem_of(model.record.plan, model.record, model.lam)
     rule = target_rule(model.record, problem.loss, model.record.plan.positive)
-    sums = [sum_of(rule)]
+    sums = [sum_of(rule, model.bounds)]
     if with_reliability:
         sums.append(sum_of_reliability(probabilities_of(model)))
     budget = scoring_budget(model, memory)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +15,14 @@ from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.rows.buffers import let_go_of_buffers
 from fewpass.pipeline.rows.resident import rows_in_memory
+from fewpass.pipeline.rows.target_range import Bounds, clipped
 from fewpass.pipeline.rows.targets import TargetRule, alike, label_text, shown, target_rule
 from fewpass.pipeline.rows.windows import chunk_bytes, plan_windows
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluate_classes import (
     CLASS_SCORES,
+    JOINT_SCORES,
     ClassFigures,
     ClassPart,
     class_figures,
@@ -107,12 +110,18 @@ def judged(
     job = evaluation_job(model.record, dataset, model.lam, rules)
     matched = require_same_columns(model.record, dataset, rules)
     at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
-    total = executor.result(reduce(executor, job, what or sum_of(job.rule), at, on_report))
+    total = executor.result(
+        reduce(executor, job, what or sum_of(job.rule, model.bounds), at, on_report)
+    )
     return job, total, matched
 
 
-def sum_of(rule: TargetRule) -> Sum:
-    """Return the sum of an evaluation."""
+def sum_of(rule: TargetRule, bounds: Bounds | None = None) -> Sum:
+    """Return the sum of an evaluation; predicted numbers are clipped to `bounds`."""
+    if bounds is not None:
+        return SCORES._replace(add=partial(add_scores, bounds=bounds))
+    if rule.width > 1:
+        return JOINT_SCORES
     return CLASS_SCORES if rule.n_classes else SCORES
 
 
@@ -138,7 +147,7 @@ def evaluation_job(
     problem = problem_of(plan, trained, lam)
     trained_rule = target_rule(trained, problem.loss, plan.positive)
     if trained_rule.n_classes:
-        rule = _same_classes(manifest.targets, trained.targets)
+        rule = _same_classes(manifest.targets, trained.targets, problem.loss.width)
     else:
         rule = target_rule(manifest, problem.loss, positive_label(plan, trained))
     weights = Budget.weights * 8 * manifest.n_features * max(1, rule.n_classes)
@@ -149,7 +158,7 @@ def evaluation_job(
     return Job(dataset, problem, stats_of(manifest, rule), rule, windows, rows=here)
 
 
-def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetRule:
+def _same_classes(targets: Labels | Values, trained: Labels | Values, width: int) -> TargetRule:
     """Return the rule that numbers a set's labels as the model does."""
     assert isinstance(trained, Labels), "classes were trained on"
     if not isinstance(targets, Labels):
@@ -166,7 +175,7 @@ def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetR
             "where it is."
         )
     values = tuple(float(names.index(label_text(label))) for label in targets.labels)
-    return TargetRule(values=values, n_classes=len(names))
+    return TargetRule(values=values, n_classes=len(names), width=width)
 
 
 def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
@@ -178,10 +187,12 @@ def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
     return plan.positive
 
 
-def score_part(problem: Problem, at: Weights, block: Block) -> ScorePart:
-    """Return the sums and histograms of a block."""
+def score_part(
+    problem: Problem, at: Weights, block: Block, bounds: Bounds | None = None
+) -> ScorePart:
+    """Return the sums and histograms of a block; its loss is that of unclipped predictions."""
     p = block_scores(problem, at, block)
-    y, weight, predicted = block.y, block.weight, responses(problem.loss, p)
+    y, weight, predicted = block.y, block.weight, clipped(responses(problem.loss, p), bounds)
     positive = y > 0
     bins = score_bins(p)
     return ScorePart(
@@ -216,9 +227,11 @@ def no_scores(_at: Weights) -> ScorePart:
     return ScorePart(rows=0, **sums, null=np.zeros(3), positive=empty, negative=empty)
 
 
-def add_scores(problem: Problem, at: Weights, block: Block, part: ScorePart) -> ScorePart:
+def add_scores(
+    problem: Problem, at: Weights, block: Block, part: ScorePart, bounds: Bounds | None = None
+) -> ScorePart:
     """Add a block."""
-    total: ScorePart = add_parts(part, score_part(problem, at, block))
+    total: ScorePart = add_parts(part, score_part(problem, at, block, bounds))
     return total
 
 
@@ -280,7 +293,10 @@ def deviances(loss: Loss, total: ScorePart) -> dict[str, float | None]:
 def class_summary(
     problem: Problem, trained: RunRecord, at: Weights, total: ClassPart
 ) -> Evaluation:
-    """Return the figures of several classes from the sums over all rows; the loss is their mean."""
+    """Return the figures of several classes from the sums over all rows.
+
+    The loss is the mean of all classes' against the rest, or the one of all scores.
+    """
     loss = float(total.losses.mean()) / total.weight
     targets = trained.targets
     assert isinstance(targets, Labels), "classes were trained on"

@@ -33,6 +33,7 @@ from fewpass.pipeline.training.prepared import (
     no_source,
     prepare,
     prepared_again,
+    seen_by,
 )
 from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.solvers.losses import Problem
@@ -119,7 +120,7 @@ class TrainingRun:
         made, dataset = cls(begins, executor, storage_options, start_at), begins.dataset
         record = RunRecord.of(
             begins.plan, dataset.manifest, made.forecast, made.methods, dataset.schema,
-            made.warnings, dataset.hashed_names, begins.lam_origin,
+            made.warnings, dataset.hashed_names, begins.lam_origin, seen_by(begins),
         )  # fmt: skip
         begins.require_fit(record)
         made.run.begin(record)

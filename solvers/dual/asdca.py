@@ -345,9 +345,10 @@ def certificate_of(
 ) -> Certificate:
     """Turn sums over all rows into what they prove of x or w at the start of a pass."""
     at = state.centre.weights(state.W[:, column].copy())
-    away = state.W[:-1, column] - state.W[:-1, W_START]
+    apart = state.W[:-1, column] - state.W[:-1, W_START]
+    away = problem.lam * float(apart @ apart)
     b_dual = state.centre.unit * float(state.W[-1, W_START]) / short_column(problem, stats).left
-    return gap_certificate(problem, DualPoint(*at, np.ones(1)), b_dual, total, float(away @ away))
+    return gap_certificate(problem, DualPoint(*at, np.ones(1)), b_dual, total, away)
 
 
 def prove(state: AsdcaState, certificate: Certificate, column: int) -> AsdcaState:

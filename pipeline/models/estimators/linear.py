@@ -65,12 +65,12 @@ class LinearModel(SharedParameters):
         """Return rows in memory, encoded where that was asked for; `anew`: by their own sample."""
         if anew and hasattr(self, "encoder_"):
             del self.encoder_
-        if self.encode == "none":
+        if self.encode == "none" and not self.columns:
             return X
         from fewpass.pipeline.models.estimators.encoded_rows import fitted_encoder, require_encode
 
         require_encode(self.encode)
-        if anew and (encoder := fitted_encoder(X, self.encode)):
+        if anew and (encoder := fitted_encoder(X, self.encode, self.columns)):
             self.encoder_ = encoder
         return self.encoder_.transform(X) if hasattr(self, "encoder_") else X
 
@@ -120,7 +120,7 @@ class LinearModel(SharedParameters):
 
     def _learn_batch(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Check a batch, and take one step per row."""
-        if self.encode != "none":
+        if self.encode != "none" or self.columns:
             from fewpass.pipeline.models.estimators.encoded_rows import refuse_batch
 
             refuse_batch(self.encode)
@@ -144,6 +144,13 @@ class LinearModel(SharedParameters):
         """Return the description of targets that a manifest has."""
         raise NotImplementedError
 
+    def _see(self, targets: Any, *, more: bool) -> None:
+        """Take note of the targets learnt from; `more`: there were others before."""
+
+    def _bounds(self) -> tuple[float, float] | None:
+        """Return what predicted numbers are clipped to; None: they are not."""
+        return None
+
     def _know(self, rows: Stored, at: Weights | None) -> None:
         """Take over how wide the rows are and what their columns are called."""
         d = rows.dataset.n_features
@@ -155,7 +162,7 @@ class LinearModel(SharedParameters):
         self.n_features_in_ = d
         if hasattr(self, "encoder_"):
             del self.encoder_
-        if self.encode != "none":
+        if self.encode != "none" or self.columns:
             from fewpass.pipeline.models.estimators.encoded_rows import encoder_of
 
             if encoder := encoder_of(rows.dataset.schema):
@@ -185,7 +192,7 @@ class LinearModel(SharedParameters):
     def to_sklearn(self) -> Any:
         """Return one of scikit-learn's own models, with the same predictions.
 
-        `LogisticRegression` (for more than two classes in a `OneVsRestClassifier`), `LinearSVC` or
+        `LogisticRegression` (of a model per class in a `OneVsRestClassifier`), `LinearSVC` or
         `LinearRegression`, which converters such as skl2onnx take.
         """
         from fewpass.pipeline.models.export.export_formats import to_sklearn
@@ -221,10 +228,11 @@ class LinearModel(SharedParameters):
         names = getattr(self, "feature_names_in_", None)
         return PlainModel(
             np.atleast_2d(self.coef_), np.atleast_1d(np.asarray(self.intercept_, float)),
-            getattr(self, "classes_", None), self.loss, self.lam_,
+            getattr(self, "classes_", None), getattr(self, "loss_", self.loss), self.lam_,
             None if names is None else tuple(names), self.certificate_,
             self.encoder_.recipe_ if hasattr(self, "encoder_") else None,
-            record=record_at(getattr(self, "run_", None)), has_offset=self._has_offset,
+            record=record_at(getattr(self, "run_", None)), bounds=self._bounds(),
+            has_offset=self._has_offset,
         )  # fmt: skip
 
     def __sklearn_tags__(self) -> Tags:

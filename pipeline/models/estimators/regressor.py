@@ -42,6 +42,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         Share of the targets that "quantile" leaves below its predictions.
     epsilon : float, default=0.1
         Largest residual that costs nothing under "epsilon_insensitive".
+    clip : bool, default=True
+        Clip predictions to the range of the targets seen, down to 0 if none is below it.
 
     Attributes
     ----------
@@ -54,6 +56,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
     candidates_ : list of dict
         If rows were held out: for every lam its mean loss on them, and
         objective and certified gap on the rows trained on.
+    target_range_ : tuple of float
+        The lowest and the highest target learnt from.
     """
 
     _takes_numbers: ClassVar[bool] = True
@@ -61,6 +65,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
     loss: str = LOSS_OF_NUMBERS
     quantile: float = 0.5
     epsilon: float = 0.1
+    clip: bool = True
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None,
@@ -152,8 +157,9 @@ class LinearRegressor(RegressorMixin, LinearModel):
         scores = scores if offsets is None else scores + offsets
         from fewpass.solvers.registry import loss_class
 
-        response = loss_class(self.loss)().response
-        return response(scores) if response else scores
+        response, bounds = loss_class(self.loss)().response, self._bounds()
+        predictions = response(scores) if response else scores
+        return predictions if bounds is None else np.clip(predictions, *bounds)
 
     def score(
         self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, exposure: Any = None
@@ -169,6 +175,18 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
         predicted = self.predict(X, offset, exposure)
         return float(r2_score(y, predicted, sample_weight=weight))
+
+    def _see(self, targets: Values, *, more: bool) -> None:
+        """Note the range of targets, of those learnt from before as well if there are `more`."""
+        from fewpass.pipeline.rows.target_range import joint
+
+        before = getattr(self, "target_range_", None) if more else None
+        self.target_range_ = joint(before, (targets.minimum, targets.maximum))
+
+    def _bounds(self) -> tuple[float, float] | None:
+        """Return what predictions are clipped to; None: they are not."""
+        seen = getattr(self, "target_range_", None) if self.clip else None
+        return None if seen is None else (min(seen[0], 0.0), seen[1])
 
     def _take(self, weights: Weights) -> None:
         self.coef_, self.intercept_ = weights.coef, float(weights.intercept)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from fewpass.storage.manifest import KEY, Labels
 
 Encode = Literal["none", "auto", "always"]
 Task = Literal["classification", "regression"]
+NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
 
 class Wanted(NamedTuple):
@@ -47,6 +49,7 @@ class Wanted(NamedTuple):
     seed: int
     test_fraction: float  # of the rows, held out; 0: none
     encode: Encode = "none"  # of files
+    columns: Mapping[str, str] = NO_KINDS  # what columns of files hold, where that was said
 
 
 class Stored(NamedTuple):
@@ -144,6 +147,7 @@ def stored(
             exposure=_column(others.get("exposure"), "exposure"),
             dtype="float64" if wanted.encode == "none" else "float32",
             encode=wanted.encode,
+            column=dict(wanted.columns),
         )
         paths = X if isinstance(X, list | tuple) else [X]
         made = ingest(_plan([os.fspath(path) for path in paths], options, wanted, folder))
@@ -175,7 +179,7 @@ def _plan(
 ) -> IngestPlan:
     where: dict[str, Any] = {"sources": sources, "dataset": folder.data, "options": options}
     settings = wanted._asdict()
-    del settings["encode"]  # which is one of the options
+    del settings["encode"], settings["columns"]  # which are options
     return IngestPlan(**where, **settings)
 
 
@@ -222,6 +226,11 @@ def _require_as_it_lies(dataset: Dataset, named: Mapping[str, Any], wanted: Want
         raise BadInput(
             f"{place} has rows scaled to unit length, which no coef_ can undo. Train it with the "
             "command `fewpass train`."
+        )
+    if wanted.columns:
+        raise BadInput(
+            f"{place} is a data set, whose columns were encoded when it was made. Leave columns "
+            "out, or fit the files that it was made of."
         )
     if wanted.encode == "always" and not (dataset.schema and dataset.schema.encoding):
         raise BadInput(

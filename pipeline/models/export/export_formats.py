@@ -65,6 +65,7 @@ def as_safetensors(model: PlainModel) -> bytes:
         "format": SAFETENSORS_FORMAT, "loss": model.loss, "classes": classes, "lam": model.lam,
         "certificate": model.certificate, "feature_names": model.feature_names,
         "calibration": model.calibration._asdict() if model.calibration else None,
+        "clip": model.bounds,
     }  # fmt: skip
     tensors = {"coef": np.ascontiguousarray(model.coef), "intercept": model.intercept}
     with _needed("safetensors"):
@@ -147,7 +148,7 @@ def to_sklearn(model: PlainModel) -> Any:
         made: Any = LinearRegression()
         made.coef_, made.intercept_ = model.coef[0], float(model.intercept[0])
         return _named(made, model)
-    if model.has_link and len(model.classes) > 2:
+    if model.has_link and len(model.classes) > 2 and not model.tells_all_apart:
         return _one_versus_rest(model)
     made = LogisticRegression() if model.has_link else LinearSVC()
     made.coef_, made.intercept_, made.classes_ = model.coef, model.intercept, model.classes

@@ -155,11 +155,11 @@ def _is_encoded(
         if not before:
             _require_plain(word, addresses[0].name)
         return before
+    by_name = _names_offset(options) or expected.split is not None
     if options.encode == "none":
+        _require_no_roles(options, expected)
         _require_plain(word, addresses[0].name, ", or say `encode=auto`")
-    if _names_offset(options) and options.encode == "none":
-        raise BadInput("`offset` and `exposure` are for encoding. Leave `encode=none` out.")
-    if word not in PLAIN or asked or _names_offset(options):
+    if word not in PLAIN or asked or by_name:
         return True
     if options.encode == "none" or options.missing == "zero":
         return False
@@ -173,6 +173,17 @@ def _is_encoded(
 
     rows = rows_class(word)(addresses, options, expected)
     return rows.has_folders or is_more_than_numbers(rows, options, expected)
+
+
+def _require_no_roles(options: SourceOptions, expected: Expected) -> None:
+    """Refuse columns that only an encoded table is asked for, where plain numbers are wanted."""
+    if expected.split is not None:
+        raise BadInput(
+            f"`{expected.split.setting}` reads the column as an encoded table does. Leave "
+            "`encode=none` out."
+        )
+    if _names_offset(options):
+        raise BadInput("`offset` and `exposure` are for encoding. Leave `encode=none` out.")
 
 
 def _require_plain(word: str, name: str, otherwise: str = "") -> None:

@@ -16,13 +16,11 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.pipeline.training.planning.advice import advice
-from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast, shares_of
 from fewpass.pipeline.training.planning.job import solver_of_job, training_memory
 from fewpass.pipeline.training.planning.place import place_of
-from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.trial import Speed, seconds_of, try_out
-from fewpass.pipeline.training.prepared import with_lam
+from fewpass.pipeline.training.prepared import planned
 from fewpass.storage.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -69,9 +67,8 @@ def print_forecast(terminal: Terminal, dataset: str, plan: TrainingPlan, place: 
     data = Dataset.open(plan.dataset)
     where_to, why = place_of(place, plan, data.manifest)
     held_out = None if plan.held_out is None else Dataset.open(plan.held_out)
-    plan, origin = with_lam(plan, data, held_out)
-    planner = Planner(plan, data)
-    memory = with_memory(planner).memory
+    planner, plan, origin = planned(plan, data, held_out, near=True)
+    memory = plan.memory
     plan, choice = planner.named(memory), planner.choice(memory)
     job = planner.job(training_memory(plan))
     predicted = forecast(plan, job)

@@ -24,6 +24,7 @@ from fewpass.flows.outcomes import require_convergence, require_tolerance
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
@@ -94,6 +95,7 @@ def train(
     require_tolerance(plan, asked=require_tol)
     terminal.plan(as_toml(plan, place))
     result = train_shown(terminal, plan, run, place)
+    plan = plan.model_copy(update={"lam": Lam.of(result.lam)})  # it may have been open
     return _report(terminal, result, plan, require_tol=require_tol)
 
 
@@ -265,16 +267,28 @@ def candidate_table(result: TrainingResult, plan: TrainingPlan) -> Table:
     held_out = plan.held_out is not None or of_source
     title = "On held-out rows" if held_out else "On rows before they were learnt from"
     table = titled_table(title)
-    for name in ("lam", "loss", "error", "objective", "above\noptimum", ""):
+    sparse = any(candidate["nonzeros"] is not None for candidate in result.candidates)
+    counted = ("above\nleast", "not 0") if sparse else ()
+    for name in ("lam", "loss", *counted, "error", "objective", "above\noptimum", ""):
         table.add_column(name, justify="right", no_wrap=True)
+    least = min(candidate["loss"] for candidate in result.candidates)
     for candidate in result.candidates:
         table.add_row(
             f"{candidate['lam']:.6g}",
             as_fixed(candidate["loss"], 6),
+            *_counted(candidate, least),
             *(or_dash(candidate[name], style) for name, style in CANDIDATE_STYLES.items()),
             "chosen" if candidate["lam"] == result.lam else "",
         )
     return table
+
+
+def _counted(candidate: dict[str, Any], least: float) -> list[str]:
+    """Return how far a loss is above the least, and the non-zeros, where these were counted."""
+    if candidate["nonzeros"] is None:
+        return []
+    error = candidate["standard_error"] or 0.0
+    return [f"{candidate['loss'] - least:.2g} +- {error:.1g}", f"{candidate['nonzeros']:,}"]
 
 
 def _shown(result: TrainingResult) -> dict[str, Any]:
@@ -314,8 +328,8 @@ def _calibrated(result: TrainingResult) -> str | None:
     if "p" in calibration:
         return f"isotonic, {len(calibration['p'])} points"
     offset = f"{calibration['offset']:.4g}" if "offset" in calibration else "an offset per class"
-    form = "sigmoid" if "offset" in calibration else "softmax"
-    return f"{form} of {calibration['slope']:.4g} * score + {offset}"
+    form = "sigmoid of" if "offset" in calibration else "softmax of"
+    return f"{form} {calibration['slope']:.4g} * score + {offset}"
 
 
 def _shown_features(result: TrainingResult) -> dict[str, Any]:

@@ -32,6 +32,7 @@ class TargetRule(NamedTuple):
     n_classes: int = 0  # above 2: y is the number of a row's class
     class_weight: tuple[float, ...] = ()  # of each code's rows; (): 1
     folds: Loss | None = None  # for which offsets are made part of targets and weights
+    width: int = 1  # scores that a model makes of a row: all classes', or one
 
     def read(self, target: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return y (n,) for stored targets (n,)."""
@@ -88,7 +89,7 @@ def target_rule(
             "the data again, or use the loss squared."
         )
     elif positive is None and len(targets.labels) > 2:
-        rule = TargetRule(n_classes=len(targets.labels))
+        rule = TargetRule(n_classes=len(targets.labels), width=loss.width)
     else:
         rule = TargetRule(_positive_code(targets, positive))
     _require_defined(rule, targets, loss)

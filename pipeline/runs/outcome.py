@@ -93,6 +93,7 @@ class Trained(NamedTuple):
     weights: Weights
     cursor: Cursor
     solver: str  # the method that was at work last
+    loss: str  # of more than two classes maybe that of all at once
     lam: float
     choice: Choice | None  # where rows were held out
     validation: Validation | None  # where the training might stop early
@@ -106,6 +107,7 @@ class Trained(NamedTuple):
             weights=saved.weights,
             cursor=saved.cursor,
             solver=plan.solver.kind,
+            loss=problem.loss.name,
             lam=saved.choice.lam if saved.choice else problem.penalty.total,
             choice=saved.choice,
             validation=saved.validation,

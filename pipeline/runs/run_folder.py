@@ -14,11 +14,11 @@ from functools import cache, cached_property
 from importlib.metadata import version
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.runs.grid import LamOrigin
-from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan, as_stored
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.forecast import Forecast
@@ -71,6 +71,11 @@ class RunRecord(BaseModel):
     """The lowest and the highest target of the data set, and of those that the model it starts from
     has seen: predictions are clipped to it.  None where nothing is clipped, and in runs of earlier
     versions."""
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _of_any_version(cls, plan: Any) -> Any:
+        return as_stored(plan)
 
     @model_validator(mode="after")
     def _fits_together(self) -> RunRecord:

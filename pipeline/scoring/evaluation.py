@@ -22,6 +22,7 @@ from fewpass.pipeline.runs.model import Model, read_weights, require_same_column
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluate_classes import (
     CLASS_SCORES,
+    JOINT_SCORES,
     ClassFigures,
     ClassPart,
     class_figures,
@@ -119,6 +120,8 @@ def sum_of(rule: TargetRule, bounds: Bounds | None = None) -> Sum:
     """Return the sum of an evaluation; predicted numbers are clipped to `bounds`."""
     if bounds is not None:
         return SCORES._replace(add=partial(add_scores, bounds=bounds))
+    if rule.width > 1:
+        return JOINT_SCORES
     return CLASS_SCORES if rule.n_classes else SCORES
 
 
@@ -144,7 +147,7 @@ def evaluation_job(
     problem = problem_of(plan, trained, lam)
     trained_rule = target_rule(trained, problem.loss, plan.positive)
     if trained_rule.n_classes:
-        rule = _same_classes(manifest.targets, trained.targets)
+        rule = _same_classes(manifest.targets, trained.targets, problem.loss.width)
     else:
         rule = target_rule(manifest, problem.loss, positive_label(plan, trained))
     weights = Budget.weights * 8 * manifest.n_features * max(1, rule.n_classes)
@@ -155,7 +158,7 @@ def evaluation_job(
     return Job(dataset, problem, stats_of(manifest, rule), rule, windows, rows=here)
 
 
-def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetRule:
+def _same_classes(targets: Labels | Values, trained: Labels | Values, width: int) -> TargetRule:
     """Return the rule that numbers a set's labels as the model does."""
     assert isinstance(trained, Labels), "classes were trained on"
     if not isinstance(targets, Labels):
@@ -172,7 +175,7 @@ def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetR
             "where it is."
         )
     values = tuple(float(names.index(label_text(label))) for label in targets.labels)
-    return TargetRule(values=values, n_classes=len(names))
+    return TargetRule(values=values, n_classes=len(names), width=width)
 
 
 def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
@@ -290,7 +293,10 @@ def deviances(loss: Loss, total: ScorePart) -> dict[str, float | None]:
 def class_summary(
     problem: Problem, trained: RunRecord, at: Weights, total: ClassPart
 ) -> Evaluation:
-    """Return the figures of several classes from the sums over all rows; the loss is their mean."""
+    """Return the figures of several classes from the sums over all rows.
+
+    The loss is the mean of all classes' against the rest, or the one of all scores.
+    """
     loss = float(total.losses.mean()) / total.weight
     targets = trained.targets
     assert isinstance(targets, Labels), "classes were trained on"

@@ -80,8 +80,8 @@ def train_few_columns(
         return None
     report("finish", passes)
     return Trained(
-        weights, Cursor(passes=passes, rows_before=before), SECOND_ORDER, problem.lam, None, None,
-        certified, Convergence.of(tol, certified, finished=True).converged,
+        weights, Cursor(passes=passes, rows_before=before), SECOND_ORDER, problem.loss.name,
+        problem.lam, None, None, certified, Convergence.of(tol, certified, finished=True).converged,
     )  # fmt: skip
 
 

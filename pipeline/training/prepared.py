@@ -17,14 +17,15 @@ from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluation import evaluation_job
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.pipeline.training.chosen_lam import ChosenLam, with_chosen_lam
+from fewpass.pipeline.training.chosen_lam import with_chosen_lam
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.problem import problem_of
-from fewpass.pipeline.training.planning.source_job import choose_for_source
+from fewpass.pipeline.training.planning.source_job import choose_for_source, planned_for_source
+from fewpass.solvers.registry import SEVERAL_LEARNERS
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.kinds import ELSEWHERE, inside_of_ours, owner_of
 from fewpass.storage.locations import Location
@@ -92,9 +93,7 @@ def prepare(
         plan = with_largest_lam(_as_begun(plan, run), dataset)
         planner = Planner(plan, dataset)
     else:
-        plan, origin = with_lam(plan, dataset, held_out)
-        planner = Planner(plan, dataset)
-        plan = with_memory(planner) if near else planner.plan
+        planner, plan, origin = planned(plan, dataset, held_out, near=near)
     methods = planner.choice(plan.memory)
     return Prepared(run, plan, dataset, planner, methods, held_out=held_out, lam_origin=origin)
 
@@ -142,15 +141,40 @@ def _on_source(source: OpenedSource, run: TrainedFolder) -> Prepared:
     plan, dataset = source.plan, source.dataset
     if plan.held_out is not None:
         plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
-    plan = _as_begun(plan, run) if run.exists() else with_lam_path(plan, dataset.manifest)
+    if run.exists():
+        plan = _as_begun(plan, run)
+        methods = choose_for_source(plan, source)
+    else:
+        plan, methods = planned_for_source(plan, source)
+    return Prepared(run, plan, dataset, Planner(plan, dataset), methods, source)
+
+
+class Planned(NamedTuple):
+    """A plan with lam and memory as numbers, and who works out the rest."""
+
+    planner: Planner
+    plan: TrainingPlan
+    lam_origin: LamOrigin | None
+
+
+def planned(
+    plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None, *, near: bool
+) -> Planned:
+    """Fill in lam and memory where a plan for a data set leaves them open.
+
+    Several lam that one pass tries are those of several learners: where the memory is too short for
+    these, one lam is chosen before.
+    """
+    plan = with_largest_lam(plan, dataset)
+    tried = with_lam_path(plan, dataset.manifest)
+    if tried.lam != plan.lam:
+        planner = Planner(tried, dataset)
+        tried = with_memory(planner) if near else tried
+        if planner.method(tried.memory).kind == SEVERAL_LEARNERS:
+            return Planned(planner, tried, None)
+    plan, origin = with_chosen_lam(plan, dataset, held_out)
     planner = Planner(plan, dataset)
-    return Prepared(run, plan, dataset, planner, choose_for_source(plan, source), source)
-
-
-def with_lam(plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None = None) -> ChosenLam:
-    """Return the plan with its lam as numbers: chosen, or several that one pass tries."""
-    plan = with_lam_path(with_largest_lam(plan, dataset), dataset.manifest)
-    return with_chosen_lam(plan, dataset, held_out)
+    return Planned(planner, with_memory(planner) if near else plan, origin)
 
 
 def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:

@@ -82,6 +82,12 @@ class Psdca(Sdca):
     times the mean, and rows are visited one by one."""
 
     @property
+    def for_one_score(self) -> str | None:
+        """Batches, rows visited again, and columns pulled apart."""
+        plain = {"batch": ("serial",), "shrink_rounds": (0,), "columns": ("auto", "alike")}
+        return next((name for name in plain if getattr(self, name) not in plain[name]), None)
+
+    @property
     def certify_pass(self) -> Reduce:
         """The duality gap of the newest weights."""
         return Reduce(GAP, newest_point, prove_newest_x)

@@ -192,7 +192,7 @@ class LinearModel(SharedParameters):
     def to_sklearn(self) -> Any:
         """Return one of scikit-learn's own models, with the same predictions.
 
-        `LogisticRegression` (for more than two classes in a `OneVsRestClassifier`), `LinearSVC` or
+        `LogisticRegression` (of a model per class in a `OneVsRestClassifier`), `LinearSVC` or
         `LinearRegression`, which converters such as skl2onnx take.
         """
         from fewpass.pipeline.models.export.export_formats import to_sklearn
@@ -228,7 +228,7 @@ class LinearModel(SharedParameters):
         names = getattr(self, "feature_names_in_", None)
         return PlainModel(
             np.atleast_2d(self.coef_), np.atleast_1d(np.asarray(self.intercept_, float)),
-            getattr(self, "classes_", None), self.loss, self.lam_,
+            getattr(self, "classes_", None), getattr(self, "loss_", self.loss), self.lam_,
             None if names is None else tuple(names), self.certificate_,
             self.encoder_.recipe_ if hasattr(self, "encoder_") else None,
             record=record_at(getattr(self, "run_", None)), bounds=self._bounds(),

@@ -43,6 +43,7 @@ def from_run(run: Any) -> LinearClassifier | LinearRegressor | ScoreCalibrator |
         made.target_range_ = plain.bounds
     else:
         made.coef_, made.intercept_, made.classes_ = plain.coef, plain.intercept, plain.classes
+        made.loss_ = plain.loss
     made.n_features_in_ = plain.coef.shape[1]
     if plain.feature_names is not None:
         made.feature_names_in_ = np.asarray(plain.feature_names, object)

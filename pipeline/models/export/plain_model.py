@@ -63,6 +63,11 @@ class PlainModel(NamedTuple):
         return loss_class(self.loss)().link is not None
 
     @property
+    def tells_all_apart(self) -> bool:
+        """Whether one model makes the scores of all classes, whose softmax are probabilities."""
+        return loss_class(self.loss).is_wide
+
+    @property
     def has_response(self) -> bool:
         """Whether predictions are exp(score)."""
         return loss_class(self.loss)().response is not None

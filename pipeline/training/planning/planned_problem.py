@@ -55,8 +55,8 @@ class PlannedProblem(NamedTuple):
 
 
 def tasks_of(plan: TrainingPlan, rule: TargetRule, stats: ProblemStats) -> tuple[Task, ...]:
-    """Return the tasks of a plan's models: for every lam, every class."""
-    labels = range(rule.n_classes) if rule.n_classes else (-1,)
+    """Return the tasks of a plan's models: for every lam, every class, or all of them at once."""
+    labels = range(rule.n_classes) if rule.n_classes and rule.width == 1 else (-1,)
     given = len(stats.constants) == len(labels)
     constants = stats.constants if given else (0.0,) * len(labels)
     each = [*zip(labels, constants, strict=True)]

@@ -12,6 +12,7 @@ from fewpass.pipeline.settings.training_plan import FREE_SHARE, TrainingPlan
 from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.penalties import Penalty, strength
 from fewpass.solvers.registry import (
+    LOSS_OF_CLASSES,
     LOSS_OF_LABELS,
     LOSS_OF_NUMBERS,
     SIZES_AND_SQUARES,
@@ -42,15 +43,24 @@ class TrainingData(Protocol):
 
 
 def loss_word(plan: TrainingPlan, targets: Labels | Values) -> str:
-    """Return the word of the loss that the plan names, or of the one that suits the targets."""
-    return plan.loss or (LOSS_OF_LABELS if isinstance(targets, Labels) else LOSS_OF_NUMBERS)
+    """Return the word of the loss that the plan names, or of the one that suits the targets.
+
+    Of two classes the softmax is the logistic loss; of more the logistic loss may be the softmax.
+    """
+    word = plan.loss or (LOSS_OF_LABELS if isinstance(targets, Labels) else LOSS_OF_NUMBERS)
+    if word not in (LOSS_OF_LABELS, LOSS_OF_CLASSES):
+        return word
+    several = isinstance(targets, Labels) and len(targets.labels) > 2 and plan.positive is None
+    together = word == LOSS_OF_CLASSES or plan.tells_all_apart
+    return LOSS_OF_CLASSES if several and together else LOSS_OF_LABELS
 
 
 def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
     """Return the loss that the plan names, or the one that suits the targets."""
     labelled = isinstance(data.targets, Labels)
     kind = loss_class(loss_word(plan, data.targets))
-    loss = kind(**{name: getattr(plan, name) for name in kind.parameters()})
+    given = {name: getattr(plan, name) for name in kind.parameters()}
+    loss = kind(len(data.targets.labels)) if kind.is_wide else kind(**given)  # type: ignore[call-arg, union-attr]
     if not labelled and not loss.takes_numbers:
         raise BadInput(
             f'The loss "{plan.loss}" needs labels, but the targets of {plan.dataset} are numbers. '

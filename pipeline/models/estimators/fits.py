@@ -64,7 +64,7 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
     scaler = fitted_scaler(scaling_of(model.scale), table, d)
     plan = plan_of(model, total_weight(table), held_out="memory" if held_out else None)
     dataset, held_out_rows = (
-        part and MemoryDataset(scaler.apply(part), d, model._described(part.target))
+        part and MemoryDataset(scaler.apply(part), d, model._described(part.target, part.weight))
         for part in (table, held_out)
     )
     assert dataset is not None, "only held-out rows may be none"
@@ -121,7 +121,7 @@ def held_out_share(model: Any) -> float:
 
 def learn_batch(model: Any, table: Table) -> None:
     """Take one step per row, from where the batch before ended or at the present model."""
-    targets = model._described(table.target)
+    targets = model._described(table.target, table.weight)
     if model.scale != "none":
         raise ValueError(
             f"scale={model.scale!r} needs all rows at once, and partial_fit sees a batch. Scale "

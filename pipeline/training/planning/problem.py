@@ -92,7 +92,8 @@ def level_of(loss: Loss, data: TrainingData) -> float:
     targets, offsets = data.targets, data.offsets
     up = log(offsets.mean_exp) if offsets else 0.0
     if isinstance(targets, Values):
-        return loss.level(targets.mean) - up
+        mean = targets.weighted_mean
+        return loss.level(targets.mean if mean is None else mean) - up
     counts = np.asarray(targets.counts, float)
     mean = float(np.average(np.asarray(targets.labels, float), weights=counts))
     return loss.level(mean) - up

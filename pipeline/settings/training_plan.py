@@ -107,7 +107,8 @@ class TrainingPlan(Described):
     `evaluate` judges these.  What is trained does not depend on it."""
     classes: Literal["auto", "ovr"] = "auto"
     """More than two classes under the logistic loss: one model that tells all of them apart, by
-    the softmax of their scores, where psdca or asgd is asked for, or auto with a tolerance (auto);
+    the softmax of their scores, where psdca or asgd is asked for, or auto with a tolerance (auto),
+    with an l2 penalty;
     or a model for each class against the rest, as other methods and losses have (ovr)."""
     class_weight: Literal["balanced"] | dict[str, PositiveFloat] | None = None
     """Weights of rows by label: "balanced" gives every class the same total weight; or numbers
@@ -157,7 +158,8 @@ class TrainingPlan(Described):
             again = self.tol is not None and self.passes > 1 and self.source is None
         else:
             again = self.solver.kind in ALL_CLASSES_AT_ONCE and not self.solver.for_one_score
-        return again and self.classes == "auto"
+        squares = self.penalty in (None, SQUARES) and not self.l1_ratio
+        return again and squares and self.classes == "auto"
 
     def named(self, solver: Any) -> TrainingPlan:
         """Return the plan with the method that was chosen for it, and of the same problem."""

@@ -79,6 +79,8 @@ GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
     "solver": (Method, Parameter()),
     "label": (str, Parameter(allow_leading_hyphen=True)),
     "weight": (str, Parameter(allow_leading_hyphen=True)),
+    "test_by": (str, Parameter(allow_leading_hyphen=True)),
+    "test_group": (str, Parameter(allow_leading_hyphen=True)),
     "drop": (Names, Parameter(consume_multiple=False)),
     "column": (Names, Parameter(consume_multiple=False)),
     "cross": (Names, Parameter(consume_multiple=False)),
@@ -88,6 +90,7 @@ GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
     "header": (bool, Parameter(negative="--no-header")),
     "shuffle": (bool, Parameter(negative="--no-shuffle")),
     "ranks": (bool, Parameter(negative="--no-ranks")),
+    "clip": (bool, Parameter(negative="--no-clip")),
 }
 
 #: What the help lists first.

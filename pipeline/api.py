@@ -211,6 +211,7 @@ def predict(
     *,
     overwrite: bool = False,
     probability: bool = False,
+    clip: bool = True,
     memory: int | str | None = None,
     **reading: Any,
 ) -> prediction.PredictionResult:
@@ -231,6 +232,9 @@ def predict(
     probability
         Add a column per class, and `probability`, that of the second of two labels or of the label
         predicted.  Needs the logistic loss, or a run trained with `calibrate`.
+    clip
+        Clip predicted numbers to the range of the targets that were learnt from, unless the run was
+        trained with clip=False; False: write the linear function.
     memory
         Memory limit, such as "256MB" [default: 1 GiB, and the weights].
     **reading
@@ -255,6 +259,7 @@ def predict(
         options,
         overwrite=overwrite,
         probability=probability,
+        clip=clip,
         memory=None if memory is None else parse_bytes(memory),
     )
 

@@ -174,8 +174,8 @@ def sweeps(
     permutations, unless `orders` is given.  After a walk that diverged, the method restarts from
     the state returned by `recover`.
     """
-    orders = orders or permutations(stats.n, stats.seed)
-    drive = _Drive(problem, stats, block, orders, solver.row_state_size(stats))
+    numbers = solver.row_state_size(stats)
+    drive = _Drive(problem, stats, block, orders or permutations(stats.n, stats.seed), numbers)
     state, epoch, number, visited = solver.init(problem, stats), 0, 0, 0
     while True:
         diverged = False

@@ -122,6 +122,7 @@ class Certificate(NamedTuple):
     gap: float  # objective minus optimum, at most; largest of several models
     models: tuple[tuple[float, float], ...] = ()  # objective and gap of each of several
     constants: tuple[float, ...] = ()  # F_0 of each model; (): unknown, as of earlier versions
+    zeros: int = 0  # weights that are proven to be 0 at the optimum, of one model
 
     @property
     def each(self) -> tuple[Certificate, ...]:
@@ -212,6 +213,20 @@ class Settings(Described):
     is_sublinear: ClassVar[bool] = False
     """Whether the excess falls like 1 / passes on every problem."""
 
+    @property
+    def for_one_score(self) -> str | None:
+        """The setting that only losses of one score can be trained with, if there is one."""
+        return None
+
+    def refuse_one_score(self, problem: Problem) -> None:
+        """Raise ValueError if a setting does not go with a loss of several scores."""
+        if name := self.for_one_score:
+            kind: str = self.kind  # type: ignore[attr-defined]
+            raise ValueError(
+                f"{kind} with {name} = {getattr(self, name)} is for losses of one score, and "
+                f"{problem.loss.name} has {problem.loss.width}. Leave solver.{name} out."
+            )
+
     def for_more_columns(self, problem: Problem, stats: ProblemStats) -> Self:  # noqa: ARG002
         """Return settings that work if more columns than in `stats` may appear."""
         return self
@@ -298,6 +313,10 @@ class Solver(Protocol):
     """The methods and properties of a solver."""
 
     @property
+    def for_one_score(self) -> str | None:
+        """The setting that only losses of one score can be trained with, if there is one."""
+
+    @property
     def goal(self) -> Goal:
         """Default stopping rule.
 
@@ -308,6 +327,10 @@ class Solver(Protocol):
     @property
     def kind(self) -> str:
         """Name of the method."""
+
+    @property
+    def needs(self) -> Needs:
+        """Requirements on the problem."""
 
     @property
     def states(self) -> tuple[type, ...]:

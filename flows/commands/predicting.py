@@ -23,6 +23,7 @@ def predict(
     overwrite: bool = False,
     probability: bool = False,
     defuse: bool = False,
+    clip: Annotated[bool, Parameter(negative="--no-clip")] = True,
     memory: str | None = None,
     threads: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
     reading: Reading = READING,
@@ -46,6 +47,8 @@ def predict(
         --calibrate of the training, else by the logistic loss.
     defuse
         In .csv, put a ' before labels that a spreadsheet would run as a formula.
+    clip
+        Clip predicted numbers to the range of the targets seen, if the training was to.
     memory
         Memory limit, in addition to what the libraries take [default: 1GiB, and what the weights
         take].
@@ -80,6 +83,7 @@ def predict(
             overwrite=overwrite,
             probability=probability,
             defuse=defuse,
+            clip=clip,
             memory=parse_bytes(memory) if memory else None,
             threads=threads,
             on_progress=lambda now: show(now.fraction, f"{now.rows:,} rows"),

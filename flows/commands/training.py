@@ -267,16 +267,28 @@ def candidate_table(result: TrainingResult, plan: TrainingPlan) -> Table:
     held_out = plan.held_out is not None or of_source
     title = "On held-out rows" if held_out else "On rows before they were learnt from"
     table = titled_table(title)
-    for name in ("lam", "loss", "error", "objective", "above\noptimum", ""):
+    sparse = any(candidate["nonzeros"] is not None for candidate in result.candidates)
+    counted = ("above\nleast", "not 0") if sparse else ()
+    for name in ("lam", "loss", *counted, "error", "objective", "above\noptimum", ""):
         table.add_column(name, justify="right", no_wrap=True)
+    least = min(candidate["loss"] for candidate in result.candidates)
     for candidate in result.candidates:
         table.add_row(
             f"{candidate['lam']:.6g}",
             as_fixed(candidate["loss"], 6),
+            *_counted(candidate, least),
             *(or_dash(candidate[name], style) for name, style in CANDIDATE_STYLES.items()),
             "chosen" if candidate["lam"] == result.lam else "",
         )
     return table
+
+
+def _counted(candidate: dict[str, Any], least: float) -> list[str]:
+    """Return how far a loss is above the least, and the non-zeros, where these were counted."""
+    if candidate["nonzeros"] is None:
+        return []
+    error = candidate["standard_error"] or 0.0
+    return [f"{candidate['loss'] - least:.2g} +- {error:.1g}", f"{candidate['nonzeros']:,}"]
 
 
 def _shown(result: TrainingResult) -> dict[str, Any]:
@@ -290,11 +302,22 @@ def _shown(result: TrainingResult) -> dict[str, Any]:
         "passes": passes_and_rows(result.passes, result.rows_seen),
         **_shown_features(result),
         "objective": result.objective,
+        "weights": _shown_zeros(result),
         "probabilities": _calibrated(result),
         "read": format_bytes(result.bytes_read),
         "took": f"{format_seconds(result.seconds)}, at most "
         f"{format_bytes(result.peak_memory_bytes)} of memory",
     }
+
+
+def _shown_zeros(result: TrainingResult) -> str | None:
+    """Tell how many weights an l1 penalty left, and of how many that is proven."""
+    if result.nonzeros is None:
+        return None
+    told = f"{result.nonzeros:,} are not 0"
+    if result.proven_zeros:
+        told += f"; {result.proven_zeros:,} columns are proven to be 0 at the optimum"
+    return told
 
 
 def _calibrated(result: TrainingResult) -> str | None:
@@ -305,8 +328,8 @@ def _calibrated(result: TrainingResult) -> str | None:
     if "p" in calibration:
         return f"isotonic, {len(calibration['p'])} points"
     offset = f"{calibration['offset']:.4g}" if "offset" in calibration else "an offset per class"
-    form = "sigmoid" if "offset" in calibration else "softmax"
-    return f"{form} of {calibration['slope']:.4g} * score + {offset}"
+    form = "sigmoid of" if "offset" in calibration else "softmax of"
+    return f"{form} {calibration['slope']:.4g} * score + {offset}"
 
 
 def _shown_features(result: TrainingResult) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 @made_flow(requests.PredictParameters, "out")
 def predict(
     run: str, inputs: tuple[str, ...], out: str, options: SourceOptions,
-    overwrite: bool, probability: bool, defuse: bool, memory: int | None, threads: int | None,
+    overwrite: bool, probability: bool, defuse: bool, clip: bool, memory: int | None,
+    threads: int | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Score the rows, and return what was written."""
     run, out = dated(run, "run"), dated(out, "out")
@@ -26,6 +27,7 @@ def predict(
         "overwrite": overwrite,
         "probability": probability,
         "defuse": defuse,
+        "clip": clip,
         "memory": memory,
         "threads": threads,
     }

@@ -88,6 +88,8 @@ class PredictParameters(Described):
     """Add a column per class, and last that of the positive label, or of the label predicted."""
     defuse: bool = False
     """In .csv, put a ' before labels that a spreadsheet would run as a formula."""
+    clip: bool = True
+    """Clip predicted numbers to the range of the targets seen, if the training was to."""
     memory: ByteSize | None = None
     """Memory limit, in addition to what the libraries take."""
     threads: Workers | None = None

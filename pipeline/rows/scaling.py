@@ -2,8 +2,8 @@
 
 `maxabs` divides every column by its largest absolute value among the training rows, `standard`
 subtracts its mean and divides by its standard deviation (dense rows only: a shift would fill every
-zero of a sparse row), `unit-rows` divides every row by its Euclidean norm. Columns that are
-constant (or 0) keep the scale 1, rows that are 0 stay 0.
+zero of a sparse row), `rms` divides it by the root of its mean square, `unit-rows` divides every
+row by its Euclidean norm. Constant columns (or those of 0) keep the scale 1, rows of 0 stay 0.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ from fewpass.storage.table import DenseTable, SparseTable, Table
 Vector = NDArray[np.float64]
 Measured = ColumnStatistics | LargestValues
 
+#: Kinds that have a scale for every column.
+BY_COLUMN = ("maxabs", "rms", "standard")
+#: Columns that are standardised whatever their sizes, where more than this share is filled.
+FEW_COLUMNS, FILLED = 2000, 0.5
 #: Sizes of columns further apart than this factor are of different units.
 UNLIKE = 100.0
 #: Of the first rows, that decide on it.
@@ -49,6 +53,8 @@ class Scaler:
             return cls(kind, _reciprocal(columns.values(n_features)))
         stats = columns.columns(n_features)
         _require_squares(stats["variance"])
+        if kind == "rms":
+            return cls(kind, _reciprocal(np.sqrt(stats["variance"] + stats["mean"] ** 2)))
         # Below this the deviation of a constant column is only the rounding of its mean.
         deviation = np.sqrt(stats["variance"])
         constant = deviation <= 1e-12 * np.abs(stats["mean"])
@@ -58,7 +64,7 @@ class Scaler:
     def of(cls, dataset: Dataset) -> Scaler:
         """Return the scaling that `dataset` was stored with."""
         kind = dataset.manifest.scaling.kind
-        scale = dataset.column("scale") if kind in ("maxabs", "standard") else None
+        scale = dataset.column("scale") if kind in BY_COLUMN else None
         shift = dataset.column("shift") if kind == "standard" else None
         return cls(kind, scale, shift)
 
@@ -137,8 +143,10 @@ def _reciprocal(size: Vector) -> Vector:
 def resolved(kind: ScalingKind | Literal["auto"], first: Table, *, encoded: bool) -> ScalingKind:
     """Decide on the scaling that `auto` stands for, by the first rows of a source.
 
-    Without scaling, one pass over columns of very different sizes learns from the largest alone.
-    Columns that are mostly zero are counts or flags: they say nothing of units.
+    Without scaling, one pass over columns of very different sizes learns from the largest alone,
+    and the penalty weighs on small columns most.  Columns that are mostly zero are counts or flags,
+    which say nothing of units; where there are few others, and they are large, their mean square is
+    made 1.
 
     Parameters
     ----------
@@ -154,20 +162,37 @@ def resolved(kind: ScalingKind | Literal["auto"], first: Table, *, encoded: bool
     if encoded or not isinstance(first, DenseTable) or first.n_rows < FEWEST_ROWS:
         return "none"
     X = first.X[:MOST_ROWS].astype(np.float64)
-    X = X[:, (X != 0.0).mean(axis=0) > 0.5]
+    if X.shape[1] <= FEW_COLUMNS:
+        return _of_few(X)
+    return "standard" if _are_unlike(X) else "none"
+
+
+def _of_few(X: NDArray[np.float64]) -> ScalingKind:
+    """Decide on the scaling of a few columns (n, d)."""
+    varies = X.std(axis=0) > 1e-12 * np.abs(X).max(axis=0, initial=0.0)
+    if not varies.any():
+        return "none"
+    if (X != 0.0).mean() > FILLED or _are_unlike(X):
+        return "standard"
+    return "rms" if np.abs(X).max() > UNLIKE else "none"
+
+
+def _are_unlike(X: NDArray[np.float64]) -> bool:
+    """Say whether the sizes of columns (n, d) that are mostly not zero are far apart."""
+    X = X[:, (X != 0.0).mean(axis=0) > FILLED]
     deviation = X.std(axis=0)
     varies = deviation > 1e-12 * np.abs(X).max(axis=0, initial=0.0)
     if not varies.any():
-        return "none"
+        return False
     largest = np.sqrt(np.square(X[:, varies]).mean(axis=0)).max()
-    return "standard" if largest > UNLIKE * deviation[varies].min() else "none"
+    return bool(largest > UNLIKE * deviation[varies].min())
 
 
 def measured(kind: ScalingKind, layout: str, n_features: int) -> Measured | None:
     """Return the statistics to be made of all training rows before the first is scaled, or None."""
     if kind == "maxabs":
         return LargestValues(n_features)
-    return ColumnStatistics(layout, n_features) if kind == "standard" else None
+    return ColumnStatistics(layout, n_features) if kind in ("rms", "standard") else None
 
 
 def scaled(weights: Weights, scaler: Scaler) -> Weights:

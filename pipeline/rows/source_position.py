@@ -30,3 +30,4 @@ class SourcePosition(NamedTuple):
     of_windows: Mixing = Mixing()
     drift: LossDrift = LossDrift()
     left_out: LeftOut = LeftOut()  # of the pieces that were read
+    targets: tuple[float, float] | None = None  # the lowest and the highest learnt from

@@ -16,6 +16,8 @@ Vector = NDArray[Any]
 #: Statistics of more columns are not looked at: most are zero in most rows then.
 MOST_COLUMNS = 1 << 20
 _FILLED = 0.5
+#: Scalings that make the mean square of every column about 1.
+SQUARED = ("rms", "standard")
 
 
 def unlike_columns(dataset: Dataset) -> float | None:
@@ -26,7 +28,7 @@ def unlike_columns(dataset: Dataset) -> float | None:
     """
     manifest = dataset.manifest
     measured = manifest.columns.keys() >= {"count", "mean", "variance"}
-    if not measured or manifest.scaling.kind == "standard" or manifest.n_features > MOST_COLUMNS:
+    if not measured or manifest.scaling.kind in SQUARED or manifest.n_features > MOST_COLUMNS:
         return None
     return _ratio_of_sizes(
         dataset.column("count"), dataset.column("mean"), dataset.column("variance"), dataset.n_rows

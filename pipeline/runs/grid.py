@@ -23,6 +23,7 @@ class Candidate(NamedTuple):
     objective: float | None = None  # over the training rows, with this lam, where it was certified
     gap: float | None = None
     standard_error: float | None = None  # of how far the loss is above the best one
+    nonzeros: int | None = None  # weights that are not 0, of all classes, under an l1 penalty
 
 
 class Choice(NamedTuple):

@@ -11,6 +11,7 @@ from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.matching import Matched, listed, match_features
 from fewpass.pipeline.rows.scaling import Scaler
+from fewpass.pipeline.rows.target_range import Bounds, joint, with_zero
 from fewpass.pipeline.rows.targets import TargetRule, target_rule
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
@@ -40,6 +41,12 @@ class Model(NamedTuple):
     scale: NDArray[np.float64] | None  # (d,) stored value = (raw - shift) * scale
     shift: NDArray[np.float64] | None  # (d,)
     calibration: Calibration | None = None  # from scores to probabilities, where one was learnt
+    seen: Bounds | None = None  # the range of targets learnt from, where predictions are clipped
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """What predicted numbers are clipped to; None: they are not."""
+        return None if self.seen is None else with_zero(self.seen)
 
 
 def load_model(run: RunFolder) -> Model:
@@ -75,8 +82,14 @@ def model_in(run: RunFolder, record: RunRecord, snapshot: Snapshot) -> Model:
     require_calibration(snapshot, saved.calibration, rule.n_classes)
     return Model(
         run, record, snapshot.name, saved.weights, trained_lam(record, saved), scale, shift,
-        saved.calibration,
+        saved.calibration, _seen(record, saved),
     )  # fmt: skip
+
+
+def _seen(record: RunRecord, saved: Saved) -> Bounds | None:
+    """Return the range of targets learnt from; of a source it was known only in the end."""
+    later = saved.source.targets if saved.source else None
+    return record.seen if record.seen is None or later is None else joint(record.seen, later)
 
 
 def require_calibration(
@@ -85,6 +98,17 @@ def require_calibration(
     """Refuse what makes no probabilities of this model's scores; BadInput."""
     if calibration is not None and not calibration.fits(n_classes):
         raise unfit(snapshot, f"its calibration is none for {n_classes or 2} classes")
+
+
+def require_offsets(record: RunRecord, dataset: Dataset) -> None:
+    """Refuse a data set whose rows lack the offsets that a model was trained with, or have some."""
+    has, wanted = dataset.manifest.has_offset, record.offsets is not None
+    if has != wanted:
+        which = ("have offsets", "had none") if has else ("have no offsets", "had some")
+        raise BadInput(
+            f"The rows of {dataset.folder.url} {which[0]}, and those that the model was trained on "
+            f"{which[1]}. Ingest them alike (`offset`, `exposure`)."
+        )
 
 
 def _scaling_in(
@@ -146,6 +170,7 @@ def require_same_columns(record: RunRecord, dataset: Dataset, rules: Matching = 
     """Find the columns that a model was trained on in a data set; refuse one of other columns."""
     manifest, place = dataset.manifest, dataset.folder.url
     _require_same_encoding(record, dataset)
+    require_offsets(record, dataset)
     matched = match_features(record.columns, dataset.schema, place, "the model", rules)
     if matched.left_out and record.scaling.kind == "unit-rows":
         raise BadInput(

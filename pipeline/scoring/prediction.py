@@ -18,6 +18,7 @@ from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.outputs import OutputFile, is_data_set
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
+from fewpass.pipeline.rows.target_range import clipped
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model, require_same_columns, stored_weights
 from fewpass.pipeline.scoring.prediction_files import (
@@ -111,7 +112,9 @@ class Predictor(NamedTuple):
         rows = row_view(table)
         if self.labels is None:
             score = scores(weights.coef, weights.intercept, rows)
-            return {"prediction": self.response(score) if self.response else score}
+            score = score if table.offset is None else score + table.offset
+            predictions = self.response(score) if self.response else score
+            return {"prediction": clipped(predictions, self.model.bounds)}
         if weights.coef.ndim == 2 and self.probabilities is None:
             best, score = rank(weights.coef, weights.intercept, rows)
         else:
@@ -148,6 +151,7 @@ def predict(
     overwrite: bool = False,
     probability: bool = False,
     defuse: bool = False,
+    clip: bool = True,
     memory: int | None = None,
     threads: int | None = None,
     storage_options: dict[str, Any] | None = None,
@@ -176,6 +180,9 @@ def predict(
         by the sum of all models', and not calibrated.
     defuse
         Write a ' before labels that a spreadsheet would run as a formula (``=1+2``); .csv only.
+    clip
+        Clip predicted numbers to the range of the targets that the model learnt from, as its
+        training was asked to; False: write the linear function as it is.
     memory
         Memory budget in bytes beyond that of imported libraries; default: 1 GiB plus the weights.
     threads
@@ -193,6 +200,7 @@ def predict(
     if output != STANDARD_OUTPUT:
         file.require_free()
     dataset = _as_dataset(inputs, storage_options)
+    model = model if clip else model._replace(seen=None)
     predictor = make_predictor(model, probability=probability, raw=dataset is None)
     if defuse and output.endswith((".csv", STANDARD_OUTPUT)):
         predictor = predictor.defused()

@@ -46,6 +46,16 @@ def _is_kind(word: str) -> str:
     return word
 
 
+def column_kinds(given: Any) -> dict[str, str]:
+    """Return what columns hold, by name, as the setting `column` takes it; ValueError if none."""
+    pairs = _as_pairs({} if given is None else given)
+    if not isinstance(pairs, Mapping):
+        raise ValueError(  # noqa: TRY004 - as of all settings
+            f'{given!r} names no kinds of columns. Write for example {{"zip": "category"}}.'
+        )
+    return {str(name): _is_kind(str(kind)) for name, kind in pairs.items()}
+
+
 #: Columns that a column of many values, or of text, is hashed to at most: 2 to this power.
 HASH_BITS = 20
 MOST_BITS = 30

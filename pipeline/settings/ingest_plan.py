@@ -12,12 +12,12 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.settings.encoding import Encoding
 from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.model_config import ADDRESSED, Workers
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.source_options import Column, SourceOptions
 from fewpass.pipeline.sizes import ByteSize, format_bytes
 from fewpass.solvers.described import Described
 from fewpass.storage.redaction import without_secrets
 
-ScalingKind = Literal["none", "maxabs", "unit-rows", "standard"]
+ScalingKind = Literal["none", "maxabs", "rms", "unit-rows", "standard"]
 
 #: Decoded bytes of a chunk when nobody says otherwise: reading is fastest at 8 to 16 MB.
 CHUNK_BYTES = 8 << 20
@@ -38,6 +38,18 @@ _EXECUTION = {
     "storage_options",
     "overwrite",
 }
+
+
+def require_fraction(fraction: float, by: Column | None, group: Column | None) -> None:
+    """Refuse a column to hold out by without a share, and two of them; ValueError."""
+    if by is not None and group is not None:
+        raise ValueError("test_by and test_group are both given. Leave one of them out.")
+    name = "test_group" if by is None else "test_by"
+    if (by is not None or group is not None) and not fraction:
+        raise ValueError(
+            f"{name} says which rows are held out, and test_fraction how many. Give a fraction, "
+            "too."
+        )
 
 
 #: Secrets in the address of a source open it, and are in nothing that is written of the plan.
@@ -64,12 +76,21 @@ class IngestPlan(Described):
     """What the targets are; auto: labels if they are words, or whole numbers with at most 20
     different values, or at most 1000 with ten rows each."""
     test_fraction: float = Field(0.0, ge=0, lt=1)
-    """Share of the rows to put into a second data set, for testing; drawn by the seed."""
+    """Share of the rows to put into a second data set, for testing; drawn by the seed, of every
+    label the same share."""
+    test_by: Column | None = None
+    """Column of dates or numbers, by name or position: the last rows by it are held out, a
+    `test_fraction` of all, in place of rows drawn at random.  Tables are encoded then."""
+    test_group: Column | None = None
+    """Column, by name or position, whose values stay together: all rows of one are held out, or
+    none.  Tables are encoded then."""
     test_dataset: str | None = None
     """Folder or address of the second data set [default: DATASET-test]."""
     scale: ScalingKind | Literal["auto"] = "auto"
     """Scaling of the stored features; models are for unscaled rows in any case.  auto: `standard`
-    for dense numbers whose columns differ in size by more than a factor of 100, else none."""
+    for dense numbers of at most 2000 columns with more than half of the cells filled, or whose
+    columns differ in size by more than a factor of 100; `rms` (divided by the root of the mean
+    square) for at most 2000 dense columns that are mostly zero and reach beyond 100; else none."""
     layout: Literal["auto", "dense", "sparse"] = "auto"
     """How rows of LIBSVM text and the like are stored; dense ones are as wide as `n_features`, else
     as the first rows.  auto: dense if more than half of all cells have a value and columns differ
@@ -101,6 +122,7 @@ class IngestPlan(Described):
 
     @model_validator(mode="after")
     def _fits_together(self) -> IngestPlan:
+        require_fraction(self.test_fraction, self.test_by, self.test_group)
         if self.test_dataset is not None and not self.test_fraction:
             raise ValueError("test_dataset is given, but test_fraction is 0. Give a fraction, too.")
         if self.like is not None and (self.test_fraction or self.scale not in ("auto", "none")):
@@ -156,6 +178,9 @@ class IngestPlan(Described):
         for name in later:  # earlier versions had none
             if decisive["options"][name] == usual[name]:
                 del decisive["options"][name]
+        for name in ("test_by", "test_group"):  # which earlier versions had none of
+            if decisive[name] is None:
+                del decisive[name]
         if self.layout == "auto":  # which earlier versions had none of
             del decisive["layout"]
         if self.column_order == "frequency":

@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.flat_settings import settings
-from fewpass.pipeline.settings.ingest_plan import ScalingKind, SourceAddress
+from fewpass.pipeline.settings.ingest_plan import ScalingKind, SourceAddress, require_fraction
 from fewpass.pipeline.settings.model_config import ADDRESSED
-from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.source_options import Column, SourceOptions
 from fewpass.solvers.described import Described
 
 
@@ -27,17 +27,23 @@ class SourceReading(Described):
     task: Literal["auto", "classification", "regression"] = "auto"
     """What the targets are; auto: labels if the first rows have words, or few whole numbers."""
     scale: ScalingKind | Literal["auto"] = "auto"
-    """Scaling of the features, measured on the first rows; auto: `standard` for dense numbers whose
-    columns differ in size by more than a factor of 100, else none."""
+    """Scaling of the features, measured on the first rows; auto: as for an ingest."""
     test_fraction: float = Field(0.0, ge=0, lt=1)
     """Share of the rows that is not learnt from, the same rows as in an ingest with this seed; as
     many as fit into an eighth of the memory judge the model at the end."""
+    test_by: Column | None = None
+    """Column of dates or numbers, by name or position: the last rows by it are held out, a
+    `test_fraction` of all, in place of rows drawn at random.  Tables are encoded then."""
+    test_group: Column | None = None
+    """Column, by name or position, whose values stay together: all rows of one are held out, or
+    none.  Tables are encoded then."""
     expected_rows: int | None = Field(None, ge=2)
     """About how many rows there are; needed if lam is a multiple of 1/n and the source does not
     tell, as standard input does not."""
 
     @model_validator(mode="after")
     def _has_targets(self) -> SourceReading:
+        require_fraction(self.test_fraction, self.test_by, self.test_group)
         if not self.options.label_required:
             raise ValueError("Training needs targets. Leave label_required as it is.")
         return self

@@ -28,7 +28,10 @@ from fewpass.pipeline.sizes import ByteSize
 from fewpass.solvers.bad_input import LARGEST, SMALLEST, beyond_bounds, shown
 from fewpass.solvers.described import Described
 from fewpass.solvers.registry import (
+    ALL_CLASSES_AT_ONCE,
     L1_RATIOS,
+    LOSS_OF_CLASSES,
+    LOSS_OF_LABELS,
     LOSSES,
     METHODS,
     SIZES,
@@ -99,6 +102,13 @@ class TrainingPlan(Described):
     positive: str | None = None
     """The label that counts as +1, all others as -1 [default: the larger one of two; with more
     labels each in turn, a model per class]."""
+    clip: bool = True
+    """Clip predicted numbers to the range of the targets seen, down to 0 where none is below it;
+    `evaluate` judges these.  What is trained does not depend on it."""
+    classes: Literal["auto", "ovr"] = "auto"
+    """More than two classes under the logistic loss: one model that tells all of them apart, by
+    the softmax of their scores, where psdca or asgd is asked for, or auto with a tolerance (auto);
+    or a model for each class against the rest, as other methods and losses have (ovr)."""
     class_weight: Literal["balanced"] | dict[str, PositiveFloat] | None = None
     """Weights of rows by label: "balanced" gives every class the same total weight; or numbers
     such as spam=10,ham=1, others 1.  Scaled to mean 1."""
@@ -141,6 +151,20 @@ class TrainingPlan(Described):
         return Budget.of(self.memory)
 
     @property
+    def tells_all_apart(self) -> bool:
+        """Whether one model tells more than two classes apart, under the logistic loss."""
+        if isinstance(self.solver, Auto):
+            again = self.tol is not None and self.passes > 1 and self.source is None
+        else:
+            again = self.solver.kind in ALL_CLASSES_AT_ONCE and not self.solver.for_one_score
+        return again and self.classes == "auto"
+
+    def named(self, solver: Any) -> TrainingPlan:
+        """Return the plan with the method that was chosen for it, and of the same problem."""
+        classes = "auto" if self.tells_all_apart else "ovr"
+        return self.model_copy(update={"solver": solver, "classes": classes})
+
+    @property
     def l1_share(self) -> float:
         """The share of lam that is charged for the sizes of weights."""
         if self.l1_ratio is not None:
@@ -170,6 +194,15 @@ class TrainingPlan(Described):
         if "solver" in values:
             values = values | {"solver": with_better(values["solver"], values.get("loss"))}
         return values
+
+    @model_validator(mode="after")
+    def _of_all_classes(self) -> TrainingPlan:
+        if self.loss == LOSS_OF_CLASSES and self.classes == "ovr":
+            raise BadInput(
+                f"{LOSS_OF_CLASSES} tells all classes apart by one model, and classes = ovr asks "
+                f"for one each. Leave one of them out: `loss={LOSS_OF_LABELS}` has both forms."
+            )
+        return self
 
     @model_validator(mode="after")
     def _by_features(self) -> TrainingPlan:
@@ -297,11 +330,16 @@ class TrainingPlan(Described):
         return self
 
 
+def as_stored(plan: Any) -> Any:
+    """Return a plan as it was stored, with what versions before a setting existed meant by it."""
+    return {"classes": "ovr"} | plan if isinstance(plan, dict) else plan
+
+
 def _is_steep(values: dict[str, Any]) -> bool:
     """Say whether no method of one pass takes the loss; nothing is asked of rows read once."""
     loss = values.get("loss")
-    known = isinstance(loss, str) and loss in LOSSES and values.get("source") is None
-    return known and loss_class(str(loss)).is_steep
+    is_named = isinstance(loss, str) and loss in LOSSES and values.get("source") is None
+    return is_named and loss_class(str(loss)).is_steep
 
 
 def _require_positive(weights: Any) -> Any:

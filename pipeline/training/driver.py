@@ -148,7 +148,7 @@ class Driver:
     @property
     def classes(self) -> int | None:
         """How many classes have a model of their own."""
-        return self._job.rule.n_classes or None
+        return (self._job.rule.n_classes if self._job.rule.width == 1 else 0) or None
 
     @property
     def forecast(self) -> Forecast | None:

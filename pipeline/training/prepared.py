@@ -9,8 +9,9 @@ from typing import NamedTuple, Protocol
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import OpenedSource
+from fewpass.pipeline.rows.target_range import Bounds, joint, range_of
 from fewpass.pipeline.runs.grid import LamOrigin
-from fewpass.pipeline.runs.model import weights_to_start_at
+from fewpass.pipeline.runs.model import load_model, weights_to_start_at
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
 from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
@@ -22,6 +23,7 @@ from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.training.planning.planner import Planner
+from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.pipeline.training.planning.source_job import choose_for_source, planned_for_source
 from fewpass.solvers.registry import SEVERAL_LEARNERS
 from fewpass.storage.dataset import Dataset
@@ -94,6 +96,15 @@ def prepare(
         planner, plan, origin = planned(plan, dataset, held_out, near=near)
     methods = planner.choice(plan.memory)
     return Prepared(run, plan, dataset, planner, methods, held_out=held_out, lam_origin=origin)
+
+
+def seen_by(begins: Prepared) -> Bounds | None:
+    """Return the range of targets that predictions are clipped to; None where none are."""
+    plan, data = begins.plan, begins.dataset.manifest
+    own = range_of(data, problem_of(plan, data).loss, plan.positive) if plan.clip else None
+    if own is None or plan.start_from is None:
+        return own
+    return joint(load_model(RunFolder(plan.start_from)).seen, own)
 
 
 def _held_out_dataset(

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import numpy as np
+
 from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.resident import let_go
@@ -33,6 +35,7 @@ from fewpass.pipeline.training.prepared import (
     no_source,
     prepare,
     prepared_again,
+    seen_by,
 )
 from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.solvers.losses import Problem
@@ -50,6 +53,14 @@ def engine_of(training: Training) -> Engine:
 
         return FeatureSteps(training)
     return Driver(training)
+
+
+def zeros_of(problem: Problem, saved: Saved) -> dict[str, int | None]:
+    """Return how many weights are not 0, and how many are proven to be, where a penalty asks."""
+    if problem.penalty.is_smooth:
+        return {"nonzeros": None, "proven_zeros": None}
+    proven = saved.certificate.zeros if saved.certificate else 0
+    return {"nonzeros": int(np.count_nonzero(saved.weights.coef)), "proven_zeros": proven or None}
 
 
 class StopRequest:
@@ -119,7 +130,7 @@ class TrainingRun:
         made, dataset = cls(begins, executor, storage_options, start_at), begins.dataset
         record = RunRecord.of(
             begins.plan, dataset.manifest, made.forecast, made.methods, dataset.schema,
-            made.warnings, dataset.hashed_names, begins.lam_origin,
+            made.warnings, dataset.hashed_names, begins.lam_origin, seen_by(begins),
         )  # fmt: skip
         begins.require_fit(record)
         made.run.begin(record)
@@ -298,6 +309,7 @@ class TrainingRun:
             "solver": self.plan.solver.kind,
             "loss": self.problem.loss.name,
             "lam": choice.lam if choice else self.problem.penalty.total,
+            **zeros_of(self.problem, saved),
             "classes": self._engine.classes,
             "candidates": [each._asdict() for each in choice.candidates] if choice else [],
             "lam_origin": self.lam_origin.as_facts() if self.lam_origin else None,

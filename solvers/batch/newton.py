@@ -12,7 +12,7 @@ For the squared loss H is exact, and the second pass certifies the optimum.
 
 With an l1 penalty most weights are 0, H is of a working set of columns only, and there may be any
 number of columns: working_set.py has that state, its sums and its steps.
-docs/methods.md, sections 8 and 8.3.
+docs/methods.md, sections 8 and 8.1.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ every pass is over all columns, its certificate counts all of them, and W proves
 
 kappa is Levenberg's damping, in units of each column: q is the loss's bound on curvature, m_j the
 column's mean square.  Where the best of the steps whose losses a pass sums is below a quarter,
-kappa grows.  docs/methods.md, section 8.3.
+kappa grows.  docs/methods.md, section 8.1.
 """
 
 from __future__ import annotations

@@ -98,7 +98,8 @@ def train(plan, url, executor=None):
 
 
 def plan_for(dataset, **settings):
-    return TrainingPlan(dataset=dataset.folder.url, **({"memory": "256MB"} | settings))
+    settings = {"memory": "256MB", "classes": "ovr"} | settings
+    return TrainingPlan(dataset=dataset.folder.url, **settings)
 
 
 @pytest.fixture(scope="module", params=["dense", "sparse"])

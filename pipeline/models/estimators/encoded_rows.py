@@ -54,11 +54,11 @@ def encoder_of(schema: Schema | None) -> TableEncoder | None:
     return None if recipe is None else TableEncoder.of(recipe)
 
 
-def fitted_encoder(X: Any, encode: str) -> TableEncoder | None:
+def fitted_encoder(X: Any, encode: str, columns: Any) -> TableEncoder | None:
     """Return what encodes rows in memory; None where `auto` finds numbers alone."""
-    if encode == "auto" and not _is_more_than_numbers(X):
+    if encode == "auto" and not columns and not _is_more_than_numbers(X):
         return None
-    return TableEncoder().fit(X)
+    return TableEncoder(columns=columns).fit(X)
 
 
 def refuse_cells(X: Any, because: Exception) -> None:

@@ -40,9 +40,17 @@ from fewpass.pipeline.settings.regularisation import AUTO
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.chosen_lam import with_chosen_lam
 from fewpass.pipeline.training.in_memory import train_in_memory
+from fewpass.pipeline.training.planning.problem import loss_word
 from fewpass.solvers.bad_input import refusal
 from fewpass.solvers.protocol import Weights
-from fewpass.solvers.registry import LOSSES, METHODS, SECOND_ORDER, loss_class, method_class
+from fewpass.solvers.registry import (
+    LOSS_OF_CLASSES,
+    LOSSES,
+    METHODS,
+    SECOND_ORDER,
+    loss_class,
+    method_class,
+)
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable, Table, take
 
@@ -71,6 +79,7 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
         progress(model.verbose, plan.passes),
     )
     model._take(unscaled(trained.weights, scaler))
+    model._see(dataset.manifest.targets, more=at is not None)
     tell(model, trained, plan, table.n_rows)
     if origin:
         model.candidates_ = origin.as_facts()["candidates"]
@@ -125,16 +134,23 @@ def learn_batch(model: Any, table: Table) -> None:
     seen = getattr(model, "rows_seen_", 0)
     last, before = getattr(model, "_last", None), getattr(model, "_weight_seen", float(seen))
     n = before + total_weight(table)
-    method = method_of(model.solver, targets)
-    plan = plan_of(model, n, solver=method, tol=None, passes=1, early_stopping=False)
+    together = model.loss == LOSS_OF_CLASSES or getattr(model, "loss_", "") == LOSS_OF_CLASSES
+    method = method_of(model.solver, targets, together=together)
+    loss, classes = (LOSS_OF_CLASSES, "auto") if together else (model.loss, "ovr")
+    plan = plan_of(
+        model, n, solver=method, tol=None, passes=1, early_stopping=False, loss=loss,
+        classes=classes,
+    )  # fmt: skip
     last = last if last is not None and last.method == method["kind"] else None
     at = (model._model(), seen) if last is None and hasattr(model, "coef_") else None
     batch = MemoryDataset(table, model.n_features_in_, targets)
     learned = interruptible(kernels_of(model), lambda _stop, _tell: learn(plan, batch, last, at))
     model._take(learned.weights)
+    model._see(targets, more=seen > 0)
     model._last, model._weight_seen = learned, n
     model.rows_seen_ = seen + table.n_rows
     model.n_iter_, model.solver_, model.lam_ = 1, learned.method, strength(model.lam, n)
+    model.loss_ = loss_word(plan, targets)
     model.passes_ = 1.0
     model.objective_ = None
     model.certificate_ = None
@@ -150,16 +166,15 @@ def plan_of(model: Any, n: float, **instead: Any) -> TrainingPlan:
     given = {
         "dataset": "memory",
         "loss": model.loss,
-        "smoothing": model.smoothing,
+        **{name: getattr(model, name) for name in loss_class(model.loss).parameters()},
         "lam": lam,
-        "quantile": getattr(model, "quantile", None),
-        "epsilon": getattr(model, "epsilon", None),
         "solver": solver_given(model),
         "tol": model.tol,
         "passes": MOST_PASSES if model.passes is None and open_end else model.passes,
         "early_stopping": bool(model.early_stopping),
         "n_iter_no_change": model.n_iter_no_change,
         "intercept": "free" if model.fit_intercept else "none",
+        "classes": getattr(model, "multi_class", None),
         "seed": seed_of(model.random_state),
     } | instead
     try:
@@ -210,7 +225,7 @@ def solver_given(model: Any) -> Any:
 
 def _parameter(model: Any, path: tuple[str, ...]) -> str:
     """Return what an estimator calls a setting."""
-    named = {"seed": "random_state"}
+    named = {"seed": "random_state", "classes": "multi_class"}
     return f"{type(model).__name__}'s {named.get(path[0], '.'.join(path))}"
 
 
@@ -220,7 +235,7 @@ def tell(model: Any, trained: Trained, plan: TrainingPlan, n_rows: int) -> None:
     model.passes_ = cursor.passes
     model.n_iter_ = max(1, math.ceil(cursor.passes))
     model.rows_seen_ = cursor.rows_before + round(cursor.passes * n_rows)
-    model.solver_, model.lam_ = trained.solver, trained.lam
+    model.solver_, model.lam_, model.loss_ = trained.solver, trained.lam, trained.loss
     chosen_from = trained.choice.candidates if trained.choice else ()
     model.candidates_ = [candidate._asdict() for candidate in chosen_from]
     model.objective_ = certified.objective if certified else None

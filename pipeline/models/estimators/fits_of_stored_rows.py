@@ -13,14 +13,17 @@ from fewpass.pipeline.models.estimators.encoded_rows import require_encode
 from fewpass.pipeline.models.estimators.fits import held_out_share, kernels_of, plan_of, tell
 from fewpass.pipeline.models.estimators.interruptible import interruptible
 from fewpass.pipeline.models.estimators.meanings import budget_of, scaling_of, seed_of
-from fewpass.pipeline.models.estimators.stored import Task, Wanted, stored, train_stored
+from fewpass.pipeline.models.estimators.stored import Encode, Task, Wanted, stored, train_stored
 from fewpass.pipeline.models.estimators.work_folder import work_folder
 from fewpass.pipeline.reporting.notebooks import progress
 from fewpass.pipeline.rows.scaling import Scaler, scaled, unscaled
 from fewpass.pipeline.runs.model import stored_weights
+from fewpass.pipeline.settings.encoding import column_kinds
 
 
-def fit_stored(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
+def fit_stored(
+    model: Any, X: Any, y: Any, sample_weight: Any, offset: Any = None, exposure: Any = None
+) -> None:
     """Store rows that are not in memory, train on them, and take the model."""
     at = model._model() if model.warm_start and hasattr(model, "coef_") else None
     if model.warm_start and model.folder is not None:
@@ -29,7 +32,8 @@ def fit_stored(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
             "Leave one of them out."
         )
     with work_folder(model.folder) as folder:
-        rows = stored(X, y, sample_weight, wanted_of(model), folder)
+        given = {"offset": offset, "exposure": exposure}
+        rows = stored(X, y, sample_weight, wanted_of(model), folder, given)
         model._know(rows, at)
         class_weight = getattr(model, "class_weight", None)
         plan = plan_of(
@@ -51,8 +55,10 @@ def fit_stored(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
             progress(model.verbose, plan.passes),
         )
         model._take(unscaled(trained.weights, scaler))
+        model._see(rows.dataset.manifest.targets, more=at is not None)
         tell(model, trained, plan, rows.dataset.n_rows)
         model._last, model._weight_seen = None, rows.total_weight(None)
+        model._has_offset = rows.dataset.manifest.has_offset
         model.dataset_ = rows.dataset.folder.url if folder.retained else None
         model.run_ = folder.run if folder.retained else None
 
@@ -61,7 +67,9 @@ def wanted_of(model: Any) -> Wanted:
     """Return how rows that are not in memory are to be stored."""
     require_encode(model.encode)
     task: Task = "regression" if model._takes_numbers else "classification"
+    columns = column_kinds(model.columns)
+    encode: Encode = "auto" if columns and model.encode == "none" else model.encode
     return Wanted(
         task, scaling_of(model.scale), budget_of(model.memory), seed_of(model.random_state),
-        held_out_share(model), model.encode,
+        held_out_share(model), encode, columns,
     )  # fmt: skip

@@ -11,7 +11,7 @@ from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.regularisation import AUTO, Lam
 from fewpass.pipeline.sizes import parse_bytes
 
-SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "maxabs")
+SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "maxabs", "rms")
 DEFAULT_MEMORY = 1 << 30
 MOST_PASSES = 1000  # to a tolerance: passes over rows in memory cost little
 

@@ -35,9 +35,10 @@ class SharedParameters(BaseEstimator):
         memory; without tol it is what the method usually takes.
     fit_intercept : bool, default=True
         Whether to fit an intercept b.  It is penalised with a hundredth of lam.
-    scale : {"none", "standard", "maxabs"}, default="none"
+    scale : {"none", "standard", "maxabs", "rms"}, default="none"
         Scaling of the columns during training: "standard" to mean 0 and variance 1 (dense rows
-        only), "maxabs" to largest absolute value 1.  coef_ and intercept_ are for unscaled rows.
+        only), "maxabs" to largest absolute value 1, "rms" to mean square 1.  coef_ and intercept_
+        are for unscaled rows.
     random_state : int, RandomState or None, default=None
         Seed.  None is 0, so that the same fit always gives the same model, bit for bit.
     warm_start : bool, default=False
@@ -56,6 +57,9 @@ class SharedParameters(BaseEstimator):
         Whether to encode the columns of files and frames (words, dates, missing values) as numbers,
         as `fewpass ingest` does; "auto" does so if a column needs it.  `predict` then takes raw
         rows.  Encoded features of files are float32.
+    columns : dict or None, default=None
+        What columns of files and frames hold, by name, such as {"zip": "category"}: the kinds of
+        `--column`.  They are encoded then, whatever `encode` is.
     memory : int, str or None, default=None
         Memory limit for rows that are not in memory, such as "256MB".  None is 1 GiB.
     folder : path or None, default=None
@@ -106,6 +110,7 @@ class SharedParameters(BaseEstimator):
     n_iter_no_change: int = 5
     validation_fraction: float = 0.1
     encode: str = "none"
+    columns: Any = None
     memory: int | str | None = None
     folder: Any = None
     scheduler: str | None = None

@@ -16,9 +16,10 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.meanings import seed_of
-from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS
+from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS, column_kinds
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, as_sample, fitted
+from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.inference import is_readable
 from fewpass.pipeline.tables.encoding.plain_types import plain_table, text_in
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -30,9 +31,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     """Turn the columns of a table into a sparse matrix of numbers for a linear model.
 
     A sample of the rows decides how.  Numbers are clipped to the sample's 0.5 % and 99.5 %
-    quantiles, transformed by a logarithm if their tail is heavy, and standardised.  Words and
-    booleans get one feature per value, or hashed features if there are many values.  Dates become
-    days, weekday, month and hour.  Missing, rare and unseen values have features of their own.
+    quantiles and standardised; if their tail is heavy their logarithm stands next to them.  Words
+    and booleans get one feature per value, or hashed features if there are many values.  Dates
+    become days, weekday, month and hour.  Missing, rare and unseen values have features of their
+    own.  Columns that name or count the rows are left out.
 
     Parameters
     ----------
@@ -51,11 +53,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Size of the sample: rows drawn at random, of a Dask frame its first rows.
     random_state : int, RandomState or None, default=None
         Seed of the sample; None is 0.
+    columns : dict or None, default=None
+        What columns hold, by name, where the sample shall not decide: "drop", "number", "category",
+        "hash", "date", "text", "chars", "bins:64" and the other kinds of `--column`.
 
     Attributes
     ----------
     recipe_ : Recipe
         How each column is encoded; `recipe_.model_dump_json()` returns it as JSON.
+    left_out_ : dict
+        Columns that are ids, and why they were left out.
     n_features_in_ : int
     feature_names_in_ : ndarray (n_features_in_,)
     """
@@ -70,6 +77,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         least_rows: int = 10,
         sample_rows: int = 100_000,
         random_state: Any = None,
+        columns: Any = None,
     ) -> None:
         self.bits = bits
         self.bins = bins
@@ -78,6 +86,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.least_rows = least_rows
         self.sample_rows = sample_rows
         self.random_state = random_state
+        self.columns = columns
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's contract
         """Decide how to encode each column.
@@ -96,15 +105,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         if not 1 <= self.bits <= MOST_BITS:
             raise ValueError(f"bits is {self.bits!r}. Give a number from 1 to {MOST_BITS}.")
-        sample = first_rows(X, self.sample_rows) if is_collection(X) else as_table(X)
-        if not sample.num_rows:
+        kinds = column_kinds(self.columns)
+        table, whole = first_rows(X, self.sample_rows) if is_collection(X) else (as_table(X), True)
+        if not table.num_rows:
             raise BadInput("The table has 0 rows. Give at least one.")
-        require_readable(sample)
-        sample = as_sample(sample, self.sample_rows, seed_of(self.random_state))
-        rules = RecipeRules(self.bits, self.bins, self.ranks, self.most_values, self.least_rows)
-        self.recipe_: Recipe = fitted(sample, rules)
-        self.feature_names_in_ = np.asarray(sample.column_names, object)
-        self.n_features_in_ = len(sample.column_names)
+        used = _without_dropped(table, kinds)
+        require_readable(used)
+        n_rows = table.num_rows if whole else None
+        sample = as_sample(used, self.sample_rows, seed_of(self.random_state))
+        self.left_out_: dict[str, str] = ids_in(sample, kinds, n_rows)
+        rules = RecipeRules(
+            self.bits, self.bins, self.ranks, self.most_values, self.least_rows, kinds,
+            n_rows=n_rows,
+        )  # fmt: skip
+        self.recipe_: Recipe = fitted(sample.drop_columns([*self.left_out_]), rules)
+        self.feature_names_in_ = np.asarray(table.column_names, object)
+        self.n_features_in_ = len(table.column_names)
         return self
 
     @classmethod
@@ -157,6 +173,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Return the names of the features (d,), such as `city=Rome`."""
         check_is_fitted(self)
         return np.asarray(self.recipe_.outputs, object)
+
+
+def _without_dropped(table: Any, kinds: dict[str, str]) -> Any:
+    """Return a table without the columns to drop; BadInput where kinds name what is not there."""
+    unknown = [name for name in kinds if name not in table.column_names]
+    if unknown:
+        raise BadInput(
+            f"X has no column {unknown[0]!r}, which `columns` names. It has "
+            f"{', '.join(map(repr, table.column_names[:20]))}."
+        )
+    return table.drop_columns([name for name, kind in kinds.items() if kind == "drop"])
 
 
 def as_table(X: Any) -> Any:
@@ -234,18 +261,19 @@ def require_rows(X: Any) -> None:
         )
 
 
-def first_rows(frame: Any, count: int) -> Any:
-    """Return the first rows of a Dask dataframe, whole partitions."""
-    tables, n = [], 0
-    for part in frame.to_delayed():
+def first_rows(frame: Any, count: int) -> tuple[Any, bool]:
+    """Return the first rows of a Dask dataframe, whole partitions, and whether these are all."""
+    tables, n, parts = [], 0, frame.to_delayed()
+    for part in parts:
         tables.append(as_table(part.compute()))
         n += tables[-1].num_rows
         if n >= count:
             break
     try:
-        return pa.concat_tables(tables, promote_options="permissive")
+        rows = pa.concat_tables(tables, promote_options="permissive")
     except pa.ArrowException as error:
         raise BadInput(
             f"The partitions of X have columns of different types ({quoted(error)}). Give every "
             "column one type (astype)."
         ) from error
+    return rows, len(tables) == len(parts)

@@ -23,6 +23,7 @@ def onnx_model(model: PlainModel) -> Any:
     """
     from onnx import TensorProto, checker, helper  # noqa: PLC0415 - an extra
 
+    model.require_no_offset("The graph")
     double = TensorProto.DOUBLE
     X = helper.make_tensor_value_info("X", double, [None, model.coef.shape[1]])
     nodes, values = (list(part) for part in zip(*_parts(model), strict=True))
@@ -61,15 +62,17 @@ def _parts(model: PlainModel) -> Iterator[Part]:
     yield constant("intercept", model.intercept)
     yield node("MatMul", "X coef", "products")
     yield node("Add", "products intercept", "columns")
-    scores = "scores" if model.classes is not None or model.has_response else "prediction"
+    numbers = "prediction" if model.bounds is None else "unclipped"
+    scores = "scores" if model.classes is not None or model.has_response else numbers
     if one:
         yield constant("columns_axis", np.array([1], np.int64))
         yield node("Squeeze", "columns columns_axis", scores)
     else:
         yield node("Identity", "columns", scores)
     if model.has_response:
-        yield node("Exp", "scores", "prediction")
+        yield node("Exp", "scores", numbers)
     if model.classes is None:
+        yield from _clipped(model)
         return
     yield constant("classes", _classes(model))
     if one:
@@ -81,6 +84,15 @@ def _parts(model: PlainModel) -> Iterator[Part]:
     yield node("Gather", "classes best", "label")
     if model.has_probabilities:
         yield from _probabilities(model)
+
+
+def _clipped(model: PlainModel) -> Iterator[Part]:
+    """Yield the nodes that clip predicted numbers, where they are."""
+    if model.bounds is not None:
+        lowest, highest = model.bounds
+        yield constant("lowest", np.float64(lowest))
+        yield constant("highest", np.float64(highest))
+        yield node("Clip", "unclipped lowest highest", "prediction")
 
 
 def _probabilities(model: PlainModel) -> Iterator[Part]:
@@ -99,7 +111,7 @@ def _probabilities(model: PlainModel) -> Iterator[Part]:
         yield node("Mul", "columns slope", "sloped")
         yield node("Add", "sloped offsets", "calibrated")
         scores = "calibrated"
-    if isinstance(calibration, Softmax):
+    if isinstance(calibration, Softmax) or (calibration is None and model.tells_all_apart):
         yield node("Softmax", scores, "probabilities", axis=1)
         return
     yield node("Sigmoid", scores, "shares")

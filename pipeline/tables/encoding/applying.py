@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.cells import Mask
 from fewpass.pipeline.tables.encoding.column_recipe import Slot
+from fewpass.pipeline.tables.encoding.inference import FEW
 from fewpass.pipeline.tables.encoding.recipe import AnyColumn, Recipe
 from fewpass.pipeline.tables.encoding.text import Ragged
 from fewpass.solvers.kernels.dispatch import kernel
@@ -20,6 +21,10 @@ from fewpass.storage.table import index_dtype
 
 if TYPE_CHECKING:
     from scipy import sparse
+
+
+#: Share of the cells that may be words in a column of numbers.
+MOST_WORDS = 0.5
 
 
 class Part(NamedTuple):
@@ -36,6 +41,7 @@ class Encoded(NamedTuple):
     n_outputs: int
     parts: tuple[Part, ...]  # in the order of the output columns
     bad: tuple[tuple[int, Mask], ...]  # columns of the recipe with cells (n,) that do not fit
+    words: tuple[tuple[int, Mask], ...] = ()  # columns of numbers with words (n,) read as missing
 
     def dense(self, dtype: Any) -> NDArray[Any]:
         """Return the rows (n, d)."""
@@ -114,18 +120,26 @@ def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
     """
     parts: list[Part] = []
     bad: list[tuple[int, Mask]] = []
+    words: list[tuple[int, Mask]] = []
     start = 0
     for k, (column, of) in enumerate(zip(recipe.columns, cells, strict=True)):
         column_entries = _entries(column, of)
         parts += [Part(start, entries) for entries in column_entries.slots]
         bad += [(k, column_entries.bad)] if column_entries.bad is not None else []
+        if (mask := column_entries.words) is not None:
+            (bad if _are_mostly_words(mask) else words).append((k, mask))
         start += column.width
     for cross in recipe.crosses:
         names = [column.name for column in recipe.columns]
         one, other = (cells[names.index(name)] for name in cross.of)
         parts += [Part(start, entries) for entries in cross.entries(one, other).slots]
         start += cross.pairs.width
-    return Encoded(len(cells[0]), start, tuple(parts), tuple(bad))
+    return Encoded(len(cells[0]), start, tuple(parts), tuple(bad), tuple(words))
+
+
+def _are_mostly_words(words: Mask) -> bool:
+    """Say whether most cells (n,) of a column of numbers are words: it holds others now."""
+    return len(words) >= FEW and bool(words.mean() > MOST_WORDS)
 
 
 def _entries(column: AnyColumn, cells: Any) -> Any:

@@ -14,6 +14,8 @@ from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, is_numeric, is
 
 #: Share of the cells that begin with a zero, and that may have another width.
 _PADDED, _STRAY = 0.001, 0.01
+#: Digits that something may stand behind, at least.
+_ZIP = 4
 #: Up to here doubles hold every whole number.
 LARGEST_EXACT = 1 << 53
 #: Digits of text that may be beyond; cells that are looked at.
@@ -44,7 +46,7 @@ def are_codes(cells: Any) -> bool:
     """Say whether whole numbers, an Arrow array of them or of text, are names and no amounts."""
     if is_whole(cells.type):
         return _are_beyond_doubles(cells)
-    return _are_padded(cells) or _are_too_long(cells)
+    return _are_padded(cells) or _are_too_long(cells) or _are_extended(cells)
 
 
 def _are_padded(cells: Any) -> bool:
@@ -57,6 +59,20 @@ def _are_padded(cells: Any) -> bool:
     alike = pc.match_substring_regex(cells, rf"^\d{{{width}}}$")
     written = pc.match_substring_regex(cells, r"\d")
     return bool(pc.sum(alike).as_py() >= (1.0 - _STRAY) * pc.sum(written).as_py())
+
+
+def _are_extended(cells: Any) -> bool:
+    """Say whether digits are of one width, and some go on behind a dash: 98115, 98115-4820."""
+    plain = pc.match_substring_regex(cells, r"^\d+$")
+    others = cells.filter(pc.invert(plain))
+    if not len(others) or len(others) > _STRAY * len(cells):
+        return False
+    width = pc.mode(pc.binary_length(cells))[0]["mode"].as_py()
+    extended = pc.match_substring_regex(others, rf"^\d{{{width}}}-\d+$")
+    if width < _ZIP or pc.sum(extended).as_py() < len(others):
+        return False
+    alike = pc.match_substring_regex(cells, rf"^\d{{{width}}}$")
+    return bool(pc.sum(alike).as_py() >= (1.0 - _STRAY) * len(cells))
 
 
 def _are_too_long(cells: Any) -> bool:
@@ -108,6 +124,11 @@ def says_time(name: str) -> bool:
     """Say whether the name of a column is that of times."""
     words = {word.lower() for word in _WORD.findall(name)}
     return bool(words & _TIMES) and not words & _IDS
+
+
+def says_id(name: str) -> bool:
+    """Say whether the name of a column is that of ids."""
+    return bool({word.lower() for word in _WORD.findall(name)} & _IDS)
 
 
 def _are_days(cells: Any, seconds: float) -> bool:

@@ -51,6 +51,7 @@ class Entries(NamedTuple):
 
     slots: tuple[Slot | Ragged, ...]  # in the order of their output columns
     bad: Mask | None = None  # (n,) cells that are not what the column holds; None: none
+    words: Mask | None = None  # (n,) cells that are no numbers, and were read as missing
 
 
 class ColumnRecipe(BaseModel):

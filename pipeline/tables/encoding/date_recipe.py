@@ -17,6 +17,7 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     Deviation,
     Entries,
     Slot,
+    require_ascending,
     require_sizes,
 )
 from fewpass.pipeline.tables.encoding.date_forms import has_days, is_open, order_of
@@ -39,6 +40,8 @@ class Date(ColumnRecipe):
 
     kind: Literal["date"] = "date"
     first: float  # seconds since 1970
+    last: float | None = None
+    """Seconds since 1970 of the last date seen: days end there.  None: they go on."""
     mean: float  # of days since
     deviation: Deviation
     has_hours: bool
@@ -57,6 +60,9 @@ class Date(ColumnRecipe):
     def _fits(self) -> Date:
         require_sizes("mean", -self.mean / self.deviation)
         require_sizes("first", -self.first / SECONDS_OF_DAY / self.deviation)
+        require_ascending(
+            "first and last", (self.first, self.first if self.last is None else self.last)
+        )
         return self
 
     @property
@@ -73,6 +79,7 @@ class Date(ColumnRecipe):
     @property
     def summary(self) -> str:
         parts = ["days", *["weekday"] * self.has_weekdays, "month", *["hour"] * self.has_hours]
+        parts[0] += " from the first to the last seen" * (self.last is not None)
         gaps = f"; missing where {', '.join(self.missing)}" if self.missing else ""
         return f"date: {', '.join(parts)}{self._order}{gaps}"
 
@@ -90,7 +97,8 @@ class Date(ColumnRecipe):
     def entries(self, cells: Any) -> Entries:
         seconds, bad = read_moments(cells, self.form, self.missing, self.standins)
         missing = np.isnan(seconds)
-        days = ((seconds - self.first) / SECONDS_OF_DAY - self.mean) / self.deviation
+        within = seconds if self.last is None else np.clip(seconds, self.first, self.last)
+        days = ((within - self.first) / SECONDS_OF_DAY - self.mean) / self.deviation
         slots = [Slot(missing.astype(np.int64), np.where(missing, 1.0, days))]
         for part, first in self._parts(np.where(missing, 0.0, seconds)):
             slots.append(Slot(first + part, np.where(missing, 0.0, 1.0)))
@@ -113,18 +121,19 @@ class Date(ColumnRecipe):
             yield (moments - days).astype(np.int64) // 3600, first + 12
 
 
-def fitted_date(name: str, cells: Any, inferred: Inferred) -> Date:
-    """Return the recipe of dates (n,), written as was found."""
+def fitted_date(name: str, cells: Any, inferred: Inferred, *, whole: bool) -> Date:
+    """Return the recipe of dates (n,), written as was found; `whole`: no later ones are known."""
     form, missing = inferred.form, inferred.missing
     forms = (form or ISO).split(BETWEEN)
     standins = _standins(read_moments(cells, form, missing).values)
     every = read_moments(cells, form, missing, standins).values
     present = every[~np.isnan(every)]
     first = float(present.min()) if len(present) else 0.0
+    last = float(present.max()) if whole and len(present) else None
     days = (present - first) / SECONDS_OF_DAY
     mean, deviation = (float(days.mean()), float(days.std())) if len(days) else (0.0, 1.0)
     return Date(
-        name=name, first=first, mean=mean, deviation=deviation or 1.0, form=form,
+        name=name, first=first, last=last, mean=mean, deviation=deviation or 1.0, form=form,
         has_hours=bool((present % SECONDS_OF_DAY != 0.0).any()),
         has_weekdays=has_days(form) or (WEEKS in (form or "") and _has_weekdays(present)),
         missing=tuple(sorted({*missing, *_left_out(cells, every)})), standins=standins,

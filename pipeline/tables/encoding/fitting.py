@@ -15,6 +15,7 @@ from fewpass.pipeline.settings.encoding import HASH_BITS, bins_of
 from fewpass.pipeline.tables.encoding.applying import columns_of
 from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
 from fewpass.pipeline.tables.encoding.cells import (
+    STRAY,
     Floats,
     mean_and_deviation,
     read_numbers,
@@ -25,16 +26,18 @@ from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.inference import FEW, Inferred, as_asked, infer, is_open
 from fewpass.pipeline.tables.encoding.lists import fitted_tags, fitted_vector
 from fewpass.pipeline.tables.encoding.maps import fitted_map
-from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number, Rank
+from fewpass.pipeline.tables.encoding.number_recipe import Bins, Log, Number, Rank
 from fewpass.pipeline.tables.encoding.recipe import AnyColumn, Cross, Recipe, joined
 from fewpass.pipeline.tables.encoding.text import MOST_TEXT_BITS, DocumentCounts, Grams, slots_of
 from fewpass.pipeline.tables.encoding.text_recipe import Text, examples_of, idf_text
 
 CLIP = 0.005  # share of the sample that is clipped at either end: codes such as 98 are in there
-HEAVY = 5.0  # times the median: where p99 is above, and above 1, logarithms are taken
+HEAVY = 5.0  # times the median: where p99 is above, and above 1, log1p stands next to it
 MOST_RANKS = 16  # numbers whose ranks are written down
 #: A rank that is correlated to the value as much adds little to it; normal numbers reach 0.977.
 SAME_RANK = 0.97
+#: Words among numbers that a recipe names, and characters of each.
+MOST_WORDS, SHOWN = 5, 40
 MANY_LOWEST = 0.05  # of the sample: where as many have the lowest number these have a column
 #: Columns of a hash for every value of the sample; fewer would let more values share one.
 ROOM = 8
@@ -53,6 +56,7 @@ class RecipeRules(NamedTuple):
     least_rows: int = 10  # with a value that has a column of its own; one in 1000 of a small sample
     kinds: Mapping[str, str] = NO_KINDS  # what columns hold, by name, where that was said
     crosses: Sequence[tuple[str, str]] = ()  # columns whose pairs of values are looked at
+    n_rows: int | None = None  # of the table that the sample is drawn from all over; None: unknown
 
     def enough(self, n: int) -> int:
         """Return how many of n rows a value must be in to have a column of its own.
@@ -91,7 +95,7 @@ def _column(name: str, cells: Any, rules: RecipeRules) -> AnyColumn:
     if inferred.kind == "number":
         return _bins(name, cells, bins, inferred) if bins else _number(name, cells, inferred, rules)
     if inferred.kind == "date":
-        return fitted_date(name, cells, inferred)
+        return fitted_date(name, cells, inferred, whole=rules.n_rows is not None)
     if inferred.kind in ("vector", "tags", "map"):
         return _of_lists(name, cells, inferred, rules)
     if inferred.kind in ("text", "chars"):
@@ -142,35 +146,64 @@ def _cross(of: tuple[str, str], sample: Any, rules: RecipeRules) -> Cross:
 
 def _number(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> Number:
     every, bad = read_numbers(cells, inferred.written, inferred.missing)
-    missing = np.isnan(every) if bad is None else np.isnan(every) & ~bad
+    words = _rare_words(cells, bad)
+    missing = np.isnan(every) if bad is None or words else np.isnan(every) & ~bad
     present = every[~np.isnan(every)]
     fields: dict[str, Any] = {
         "name": name, "has_missing": bool(missing.any()), "written": inferred.written,
         "missing": inferred.missing,
         "is_open": not inferred.said and is_open(cells, inferred.written),
-    }  # fmt: skip
+    } | (words or {})  # fmt: skip
     if not len(present):
         return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **fields)
     low, median, p99, high = np.quantile(present, (CLIP, 0.5, 0.99, 1.0 - CLIP)).tolist()
-    logarithm = bool(present.min() >= 0.0 and p99 > max(1.0, HEAVY * median))
-    fields |= {"low": low, "high": high, "logarithm": logarithm}
-    shape = Number.model_construct(mean=0.0, deviation=1.0, **fields)  # both are to be found
-    reshaped = shape.reshaped(present)
-    mean, deviation = map(float, mean_and_deviation(reshaped))
+    clipped = np.clip(present, low, high)
+    mean, deviation = map(float, mean_and_deviation(clipped))
     constant = deviation <= 1e-12 * abs(mean)
-    own: dict[str, Any] = {"mean": mean, "deviation": 1.0 if constant else deviation}
-    if rules.ranks and not constant:
-        own |= _rank_and_lowest(present, (reshaped - mean) / deviation, shape)
-    return Number(**fields | own)
+    fields |= {"low": low, "high": high, "logarithm": False, "mean": mean}
+    fields["deviation"] = 1.0 if constant else deviation
+    if constant:
+        return Number(**fields)
+    features = [(clipped - mean) / deviation]
+    if present.min() >= 0.0 and p99 > max(1.0, HEAVY * median):
+        fields["log"], values = _log(clipped)
+        features.append(values)
+    if rules.ranks:
+        fields |= _rank_and_lowest(present, features, low)
+    return Number(**fields)
 
 
-def _rank_and_lowest(present: Floats, standardised: Floats, shape: Number) -> dict[str, Any]:
+def _rare_words(cells: Any, bad: Any) -> dict[str, Any] | None:
+    """Return what a recipe says of words in a column of numbers; None where such cells are bad.
+
+    Of few cells, or where they are many, nobody can tell what they are.
+    """
+    if len(cells) - cells.null_count < FEW:
+        return None
+    if bad is None:
+        return {"takes_words": True}
+    if bad.sum() > STRAY * (len(cells) - cells.null_count):
+        return None
+    words = pc.unique(cells.filter(pa.array(bad)))[:MOST_WORDS].to_pylist()
+    shown = tuple(word[:SHOWN] for word in words)
+    return {"takes_words": True, "n_words": int(bad.sum()), "words": shown}
+
+
+def _log(clipped: Floats) -> tuple[Log | None, Floats]:
+    """Return the logarithm that stands next to numbers of a heavy tail, and its values (n,)."""
+    logs = np.log1p(clipped)
+    mean, deviation = map(float, mean_and_deviation(logs))
+    log = Log(mean=mean, deviation=deviation or 1.0)
+    return log, log.of(clipped)
+
+
+def _rank_and_lowest(present: Floats, features: list[Floats], low: float) -> dict[str, Any]:
     """Return the rank and the lowest numbers of a sample (n,), where they say more than values."""
     values, places, counts = np.unique(present, return_inverse=True, return_counts=True)
     if len(present) < FEW or len(values) <= 2:
         return {}
     fields: dict[str, Any] = {}
-    lowest = max(shape.low, float(values[0]))
+    lowest = max(low, float(values[0]))
     if (present <= lowest).mean() >= MANY_LOWEST:
         fields["lowest"] = lowest
     shares = (np.cumsum(counts) - counts / 2) / len(present)
@@ -178,12 +211,21 @@ def _rank_and_lowest(present: Floats, standardised: Floats, shape: Number) -> di
     chosen = np.unique(np.minimum(chosen, len(values) - 1))
     ranks = np.interp(values, values[chosen], shares[chosen])[places]
     mean, deviation = float(ranks.mean()), float(ranks.std())
-    if abs(np.mean(standardised * (ranks - mean))) <= SAME_RANK * deviation:
+    if _correlation(features, ranks - mean) <= SAME_RANK * deviation:
         fields["rank"] = Rank(
             values=tuple(values[chosen].tolist()), shares=tuple(shares[chosen].tolist()),
             mean=mean, deviation=deviation,
         )  # fmt: skip
     return fields
+
+
+def _correlation(features: list[Floats], centred: Floats) -> float:
+    """Return the deviation of what standardised columns (n,) tell together of centred numbers."""
+    if len(features) == 1:
+        return abs(float(np.mean(features[0] * centred)))
+    X = np.column_stack(features)
+    explained = X @ np.linalg.lstsq(X, centred, rcond=None)[0]
+    return float(np.sqrt(np.mean(explained * explained)))
 
 
 def _bins(name: str, cells: Any, count: int, inferred: Inferred) -> Bins:
@@ -206,7 +248,7 @@ def _category(
     if always_hashed or len(values) > rules.most_values:
         # Where counts are equal the value decides: their order depends on how rows were cut.
         most = sorted(zip((-counts).tolist(), values, strict=True))[:EXAMPLES]
-        bits = min(rules.bits, _bits_for(len(values)))
+        bits = min(rules.bits, _bits_for(_different(counts, len(cells), rules)))
         return Hashed(
             name=name, bits=bits, examples=tuple(value for _, value in most),
             collisions=_collisions(name, counted.field("values"), bits),
@@ -221,9 +263,20 @@ def _collisions(name: str, values: Any, bits: int) -> float:
     return round(float(counts[counts > 1].sum() / max(1, columns.size)), 6)
 
 
+def _different(counts: Any, n: int, rules: RecipeRules) -> int:
+    """Estimate how many different values all rows have, by how often a sample of n has each.
+
+    Chao, "Nonparametric estimation of the number of classes in a population", 1984: those of one
+    and of two rows say how many have none.
+    """
+    once, twice = (int((counts == times).sum()) for times in (1, 2))
+    unseen = 0 if rules.n_rows == n else once * (once - 1) // (2 * (twice + 1))
+    return min(len(counts) + unseen, 1 << rules.bits)
+
+
 def _bits_for(values: int) -> int:
     """Return the bits of a hash of that number of values, such that few of them share a column."""
-    return (ROOM * max(1, values) - 1).bit_length()
+    return max(1, (ROOM * values).bit_length() - 1)
 
 
 def as_sample(table: Any, rows: int, seed: int) -> Any:

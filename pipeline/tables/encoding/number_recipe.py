@@ -52,17 +52,31 @@ class Rank(BaseModel):
         return (shares - self.mean) / self.deviation
 
 
-class Number(ColumnRecipe):
-    """Clipped, log1p where the tail is heavy, standardised; missing ones have their own column.
+class Log(BaseModel):
+    """log1p of a clipped number, standardised."""
 
-    Where the rank says more than the value it has a column of its own, and so have the lowest
-    numbers where many rows share them: none bought, never late.
+    model_config = OF_RECIPES
+
+    mean: float
+    deviation: Deviation
+
+    def of(self, clipped: Floats) -> Floats:
+        """Return the logarithms of clipped numbers (n,)."""
+        return (np.log1p(clipped) - self.mean) / self.deviation
+
+
+class Number(ColumnRecipe):
+    """Clipped and standardised; missing ones have their own column.
+
+    Where the tail is heavy log1p has a column of its own, where the rank says more than both it has
+    one, too, and so have the lowest numbers where many rows share them: none bought, never late.
     """
 
     kind: Literal["number"] = "number"
     low: float
     high: float
     logarithm: bool
+    """Whether log1p takes the number's place, as recipes of earlier versions have it."""
     mean: float
     deviation: Deviation
     has_missing: bool
@@ -74,30 +88,41 @@ class Number(ColumnRecipe):
     """Up to which a number is one of the lowest."""
     is_open: bool = False
     """Whether no cell of the sample tells which of comma and point stands before decimals."""
+    log: Log | None = None
+    """Next to the number."""
+    takes_words: bool = False
+    """Whether cells that are no numbers are missing, and not bad."""
+    n_words: Annotated[int, Field(ge=0, le=1 << 48)] = 0
+    """Cells of the sample that are no numbers, and say something."""
+    words: tuple[str, ...] = ()
+    """The first of them."""
 
     @model_validator(mode="after")
     def _fits(self) -> Number:
         require_ascending("low and high", (self.low, self.high))
-        if self.logarithm and self.low <= -1.0:
+        if (self.logarithm or self.log) and self.low <= -1.0:
             raise ValueError(f"low is {self.low}, of which there is no logarithm")
-        ends = self.reshaped(np.array([self.low, self.high]))
+        numbers = np.array([self.low, self.high])
+        ends = self.reshaped(numbers)
         with np.errstate(over="ignore"):
             require_sizes("mean", *((ends - self.mean) / self.deviation).tolist())
+            require_sizes("log", *(self.log.of(numbers).tolist() if self.log else ()))
         return self
 
     @property
     def outputs(self) -> list[str]:
-        more = ["is missing"] * self.has_missing + self._rank_and_lowest
+        more = ["is missing"] * self.has_missing + self._more
         return [self.name, *(f"{self.name} {what}" for what in more)]
 
     @property
-    def _rank_and_lowest(self) -> list[str]:
-        rank = ["rank"] if self.rank is not None else []
-        return [*rank, f"<= {self.lowest:.6g}"] if self.lowest is not None else rank
+    def _more(self) -> list[str]:
+        """Return what stands next to the number."""
+        parts = ["log1p"] * (self.log is not None) + ["rank"] * (self.rank is not None)
+        return [*parts, f"<= {self.lowest:.6g}"] if self.lowest is not None else parts
 
     @property
     def n_slots(self) -> int:
-        return 1 + (self.rank is not None)
+        return 1 + (self.rank is not None) + (self.log is not None)
 
     @property
     def summary(self) -> str:
@@ -107,8 +132,8 @@ class Number(ColumnRecipe):
             return f"number, always {self.low:.6g}"
         parts = [f"number, clipped to {self.low:.6g} ... {self.high:.6g}"]
         parts += ["log1p"] * self.logarithm + ["standardised"]
-        if self._rank_and_lowest:
-            parts.append(f"with {' and '.join(self._rank_and_lowest)}")
+        if self._more:
+            parts.append(f"with {' and '.join(self._more)}")
         if self.is_open:
             mark, other = ("comma", "point") if self.written == "comma" else ("point", "comma")
             parts.append(
@@ -116,25 +141,35 @@ class Number(ColumnRecipe):
                 f"if it is a {other}"
             )
         words = f" ({', '.join(self.missing)})" if self.missing else ""
-        return ", ".join(parts + [f"a column for missing ones{words}"] * self.has_missing)
+        parts += [f"a column for missing ones{words}"] * self.has_missing
+        if self.n_words:
+            shown = ", ".join(repr(word) for word in self.words)
+            more = ", ..." * (self.n_words > len(self.words))
+            parts.append(f"among them {self.n_words:,} that are no numbers ({shown}{more})")
+        return ", ".join(parts)
 
     def entries(self, cells: Any) -> Entries:
         """Encode numbers; missing ones are the mean, which is 0."""
         numbers, bad = read_numbers(cells, self.written, self.missing)
         missing = np.isnan(numbers)
-        value = (self.reshaped(numbers) - self.mean) / self.deviation
+        clipped = np.clip(numbers, self.low, self.high)
+        value = ((np.log1p(clipped) if self.logarithm else clipped) - self.mean) / self.deviation
         value[missing] = float(self.has_missing)
         slots = [Slot((missing & self.has_missing).astype(np.int64), value)]
-        for more in self._rank_and_lowest_of(numbers, missing):
+        for more in self._more_values(numbers, clipped, missing):
             slots.append(Slot(np.full(len(value), self.has_missing + len(slots)), more))
+        if self.takes_words:
+            return Entries(tuple(slots), words=bad)
         return Entries(tuple(slots), bad)
 
     def is_missing(self, cells: Any) -> Mask:
         """Say which cells (n,) are missing, or no numbers."""
         return np.isnan(read_numbers(cells, self.written, self.missing).values)
 
-    def _rank_and_lowest_of(self, numbers: Floats, missing: Mask) -> Iterator[Floats]:
-        """Yield the values of rank and lowest; missing numbers have none."""
+    def _more_values(self, numbers: Floats, clipped: Floats, missing: Mask) -> Iterator[Floats]:
+        """Yield the values of what stands next to numbers; missing ones have none."""
+        if self.log is not None:
+            yield np.where(missing, 0.0, self.log.of(clipped))
         if self.rank is not None:
             yield np.where(missing, 0.0, self.rank.of(numbers))
         if self.lowest is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,11 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.recipe import Recipe
 
 
-def encoding_of(recipe: Recipe) -> EncodingRecord:
-    """Return what is written down of a recipe."""
-    return EncodingRecord(n_features=recipe.n_outputs, recipe=recipe.model_dump(mode="json"))
+def encoding_of(recipe: Recipe, left_out: Mapping[str, str] | None = None) -> EncodingRecord:
+    """Return what is written down of a recipe, and of columns that were left out by it: why."""
+    written = recipe.model_dump(mode="json")
+    out = dict(left_out or {})
+    return EncodingRecord(n_features=recipe.n_outputs, recipe=written, left_out=out)
 
 
 def recipe_in(schema: Schema | None) -> Recipe | None:
@@ -101,4 +104,7 @@ def described_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
     shares = [
         f"; {100 * p.missing_share:.3g} % missing" * (p.missing_share > 0) for p in recipe.parts
     ]
-    return tuple((p.name, p.summary + share) for p, share in zip(recipe.parts, shares, strict=True))
+    became = [(p.name, p.summary + share) for p, share in zip(recipe.parts, shares, strict=True)]
+    left_out = schema.encoding.left_out if schema and schema.encoding else {}
+    out = [(name, f"nothing: left out, {why}") for name, why in left_out.items()]
+    return (*became, *out)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fewpass.pipeline.matching import listed
-from fewpass.pipeline.rows.scaling import UNLIKE
 from fewpass.pipeline.rows.targets import alike, label_text
 from fewpass.pipeline.rows.units import remedy, unlike_columns
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -14,6 +13,9 @@ from fewpass.pipeline.tables.ingest.target_map import FEW_LABELS
 from fewpass.pipeline.tables.readers.source import Source, notes_of
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
+
+#: Labels of which there are many: a model each.
+MANY_LABELS = 50
 
 
 def notes_on(
@@ -39,8 +41,8 @@ def notes_on(
     n = len(targets.labels)
     if isinstance(targets.labels[0], float) or _are_whole(targets.labels):
         yield (
-            f"The targets are {n} different whole numbers and were taken for labels. "
-            "If they are amounts, say `task=regression`."
+            f"The targets are {n} different whole numbers and were taken for labels"
+            f"{', a model each' * (n > MANY_LABELS)}. If they are amounts, say `task=regression`."
         )
     elif _are_dates(targets.labels):
         yield (
@@ -91,11 +93,12 @@ def _written_twice(targets: Labels) -> Iterator[str]:
 
 
 def note_on_standardising(asked: str, kind: str) -> Iterator[str]:
-    """Say that columns were standardised, where nobody said that they should be."""
-    if kind == "standard" and asked == "auto":
+    """Say that columns were scaled, where nobody said that they should be."""
+    became = {"standard": "standardised", "rms": "divided by the root of their mean squares"}
+    if kind in became and asked == "auto":
         yield (
-            f"Columns differ in size by more than a factor of {UNLIKE:g}, so all were "
-            "standardised. Say `scale=none` to leave them as they are."
+            f"All columns were {became[kind]}; the model is for rows as they came. Say "
+            "`scale=none` to leave them as they are."
         )
 
 

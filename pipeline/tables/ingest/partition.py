@@ -27,10 +27,11 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.ingest.buckets import Buckets, Grouped, Keys, RowKind, buckets_needed
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
+from fewpass.pipeline.tables.ingest.held_out_share import held_out_of, split_asked, threshold_in
 from fewpass.pipeline.tables.ingest.partitioned import Partitioned
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.ingest.target_map import LabelEncoder
-from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source
+from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source, has_offset
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import SparseTable, Table, n_bytes
@@ -82,7 +83,9 @@ class Partitioner:
     ) -> None:
         self.plan, self.source, self.report = plan, source, report
         dtype = plan.options.dtype
-        self.kind = RowKind(source.layout, dtype, source.n_features, source.has_weight)
+        self.kind = RowKind(
+            source.layout, dtype, source.n_features, source.has_weight, has_offset(source)
+        )
         self.encoder = LabelEncoder(plan.task)
         self.path = path
         self.rows: tuple[RowsInMemory, ...] | tuple[Buckets, ...] = ()
@@ -95,6 +98,7 @@ class Partitioner:
         self.n_skipped: dict[str, int] = {}
         self.n_merged = self.n_beyond = 0
         self.skipped: list[str] = []
+        self._threshold: float | None = None  # of the keys that rows are held out by
         self._copies: deque[Future[None]] = deque()  # of rows into memory
 
     def _buckets(self) -> Iterator[Buckets]:
@@ -124,6 +128,9 @@ class Partitioner:
         OSError
             If the local disk is full.
         """
+        plan = self.plan
+        split = split_asked(plan, plan.seed)
+        self._threshold = threshold_in(self.source, split, plan.test_fraction)
         self.rows = self._in_memory(threads) or tuple(self._buckets())
         in_flight = _in_flight(self.plan, threads)
         with ThreadPoolExecutor(threads, "ingest-parse") as pool:
@@ -168,7 +175,7 @@ class Partitioner:
         keys = drawn if self.plan.shuffle else None
         shares = [self._share(TRAINING, None, parsed.table, keys)]
         if self.plan.test_fraction:
-            test = random.random(n) < self.plan.test_fraction
+            test = held_out_of(parsed, random, self.plan.test_fraction, self._threshold)
             every = ((TRAINING, np.flatnonzero(~test)), (TEST, np.flatnonzero(test)))
             shares = [self._share(group, rows, parsed.table, keys) for group, rows in every]
         for share in shares if self.counts else ():

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions, unusual
+from fewpass.pipeline.tables.ingest.held_out_share import split_asked
 from fewpass.pipeline.tables.ingest.layout import laid_out, laid_out_like
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.opening import is_table
@@ -30,6 +31,7 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
         like.schema if like else None,
         f"the data set {plan.like}",
         plan.budget,
+        split=split_asked(plan, plan.seed),
     )
 
     def opened(how: SourceOptions) -> Source:

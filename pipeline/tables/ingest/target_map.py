@@ -21,6 +21,9 @@ Vector = NDArray[np.float64]
 MOST_LABELS_GUESSED = 1000
 #: Distinct numbers that are labels in any case; of more, each must be in that many rows on average.
 FEW_LABELS, ROWS_OF_LABEL = 20, 10
+#: Deviation of how often labels come, in means, up to which they come about equally often; squares
+#: of steps between neighbours, in those of distances from the mean: 2 where they have no say.
+MANY_ALIKE, ALIKE_NEIGHBOURS = 0.5, 1.0
 #: More distinct labels than this are refused: a model per label would not be of any use.
 MOST_LABELS = 100_000
 #: All labels together; manifests and models name every one.
@@ -185,12 +188,28 @@ class LabelEncoder:
         return self.task == "classification" or guessed
 
     def _look_like_labels(self) -> bool:
-        """Whether numbers are whole and few, or at least come again and again."""
+        """Whether numbers are whole and few, or come again and again and are no amounts."""
         if self.numbers is None or not self.whole:
             return False
-        return len(self.numbers) <= FEW_LABELS or sum(self.n_rows) >= ROWS_OF_LABEL * len(
-            self.numbers
-        )
+        if len(self.numbers) <= FEW_LABELS:
+            return True
+        come_again = sum(self.n_rows) >= ROWS_OF_LABEL * len(self.numbers)
+        return come_again and (bool(self.names) or not self._look_like_amounts())
+
+    def _look_like_amounts(self) -> bool:
+        """Whether some of many numbers are below zero, or neighbours come about as often.
+
+        Counts of what happens, ages and years do: how often one comes says how often the next one
+        does.  Of codes it says nothing, and labels that all come as often say nothing either.
+        """
+        numbers = sorted((self.numbers or {}).items())
+        if numbers[0][0] < 0.0:
+            return True
+        often = np.array([sum(times) for _, times in numbers], np.float64)
+        spread = float(((often - often.mean()) ** 2).sum())
+        steps = float((np.diff(often) ** 2).sum())
+        varied = spread > (MANY_ALIKE * often.mean()) ** 2 * len(often)
+        return varied and steps < ALIKE_NEIGHBOURS * spread
 
     def labels(self, *, as_words: bool) -> dict[float, Any]:
         """Return the label of each code, these ascending: a word, or a number.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,8 @@ from fewpass.pipeline.tables.encoding.cells import (
     read_numbers,
     words_of,
 )
-from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
+from fewpass.pipeline.tables.encoding.fitting import SHOWN, RecipeRules, fitted
+from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.inference import as_asked, infer
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -43,10 +44,12 @@ from fewpass.pipeline.tables.readers.sampling import (
     SAMPLE_BYTES,
     chosen_columns,
     name_of,
+    position_of,
     sampled,
     used_columns,
 )
 from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece, TableRows
+from fewpass.pipeline.tables.readers.split_column import SplitColumn, threshold_of
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.ordered import ordered_map
@@ -54,6 +57,14 @@ from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
 
 #: Kinds that the type of a column tells, and nobody else.
 LISTS = ("vector", "tags", "map")
+
+
+class _Words(NamedTuple):
+    """Words in a column of numbers."""
+
+    column: int  # of the recipe
+    n: int
+    example: str
 
 
 class EncodedSource:
@@ -81,52 +92,124 @@ class EncodedSource:
         self._rows, self._options, self._expected = rows, options, expected
         self.files, self.packed = rows.files, rows.packed
         self._columns = chosen_columns(rows, options, expected)
+        self.ids: dict[str, str] = {}
+        self._words: dict[tuple[str, int], list[_Words]] = {}
         n_features = len(self._columns.features)
         expected.budget.require_columns(n_features, rows.files[0].name, "encoded")
         self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None
-        self._used = used_columns(self._columns)
+        self.has_offset = self._offset_role is not None
+        self._split: tuple[int, SplitColumn] | None = None
+        self._used = self._read_columns()
         given = recipe_in(expected.schema)
         most = LOOK_BYTES if given else SAMPLE_BYTES
         sample = sampled(rows, self._used, most, expected.budget.sample)
         with naming(self.files[0].name, self.files[0].name):
-            self._look(sample, given)
+            self._look(sample.table, given, sample.n_rows)
         del sample
         release_freed_memory()
         self.n_features: int | None = self.recipe.n_outputs
         self.layout: Literal["dense", "sparse"] = self.recipe.layout
         own = self._columns.schema(rows.types)
         self.schema: Schema | None = own.model_copy(
-            update={"encoding": encoding_of(self.recipe), "reading": dict(rows.decided)}
+            update={
+                "encoding": encoding_of(self.recipe, self.ids),
+                "reading": dict(rows.decided),
+            }
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What somebody should look at, once rows were read."""
-        return self._remarks + self._rows.notes
+        return self._remarks + tuple(self._of_words()) + self._rows.notes
+
+    def _of_words(self) -> Iterator[str]:
+        """Yield a sentence for every column of numbers in which words were read as missing."""
+        of_columns: dict[int, _Words] = {}
+        for place in sorted(self._words):
+            for one in self._words[place]:
+                before = of_columns.get(one.column, one._replace(n=0))
+                of_columns[one.column] = before._replace(n=before.n + one.n)
+        for k, one in of_columns.items():
+            column = self._columns.features[k]
+            cells = "1 cell holds" if one.n == 1 else f"{one.n:,} cells hold"
+            yield (
+                f"C{self._columns.title(column)[1:]}: {cells} no number ({one.example!r}"
+                f"{', ...' * (one.n > 1)}) and count as missing. If these are words, say "
+                f"`column={name_of(self._columns, column)}=category`."
+            )
 
     @property
     def kinds(self) -> dict[str, str]:
         """What every column is taken for, as the setting `column` has it; drops included."""
         dropped = {name: kind for name, kind in self._options.column.items() if kind == "drop"}
+        dropped |= dict.fromkeys(self.ids, "drop")
         encoded = {c.name: c.as_setting for c in self.recipe.columns if c.kind not in LISTS}
         read = {name: kind for name, kind in self._options.column.items() if kind in READ_KINDS}
         return encoded | read | dropped
 
-    def _look(self, sample: Any, given: Recipe | None) -> None:
+    @property
+    def _offset_role(self) -> tuple[int, Literal["offset", "exposure"]] | None:
+        """The column of the offsets or of the exposures, if there is one."""
+        columns = self._columns
+        if columns.offset is not None:
+            return columns.offset, "offset"
+        return None if columns.exposure is None else (columns.exposure, "exposure")
+
+    def _look(self, sample: Any, given: Recipe | None, n_rows: int | None) -> None:
         """Decide by a sample what targets and columns hold."""
         self._target_written = self._written(sample)
         if (weight := self._columns.weight) is not None:
             kind = sample.schema.field(name_of(self._columns, weight)).type
             self._require_single(weight, kind, "weight", "numbers")
-        self.recipe = given or self._fitted(sample)
+        if (role := self._offset_role) is not None:
+            kind = sample.schema.field(name_of(self._columns, role[0])).type
+            self._require_single(*role[:1], kind, role[1], "numbers")
+        if (split := self._expected.split) is not None:
+            at = self._split_position()
+            assert at is not None, "rows are held out by it"
+            name = name_of(self._columns, at)
+            cells = sample.column(name).combine_chunks()
+            self._split = at, SplitColumn.of(name, split.how, cells, split.seed)
+        if given is None:
+            self._leave_out_ids(sample, n_rows)
+        self.recipe = given or self._fitted(sample, n_rows)
         if self._options.idf == "exact" and given is None:
             self.recipe = self._with_exact_idf()
         self._remarks = () if given else tuple(self._remarkable(sample))
 
     # -- before the first row ----------------------------------------------------------------------
 
-    def _fitted(self, sample: Any) -> Recipe:
+    def _read_columns(self) -> list[int]:
+        """Return the columns that are read: those that are used, and that rows are held out by."""
+        used, at = used_columns(self._columns), self._split_position()
+        return used if at is None or at in used else [*used, at]
+
+    def _split_position(self) -> int | None:
+        split = self._expected.split
+        return None if split is None else position_of(self._columns, split, self.files[0].name)
+
+    def threshold(self, fraction: float) -> float:
+        """Read the column that rows are held out by; return the key that `fraction` are beyond."""
+        assert self._split is not None, "rows are held out by a column"
+        at, split = self._split
+        pieces = self._rows.pieces(PIECE_BYTES, [at])
+        keys = (split.keys(self._rows.cells(piece, [at]).columns[0]) for piece in pieces)
+        with naming(self.files[0].name, self.files[0].name):
+            return threshold_of(split, keys, fraction)
+
+    def _leave_out_ids(self, sample: Any, n_rows: int | None) -> None:
+        """Take columns that name or count the rows for columns that are dropped."""
+        columns = self._columns
+        names = [name_of(columns, k) for k in columns.features]
+        crossed = {name: "hash" for pair in self._options.cross for name in pair.split(",")}
+        asked = {**self._rows.kinds, **crossed, **self._options.column}
+        self.ids = ids_in(sample.select(names), asked, n_rows)
+        features = tuple(k for k in columns.features if name_of(columns, k) not in self.ids)
+        self._columns = columns._replace(features=features)
+        self._used = self._read_columns()
+
+    def _fitted(self, sample: Any, n_rows: int | None) -> Recipe:
         options, columns = self._options, self._columns
         names = [name_of(columns, k) for k in columns.features]
         unknown = [name for name in options.column if name not in self._all_names()]
@@ -139,8 +222,9 @@ class EncodedSource:
         crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
         kinds = {**self._rows.kinds, **options.column}
         rules = RecipeRules(
-            options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses
-        )
+            options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses,
+            n_rows=n_rows,
+        )  # fmt: skip
         return fitted(sample.select(names), rules)
 
     def _require_columns(self, sample: Any) -> None:
@@ -209,6 +293,12 @@ class EncodedSource:
 
     def _remarkable(self, sample: Any) -> Iterator[str]:
         """Yield a sentence for every column that most people would have something else made of."""
+        for name, why in self.ids.items():
+            yield (
+                f"Column {shown_name(name)} was left out: {why}. Keep it with "
+                f"`column={name}=category`, or =number."
+            )
+        yield from self._hint()
         rows = sample.slice(0, min(sample.num_rows, 10_000))
         for k in self._columns.features:
             name = name_of(self._columns, k)
@@ -221,6 +311,15 @@ class EncodedSource:
             said = remark_on(name, cells, inferred, self._columns.advice(k))
             if said is not None:
                 yield f"C{self._columns.title(k)[1:]} {said}"
+
+    def _hint(self) -> Iterator[str]:
+        """Yield a sentence on how to judge a model on later rows, where there are dates."""
+        dates = [column.name for column in self.recipe.columns if column.kind == "date"]
+        if dates and self._expected.split is None:
+            yield (
+                f"Column {shown_name(dates[0])} holds dates. If later rows are to be predicted, "
+                f"hold out the last ones (`test_by={dates[0]}`): rows drawn at random promise more."
+            )
 
     def estimated_bytes(self) -> int:
         """Bytes of all rows in memory, from the first ones."""
@@ -236,34 +335,52 @@ class EncodedSource:
         return self._rows.pieces(piece_bytes, self._used)
 
     def parse(self, piece: Piece) -> Parsed:
-        return self._parsed(piece, self._options)
+        return self._parsed(piece, self._options, counted=True)
 
-    def _parsed(self, piece: Piece, options: SourceOptions) -> Parsed:
+    def _parsed(self, piece: Piece, options: SourceOptions, *, counted: bool = False) -> Parsed:
         place = f"{piece.file}, from {self._rows.unit} {piece.first_line:,} on"
         with naming(place, piece.file):
-            return self._encoded(piece, options)
+            return self._encoded(piece, options, counted=counted)
 
-    def _encoded(self, piece: Piece, options: SourceOptions) -> Parsed:
+    def _encoded(self, piece: Piece, options: SourceOptions, *, counted: bool) -> Parsed:
         cells = self._rows.cells(piece, self._used)
         own = dict(zip(self._used, cells.columns, strict=True))
         encoding = encode(self.recipe, [own[k] for k in self._columns.features])
         faults = [self._bad_cells(k, mask, own) for k, mask in encoding.bad]
+        if counted and encoding.words:
+            self._count_words(piece, encoding.words, own)
         targets, bad_target = self._targets(own, cells.n_rows, options)
         weight, bad_weight = self._weights(own)
-        faults += [*bad_target, *bad_weight]
+        offset, bad_offset = self._offsets(own)
+        faults += [*bad_target, *bad_weight, *bad_offset]
         table: Table
         if self.layout == "dense":
-            table = DenseTable(encoding.dense(options.dtype), targets.values, weight)
+            table = DenseTable(encoding.dense(options.dtype), targets.values, weight, offset)
         else:
-            table = SparseTable(*encoding.sparse(options.dtype), targets.values, weight)
+            table = SparseTable(*encoding.sparse(options.dtype), targets.values, weight, offset)
         good = without_bad_rows(
             table, faults, piece.file, options.on_bad_row, self._rows.unit, cells.lines,
             cells.faults, targets.written,
         )  # fmt: skip
         last = self.recipe.n_outputs - 1
+        split = None
+        if self._split is not None:
+            at, column = self._split
+            split = column.keys(own[at])
+            split = split if good.rows is None else split[good.rows]
         return Parsed(
-            good.table, targets.labels, last, good.skipped, good.n_skipped, written=good.written
-        )
+            good.table, targets.labels, last, good.skipped, good.n_skipped, written=good.written,
+            split=split,
+        )  # fmt: skip
+
+    def _count_words(self, piece: Piece, words: Any, own: dict[int, Any]) -> None:
+        """Note the words of a piece that were read as missing numbers; in any thread, once."""
+        self._words[(piece.file, piece.first_line)] = [
+            _Words(k, int(mask.sum()), self._first(k, mask, own)) for k, mask in words
+        ]
+
+    def _first(self, k: int, mask: NDArray[np.bool_], own: dict[int, Any]) -> str:
+        return str(own[self._columns.features[k]][int(mask.argmax())])[:SHOWN]
 
     def _bad_cells(self, k: int, mask: NDArray[np.bool_], own: dict[int, Any]) -> Fault:
         column = self._columns.features[k]
@@ -303,3 +420,18 @@ class EncodedSource:
         weight, _ = read_numbers(own[column])
         fact = f"the weight in {self._columns.title(column)} is negative, missing or no number"
         return weight, [Fault(~(weight >= 0.0), fact, "Give finite weights of at least 0,")]
+
+    def _offsets(self, own: dict[int, Any]) -> tuple[NDArray[np.float64] | None, list[Fault]]:
+        """Return the offsets of rows: those of the file, or the logarithms of the exposures."""
+        if self._offset_role is None:
+            return None, []
+        column, role = self._offset_role
+        given, _ = read_numbers(own[column])
+        title = self._columns.title(column)
+        if role == "offset":
+            fact = f"the offset in {title} is missing or no finite number"
+            return given, [Fault(~np.isfinite(given), fact, "Give numbers,")]
+        bad = ~(np.isfinite(given) & (given > 0.0))
+        fact = f"the exposure in {title} is not above 0, missing or no number"
+        offset = np.log(np.where(bad, 1.0, given))
+        return offset, [Fault(bad, fact, "Give finite numbers above 0,")]

@@ -35,6 +35,7 @@ class GoodRows(NamedTuple):
     skipped: tuple[BadRow, ...]  # the first of them
     n_skipped: int
     written: AsWritten | None = None  # see `Parsed`
+    rows: NDArray[np.int64] | None = None  # which of the table they are; None: all
 
 
 def shown(value: str | bytes) -> str:
@@ -111,4 +112,4 @@ def without_bad_rows(
         return GoodRows(table, skipped, n_skipped, written)
     good = np.flatnonzero(~bad)
     left = None if written is None else written.among(good)
-    return GoodRows(take(table, good), skipped, n_skipped, left)
+    return GoodRows(take(table, good), skipped, n_skipped, left, good)

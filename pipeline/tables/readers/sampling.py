@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from fewpass.pipeline.tables.encoding.fitting import as_sample
 from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
 from fewpass.pipeline.tables.readers.borders import naming, parsing
 from fewpass.pipeline.tables.readers.columns import TableColumns, choose
-from fewpass.pipeline.tables.readers.source import Expected, TableRows
+from fewpass.pipeline.tables.readers.source import Expected, SplitBy, TableRows
 
 #: Of the first rows: bytes as they are written, and rows drawn of them, that decide on a recipe;
 #: of tables so wide that their cells take more memory than they may, fewer rows.
@@ -45,30 +45,60 @@ def name_of(columns: TableColumns, k: int) -> str:
     return columns.names[k] if columns.names else f"x{k}"
 
 
+def position_of(columns: TableColumns, split: SplitBy, where: str) -> int:
+    """Return the column that rows are held out by; BadInput where it is not there."""
+    names = [name_of(columns, k) for k in range(columns.n_columns)]
+    at = split.column
+    if isinstance(at, str) and at in names:
+        at = names.index(at)
+    if isinstance(at, str) or not -len(names) <= at < len(names):
+        raise BadInput(
+            f"{where}: no column {split.column!r}, which `{split.setting}` names. The columns are: "
+            f"{', '.join(map(repr, names[:20]))}."
+        )
+    if at % len(names) in (columns.label, columns.weight):
+        raise BadInput(
+            f"{where}: `{split.setting}={split.column}` is the label or the weight. Name another "
+            "column."
+        )
+    return at % len(names)
+
+
 def used_columns(columns: TableColumns) -> list[int]:
     """Return the columns that are read."""
-    return [k for k in (*columns.features, columns.label, columns.weight) if k is not None]
+    return [*columns.features, *columns.single]
 
 
-def sampled(rows: TableRows, used: Sequence[int], most: int, memory: int = SAMPLE_MEMORY) -> Any:
-    """Draw rows of the first `most` bytes: an Arrow table of the columns `used`.
+class FirstSample(NamedTuple):
+    """Rows of the first bytes of a table."""
+
+    table: Any  # of Arrow
+    n_rows: int | None  # of the whole table, where these are drawn from all of it
+
+
+def sampled(
+    rows: TableRows, used: Sequence[int], most: int, memory: int = SAMPLE_MEMORY
+) -> FirstSample:
+    """Draw rows of the first `most` bytes: the columns `used` of them.
 
     While they are drawn they take `memory` bytes at most, but for those of a piece.
     """
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
     parts: list[Any] = []
     faults: list[tuple[int, str, str]] = []
-    read, rate = 0, 1.0  # of rows retained, so that all have the same chance
+    read, rate, n_rows, whole = 0, 1.0, 0, True  # rate: of rows retained, the same for all
     for piece in rows.pieces(min(most, PIECE_BYTES), used):
         cells = rows.cells(piece, used)
         columns = [words_of(c) if pa.types.is_dictionary(c.type) else c for c in cells.columns]
         table = pa.table(columns, names=[names[k] for k in used])
         parts.append(_thinned(table, rate))
+        n_rows += table.num_rows
         faults += cells.faults[:1]
         read += piece.n_bytes
         while _is_too_large(parts, memory):
             parts, rate = [_thinned(part, 0.5) for part in parts], rate / 2
         if read >= most:
+            whole = False
             break
     if not any(part.num_rows for part in parts):
         for line, fact, advice in faults:
@@ -80,7 +110,7 @@ def sampled(rows: TableRows, used: Sequence[int], most: int, memory: int = SAMPL
     sample = as_sample(sample, SAMPLE_ROWS, SAMPLE_SEED)
     parts.clear()
     release_freed_memory()
-    return sample
+    return FirstSample(sample, n_rows if whole else None)
 
 
 def _is_too_large(parts: Sequence[Any], memory: int) -> bool:
@@ -97,7 +127,7 @@ def is_more_than_numbers(rows: TableRows, options: SourceOptions, expected: Expe
     columns = chosen_columns(rows, options, expected)
     n_features = len(columns.features)
     expected.budget.require_columns(n_features, rows.files[0].name, "typed")
-    sample = sampled(rows, used_columns(columns), LOOK_BYTES)
+    sample = sampled(rows, used_columns(columns), LOOK_BYTES).table
     with naming(rows.files[0].name, rows.files[0].name):
         for k in columns.features:
             name = name_of(columns, k)

@@ -39,6 +39,19 @@ LARGEST: Mapping[str, float] = MappingProxyType(
 LONGEST_LABEL = 1024
 
 
+class SplitBy(NamedTuple):
+    """The column that rows are held out by."""
+
+    column: str | int
+    how: Literal["by", "group"]  # the last ones, or whole groups
+    seed: int
+
+    @property
+    def setting(self) -> str:
+        """What asks for it."""
+        return f"test_{self.how}"
+
+
 class Expected(NamedTuple):
     """What a source has to fit, besides the options."""
 
@@ -46,6 +59,7 @@ class Expected(NamedTuple):
     whose: str = "the model"  # that they are the columns of
     budget: Budget = UNTOLD  # that memory has
     plain: bool = False  # columns of tables are to be plain numbers
+    split: SplitBy | None = None  # rows are to have keys that they are held out by
 
     @property
     def longest_line(self) -> int:
@@ -90,6 +104,7 @@ class Parsed(NamedTuple):
     n_merged: int = 0  # values added to the one before, of the same index in the row
     n_beyond: int = 0  # values left out, whose index is beyond the features asked for
     written: AsWritten | None = None  # targets that may be no floats; None: all are
+    split: NDArray[np.float64] | None = None  # (n,) keys that rows are held out by, if asked for
 
 
 class Source(Protocol):
@@ -155,6 +170,11 @@ class HashesNames(Protocol):
 
     def hashed_names(self) -> dict[int, str]:
         """Return the names of columns that the first lines have most often."""
+
+
+def has_offset(source: Source) -> bool:
+    """Whether rows have offsets; readers of tables whose columns are encoded know of them."""
+    return getattr(source, "has_offset", False)
 
 
 def add_notes(source: Source, notes: Sequence[str]) -> None:

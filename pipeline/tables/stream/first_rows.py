@@ -26,6 +26,7 @@ from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.encoding.schema import described_columns
+from fewpass.pipeline.tables.ingest.held_out_share import split_asked, threshold_in
 from fewpass.pipeline.tables.ingest.layout import laid_out
 from fewpass.pipeline.tables.ingest.notes import note_on_standardising, notes_on
 from fewpass.pipeline.tables.ingest.reading import (
@@ -138,7 +139,7 @@ class FirstRows:
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small to read text "
                 f"by. Use more than {format_bytes(PROGRAM_BYTES)} (`memory`)."
             )
-        expected = Expected(budget=budget)
+        expected = Expected(budget=budget, split=split_asked(self.asked, self.plan.seed))
         return laid_out(
             lambda how: open_source(self.asked.sources, how, None, expected),
             self.asked.options, "auto", self.asked.scale,
@@ -205,6 +206,7 @@ class FirstRows:
         if not self.asked.test_fraction:
             self.pieces.passed_over = range(start.pieces)
         self.received.mixing, self.received.left_out = start.of_pieces, start.left_out
+        self.received.targets = start.targets
         with closing(self._rest) as rest:
             yield from cut(rest, self.received, start, buffer_bytes)
 
@@ -256,7 +258,8 @@ class FirstRows:
         targets, words = self._targets()
         scaler = self._scaler(tables)
         plan, asked = self.plan, self.asked
-        fixed = Fixed(targets, words, scaler, asked.test_fraction, plan.seed)
+        threshold = threshold_in(self.source, split_asked(asked, plan.seed), asked.test_fraction)
+        fixed = Fixed(targets, words, scaler, asked.test_fraction, plan.seed, threshold)
         self.received = ReceivedRows(fixed, HeldOutRows(held_out_bytes(plan), plan.seed))
         rows = concatenate([self.received.take(piece) for piece in self._pieces])
         read = sum(piece.n_bytes for piece in self._pieces)
@@ -268,7 +271,7 @@ class FirstRows:
             raise BadInput("No row has a feature. Check the sources, or give their width.")
         at = SourcePosition(
             read_up_to, 1, rows.n_rows, width, 0, self.received.mixing, mixing,
-            left_out=self.received.left_out,
+            left_out=self.received.left_out, targets=self.received.targets,
         )  # fmt: skip
         self.first = Buffer(rows, read, 0.0, at)
         expected = self._expected_of_all(rows, read)
@@ -315,7 +318,7 @@ class FirstRows:
                 "Standard scaling would fill every zero of sparse rows. Choose the scaling "
                 "unit-rows or none."
             )
-        if kind == "maxabs" and self.source.n_features is None:
+        if kind in ("maxabs", "rms") and self.source.n_features is None:
             raise BadInput(
                 "Scaling by column needs to know how many there are, and the source is read once. "
                 "Give `n_features`, or choose the scaling unit-rows or none."

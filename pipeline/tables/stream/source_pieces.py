@@ -21,7 +21,9 @@ from fewpass.pipeline.rows.mixing import Mixing
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
+from fewpass.pipeline.rows.target_range import range_with
 from fewpass.pipeline.rows.targets import label_text, shown
+from fewpass.pipeline.tables.ingest.held_out_share import held_out_of
 from fewpass.pipeline.tables.ingest.partition import PARTITION, PIECE_BYTES
 from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.source import Piece, Source
@@ -71,6 +73,7 @@ class Fixed(NamedTuple):
     scaler: Scaler
     test_fraction: float
     seed: int
+    threshold: float | None = None  # of the keys that rows are held out by
 
     def targets_of(self, piece: ParsedPiece) -> NDArray[np.float64]:
         """Return a piece's targets as they are learnt from; BadInput for a label that is new."""
@@ -112,7 +115,7 @@ class Fixed(NamedTuple):
             return table, None
         random = np.random.default_rng([self.seed, PARTITION, piece.number])
         random.random(table.n_rows)  # an ingest draws its buckets first
-        test = random.random(table.n_rows) < self.test_fraction
+        test = held_out_of(piece.parsed, random, self.test_fraction, self.threshold)
         return take(table, np.flatnonzero(~test)), take(table, np.flatnonzero(test))
 
 
@@ -125,6 +128,8 @@ class ReceivedRows:
         Of the targets of all pieces so far.
     left_out : LeftOut
         Bad rows of all pieces so far.
+    targets : tuple of float
+        The lowest and the highest of all pieces so far; None without rows.
     moments : RunningMoments or None
         Of all rows so far; None where the method does not use them.
     """
@@ -132,6 +137,7 @@ class ReceivedRows:
     def __init__(self, fixed: Fixed, held_out: HeldOutRows) -> None:
         self.fixed, self.held_out = fixed, held_out
         self.mixing, self.left_out = Mixing(), LeftOut()
+        self.targets: tuple[float, float] | None = None
         self.moments: RunningMoments | None = None
 
     def take(self, piece: ParsedPiece) -> Table:
@@ -139,6 +145,8 @@ class ReceivedRows:
         table = self.pass_over(piece)
         self.left_out = with_skipped(self.left_out, piece.parsed)
         self.mixing = self.mixing.add(table.n_rows, *sums(table))
+        if table.n_rows:
+            self.targets = range_with(self.targets, table.target)
         return table
 
     def pass_over(self, piece: ParsedPiece) -> Table:
@@ -165,6 +173,7 @@ def cut(
         position = SourcePosition(
             up_to, at.windows + 1, received.mixing.rows, widest, 0, received.mixing,
             at.of_windows.add(rows.n_rows, *sums(rows)), left_out=received.left_out,
+            targets=received.targets,
         )  # fmt: skip
         so_far = count(received, rows, widest - 1)
         return Buffer(rows, read, time.perf_counter() - began, position, so_far)

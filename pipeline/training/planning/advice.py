@@ -35,6 +35,7 @@ FEW_PASSES = 30  # what a larger lam is proposed for
 TIGHT = 0.75  # of the passes allowed: where as many are usual, they may be too few
 BETTER = 0.5  # a cure is named when it leaves at most that share of the passes
 STANDARD = "standard"
+MANY_CLASSES = 50  # of which most people have fewer, and their targets are amounts
 SHORT_OF_MEMORY = ", but needs more `memory`"
 
 
@@ -52,6 +53,11 @@ def warnings(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast
     """
     sorted_rows = clustering_warning(job.dataset.manifest, job.windows)
     said = [sorted_rows] if sorted_rows else []
+    if job.rule.n_classes > MANY_CLASSES:
+        said.append(
+            f"The labels are {job.rule.n_classes} classes, a model each. If they are amounts, "
+            "ingest with `task=regression`."
+        )
     if plan.tol is not None and plan.tol < FINEST:
         said.append(
             f"A certificate of {plan.tol:g} is finer than sums over rows in float64, which carry "

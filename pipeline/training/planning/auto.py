@@ -84,7 +84,7 @@ class MethodChoice(BaseModel):
 
     def plan(self, plan: TrainingPlan, number: int = 0) -> TrainingPlan:
         """Return the plan with one of the methods in place of `auto`."""
-        return plan.model_copy(update={"solver": self.methods[number]})
+        return plan.named(self.methods[number])
 
 
 def choose(
@@ -97,6 +97,7 @@ def choose(
     fits: Callable[[Method], bool],
     fits_in_groups: Callable[[Method], bool] = lambda _: False,
     models: int = 1,
+    classes: int = 0,
 ) -> MethodChoice:
     """Choose a plan's method.
 
@@ -116,12 +117,14 @@ def choose(
         Whether it does where classes are trained in groups, one after the other.
     models
         How many are trained together: classes times values of lam.
+    classes
+        How many there are; 0 for two, and for numbers.
     """
-    if problem.loss.is_steep or not problem.penalty.is_smooth:
-        rule = for_a_steep_loss if problem.penalty.is_smooth else for_an_l1_penalty
-        return rule(plan, problem, stats, fits, fits_in_groups)
+    if (special := special_rule(problem)) is not None:
+        return special(plan, problem, stats, fits, fits_in_groups)
     if plan.tol is None or plan.passes == 1:
-        return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
+        asked = "no tolerance" if plan.tol is None else "one pass"
+        return for_each_class(for_one_pass(asked, stats, fits, models), classes)
     if not problem.loss.is_smooth:
         return for_a_kink(problem.loss.name, fits, fits_in_groups)
     if conditioning(problem, stats) is None:
@@ -137,6 +140,31 @@ def choose(
     if len(fitting) > 1:
         reason += f"; {fitting[1].kind} about {usual[1]:.0f}"
     return MethodChoice(methods=tuple(fitting), reason=reason)
+
+
+def special_rule(problem: Problem) -> Callable[..., MethodChoice] | None:
+    """Return the rule of a loss or penalty that few methods take; None where most do."""
+    if problem.loss.is_wide:
+        return for_several_scores
+    if not problem.penalty.is_smooth:
+        return for_an_l1_penalty
+    return for_a_steep_loss if problem.loss.is_steep else None
+
+
+def for_several_scores(plan: TrainingPlan, *_: Any) -> MethodChoice:
+    """Choose the method of a loss of the scores of all classes."""
+    once = plan.tol is None or plan.passes == 1 or plan.source is not None
+    kind, why = (ONE_LEARNER, "no tolerance was") if once else (DUAL, "a certificate is")
+    return MethodChoice(
+        methods=(method(kind),), reason=f"{kind}, one model of all classes, as {why} asked for"
+    )
+
+
+def for_each_class(choice: MethodChoice, classes: int) -> MethodChoice:
+    """Say of a choice that it trains a model for each class, where there are several."""
+    if not classes:
+        return choice
+    return choice.model_copy(update={"reason": f"{choice.reason}; a model for each class"})
 
 
 def for_a_steep_loss(

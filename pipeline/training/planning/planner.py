@@ -62,7 +62,8 @@ class Planner:
     def named(self, memory: int, method: Method | Auto = OPEN) -> TrainingPlan:
         """Return the plan with so much memory and its method named."""
         method = self.method(memory) if isinstance(method, Auto) else method
-        return self.plan.model_copy(update={"solver": method, "memory": memory})
+        named = self.plan.named(method)
+        return named.model_copy(update={"memory": memory})
 
     def job(self, memory: int, method: Method | Auto = OPEN) -> Job:
         """Return the job of a method, by default of the one that a training begins with.
@@ -106,4 +107,5 @@ class Planner:
             fits=fits,
             fits_in_groups=partial(fits, in_groups=True),
             models=small.all_models,
+            classes=self.problem.rule.n_classes,
         )

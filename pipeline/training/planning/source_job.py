@@ -9,14 +9,19 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.from_source import OpenedSource, SourceRows
 from fewpass.pipeline.rows.running_moments import moments_of
-from fewpass.pipeline.rows.targets import TargetRule, target_rule
+from fewpass.pipeline.rows.targets import TargetRule, target_rule, with_offsets
 from fewpass.pipeline.rows.units import remedy, unlike_rows
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.planning.auto import MethodChoice, for_one_pass
+from fewpass.pipeline.training.planning.auto import (
+    MethodChoice,
+    for_each_class,
+    for_one_pass,
+    for_several_scores,
+)
 from fewpass.pipeline.training.planning.ill_conditioned import Columns, ill_conditioned
 from fewpass.pipeline.training.planning.job import solver_of
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
@@ -49,7 +54,11 @@ def choose_for_source(plan: TrainingPlan, source: OpenedSource) -> MethodChoice 
         return problem.buffer_bytes(problem.solver(method)) > 0
 
     models = len(tasks_of(plan, problem.rule, problem.stats))
-    choice = for_one_pass("one pass", problem.stats, fits, models)
+    if problem.problem.loss.is_wide:
+        choice = for_several_scores(plan)
+    else:
+        choice = for_one_pass("one pass", problem.stats, fits, models)
+        choice = for_each_class(choice, problem.rule.n_classes)
     return choice.model_copy(update={"methods": tuple(map(problem.growing, choice.methods))})
 
 
@@ -108,6 +117,7 @@ class SourceProblem:
         self.rule: TargetRule = target_rule(
             manifest, self.problem.loss, plan.positive, plan.class_weight
         )
+        self.rule = with_offsets(self.rule, manifest.offsets, self.problem.loss)
         self._require_memory(manifest.n_features)
         sampled = sampled_sigma_square(dataset, self.rule)
         stats = stats_of(manifest, self.rule, seed=plan.seed, sigma_square=sampled)

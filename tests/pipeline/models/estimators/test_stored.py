@@ -71,7 +71,7 @@ def as_parquet(folder):
 def as_dataset(folder):
     options = SourceOptions(label="t", weight="w", dtype="float64")
     plan = {"sources": [str(as_csv(folder))], "dataset": str(folder / "set"), "options": options}
-    return ingest(IngestPlan(**plan)).dataset
+    return ingest(IngestPlan(**plan, scale="none")).dataset
 
 
 ROUTES = {

@@ -57,7 +57,6 @@ def test_dense_text_of_other_units_is_stored_as_the_csv_of_the_same_rows(tmp_pat
 @pytest.mark.parametrize(
     ("frame", "settings"),
     [
-        (frame_of(spread=5.0), {}),  # alike
         (frame_of(gaps=0.8), {}),  # mostly zeros
         (frame_of(), {"scale": "none"}),
         (frame_of(), {"layout": "sparse"}),

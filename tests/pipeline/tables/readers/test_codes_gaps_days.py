@@ -94,10 +94,13 @@ def test_any_way_to_write_nothing_is_missing(kind):
     assert recipe.columns[0].kind == kind and recipe.columns[0].missing_share == 0.25
     assert recipe.outputs == expected.outputs
     np.testing.assert_array_equal(rows, without)
-    # A word that the sample had not is missing, too, and another word is a bad cell.
+    # A word that the sample had not is missing, too; another word is no date, and a missing number.
     _, later = recipe_and_rows(known, ["undefined", *known[1:]])
     _, empty = recipe_and_rows(known, [None, *known[1:]])
     np.testing.assert_array_equal(later, empty)
+    if kind == "number":
+        np.testing.assert_array_equal(recipe_and_rows(known, ["soon", *known[1:]])[1], empty)
+        return
     with pytest.raises(ValueError, match="row 0 is soon"):
         recipe_and_rows(known, ["soon", *known[1:]])
 

@@ -75,11 +75,19 @@ def test_dense_and_sparse_rows_choose_the_same(sets):
     assert (found[0].folds, found[0].held_out_rows) == (5, dense.n_rows)
 
 
-@pytest.mark.parametrize("classes, loss", [(3, "logistic"), (2, "hinge"), (3, "hinge")])
-def test_any_method_and_number_of_classes(tmp_path, classes, loss):
+@pytest.mark.parametrize(
+    "classes, fields",
+    [
+        (3, {"classes": "ovr"}),
+        (3, {"tol": 1e-3}),  # of all scores at once
+        (2, {"loss": "hinge"}),
+        (3, {"loss": "hinge"}),
+    ],
+)
+def test_any_method_and_number_of_classes(tmp_path, classes, fields):
     """Dual ascent side by side, Newton's method one after the other."""
     data = make(tmp_path / "d", n=400, d=8, classes=classes)
-    origin = with_chosen_lam(plan_for(data, loss=loss), data).origin
+    origin = with_chosen_lam(plan_for(data, **fields), data).origin
     losses = [one.loss for one in origin.candidates]
     assert len(losses) == len(MULTIPLES) + 1
     assert losses[0] > min(losses)  # 1000/n leaves next to no weights

@@ -139,7 +139,7 @@ class TrainingPlan(Described):
     def tries_several_lam(self) -> bool:
         """Whether several lam are tried side by side, for the losses of held-out rows.
 
-        Without such rows for those of rows before they are learnt from, which only a first pass has.
+        Without such rows for those of rows before they are learnt from, which a first pass has.
         """
         again = self.passes > 1 and (self.tol is not None or self.held_out is None)
         if again or self.early_stopping:

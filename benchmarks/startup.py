@@ -48,10 +48,12 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "help": Command(("--help",), besides=KERNELS),
-    "train": Command(("train", "clicks", "run")),
-    "train straight": Command(("train", "clicks.svm", "straight", "--test-fraction", "0.1")),
+    "train": Command(("train", "clicks", "run", "--lam", "1/n")),
+    "train straight": Command(
+        ("train", "clicks.svm", "straight", "--test-fraction", "0.1", "--lam", "1/n")
+    ),
     "train to a tolerance": Command(
-        ("train", "clicks", "by-tol", "--tol", "0.5", "--solver", "s2gd+"),
+        ("train", "clicks", "by-tol", "--tol", "0.5", "--solver", "s2gd+", "--lam", "1/n"),
         ("fewpass.solvers.s2gd.s2gd",),
     ),
     "resume": Command(("resume", "run")),

@@ -16,14 +16,11 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.stream.sources import read_first_rows
 from fewpass.pipeline.training.planning.advice import advice
-from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast, shares_of
 from fewpass.pipeline.training.planning.job import solver_of_job, training_memory
-from fewpass.pipeline.training.planning.lam_path import with_lam_path
-from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.training.planning.place import place_of
-from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.trial import Speed, seconds_of, try_out
+from fewpass.pipeline.training.prepared import planned
 from fewpass.storage.dataset import Dataset
 
 if TYPE_CHECKING:
@@ -69,9 +66,9 @@ def print_forecast(terminal: Terminal, dataset: str, plan: TrainingPlan, place: 
     """Print the forecast of a training on a data set."""
     data = Dataset.open(plan.dataset)
     where_to, why = place_of(place, plan, data.manifest)
-    plan = with_largest_lam(plan, data)
-    planner = Planner(with_lam_path(plan, data.manifest), data)
-    memory = with_memory(planner).memory
+    held_out = None if plan.held_out is None else Dataset.open(plan.held_out)
+    planner, plan, origin = planned(plan, data, held_out, near=True)
+    memory = plan.memory
     plan, choice = planner.named(memory), planner.choice(memory)
     job = planner.job(training_memory(plan))
     predicted = forecast(plan, job)
@@ -81,10 +78,13 @@ def print_forecast(terminal: Terminal, dataset: str, plan: TrainingPlan, place: 
     facts = {"dataset": dataset} | predicted.model_dump()
     facts |= {"tried_rows": speed.rows, "seconds": seconds, "advice": said}
     facts |= {"chosen": choice.reason if choice else None}
+    facts |= {"lam_origin": origin and origin.as_facts()}
     shares = shares_of(plan, job, predicted)
     facts |= {"engine": where_to.engine, "why": why, "budget": _as_facts(shares)}
     lines = shown(predicted, speed, seconds) | {"engine": f"{ENGINES[where_to.engine]} ({why})"}
     terminal.result(facts, _tables(lines, shares))
+    if origin:
+        terminal.explain(f"Chosen: {in_flags(origin.sentence())}.")
     if choice:
         terminal.explain(f"Chosen: {choice.reason}.")
     if memory > planner.plan.memory:

@@ -96,12 +96,22 @@ def of_a_pass(sweep: dict[str, Any], seconds: float) -> str:
     return f"{1e3 * seconds / passes:,.1f}" if passes else ""
 
 
+def _lam_of(report: RunReport) -> str | None:
+    """Tell what a lam that nobody gave was chosen from, with the loss of each."""
+    origin = report.lam_origin
+    if origin is None:
+        return None
+    each = ", ".join(f"{one['lam']:.3g}: {one['loss']:.5g}" for one in origin["candidates"])
+    return f"{origin['written']} by held-out rows ({each})"
+
+
 def shown_report(report: RunReport) -> dict[str, Any]:
     """Lay a report out for people."""
     return {
         "at": report.run,
         "data set": report.dataset,
         "method": f"{report.solver}, loss {report.loss}, lam {report.lam:.6g}",
+        "lam": _lam_of(report),
         "chosen": report.chosen,
         "best learner": Learners(report.learners).sentence() if report.learners else None,
         "state": "finished" if report.finished else "unfinished: fewpass resume continues it",

@@ -174,7 +174,8 @@ def sweeps(
     permutations, unless `orders` is given.  After a walk that diverged, the method restarts from
     the state returned by `recover`.
     """
-    drive = _Drive(problem, stats, block, orders or permutations(stats.n, stats.seed))
+    numbers = solver.row_state_size(stats)
+    drive = _Drive(problem, stats, block, orders or permutations(stats.n, stats.seed), numbers)
     state, epoch, number, visited = solver.init(problem, stats), 0, 0, 0
     while True:
         diverged = False
@@ -198,16 +199,19 @@ def sweeps(
 class _Drive:
     """Rows in memory, and the versions of the numbers per row that states refer to."""
 
-    def __init__(self, problem: Problem, stats: ProblemStats, block: Block, orders: Orders) -> None:
+    def __init__(
+        self, problem: Problem, stats: ProblemStats, block: Block, orders: Orders, numbers: int
+    ) -> None:
         self._problem, self._stats, self._block = problem, stats, block
         self._orders = orders
-        self._kept: dict[int, RowState] = {ZEROS: np.zeros(stats.n)}
+        self._shape = (stats.n,) if numbers == 1 else (stats.n, numbers)
+        self._kept: dict[int, RowState] = {ZEROS: np.zeros(self._shape)}
 
     def reduce(self, sweep: Reduce, state: State, number: int) -> State:
         """Sum over all rows in their order; return the state after `absorb`."""
         values, use = NO_ROW_STATE, sweep.sum.row_state
         if use == "write":
-            values = self._kept[number] = np.empty(self._stats.n)
+            values = self._kept[number] = np.empty(self._shape)
         elif use == "read":
             values = self._row_state(state)
         stored = self._block._replace(order=np.arange(self._stats.n), row_state=values)
@@ -224,8 +228,9 @@ class _Drive:
             drawn = self._orders(number, turn)
             for order in drawn if isinstance(drawn, list) else [drawn]:
                 window = self._block._replace(order=order, row_state=values)
+                several = hasattr(state, "models")  # interleaved as they are entered
                 state, rows = visit(
-                    sweep, self._problem, self._stats, state, [window], in_place=True
+                    sweep, self._problem, self._stats, state, [window], in_place=not several
                 )
                 visited += rows
                 if sweep.diverged(state):
@@ -240,5 +245,5 @@ class _Drive:
         self._kept = {version: self._kept[version] for version in self._kept if version in needed}
 
     def _row_state(self, state: State) -> RowState:
-        (version,) = row_versions(state)
+        (version,) = set(row_versions(state))  # several models have the same one
         return self._kept[version]

@@ -6,6 +6,7 @@ f is lam-strongly convex in w and lam_b-strongly convex in b, so at any point, w
     f(w, b) - f* <= ||g||^2 / (2 lam) + g_b^2 / (2 lam_b)
 
 and, as no loss is below 0, f(w, b) - f* <= f(w, b); the smaller of the two is the certificate.
+With a penalty that has no gradient it is that of scaled_gap.py.
 The first is also the duality gap of the slopes where the loss is smooth; for the plain hinge it
 holds but does not go to zero (docs/methods.md, section 4).
 """
@@ -27,6 +28,7 @@ from fewpass.solvers.losses import Problem, slope, value
 from fewpass.solvers.protocol import Block, Certificate, Part, Sum, Weights
 from fewpass.solvers.scaled_gap import scaled_gap
 
+MOST_SLOPE = 1e150  # of the intercept: the square of more is no number
 RISE = 1e-12  # relative increase of an objective; smaller ones are rounding
 
 
@@ -63,7 +65,7 @@ def added(
     loss, G, g_b, before = part[:4]
     rows, tiles = block.order.shape[0], max(1, every // TILE)
     inside = np.empty(0 if report is ignore_losses else (rows - 1) // (tiles * TILE))
-    more, slopes = add_slopes(G, w, b, problem, *block, tiles, inside)
+    more, slopes = add_slopes(G, w, b, problem, *block[:5], tiles, inside)
     for k, so_far in enumerate(inside.tolist()):
         stop = (k + 1) * tiles * TILE
         report(stop, (before + stop, loss + so_far))
@@ -89,7 +91,8 @@ def certificate(problem: Problem, at: Weights, total: GradientPart) -> Certifica
     objective = total.loss / n + 0.5 * problem.lam * square + 0.5 * problem.lam_b * up * up
     gap = error / (2.0 * problem.lam)
     if problem.intercept:
-        gap += (total.g_b / n + problem.lam_b * up) ** 2 / (2.0 * problem.lam_b)
+        g_b = total.g_b / n + problem.lam_b * up
+        gap += g_b**2 / (2.0 * problem.lam_b) if abs(g_b) < MOST_SLOPE else np.inf
     return Certificate(objective, min(gap, objective))
 
 

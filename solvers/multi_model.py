@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fewpass.solvers.each_model import reduce_each, sum_each, walk_each
-from fewpass.solvers.gradient import GRADIENT, GradientPart, certificate
+from fewpass.solvers.gradient import GRADIENT, certificate
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.kernels.simd.interleaved import lanes_taken
 from fewpass.solvers.losses import Problem
+from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
     Certificate,
     ChosenLearner,
@@ -42,6 +43,7 @@ from fewpass.solvers.protocol import (
     same,
 )
 from fewpass.solvers.tasks import Models, States, Tasks
+from fewpass.solvers.wide_gradient import WIDE_GRADIENT, wide_certificate
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,14 @@ class MultiModel(Models):
     @property
     def kind(self) -> str:
         return self.solver.kind
+
+    @property
+    def needs(self) -> Needs:
+        return self.solver.needs
+
+    @property
+    def for_one_score(self) -> str | None:
+        return self.solver.for_one_score
 
     @property
     def states(self) -> tuple[type, ...]:
@@ -99,11 +109,9 @@ class MultiModel(Models):
         self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
     ) -> States:
         """Start every model at its own weights, at its class's, or all at the same."""
-        coef, intercept = np.atleast_2d(weights.coef), np.atleast_1d(weights.intercept)
         models = []
         for k, task in enumerate(self.tasks):
-            row = k if len(coef) == len(self.tasks) else max(task.label, 0)
-            at = Weights(coef[row], float(intercept[row]))
+            at = model_at(weights, k, task.label, len(self.tasks), problem.loss.width)
             models.append(self.solver.start_at(task.problem(problem), stats, at, rows_before))
         return States(tuple(models))
 
@@ -132,12 +140,15 @@ class MultiModel(Models):
         )
 
     def weights(self, state: States) -> Weights:
-        """Return coef (models, d) and intercept (models,)."""
+        """Return coef (models, d) and intercept (models,); K rows a model of K scores."""
         return stacked([self.solver.weights(s) for s in state.models])
 
     def certificate(self, state: States) -> Certificate | None:
         """Return the certificate of all models; None while one is missing."""
         return jointly([self.solver.certificate(s) for s in state.models])
+
+    def before_steps(self, state: States) -> tuple[float, ...]:
+        return tuple(one for model in state.models for one in self.solver.before_steps(model))
 
     def learners(self, state: States) -> tuple[ChosenLearner, ...]:
         return tuple(one for model in state.models for one in self.solver.learners(model))
@@ -157,7 +168,18 @@ def goes_interleaved(solver: Solver) -> bool:
 
 def stacked(weights: list[Weights]) -> Weights:
     """Stack the weights of several models."""
-    return Weights(np.array([w.coef for w in weights]), np.array([w.intercept for w in weights]))
+    coef = np.concatenate([np.atleast_2d(w.coef) for w in weights])
+    return Weights(coef, np.concatenate([np.atleast_1d(w.intercept) for w in weights]))
+
+
+def model_at(weights: Weights, k: int, label: int, models: int, width: int) -> Weights:
+    """Return the weights at which model k of several begins: its own, its class's, or all."""
+    coef, intercept = np.atleast_2d(weights.coef), np.atleast_1d(weights.intercept)
+    if width > 1:
+        own = slice(k * width, (k + 1) * width) if len(coef) == models * width else slice(None)
+        return Weights(coef[own], intercept[own])
+    row = k if len(coef) == models else max(label, 0)
+    return Weights(coef[row], float(intercept[row]))
 
 
 def jointly(certificates: list[Certificate | None]) -> Certificate | None:
@@ -186,11 +208,14 @@ class Appraisal(NamedTuple):
 
 def appraisal(solver: Solver) -> Appraisal:
     """Return the reduction that certifies a method's newest weights by the gradient."""
+    own = solver.solver if isinstance(solver, MultiModel) else solver
+    wide = own.needs.several_scores
+    gradient, prove = (WIDE_GRADIENT, wide_certificate) if wide else (GRADIENT, certificate)
     if not isinstance(solver, MultiModel):
-        return Appraisal(GRADIENT, solver.weights, certificate, same)
-    at = partial(weights_each, solver.solver)
-    prove = partial(certificate_each, solver.tasks)
-    return Appraisal(sum_each(GRADIENT, solver.tasks), at, prove, one_by_one)
+        return Appraisal(gradient, solver.weights, prove, same)
+    at = partial(weights_each, own)
+    prove_each = partial(certificate_each, solver.tasks, prove)
+    return Appraisal(sum_each(gradient, solver.tasks), at, prove_each, one_by_one)
 
 
 def weights_each(solver: Solver, state: States) -> tuple[Weights, ...]:
@@ -205,10 +230,14 @@ def one_by_one(weights: Weights) -> tuple[Weights, ...]:
 
 
 def certificate_each(
-    tasks: Tasks, problem: Problem, at: tuple[Weights, ...], total: tuple[GradientPart, ...]
+    tasks: Tasks,
+    prove: Callable[[Problem, Any, Any], Certificate],
+    problem: Problem,
+    at: tuple[Weights, ...],
+    total: tuple[Any, ...],
 ) -> Certificate:
     """Return the joint certificate from the gradients of all models."""
     each = zip(tasks, at, total, strict=True)
-    joint = jointly([certificate(task.problem(problem), w, part) for task, w, part in each])
+    joint = jointly([prove(task.problem(problem), w, part) for task, w, part in each])
     assert joint is not None, "every model's gradient proves something"
     return joint

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from fewpass.solvers.losses import Loss, Problem
-from fewpass.solvers.registry import DUAL, SECOND_ORDER, SMALLER_DUAL, method_class
+from fewpass.solvers.registry import (
+    DUAL,
+    LOSS_OF_LABELS,
+    SECOND_ORDER,
+    SMALLER_DUAL,
+    WIDE_METHODS,
+    method_class,
+)
 
 
 class Needs(NamedTuple):
@@ -23,6 +30,8 @@ class Needs(NamedTuple):
     """Why it cannot use several streams, as a clause; empty if it can."""
     instead: str = SMALLER_DUAL
     """The method to suggest instead."""
+    several_scores: bool = False
+    """Whether it is for losses of several scores, instead of for those of one."""
     most_columns: int | None = None
     """Most columns, for a method that stores a matrix of columns by columns."""
     steep: bool = False
@@ -38,6 +47,13 @@ def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int
         raise ValueError(
             f"{kind} is a method for the {word} alone: its steps and its certificate need that "
             f"loss's slopes. Use `loss={word}`, or `solver={needs.instead}` for other losses."
+        )
+    if (problem.loss.width > 1) is not needs.several_scores:
+        taken = " or ".join(f"`solver={word}`" for word in WIDE_METHODS)
+        raise ValueError(
+            f"{kind} trains one score, and {problem.loss.name} is a loss of the scores of all "
+            f"{problem.loss.width} classes at once. Use {taken}, or `loss={LOSS_OF_LABELS}` with "
+            "`classes=ovr`, a model for each class."
         )
     if needs.loss == "smooth" and not problem.loss.is_smooth and problem.loss.takes_numbers:
         raise ValueError(
@@ -72,6 +88,15 @@ def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int
             f"{kind} keeps a matrix of columns by columns, and there are {d} columns, more than "
             f"{needs.most_columns}. Take {needs.instead}."
         )
+
+
+def takes(needs: Needs, problem: Problem) -> bool:
+    """Whether a method takes a problem's loss and penalty, whatever the number of columns."""
+    try:
+        refuse_unfit("", needs._replace(most_columns=None), problem, 0, 1)
+    except ValueError:
+        return False
+    return True
 
 
 def refuse_penalty(kind: str, needs: Needs, problem: Problem) -> None:

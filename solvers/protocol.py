@@ -62,6 +62,7 @@ __all__ = [
     "Interleaved",
     "Method",
     "Mispaired",
+    "Outgrown",
     "Part",
     "ProblemStats",
     "Reduce",
@@ -121,6 +122,7 @@ class Certificate(NamedTuple):
     gap: float  # objective minus optimum, at most; largest of several models
     models: tuple[tuple[float, float], ...] = ()  # objective and gap of each of several
     constants: tuple[float, ...] = ()  # F_0 of each model; (): unknown, as of earlier versions
+    zeros: int = 0  # weights that are proven to be 0 at the optimum, of one model
 
     @property
     def each(self) -> tuple[Certificate, ...]:
@@ -175,6 +177,10 @@ class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says
     """The objective grew without bound, and no smaller step size will be tried."""
 
 
+class Outgrown(Diverged):
+    """The model is too large for this method; another one that was chosen can go on from here."""
+
+
 class Mispaired(ArithmeticError):  # noqa: N818  likewise
     """Weights and numbers per row that do not belong together, though each may be intact."""
 
@@ -206,6 +212,20 @@ class Settings(Described):
     """Whether its first step size may be too long, each halving costing an epoch."""
     is_sublinear: ClassVar[bool] = False
     """Whether the excess falls like 1 / passes on every problem."""
+
+    @property
+    def for_one_score(self) -> str | None:
+        """The setting that only losses of one score can be trained with, if there is one."""
+        return None
+
+    def refuse_one_score(self, problem: Problem) -> None:
+        """Raise ValueError if a setting does not go with a loss of several scores."""
+        if name := self.for_one_score:
+            kind: str = self.kind  # type: ignore[attr-defined]
+            raise ValueError(
+                f"{kind} with {name} = {getattr(self, name)} is for losses of one score, and "
+                f"{problem.loss.name} has {problem.loss.width}. Leave solver.{name} out."
+            )
 
     def for_more_columns(self, problem: Problem, stats: ProblemStats) -> Self:  # noqa: ARG002
         """Return settings that work if more columns than in `stats` may appear."""
@@ -285,9 +305,16 @@ class Method(Settings):
     def learners(self, _state: State) -> tuple[ChosenLearner, ...]:
         return ()
 
+    def before_steps(self, _state: State) -> tuple[float, ...]:
+        return ()
+
 
 class Solver(Protocol):
     """The methods and properties of a solver."""
+
+    @property
+    def for_one_score(self) -> str | None:
+        """The setting that only losses of one score can be trained with, if there is one."""
 
     @property
     def goal(self) -> Goal:
@@ -300,6 +327,10 @@ class Solver(Protocol):
     @property
     def kind(self) -> str:
         """Name of the method."""
+
+    @property
+    def needs(self) -> Needs:
+        """Requirements on the problem."""
 
     @property
     def states(self) -> tuple[type, ...]:
@@ -375,3 +406,6 @@ class Solver(Protocol):
 
     def learners(self, state: State) -> tuple[ChosenLearner, ...]:
         """Return the learner behind `weights(state)`, one per model; () if there is only one."""
+
+    def before_steps(self, state: State) -> tuple[float, ...]:
+        """Return every model's mean loss of rows before their steps; () where nobody adds it up."""

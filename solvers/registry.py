@@ -19,6 +19,7 @@ LOSSES = {
     "squared_hinge": "fewpass.solvers.losses.squared_hinge:SquaredHinge",
     "smoothed_hinge": "fewpass.solvers.losses.smoothed_hinge:SmoothedHinge",
     "logistic": "fewpass.solvers.losses.logistic:Logistic",
+    "softmax": "fewpass.solvers.losses.softmax:SoftmaxLoss",
     "squared": "fewpass.solvers.losses.squared:Squared",
     "huber": "fewpass.solvers.losses.huber:Huber",
     "quantile": "fewpass.solvers.losses.quantile:Quantile",
@@ -47,6 +48,15 @@ METHODS = {
     "simba": "fewpass.solvers.simba.simba:Simba",
 }
 
+#: Methods for losses of several scores (losses/wide_loss.py): a class of its own beside that above.
+WIDE_METHODS = {
+    "psdca": "fewpass.solvers.dual.wide_psdca:WidePsdca",
+    "asgd": "fewpass.solvers.sgd.wide_asgd:WideAsgd",
+}
+
+#: Of these the methods that train more than two classes so by default.
+ALL_CLASSES_AT_ONCE = ("psdca", "asgd")
+
 PENALTIES = {
     "l2": "fewpass.solvers.penalties.l2:L2",
     "l1": "fewpass.solvers.penalties.elastic_net:ElasticNet",
@@ -64,6 +74,7 @@ SIZES_AND_SQUARES = "elasticnet"
 # Default losses.
 LOSS_OF_LABELS = "logistic"
 LOSS_OF_NUMBERS = "squared"
+LOSS_OF_CLASSES = "softmax"  # in place of the first where one model tells all classes apart
 
 # The methods that `auto` chooses from (pipeline/training/planning/auto.py).
 SEVERAL_LEARNERS = "onepass"  # one pass
@@ -107,6 +118,16 @@ def penalty_class(word: str) -> type[Penalty]:
 def method_class(word: str) -> Any:
     """Return the class of a method, a `protocol.Settings`; KeyError for an unknown one."""
     return _imported(METHODS[word])
+
+
+def fit_for(solver: Any, width: int) -> Any:
+    """Return a method as it trains models of that many scores a row: itself for one.
+
+    A method that cannot is returned, too: it refuses the problem by name.
+    """
+    if width == 1 or solver.kind not in WIDE_METHODS:
+        return solver
+    return _imported(WIDE_METHODS[solver.kind])(width=width, **solver.model_dump())
 
 
 def _imported(place: str) -> Any:

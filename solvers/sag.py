@@ -167,7 +167,7 @@ class Sag(Method):
         scale, t, seen, monitor = visit_rows(
             state.W, scale._replace(b=scale.b / length, D_b=scale.D_b * length), state.t,
             state.seen, state.monitor, with_column(problem, length), least, h, stats.n,
-            self._counts_all, *block,
+            self._counts_all, *block[:5],
         )  # fmt: skip
         scale = scale._replace(b=scale.b * length, D_b=scale.D_b / length)
         return state._replace(scale=scale, t=t, seen=seen, monitor=monitor, renewed=0)

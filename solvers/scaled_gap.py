@@ -10,7 +10,7 @@ theta in [0, 1].  With s = -G the negative gradient of the mean loss,
 and every bracket is 0 or more.  An l1 penalty is finite only for small theta, which is known when
 the pass is over.  But B is convex, B(0) is the mean loss and B(1) = 0: so the pass sums B at four
 knots near the theta of the pass before, and the straight line between two of them is above B.
-docs/methods.md, section 8.4.
+docs/methods.md, section 8.2.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def scaled_gap(
         return whole
 
     most = penalty.most_scale(s)
-    found = min((gap(theta), -theta) for theta in (most, 0.0, searched(gap, most)))
-    return ScaledGap(found[0], -found[1])
+    least, at_minus_theta = min((gap(theta), -theta) for theta in (most, 0.0, searched(gap, most)))
+    return ScaledGap(least, -at_minus_theta)
 
 
 def searched(f: Callable[[float], float], most: float) -> float:

@@ -31,6 +31,7 @@ class Block(NamedTuple):
     weight: NDArray[np.float64]  # (n,) row weights, scaled so that their mean over the set is 1
     order: NDArray[np.int64]  # (m,) rows to visit
     row_state: NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) without them
+    offset: NDArray[np.float64] | None = None  # (n,) to be added to scores; no kernel knows it
 
 
 class ColumnMoments(NamedTuple):

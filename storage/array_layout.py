@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -22,23 +23,23 @@ SPARSE_PARTS = {
     "indices": ROWS + "/indices/c/0",
     "indptr": ROWS + "/indptr/c/0",
 }
-ROW_PARTS = {"target": "target/c/{chunk}", "weight": "weight/c/{chunk}"}
 
 
-def chunk_parts(layout: Layout, has_weight: bool) -> dict[str, str]:
-    """Return the arrays of a chunk with their keys, the chunk number left open."""
-    rows = dict(ROW_PARTS)
-    if not has_weight:
-        del rows["weight"]
+def chunk_parts(layout: Layout, row_parts: Sequence[str]) -> dict[str, str]:
+    """Return the arrays of a chunk with their keys, the chunk number left open.
+
+    `row_parts` are those with a number per row: target, and maybe weight and offset.
+    """
+    rows = {name: name + "/c/{chunk}" for name in row_parts}
     return (DENSE_PARTS if layout == "dense" else SPARSE_PARTS) | rows
 
 
-def chunk_templates(layout: Layout, has_weight: bool) -> list[str]:
+def chunk_templates(layout: Layout, row_parts: Sequence[str]) -> list[str]:
     """Return the keys of all objects of a chunk, the chunk number left open."""
     documents = [f"{ROWS}/zarr.json"] if layout == "sparse" else []
     if layout == "sparse":
         documents += [f"{ROWS}/{name}/zarr.json" for name in SPARSE_PARTS]
-    return documents + list(chunk_parts(layout, has_weight).values())
+    return documents + list(chunk_parts(layout, row_parts).values())
 
 
 def chunk_documents(
@@ -67,7 +68,7 @@ def _matrix_document(shape: tuple[int, int]) -> bytes:
 def root_keys(manifest: Manifest) -> list[str]:
     """Return the keys of `root_documents`, and of schema and names, if there are any."""
     rows = "X" if manifest.layout == "dense" else "rows"
-    nodes = [rows, "columns", "target", *(["weight"] if manifest.has_weight else [])]
+    nodes = [rows, "columns", *manifest.row_parts]
     keys = ["zarr.json", *(f"{node}/zarr.json" for node in nodes)]
     return keys + [key for key in (column_schema.KEY, hashed_names.KEY) if key in manifest.objects]
 
@@ -78,7 +79,7 @@ def root_documents(
     shape: tuple[int, int],
     chunk_rows: int,
     dtype: np.dtype[Any],
-    has_weight: bool,
+    row_parts: Sequence[str],
 ) -> dict[str, bytes]:
     """Return the Zarr metadata of everything outside chunks, except columns."""
     n_rows, n_features = shape
@@ -90,6 +91,6 @@ def root_documents(
         documents["X/zarr.json"] = array_document(shape, (chunk_rows, n_features), dtype)
     else:
         documents["rows/zarr.json"] = group_document()
-    for name in ("target", "weight") if has_weight else ("target",):
+    for name in row_parts:
         documents[f"{name}/zarr.json"] = array_document((n_rows,), (chunk_rows,), FLOAT64)
     return documents

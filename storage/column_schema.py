@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 #: Key of the schema in a data set: separate from the manifest, as there may be a million names.
 KEY = "schema.json"
 
-Role = Literal["feature", "label", "weight", "dropped"]
+Role = Literal["feature", "label", "weight", "offset", "exposure", "dropped"]
 Position = Annotated[int, Field(ge=0)]
 
 
@@ -51,10 +51,15 @@ class Schema(BaseModel):
     """(n,) as in the source."""
     label: Position | None = None
     weight: Position | None = None
+    offset: Position | None = None
+    """What is added to every row's score."""
+    exposure: Position | None = None
+    """What counts are in proportion to: its logarithm is the offset."""
     dropped: tuple[Position, ...] = ()
     """Columns that are not used."""
     encoding: EncodingRecord | None = None
-    """None: every column that is neither label, weight nor dropped is a feature."""
+    """None: every column that is neither label, weight, offset, exposure nor dropped is a
+    feature."""
     reading: dict[str, JsonValue] = Field(default_factory=dict)
     """Settings with which the source was read, except defaults."""
 
@@ -73,7 +78,8 @@ class Schema(BaseModel):
 
     @property
     def _others(self) -> tuple[int, ...]:
-        return (*(k for k in (self.label, self.weight) if k is not None), *self.dropped)
+        single = (self.label, self.weight, self.offset, self.exposure)
+        return (*(k for k in single if k is not None), *self.dropped)
 
     @cached_property
     def features(self) -> tuple[int, ...]:
@@ -88,9 +94,9 @@ class Schema(BaseModel):
 
     def written(self) -> bytes:
         """Return the schema as JSON."""
-        usual: dict[str, Any] = {
-            name: True for name in ("encoding", "reading") if not getattr(self, name)
-        }
+        absent = [name for name in ("encoding", "reading") if not getattr(self, name)]
+        absent += [name for name in ("offset", "exposure") if getattr(self, name) is None]
+        usual: dict[str, Any] = dict.fromkeys(absent, True)
         if self.encoding and not self.encoding.left_out:  # which earlier versions had none of
             usual["encoding"] = {"left_out"}
         return self.model_dump_json(exclude=usual).encode()
@@ -109,10 +115,8 @@ class Schema(BaseModel):
     def columns(self) -> Iterator[SourceColumn]:
         """Yield all columns."""
         roles: dict[int, Role] = dict.fromkeys(self.dropped, "dropped")
-        if self.label is not None:
-            roles[self.label] = "label"
-        if self.weight is not None:
-            roles[self.weight] = "weight"
+        single: tuple[Role, ...] = ("label", "weight", "offset", "exposure")
+        roles |= {getattr(self, r): r for r in single if getattr(self, r) is not None}
         names = self.names or (None,) * len(self.types)
         for k, (name, kind) in enumerate(zip(names, self.types, strict=True)):
             yield SourceColumn(name, kind, roles.get(k, "feature"))

@@ -45,7 +45,7 @@ class Dataset:
     def __init__(self, folder: Folder, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
-        self._parts = chunk_parts(manifest.layout, manifest.has_weight)
+        self._parts = chunk_parts(manifest.layout, manifest.row_parts)
 
     @classmethod
     def open(
@@ -299,7 +299,7 @@ def _require_objects(manifest: Manifest) -> None:
     inside = tuple(f"{prefix}/" for prefix in columns)
     outside = {key for key in manifest.objects if not key.startswith(inside)}
     objects = manifest.chunks.objects
-    templates = chunk_templates(manifest.layout, manifest.has_weight)
+    templates = chunk_templates(manifest.layout, manifest.row_parts)
     if outside != set(root_keys(manifest)) or list(objects) != templates:
         raise ValueError("it names other objects than its layout has")
     for key, column in objects.items():

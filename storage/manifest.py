@@ -79,6 +79,18 @@ class WeightStats(ManifestPart):
     maximum: float
 
 
+class OffsetStats(ManifestPart):
+    """Means of the rows' offsets."""
+
+    mean: float
+    mean_exp: float  # of exp(offset): of the exposures
+
+
+def row_parts(*, has_weight: bool, has_offset: bool) -> tuple[str, ...]:
+    """Return the names of the arrays with a number per row."""
+    return ("target", *(["weight"] if has_weight else []), *(["offset"] if has_offset else []))
+
+
 class Scaling(ManifestPart):
     """Scaling of the features before they were stored."""
 
@@ -152,6 +164,7 @@ class Manifest(ManifestPart):
     targets: Targets
     norms: Norms
     weights: WeightStats | None
+    offsets: OffsetStats | None = None  # None: rows have no offsets
     scaling: Scaling
     shuffle: Shuffle
     sources: tuple[SourceRecord, ...]
@@ -187,6 +200,16 @@ class Manifest(ManifestPart):
         return len(self.chunks.rows)
 
     @property
+    def has_offset(self) -> bool:
+        """Whether rows have offsets."""
+        return self.offsets is not None
+
+    @property
+    def row_parts(self) -> tuple[str, ...]:
+        """Names of the arrays with a number per row."""
+        return row_parts(has_weight=self.has_weight, has_offset=self.has_offset)
+
+    @property
     def has_schema(self) -> bool:
         """Whether there is a schema of the source's columns."""
         return column_schema.KEY in self.objects
@@ -198,7 +221,8 @@ class Manifest(ManifestPart):
 
     def sealed(self) -> bytes:
         """Return the bytes of ``manifest.json``."""
-        return seal(self.model_dump(mode="json", exclude={"fingerprint"}))
+        usual = set() if self.has_offset else {"offsets"}
+        return seal(self.model_dump(mode="json", exclude={"fingerprint", *usual}))
 
 
 def format_version(

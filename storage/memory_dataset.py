@@ -14,6 +14,7 @@ from fewpass.storage.manifest import (
     Labels,
     Manifest,
     Norms,
+    OffsetStats,
     Scaling,
     Shuffle,
     Values,
@@ -100,6 +101,7 @@ def manifest_of(table: Table, n_features: int, targets: Labels | Values) -> Mani
         targets=targets,
         norms=norms,
         weights=_weights(table.weight),
+        offsets=_offsets(table.offset),
         scaling=Scaling(),
         shuffle=Shuffle(seed=None),
         sources=(),
@@ -109,6 +111,12 @@ def manifest_of(table: Table, n_features: int, targets: Labels | Values) -> Mani
         objects={},
         chunks=chunks,
     )
+
+
+def _offsets(offset: NDArray[np.float64] | None) -> OffsetStats | None:
+    if offset is None:
+        return None
+    return OffsetStats(mean=float(offset.mean()), mean_exp=float(np.exp(offset).mean()))
 
 
 def _weights(weight: NDArray[np.float64] | None) -> WeightStats | None:

@@ -31,7 +31,9 @@ FORMAT = "fewpass-spill"
 VERSION = 2
 #: Advice on damage: the next ingest starts afresh.
 PARTITION_AGAIN = "Run the same command again: it reads all rows anew."
-_SETTINGS = ("n_buckets", "layout", "dtype", "n_features", "has_weight", "memory_bytes")
+_SETTINGS = (
+    "n_buckets", "layout", "dtype", "n_features", "has_weight", "memory_bytes", "has_offset"
+)  # fmt: skip
 
 
 class DamagedSpill(Damaged):
@@ -47,7 +49,7 @@ class Spill:
         The directory; created if missing.
     n_buckets
         Number of buckets.
-    layout, dtype, n_features, has_weight
+    layout, dtype, n_features, has_weight, has_offset
         Properties of the tables; `n_features` may be None for sparse rows.
     memory_bytes
         Rows are buffered up to this size; writing takes the memory of one more bucket.
@@ -66,6 +68,7 @@ class Spill:
         n_features: int | None,
         has_weight: bool,
         memory_bytes: int,
+        has_offset: bool = False,
         *,
         clean: bool = True,
         lasting: bool = True,
@@ -77,7 +80,7 @@ class Spill:
         self.layout = layout
         self.dtype = dtype
         self.n_features = n_features
-        self.has_weight = has_weight
+        self.has_weight, self.has_offset = has_weight, has_offset
         self.memory_bytes = memory_bytes
         self.lasting = lasting
         self._rows = np.zeros(n_buckets, np.int64)
@@ -165,7 +168,7 @@ class Spill:
         matrix = nnz * np.dtype(self.dtype).itemsize
         if self.layout == "sparse":
             matrix += nnz * int(self._index_bytes[b]) + 8 * (rows + 1)
-        return matrix + 8 * rows * (1 + self.has_weight)
+        return matrix + 8 * rows * (1 + self.has_weight + self.has_offset)
 
     def read(self, b: int, n_features: int | None = None) -> Table:
         """Return the rows of bucket `b` in the order of appending, every byte verified.
@@ -213,7 +216,10 @@ class Spill:
         """Refuse invalid settings, and counts that are not one per bucket."""
         if self.layout not in ("dense", "sparse") or self.dtype not in ("float32", "float64"):
             raise ValueError("its rows are of no layout or type")
-        if not isinstance(self.has_weight, bool) or not isinstance(self.n_features, int | None):
+        flags = (self.has_weight, self.has_offset)
+        if not all(isinstance(flag, bool) for flag in flags) or not isinstance(
+            self.n_features, int | None
+        ):
             raise TypeError("its settings are of other types")
         counts = [self._rows, self._nnz, self._index_bytes, np.array(self._extents, np.int64).T]
         shapes = [(self.n_buckets,)] * 3 + [(2, self.n_buckets)]
@@ -227,9 +233,9 @@ class Spill:
 
     def _require_fitting(self, table: Table, ends: NDArray[np.integer]) -> None:
         values = table.X if isinstance(table, DenseTable) else table.data
-        actual = (type(table), values.dtype, table.weight is not None)
+        actual = (type(table), values.dtype, table.weight is not None, table.offset is not None)
         kind = DenseTable if self.layout == "dense" else SparseTable
-        expected = (kind, np.dtype(self.dtype), self.has_weight)
+        expected = (kind, np.dtype(self.dtype), self.has_weight, self.has_offset)
         if actual != expected:
             raise ValueError(f"A table came as {actual}, where {expected} was expected.")
         rising = ends.shape == (self.n_buckets,) and bool((np.diff(ends, prepend=0) >= 0).all())
@@ -272,11 +278,14 @@ class Spill:
         rows, nnz = self.rows(b), int(self._nnz[b])
         target = np.empty(rows)
         weight = np.empty(rows) if self.has_weight else None
+        offset = np.empty(rows) if self.has_offset else None
         if self.n_features is not None and self.layout == "dense":
-            return DenseTable(np.empty((rows, self.n_features), self.dtype), target, weight)
+            X = np.empty((rows, self.n_features), self.dtype)
+            return DenseTable(X, target, weight, offset)
         indices = np.empty(nnz, f"i{self._index_bytes[b]}")
         indptr = np.zeros(rows + 1, np.int64)
-        return SparseTable(np.empty(nnz, self.dtype), indices, indptr, target, weight)
+        data = np.empty(nnz, self.dtype)
+        return SparseTable(data, indices, indptr, target, weight, offset)
 
 
 def _index(raw: bytes) -> dict[str, Any]:

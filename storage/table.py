@@ -1,4 +1,4 @@
-"""Rows in memory: a dense or a CSR matrix with targets and, optionally, row weights.
+"""Rows in memory: a dense or a CSR matrix with targets and, optionally, weights and offsets.
 
 Parsers produce tables, spill files and data sets store them, windows are views of them.
 """
@@ -21,6 +21,7 @@ class DenseTable(NamedTuple):
     X: Floats  # (n, d) float32 or float64
     target: NDArray[np.float64]  # (n,) float64
     weight: NDArray[np.float64] | None  # (n,) float64; None: all weights are 1
+    offset: NDArray[np.float64] | None = None  # (n,) float64, added to scores; None: there is none
 
     @property
     def n_rows(self) -> int:
@@ -41,6 +42,7 @@ class SparseTable(NamedTuple):
     indptr: NDArray[np.int64]  # (n + 1,) int64, indptr[0] == 0
     target: NDArray[np.float64]  # (n,) float64
     weight: NDArray[np.float64] | None  # (n,) float64; None: all weights are 1
+    offset: NDArray[np.float64] | None = None  # (n,) float64, added to scores; None: there is none
 
     @property
     def n_rows(self) -> int:
@@ -87,23 +89,27 @@ def take(table: Table, order: Integers) -> Table:
     """Return copies of the rows `order`, in that order."""
     target = table.target[order]
     weight = None if table.weight is None else table.weight[order]
+    offset = None if table.offset is None else table.offset[order]
     if isinstance(table, DenseTable):
-        return DenseTable(table.X[order], target, weight)
+        return DenseTable(table.X[order], target, weight, offset)
     counts = np.diff(table.indptr)[order]
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     position = np.arange(indptr[-1]) + np.repeat(table.indptr[order] - indptr[:-1], counts)
-    return SparseTable(table.data[position], table.indices[position], indptr, target, weight)
+    data, indices = table.data[position], table.indices[position]
+    return SparseTable(data, indices, indptr, target, weight, offset)
 
 
 def cut(table: Table, start: int, stop: int) -> Table:
     """Return the rows start <= i < stop, as views if possible."""
     target = table.target[start:stop]
     weight = None if table.weight is None else table.weight[start:stop]
+    offset = None if table.offset is None else table.offset[start:stop]
     if isinstance(table, DenseTable):
-        return DenseTable(table.X[start:stop], target, weight)
+        return DenseTable(table.X[start:stop], target, weight, offset)
     first, last = int(table.indptr[start]), int(table.indptr[stop])
     indptr = table.indptr[start : stop + 1] - first
-    return SparseTable(table.data[first:last], table.indices[first:last], indptr, target, weight)
+    data, indices = table.data[first:last], table.indices[first:last]
+    return SparseTable(data, indices, indptr, target, weight, offset)
 
 
 def concatenate(tables: Sequence[Table]) -> Table:
@@ -111,9 +117,11 @@ def concatenate(tables: Sequence[Table]) -> Table:
     target = np.concatenate([t.target for t in tables])
     weights = [t.weight for t in tables if t.weight is not None]
     weight = np.concatenate(weights) if weights else None
+    offsets = [t.offset for t in tables if t.offset is not None]
+    offset = np.concatenate(offsets) if offsets else None
     dense = [t for t in tables if isinstance(t, DenseTable)]
     if dense:
-        return DenseTable(np.concatenate([t.X for t in dense]), target, weight)
+        return DenseTable(np.concatenate([t.X for t in dense]), target, weight, offset)
     sparse = [t for t in tables if isinstance(t, SparseTable)]
     starts = np.cumsum([0] + [t.nnz for t in sparse])
     indptr = [np.zeros(1, np.int64)]
@@ -124,6 +132,7 @@ def concatenate(tables: Sequence[Table]) -> Table:
         np.concatenate(indptr),
         target,
         weight,
+        offset,
     )
 
 

@@ -113,23 +113,26 @@ def empty_arrays(manifest: Manifest, rows: int, nnz: int) -> Arrays:
         arrays["X"] = np.empty((rows, manifest.n_features), dtype)
     if manifest.has_weight:
         arrays["weight"] = np.empty(rows, FLOAT64)
+    if manifest.has_offset:
+        arrays["offset"] = np.empty(rows, FLOAT64)
     return arrays
 
 
 def as_table(arrays: Arrays, n: int, nnz: int) -> Table:
     """Return the first n rows, with nnz values, as a table."""
     target = arrays["target"][:n]
-    weight = arrays["weight"][:n] if "weight" in arrays else None
+    weight, offset = (arrays[name][:n] if name in arrays else None for name in ("weight", "offset"))
     if "X" in arrays:
-        return DenseTable(arrays["X"][:n], target, weight)
+        return DenseTable(arrays["X"][:n], target, weight, offset)
     values = slice(0, nnz)
     indptr = arrays["indptr"][: n + 1]
-    return SparseTable(arrays["data"][values], arrays["indices"][values], indptr, target, weight)
+    data, indices = arrays["data"][values], arrays["indices"][values]
+    return SparseTable(data, indices, indptr, target, weight, offset)
 
 
 def largest_object(manifest: Manifest) -> int:
     """Return the bytes of the largest object of a chunk on disk."""
     objects = manifest.chunks.objects
-    parts = chunk_parts(manifest.layout, manifest.has_weight).values()
+    parts = chunk_parts(manifest.layout, manifest.row_parts).values()
     stored = (entry for key in parts for entry in objects[key])
     return max(entry.length for entry in stored if entry is not None)

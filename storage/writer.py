@@ -29,6 +29,7 @@ from fewpass.storage.manifest import (
     Labels,
     Layout,
     Manifest,
+    OffsetStats,
     Scaling,
     Shuffle,
     SourceRecord,
@@ -38,6 +39,7 @@ from fewpass.storage.manifest import (
     format_version,
     norms,
     read_manifest,
+    row_parts,
 )
 from fewpass.storage.objects import ArrayLayout, StoredObject, put, put_array, require_length
 from fewpass.storage.table import DenseTable, Table, index_dtype
@@ -55,7 +57,7 @@ class DatasetWriter:
     ----------
     folder
         The folder; it must not contain a data set.
-    layout, n_features, n_rows, chunk_rows, dtype, has_weight
+    layout, n_features, n_rows, chunk_rows, dtype, has_weight, has_offset
         As in the manifest; every chunk but the last has `chunk_rows` rows.
 
     Raises
@@ -75,6 +77,7 @@ class DatasetWriter:
         chunk_rows: int,
         dtype: Literal["float32", "float64"],
         has_weight: bool,
+        has_offset: bool = False,
     ) -> None:
         if min(n_features, n_rows, chunk_rows) < 1:
             raise ValueError(
@@ -89,7 +92,8 @@ class DatasetWriter:
         self.layout: Layout = layout
         self.n_rows, self.n_features, self.chunk_rows = n_rows, n_features, chunk_rows
         self.dtype: Literal["float32", "float64"] = dtype
-        self.has_weight = has_weight
+        self.has_weight, self.has_offset = has_weight, has_offset
+        self.row_parts = row_parts(has_weight=has_weight, has_offset=has_offset)
         self._columns: dict[str, ArrayLayout] = {}
         self._objects: dict[str, StoredObject] = {}
 
@@ -174,6 +178,7 @@ class DatasetWriter:
         *,
         targets: Labels | Values,
         weights: WeightStats | None = None,
+        offsets: OffsetStats | None = None,
         scaling: Scaling | None = None,
         shuffle: Shuffle | None = None,
         sources: Sequence[SourceRecord] = (),
@@ -188,7 +193,7 @@ class DatasetWriter:
         ----------
         records
             One per chunk, in the order of the chunks.
-        targets, weights, scaling, shuffle, sources, bad_rows, versions
+        targets, weights, offsets, scaling, shuffle, sources, bad_rows, versions
             As in the manifest.
         schema
             The columns of the source, if known.
@@ -207,7 +212,7 @@ class DatasetWriter:
         dtype = np.dtype(self.dtype)
         version = format_version(self._columns, has_schema=schema is not None)
         documents = root_documents(
-            version, self.layout, shape, self.chunk_rows, dtype, self.has_weight
+            version, self.layout, shape, self.chunk_rows, dtype, self.row_parts
         )
         objects = {key: put(self.folder, key, data) for key, data in documents.items()}
         objects |= self._objects
@@ -227,6 +232,7 @@ class DatasetWriter:
             targets=targets,
             norms=norms(records),
             weights=weights,
+            offsets=offsets,
             scaling=scaling or Scaling(),
             shuffle=shuffle or Shuffle(),
             sources=tuple(sources),
@@ -234,7 +240,7 @@ class DatasetWriter:
             versions=dict(versions or {}),
             columns=self._columns,
             objects=objects,
-            chunks=chunk_table(records, chunk_templates(self.layout, self.has_weight)),
+            chunks=chunk_table(records, chunk_templates(self.layout, self.row_parts)),
         )
         self._make_durable(objects, records)
         raw = manifest.sealed()
@@ -266,7 +272,7 @@ class DatasetWriter:
             shape = (table.n_rows, self.n_features)
             documents = chunk_documents(k, shape, table.nnz, np.dtype(self.dtype))
             objects = {key: put(self.folder, key, data) for key, data in documents.items()}
-        for name, template in chunk_parts(self.layout, self.has_weight).items():
+        for name, template in chunk_parts(self.layout, self.row_parts).items():
             part = getattr(table, name)
             if part.size:
                 key = template.format(chunk=k)
@@ -283,6 +289,8 @@ class DatasetWriter:
     def _require_fitting(self, k: int, table: Table) -> None:
         actual: dict[str, Any] = {"rows": table.n_rows, "weights": table.weight is not None}
         expected: dict[str, Any] = {"rows": self.rows_of(k), "weights": self.has_weight}
+        actual |= {"offsets": table.offset is not None}
+        expected |= {"offsets": self.has_offset}
         if isinstance(table, DenseTable):
             actual |= {"layout": "dense", "dtype": table.X.dtype, "features": table.X.shape[1]}
             expected |= {"features": self.n_features}

@@ -12,6 +12,8 @@ from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 from fewpass.flows import cli
+from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from testing.prefect_server import migrated_database
 
 #: The same operations in the same order: equal bits, compared with ==.
@@ -39,6 +41,23 @@ ONE_SERVER = (
 )
 #: What takes minutes begins first, so that no process is left with it at the end.
 LONG = ("test_deployments.py", *ONE_SERVER, "test_promises.py")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_lam(request):
+    """Trainings that are about something else than lam have 1/n, and spare the choice.
+
+    tests/docs has the defaults that users have.
+    """
+    field = TrainingPlan.model_fields["lam"]
+    before = field.default
+    if "docs" not in request.path.parts:
+        field.default = Lam.of("1/n")
+        TrainingPlan.model_rebuild(force=True)
+    yield
+    if field.default != before:
+        field.default = before
+        TrainingPlan.model_rebuild(force=True)
 
 
 def pytest_configure():

@@ -24,6 +24,7 @@ from fewpass.flows.outcomes import require_convergence, require_tolerance
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import settings
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
@@ -94,6 +95,7 @@ def train(
     require_tolerance(plan, asked=require_tol)
     terminal.plan(as_toml(plan, place))
     result = train_shown(terminal, plan, run, place)
+    plan = plan.model_copy(update={"lam": Lam.of(result.lam)})  # it may have been open
     return _report(terminal, result, plan, require_tol=require_tol)
 
 
@@ -218,8 +220,10 @@ def _report(
 
     shown: list[RenderableType] = [columns_table(result.encoded)] if result.encoded else []
     shown.append(facts_table("Run", _shown(result)))
+    if result.lam_origin:
+        shown.append(origin_table(result.lam_origin))
     if result.candidates:
-        shown.append(candidate_table(result))
+        shown.append(candidate_table(result, plan))
     terminal.result(asdict(result), Group(*shown))
     if result.passes_of_model is not None:
         terminal.say(held_out_sentence(result))
@@ -240,21 +244,51 @@ def _report(
     return 0
 
 
-def candidate_table(result: TrainingResult) -> Table:
+def origin_table(origin: dict[str, Any]) -> Table:
+    """Return a table of the lam that were compared before the training."""
+    from fewpass.flows.display.console import as_fixed, or_dash, titled_table
+
+    table = titled_table(f"lam by held-out rows: {origin['written']}")
+    for name in ("lam", "loss", "above the best", "error"):
+        table.add_column(name, justify="right", no_wrap=True)
+    least = min(each["loss"] for each in origin["candidates"])
+    for each in origin["candidates"]:
+        above = f"{each['loss'] - least:.2g} +- {each['standard_error']:.1g}"
+        error = or_dash(each["error"], ".2%")
+        table.add_row(f"{each['lam']:.6g}", as_fixed(each["loss"], 6), above, error)
+    return table
+
+
+def candidate_table(result: TrainingResult, plan: TrainingPlan) -> Table:
     """Return a table of all lam, the chosen one marked."""
     from fewpass.flows.display.console import as_fixed, or_dash, titled_table
 
-    table = titled_table("On held-out rows")
-    for name in ("lam", "loss", "error", "objective", "above\noptimum", ""):
+    of_source = plan.source is not None and plan.source.test_fraction > 0.0
+    held_out = plan.held_out is not None or of_source
+    title = "On held-out rows" if held_out else "On rows before they were learnt from"
+    table = titled_table(title)
+    sparse = any(candidate["nonzeros"] is not None for candidate in result.candidates)
+    counted = ("above\nleast", "not 0") if sparse else ()
+    for name in ("lam", "loss", *counted, "error", "objective", "above\noptimum", ""):
         table.add_column(name, justify="right", no_wrap=True)
+    least = min(candidate["loss"] for candidate in result.candidates)
     for candidate in result.candidates:
         table.add_row(
             f"{candidate['lam']:.6g}",
             as_fixed(candidate["loss"], 6),
+            *_counted(candidate, least),
             *(or_dash(candidate[name], style) for name, style in CANDIDATE_STYLES.items()),
             "chosen" if candidate["lam"] == result.lam else "",
         )
     return table
+
+
+def _counted(candidate: dict[str, Any], least: float) -> list[str]:
+    """Return how far a loss is above the least, and the non-zeros, where these were counted."""
+    if candidate["nonzeros"] is None:
+        return []
+    error = candidate["standard_error"] or 0.0
+    return [f"{candidate['loss'] - least:.2g} +- {error:.1g}", f"{candidate['nonzeros']:,}"]
 
 
 def _shown(result: TrainingResult) -> dict[str, Any]:
@@ -268,11 +302,22 @@ def _shown(result: TrainingResult) -> dict[str, Any]:
         "passes": passes_and_rows(result.passes, result.rows_seen),
         **_shown_features(result),
         "objective": result.objective,
+        "weights": _shown_zeros(result),
         "probabilities": _calibrated(result),
         "read": format_bytes(result.bytes_read),
         "took": f"{format_seconds(result.seconds)}, at most "
         f"{format_bytes(result.peak_memory_bytes)} of memory",
     }
+
+
+def _shown_zeros(result: TrainingResult) -> str | None:
+    """Tell how many weights an l1 penalty left, and of how many that is proven."""
+    if result.nonzeros is None:
+        return None
+    told = f"{result.nonzeros:,} are not 0"
+    if result.proven_zeros:
+        told += f"; {result.proven_zeros:,} columns are proven to be 0 at the optimum"
+    return told
 
 
 def _calibrated(result: TrainingResult) -> str | None:
@@ -283,8 +328,8 @@ def _calibrated(result: TrainingResult) -> str | None:
     if "p" in calibration:
         return f"isotonic, {len(calibration['p'])} points"
     offset = f"{calibration['offset']:.4g}" if "offset" in calibration else "an offset per class"
-    form = "sigmoid" if "offset" in calibration else "softmax"
-    return f"{form} of {calibration['slope']:.4g} * score + {offset}"
+    form = "sigmoid of" if "offset" in calibration else "softmax of"
+    return f"{form} {calibration['slope']:.4g} * score + {offset}"
 
 
 def _shown_features(result: TrainingResult) -> dict[str, Any]:

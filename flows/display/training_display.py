@@ -14,7 +14,7 @@ from rich.table import Table
 from fewpass.flows.display.bars import ShowWork, bar, line, work_display
 from fewpass.flows.display.console import Terminal, as_fixed, format_seconds, or_dash
 from fewpass.flows.display.log_lines import Every, GrowingIntervals
-from fewpass.flows.flags import to_reproduce
+from fewpass.flows.flags import in_flags, to_reproduce
 from fewpass.pipeline.runs.events import Event, GroupTrained, Start
 from fewpass.pipeline.runs.timeline import LossSums, Timeline
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -281,6 +281,8 @@ def _begun(facts: Start) -> Iterator[str]:
             f"{facts.models} classes in {facts.groups} groups, one after the other: together they "
             "do not fit into the memory (--memory)."
         )
+    if facts.lam:
+        yield f"Chosen: {in_flags(facts.lam)}."
     if facts.chosen:
         yield f"Chosen: {facts.chosen}."
 

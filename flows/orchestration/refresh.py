@@ -27,7 +27,7 @@ from fewpass.pipeline.models.refresh.refreshing import (
     require_judge,
     training_plan,
 )
-from fewpass.pipeline.models.refresh.taking import Taken, take
+from fewpass.pipeline.models.refresh.taking import TakenFiles, take
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -65,7 +65,7 @@ def _refreshed(plan: RefreshPlan, where: Execution) -> Any:
 
 
 @durable_task("ingest")
-def take_files(plan: RefreshPlan, generation: Generation) -> Taken:
+def take_files(plan: RefreshPlan, generation: Generation) -> TakenFiles:
     """Ingest the files of a generation; those that cannot be read are refused."""
     taken = take(plan, generation, watched)
     for one in taken.refused:

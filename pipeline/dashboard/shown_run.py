@@ -42,7 +42,7 @@ def shown_run(run: RunFolder) -> ShownRun:
     record, timeline, holder = run.record(), Timeline.of(run), holder_of(run.folder)
     alive = holder is not None and not holder.is_dead()
     state = "finished" if timeline.finished else "running" if alive else "stopped"
-    return ShownRun(run.url, record, problem_of(record.plan, record).lam, state, timeline)
+    return ShownRun(run.url, record, problem_of(record.plan, record).penalty.total, state, timeline)
 
 
 def read_again(url: str) -> ShownRun:

@@ -54,10 +54,20 @@ def _model_facts(run: RunFolder, record: RunRecord, saved: Saved) -> dict[str, A
         "state": "finished" if saved.finished else "unfinished",
         "method": record.method(saved.cursor.method),
         "lam": f"{trained_lam(record, saved):.6g}",
+        **_lam_facts(record),
         "passes": f"{saved.cursor.passes:g}",
         "rows seen": f"{saved.cursor.rows_seen:,}",
         "weights, SHA-256": saved.weights_sha256,
     }
+
+
+def _lam_facts(record: RunRecord) -> dict[str, Any]:
+    """Tell what a lam that nobody gave was chosen from."""
+    origin = record.lam_origin
+    if origin is None:
+        return {}
+    losses = [f"{each.lam:.3g}: {each.loss:.6g}" for each in origin.candidates]
+    return {"lam chosen": origin.sentence(), "held-out loss by lam": ", ".join(losses)}
 
 
 def _data_facts(record: RunRecord) -> dict[str, Any]:

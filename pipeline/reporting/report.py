@@ -34,6 +34,8 @@ class RunReport(NamedTuple):
     # the fields of fewpass.solvers.protocol.ChosenLearner
     loss: str
     lam: float
+    lam_origin: dict[str, Any] | None  # of a lam that nobody gave: the fields of
+    # fewpass.pipeline.runs.grid.LamOrigin
     finished: bool
     passes: float
     rows_seen: int
@@ -108,6 +110,7 @@ def read_report(run: RunFolder) -> ReportedRun:
         learners=list(timeline.learners),
         loss=problem.loss.name,
         lam=problem.penalty.total,
+        lam_origin=record.lam_origin.as_facts() if record.lam_origin else None,
         finished=saved.finished,
         passes=cursor.passes,
         rows_seen=cursor.rows_seen,

@@ -32,6 +32,7 @@ class WindowRows(NamedTuple):
     places: list[slice]  # of each chunk's rows
     bytes_read: int
     fetch_s: float  # spent in the store
+    offset: NDArray[np.float64] | None = None  # (n,)
 
 
 class RowSource(Protocol):
@@ -64,10 +65,12 @@ class DecodedRows:
             size += self._dataset.read_into(chunk, buffer)
             ends.append(buffer.n_rows)
         table = buffer.table()
+        y, weight, offset = numbers_per_row(table, self._dataset, self._rule)
         return WindowRows(
             rows=row_view(table),
-            y=np.ascontiguousarray(self._rule.read(table.target)),
-            weight=unit_weights(table, self._dataset, self._rule),
+            y=y,
+            weight=weight,
+            offset=offset,
             places=[slice(a, b) for a, b in pairwise(ends)],
             bytes_read=size,
             fetch_s=buffer.fetch_s - fetched,
@@ -129,16 +132,29 @@ def unit_weights(table: Table, dataset: Dataset, rule: TargetRule) -> NDArray[np
     return rule.weigh(table.target) * table.weight * (dataset.manifest.n_rows / weights.total)
 
 
+def numbers_per_row(
+    table: Table, dataset: Dataset, rule: TargetRule
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return y (n,), weights (n,) of mean 1 over the set, and offsets (n,) if they stay apart."""
+    y = np.ascontiguousarray(rule.read(table.target))
+    weight = unit_weights(table, dataset, rule)
+    if table.offset is None or rule.folds is None:
+        return y, weight, table.offset
+    taken = rule.folds.at_offset(y, table.offset)
+    return taken.y, weight * taken.weight, None
+
+
 def table_block(
     table: Table,
     y: NDArray[np.float64],
     weight: NDArray[np.float64],
     order: NDArray[np.int64] | None = None,
     row_state: NDArray[np.float64] = NO_NUMBERS,
+    offset: NDArray[np.float64] | None = None,
 ) -> Block:
     """See the rows of a table as a block; in their order unless another is given."""
     order = np.arange(table.n_rows) if order is None else order
-    return Block(row_view(table), np.ascontiguousarray(y), weight, order, row_state)
+    return Block(row_view(table), np.ascontiguousarray(y), weight, order, row_state, offset)
 
 
 def dataset_block(
@@ -149,5 +165,5 @@ def dataset_block(
     row_state: NDArray[np.float64] = NO_NUMBERS,
 ) -> Block:
     """See rows of a data set as a block: targets by a rule, weights of mean 1 over the set."""
-    weight = unit_weights(table, dataset, rule)
-    return table_block(table, rule.read(table.target), weight, order, row_state)
+    y, weight, offset = numbers_per_row(table, dataset, rule)
+    return table_block(table, y, weight, order, row_state, offset)

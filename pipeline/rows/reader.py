@@ -157,7 +157,7 @@ class WindowReader:
         loaded = time.perf_counter()
         order = row_order(self.plan, window, numbers_in(rows.places))
         permuted = time.perf_counter()
-        block = Block(rows.rows, rows.y, rows.weight, order, values)
+        block = Block(rows.rows, rows.y, rows.weight, order, values, rows.offset)
         return WindowRead(
             VisitedBlock(block, rows.places), rows.bytes_read + size,
             permuted - began, rows.fetch_s, permuted - loaded,

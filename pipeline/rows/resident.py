@@ -18,8 +18,8 @@ from fewpass.pipeline.rows.buffers import (
     cut_rows,
     dataset_block,
     let_go_of_buffers,
+    numbers_per_row,
     row_view,
-    unit_weights,
 )
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.storage.dataset import Dataset
@@ -37,7 +37,8 @@ class MemoryRows:
     """The rows of a data set in memory."""
 
     def __init__(self, dataset: MemoryDataset, rule: TargetRule) -> None:
-        self._rows, self._y, self._weight, *_ = dataset_block(dataset.table, dataset, rule)
+        block = dataset_block(dataset.table, dataset, rule)
+        self._rows, self._y, self._weight, self._offset = *block[:3], block.offset
         self._places = [slice(0, dataset.n_rows)]
 
     def prefetch(self, chunk: int) -> None:
@@ -45,7 +46,7 @@ class MemoryRows:
 
     def load(self, chunks: Sequence[int]) -> WindowRows:  # noqa: ARG002 - there is one
         """Return all rows."""
-        return WindowRows(self._rows, self._y, self._weight, self._places, 0, 0.0)
+        return WindowRows(self._rows, self._y, self._weight, self._places, 0, 0.0, self._offset)
 
 
 class ResidentRows:
@@ -57,6 +58,7 @@ class ResidentRows:
         self._rows = row_view(self._whole.table)
         self._y = self._whole.table.target  # as stored, until the chunk is whole
         self._weight = np.empty(dataset.n_rows)
+        self._offset = None if rule.folds else self._whole.table.offset
         self._here = [False] * dataset.n_chunks
         self._locks = [Lock() for _ in self._here]
 
@@ -79,6 +81,7 @@ class ResidentRows:
             places=[slice(starts[k] - a, starts[k + 1] - a) for k in chunks],
             bytes_read=sum(size for size, _ in read),
             fetch_s=sum(seconds for _, seconds in read),
+            offset=None if self._offset is None else self._offset[a:b],
         )
 
     def _read(self, chunk: int) -> tuple[int, float]:
@@ -90,8 +93,7 @@ class ResidentRows:
             size = self._dataset.read_into(chunk, place)
             a, b = self._whole.starts[chunk : chunk + 2]
             table = cut(self._whole.table, a, b)
-            self._weight[a:b] = unit_weights(table, self._dataset, self._rule)
-            self._y[a:b] = self._rule.read(table.target)
+            self._y[a:b], self._weight[a:b], _ = numbers_per_row(table, self._dataset, self._rule)
             self._here[chunk] = True
             return size, place.fetch_s
 

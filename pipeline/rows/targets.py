@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.solvers.losses import Loss
-from fewpass.storage.manifest import Labels, Values
+from fewpass.storage.manifest import Labels, OffsetStats, Values
 
 #: Weights of rows by label (1 where it is not named); or those that make all labels equal.
 ClassWeight = Literal["balanced"] | dict[str, float] | None
@@ -31,6 +31,8 @@ class TargetRule(NamedTuple):
     values: tuple[float, ...] = ()  # the number that each code stands for, where codes are not it
     n_classes: int = 0  # above 2: y is the number of a row's class
     class_weight: tuple[float, ...] = ()  # of each code's rows; (): 1
+    folds: Loss | None = None  # for which offsets are made part of targets and weights
+    width: int = 1  # scores that a model makes of a row: all classes', or one
 
     def read(self, target: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return y (n,) for stored targets (n,)."""
@@ -87,11 +89,26 @@ def target_rule(
             "the data again, or use the loss squared."
         )
     elif positive is None and len(targets.labels) > 2:
-        rule = TargetRule(n_classes=len(targets.labels))
+        rule = TargetRule(n_classes=len(targets.labels), width=loss.width)
     else:
         rule = TargetRule(_positive_code(targets, positive))
     _require_defined(rule, targets, loss)
     return rule if class_weight is None else _weighted(rule, targets, class_weight)
+
+
+def with_offsets(rule: TargetRule, offsets: OffsetStats | None, loss: Loss) -> TargetRule:
+    """Return the rule by which a method is given rows with offsets: as rows without any.
+
+    Raises BadInput where the loss takes none.
+    """
+    if offsets is None:
+        return rule
+    if rule.positive >= 0 or rule.n_classes or not loss.takes_numbers:
+        raise BadInput(
+            f"The rows have offsets, and the {loss.name} loss takes none: they are for losses of "
+            "numbers, such as counts. Ingest the rows without `offset` and `exposure`."
+        )
+    return rule._replace(folds=loss)
 
 
 def _require_defined(rule: TargetRule, targets: Labels | Values, loss: Loss) -> None:

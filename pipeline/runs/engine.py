@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.from_source import OpenedSource
-from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.events import Event, SnapshotTaken
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.run_progress import Progress
@@ -169,7 +169,7 @@ class Checkpoints:
             if not finished:
                 self.newest = self.newest.without_weights()  # the state has them
                 engine.go_on_from(self.newest)
-        return self._progress.event("snapshot", name=self.newest.name, seconds=watch.seconds)
+        return self._progress.event(SnapshotTaken(self.newest.name, watch.seconds))
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ class Start(Facts):
     models: int = 1  # in all of them
     groups_trained: int = 0
     passes_before: float = 0.0  # of those groups
+    lam: str | None = None  # what lam was chosen from, a sentence
 
 
 @dataclass(frozen=True)

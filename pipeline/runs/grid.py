@@ -7,7 +7,7 @@ from have chosen.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,8 @@ class Candidate(NamedTuple):
     error: float | None  # of the held-out rows; None for numbers
     objective: float | None = None  # over the training rows, with this lam, where it was certified
     gap: float | None = None
+    standard_error: float | None = None  # of how far the loss is above the best one
+    nonzeros: int | None = None  # weights that are not 0, of all classes, under an l1 penalty
 
 
 class Choice(NamedTuple):
@@ -31,10 +33,35 @@ class Choice(NamedTuple):
     candidates: tuple[Candidate, ...] = ()  # none before the end
 
 
+class LamOrigin(NamedTuple):
+    """Where a lam comes from that nobody gave."""
+
+    written: str  # as --lam takes it
+    candidates: tuple[Candidate, ...]
+    rows: int  # that the candidates learnt from
+    held_out_rows: int  # that they were compared on
+    folds: int = 1  # above 1: all of them in turn, each by models of the others
+
+    def as_facts(self) -> dict[str, Any]:
+        """Return the same for JSON."""
+        return self._asdict() | {"candidates": [each._asdict() for each in self.candidates]}
+
+    def sentence(self) -> str:
+        """Say what was chosen, from what, and how to do without."""
+        by = f"the loss of {self.held_out_rows:,} held-out rows"
+        if self.folds > 1:
+            by += f", in {self.folds} folds"
+        return f"lam {self.written} of {len(self.candidates)} by {by}; `lam=1/n` trains one"
+
+
 def best_of(candidates: list[Candidate]) -> Choice:
-    """Choose the least held-out loss, of equal ones the larger lam."""
+    """Choose the least held-out loss, of equal ones the larger lam.
+
+    Where standard errors are known, the largest lam whose loss is within its own of the least.
+    """
     best = min(candidates, key=lambda each: (each.loss, -each.lam))
-    return Choice(best.lam, tuple(candidates))
+    near = [c for c in candidates if c.loss <= best.loss + (c.standard_error or 0.0)]
+    return Choice(max(near, key=lambda each: each.lam).lam, tuple(candidates))
 
 
 def weights_of(weights: Weights, lams: int, k: int) -> Weights:

@@ -100,6 +100,17 @@ def require_calibration(
         raise unfit(snapshot, f"its calibration is none for {n_classes or 2} classes")
 
 
+def require_offsets(record: RunRecord, dataset: Dataset) -> None:
+    """Refuse a data set whose rows lack the offsets that a model was trained with, or have some."""
+    has, wanted = dataset.manifest.has_offset, record.offsets is not None
+    if has != wanted:
+        which = ("have offsets", "had none") if has else ("have no offsets", "had some")
+        raise BadInput(
+            f"The rows of {dataset.folder.url} {which[0]}, and those that the model was trained on "
+            f"{which[1]}. Ingest them alike (`offset`, `exposure`)."
+        )
+
+
 def _scaling_in(
     snapshot: Snapshot, record: RunRecord
 ) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
@@ -159,6 +170,7 @@ def require_same_columns(record: RunRecord, dataset: Dataset, rules: Matching = 
     """Find the columns that a model was trained on in a data set; refuse one of other columns."""
     manifest, place = dataset.manifest, dataset.folder.url
     _require_same_encoding(record, dataset)
+    require_offsets(record, dataset)
     matched = match_features(record.columns, dataset.schema, place, "the model", rules)
     if matched.left_out and record.scaling.kind == "unit-rows":
         raise BadInput(

@@ -50,10 +50,14 @@ class TrainingResult:
     solver: str
     loss: str
     lam: float
+    nonzeros: int | None  # weights that are not 0, of all models; None with an l2 penalty
+    proven_zeros: int | None  # weights that are proven to be 0 at the optimum, where anything is
     classes: int | None  # a model for each, where there are more than two: the objective is their
     # mean, and the certificate the largest
     candidates: list[dict[str, Any]]  # where rows were held out, what became of every lam: the
     # fields of fewpass.pipeline.runs.grid.Candidate
+    lam_origin: dict[str, Any] | None  # of a lam that nobody gave, the fields of
+    # fewpass.pipeline.runs.grid.LamOrigin
     calibration: dict[str, Any] | None  # where one was asked for, the numbers of a form of
     # fewpass.pipeline.calibration
     stopped_early: bool | None  # whether the held-out loss ended it; None: it was not to
@@ -89,6 +93,7 @@ class Trained(NamedTuple):
     weights: Weights
     cursor: Cursor
     solver: str  # the method that was at work last
+    loss: str  # of more than two classes maybe that of all at once
     lam: float
     choice: Choice | None  # where rows were held out
     validation: Validation | None  # where the training might stop early
@@ -102,7 +107,8 @@ class Trained(NamedTuple):
             weights=saved.weights,
             cursor=saved.cursor,
             solver=plan.solver.kind,
-            lam=saved.choice.lam if saved.choice else problem.lam,
+            loss=problem.loss.name,
+            lam=saved.choice.lam if saved.choice else problem.penalty.total,
             choice=saved.choice,
             validation=saved.validation,
             certified=saved.certificate,

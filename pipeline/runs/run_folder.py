@@ -14,10 +14,11 @@ from functools import cache, cached_property
 from importlib.metadata import version
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.runs.grid import LamOrigin
+from fewpass.pipeline.settings.training_plan import TrainingPlan, as_stored
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.forecast import Forecast
@@ -25,7 +26,7 @@ from fewpass.storage.column_schema import Schema
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.hashed_names import HashedNames, require_columns
 from fewpass.storage.kinds import RUN_FORMAT, RUN_KEY, instead, kind_of
-from fewpass.storage.manifest import Labels, Manifest, Scaling, Values
+from fewpass.storage.manifest import Labels, Manifest, OffsetStats, Scaling, Values
 from fewpass.storage.row_state_store import RowStateStore
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.snapshot import Snapshot, SnapshotStore
@@ -49,6 +50,8 @@ class RunRecord(BaseModel):
     n_features: int
     targets: Labels | Values
     scaling: Scaling
+    offsets: OffsetStats | None = None
+    """Means of the rows' offsets; None where they have none."""
     columns: Schema | None = None
     """The columns of that data set's source; None where nothing is known of them."""
     hashed_names: HashedNames = Field(default_factory=dict)
@@ -62,10 +65,17 @@ class RunRecord(BaseModel):
     """Of the features of that data set, which rows to predict are read as."""
     methods: MethodChoice | None = None
     """The methods in place of `auto`; None where the plan names one."""
+    lam_origin: LamOrigin | None = None
+    """What the plan's lam was chosen from; None where it was given."""
     seen: tuple[float, float] | None = None
     """The lowest and the highest target of the data set, and of those that the model it starts from
     has seen: predictions are clipped to it.  None where nothing is clipped, and in runs of earlier
     versions."""
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _of_any_version(cls, plan: Any) -> Any:
+        return as_stored(plan)
 
     @model_validator(mode="after")
     def _fits_together(self) -> RunRecord:
@@ -90,6 +100,7 @@ class RunRecord(BaseModel):
         columns: Schema | None = None,
         warnings: Sequence[str] = (),
         hashed_names: HashedNames | None = None,
+        lam_origin: LamOrigin | None = None,
         seen: tuple[float, float] | None = None,
     ) -> RunRecord:
         """Return the record of a run that is about to begin on a data set."""
@@ -101,6 +112,7 @@ class RunRecord(BaseModel):
             n_features=manifest.n_features,
             targets=manifest.targets,
             scaling=manifest.scaling,
+            offsets=manifest.offsets,
             dtype=manifest.dtype,
             columns=columns,
             hashed_names=hashed_names or {},
@@ -108,6 +120,7 @@ class RunRecord(BaseModel):
             forecast=foreseen,
             warnings=tuple(warnings),
             methods=methods,
+            lam_origin=lam_origin,
             seen=seen,
         )
 

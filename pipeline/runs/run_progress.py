@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from fewpass.pipeline.memory import peak_memory_bytes
-from fewpass.pipeline.runs.events import ON_EVERY_LINE, Event
+from fewpass.pipeline.runs.events import ON_EVERY_LINE, Event, Facts
 from fewpass.pipeline.runs.saved import Cursor
 
 
@@ -62,9 +62,8 @@ class Progress:
         """Bytes of the largest process that took part."""
         return max(self._peak_memory, peak_memory_bytes())
 
-    def event(self, kind: str, **facts: Any) -> Event:
-        """Log an event of a kind, whose facts are the fields of its class, and return it."""
-        event, cursor = Event.of(kind, self.cursor, **facts), self.cursor
-        where = {name: getattr(cursor, name) for name in ON_EVERY_LINE}
-        self._run.log(kind, **where, **event.facts.logged())
-        return event
+    def event(self, facts: Facts) -> Event:
+        """Log an event with these facts, and return it."""
+        where = {name: getattr(self.cursor, name) for name in ON_EVERY_LINE}
+        self._run.log(facts.kind, **where, **facts.logged())
+        return Event(facts, self.cursor)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_of, weights_of
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.scoring.compared_losses import (
+    LossProducts,
+    standard_errors,
+    with_products,
+)
 from fewpass.pipeline.scoring.evaluation import Evaluation, evaluation_job, figures_of, sum_of
 from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.spans.span import Job
@@ -48,10 +55,7 @@ def held_out_figures(
 
     Raises BadInput when columns, scaling or labels are not those that were trained on.
     """
-    job = evaluation_job(record, dataset)
-    matched = require_same_columns(record, dataset)
-    read = partial(weights_of_each, solver, lams, trained, dataset, matched)
-    at = executor.submit("weights", read, head)
+    job, at = _models_at(record, trained, dataset, solver, lams, head, executor)
     total = reduce(
         executor, job, sum_each(sum_of(job.rule), (Task(),) * lams), at, lambda _report: None
     )
@@ -59,6 +63,21 @@ def held_out_figures(
         executor.submit("figures", partial(figures_of_each, job, record), at, total)
     )
     return figures_of_lams
+
+
+def _models_at(
+    record: RunRecord,
+    trained: Dataset,
+    dataset: Dataset,
+    solver: ReadsWeights,
+    lams: int,
+    head: Any,
+    executor: Executor,
+) -> tuple[Job, Any]:
+    """Return the job that reads a data set, and a handle on the models of all lams."""
+    matched = require_same_columns(record, dataset)
+    read = partial(weights_of_each, solver, lams, trained, dataset, matched)
+    return evaluation_job(record, dataset), executor.submit("weights", read, head)
 
 
 def choose_lam(
@@ -75,13 +94,54 @@ def choose_lam(
 
     `head` is a handle on the state that was trained on the data set `trained`.
     """
-    figures_of_lams = held_out_figures(record, trained, dataset, solver, len(lams), head, executor)
+    given = (record, trained, dataset, solver, len(lams), head, executor)
+    each = (
+        compared_figures(*given)
+        if record.plan.l1_share
+        else [ComparedFigures(one) for one in held_out_figures(*given)]
+    )
     candidates = []
-    for k, (lam, figures) in enumerate(zip(lams, figures_of_lams, strict=True)):
+    for k, (lam, (figures, *compared)) in enumerate(zip(lams, each, strict=True)):
         own = certificate_of(certified, len(lams), k)
-        proven = (own.objective, own.gap) if own else ()
-        candidates.append(Candidate(lam, figures.loss, figures.error, *proven))
+        proven = (own.objective, own.gap) if own else (None, None)
+        candidates.append(Candidate(lam, figures.loss, figures.error, *proven, *compared))
     return best_of(candidates)
+
+
+class ComparedFigures(NamedTuple):
+    """A model's figures, and how they compare with those of the others."""
+
+    figures: Evaluation
+    standard_error: float | None = None  # of how far the loss is above the least
+    nonzeros: int | None = None
+
+
+def compared_figures(
+    record: RunRecord,
+    trained: Dataset,
+    dataset: Dataset,
+    solver: ReadsWeights,
+    lams: int,
+    head: Any,
+    executor: Executor,
+) -> list[ComparedFigures]:
+    """Do the same under an l1 penalty: with standard errors, and the numbers of non-zeros."""
+    job, at = _models_at(record, trained, dataset, solver, lams, head, executor)
+    each = sum_each(sum_of(job.rule), (Task(),) * lams)
+    total = reduce(executor, job, with_products(each), at, lambda _report: None)
+    made: list[ComparedFigures] = executor.result(
+        executor.submit("figures", partial(_compared, job, record), at, total)
+    )
+    return made
+
+
+def _compared(
+    job: Job, record: RunRecord, at: tuple[Weights, ...], total: tuple[Any, LossProducts]
+) -> list[ComparedFigures]:
+    figures, errors = figures_of_each(job, record, at, total[0]), standard_errors(total[1])
+    counts = [int(np.count_nonzero(one.coef)) for one in at]
+    each = zip(figures, errors.tolist(), counts, strict=True)
+    return [ComparedFigures(*one) for one in each]
 
 
 def weights_of_each(

@@ -11,6 +11,7 @@ from fewpass.solvers.kernels.scores import rank
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.loss import loss_sum
 from fewpass.solvers.protocol import Block, Sum, Weights
+from fewpass.solvers.wide_gradient import losses_and_ranks
 
 
 class ClassFigures(NamedTuple):
@@ -28,7 +29,7 @@ class ClassPart(NamedTuple):
 
     rows: int
     weight: float
-    losses: NDArray[np.float64]  # (K,) of every class against the rest
+    losses: NDArray[np.float64]  # (K,) of every class against the rest, (1,) of all scores at once
     confusion: NDArray[np.float64]  # (K, K) weight of rows by class, then by predicted class
 
 
@@ -54,11 +55,29 @@ def add_ranks(problem: Problem, at: Weights, block: Block, part: ClassPart) -> C
 CLASS_SCORES = Sum("reduce-scores", no_ranks, add_ranks)
 
 
+def no_joint_ranks(at: Weights) -> ClassPart:
+    """Return the zero of the sums of one model's scores."""
+    return no_ranks(at)._replace(losses=np.zeros(1))
+
+
+def add_joint_ranks(problem: Problem, at: Weights, block: Block, part: ClassPart) -> ClassPart:
+    """Add a block; its targets are class numbers."""
+    K, weight, code = len(at.coef), block.weight, block.y.astype(np.int64)
+    loss, best = losses_and_ranks(problem, at, block)
+    part.losses[0] += loss
+    part.confusion[:] += np.bincount(code * K + best, weight, K * K).reshape(K, K)
+    return part._replace(rows=part.rows + len(code), weight=part.weight + float(weight.sum()))
+
+
+JOINT_SCORES = Sum("reduce-scores", no_joint_ranks, add_joint_ranks)
+
+
 def penalty(problem: Problem, at: Weights) -> float:
-    """Return the mean regularisation term over the classes."""
+    """Return the regularisation term: of models against the rest its mean over the classes."""
     up = at.intercept - problem.level
     charged = np.array([problem.penalty.value(w) for w in np.atleast_2d(at.coef)])
-    return float(np.mean(charged + 0.5 * problem.lam_b * up**2))
+    each = charged + 0.5 * problem.lam_b * up**2
+    return float(each.sum() if problem.loss.is_wide else each.mean())
 
 
 def top_error(total: ClassPart) -> float:

@@ -131,7 +131,7 @@ def _judged(
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
     at, rows = as_stepped(model.weights, scaler, table)
     weight = np.ones(len(y)) if table.weight is None else table.weight
-    block = table_block(rows, y, weight)
+    block = table_block(rows, y, weight, offset=table.offset)
     parts = tuple(what.add(problem, at, block, what.zero(at)) for what in sums)
     return _Part(parts, parsed.n_skipped, table.n_rows, n_bytes(table))
 

@@ -22,6 +22,7 @@ from fewpass.pipeline.runs.model import Model, read_weights, require_same_column
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluate_classes import (
     CLASS_SCORES,
+    JOINT_SCORES,
     ClassFigures,
     ClassPart,
     class_figures,
@@ -72,7 +73,7 @@ class ScorePart(NamedTuple):
     square: float  # of p - y
     y: float
     y_square: float
-    at_zero: float  # losses of zero scores
+    null: NDArray[np.float64]  # (3,) of rows without offsets: weight, y, losses of zero scores
     positive: NDArray[np.float64]  # (2^18,) weight of rows with y > 0 by score
     negative: NDArray[np.float64]  # (2^18,)
 
@@ -119,6 +120,8 @@ def sum_of(rule: TargetRule, bounds: Bounds | None = None) -> Sum:
     """Return the sum of an evaluation; predicted numbers are clipped to `bounds`."""
     if bounds is not None:
         return SCORES._replace(add=partial(add_scores, bounds=bounds))
+    if rule.width > 1:
+        return JOINT_SCORES
     return CLASS_SCORES if rule.n_classes else SCORES
 
 
@@ -144,7 +147,7 @@ def evaluation_job(
     problem = problem_of(plan, trained, lam)
     trained_rule = target_rule(trained, problem.loss, plan.positive)
     if trained_rule.n_classes:
-        rule = _same_classes(manifest.targets, trained.targets)
+        rule = _same_classes(manifest.targets, trained.targets, problem.loss.width)
     else:
         rule = target_rule(manifest, problem.loss, positive_label(plan, trained))
     weights = Budget.weights * 8 * manifest.n_features * max(1, rule.n_classes)
@@ -155,7 +158,7 @@ def evaluation_job(
     return Job(dataset, problem, stats_of(manifest, rule), rule, windows, rows=here)
 
 
-def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetRule:
+def _same_classes(targets: Labels | Values, trained: Labels | Values, width: int) -> TargetRule:
     """Return the rule that numbers a set's labels as the model does."""
     assert isinstance(trained, Labels), "classes were trained on"
     if not isinstance(targets, Labels):
@@ -172,7 +175,7 @@ def _same_classes(targets: Labels | Values, trained: Labels | Values) -> TargetR
             "where it is."
         )
     values = tuple(float(names.index(label_text(label))) for label in targets.labels)
-    return TargetRule(values=values, n_classes=len(names))
+    return TargetRule(values=values, n_classes=len(names), width=width)
 
 
 def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
@@ -200,7 +203,7 @@ def score_part(
         square=float((weight * (predicted - y) ** 2).sum()),
         y=float((weight * y).sum()),
         y_square=float((weight * y * y).sum()),
-        at_zero=loss_sum(problem.loss, 0.0 * p, y, weight) if problem.loss.is_steep else 0.0,
+        null=_null_sums(problem.loss, block) if problem.loss.is_steep else np.zeros(3),
         positive=_histogram(bins[positive], weight[positive]),
         negative=_histogram(bins[~positive], weight[~positive]),
     )
@@ -208,7 +211,8 @@ def score_part(
 
 def block_scores(problem: Problem, at: Weights, block: Block) -> NDArray[np.float64]:
     """Return the scores of a block's rows, (n,)."""
-    return scores(at.coef, at.intercept * problem.intercept, block.rows)
+    p = scores(at.coef, at.intercept * problem.intercept, block.rows)
+    return p if block.offset is None else p + block.offset
 
 
 def responses(loss: Loss, p: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -218,9 +222,9 @@ def responses(loss: Loss, p: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def no_scores(_at: Weights) -> ScorePart:
     """Return the zero of the sums."""
-    sums = dict.fromkeys(("weight", "loss", "wrong", "square", "y", "y_square", "at_zero"), 0.0)
+    sums = dict.fromkeys(("weight", "loss", "wrong", "square", "y", "y_square"), 0.0)
     empty = np.zeros(1 << HISTOGRAM_BITS)
-    return ScorePart(rows=0, **sums, positive=empty, negative=empty)
+    return ScorePart(rows=0, **sums, null=np.zeros(3), positive=empty, negative=empty)
 
 
 def add_scores(
@@ -255,29 +259,44 @@ def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:
         figures["mse"] = total.square / total.weight
         figures["r2"] = 1.0 - figures["mse"] / variance if variance > 0.0 else None
         if problem.loss.is_steep:
-            figures |= deviances(problem.loss, loss, mean, total.at_zero / total.weight)
+            figures |= deviances(problem.loss, total)
     else:
         figures["error"] = total.wrong / total.weight
         figures["auc"], figures["auc_within"] = area(total.positive, total.negative)
     return Evaluation(rows=total.rows, objective=loss + penalty(problem, at), loss=loss, **figures)
 
 
-def deviances(loss: Loss, mean_loss: float, mean: float, at_zero: float) -> dict[str, float | None]:
-    """Return the mean deviance, twice the loss, and D^2, by the mean of the targets.
+def _null_sums(loss: Loss, block: Block) -> NDArray[np.float64]:
+    """Return the sums that the loss of the best constant score follows from."""
+    y, weight = block.y, block.weight
+    if block.offset is not None:
+        taken = loss.at_offset(y, block.offset)
+        y, weight = taken.y, weight * taken.weight
+    at_zero = loss_sum(loss, np.zeros(len(y)), y, weight)
+    return np.array([weight.sum(), weight @ y, at_zero])
+
+
+def deviances(loss: Loss, total: ScorePart) -> dict[str, float | None]:
+    """Return the mean deviance, twice the loss, and D^2: the share that a constant leaves over.
 
     A loss is b(p) - y p, or y b(p) + p, and what does not depend on p: so the loss of any constant
     score differs from that of 0 by what it does at the mean target.
     """
+    weight, y, at_zero = total.null.tolist()
+    mean = y / weight
     p = loss.level(mean)
-    alone = at_zero + float(value(loss, p, mean)) - float(value(loss, 0.0, mean))
-    explained = 1.0 - mean_loss / alone if alone > 0.0 else None
-    return {"deviance": 2.0 * mean_loss, "d2": explained}
+    alone = at_zero + weight * float(value(loss, p, mean) - value(loss, 0.0, mean))
+    explained = 1.0 - total.loss / alone if alone > 0.0 else None
+    return {"deviance": 2.0 * total.loss / total.weight, "d2": explained}
 
 
 def class_summary(
     problem: Problem, trained: RunRecord, at: Weights, total: ClassPart
 ) -> Evaluation:
-    """Return the figures of several classes from the sums over all rows; the loss is their mean."""
+    """Return the figures of several classes from the sums over all rows.
+
+    The loss is the mean of all classes' against the rest, or the one of all scores.
+    """
     loss = float(total.losses.mean()) / total.weight
     targets = trained.targets
     assert isinstance(targets, Labels), "classes were trained on"

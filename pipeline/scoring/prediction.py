@@ -112,6 +112,7 @@ class Predictor(NamedTuple):
         rows = row_view(table)
         if self.labels is None:
             score = scores(weights.coef, weights.intercept, rows)
+            score = score if table.offset is None else score + table.offset
             predictions = self.response(score) if self.response else score
             return {"prediction": clipped(predictions, self.model.bounds)}
         if weights.coef.ndim == 2 and self.probabilities is None:

@@ -13,7 +13,7 @@ from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.solvers.kernels.rows import Rows
 from fewpass.solvers.kernels.scores import rank, scores
-from fewpass.solvers.losses.loss import Link
+from fewpass.solvers.losses import Loss
 from fewpass.solvers.protocol import Weights
 
 Vector = NDArray[np.float64]
@@ -23,15 +23,13 @@ class Probabilities(NamedTuple):
     """A function from scores to probabilities."""
 
     calibration: Calibration | None
-    link: Link | None  # used without a calibration
+    loss: Loss  # whose probabilities are used without a calibration
 
     def of(self, scores: Vector) -> Vector:
         """Return p of the second of two classes (n,) for scores (n,), or (n, K) for (n, K)."""
         if self.calibration is not None:
             return self.calibration.probabilities(scores)
-        assert self.link is not None, "one of the two is there"
-        p = self.link(scores)
-        return p if p.ndim == 1 else normalised(p)
+        return self.loss.probabilities(scores)
 
 
 def probabilities_of(model: Model) -> Probabilities:
@@ -45,29 +43,21 @@ def probabilities_of(model: Model) -> Probabilities:
             "Only the logistic loss models probabilities; this model's scores are distances. "
             "Train with `loss=logistic`, or with `held_out` rows and `calibrate=platt`."
         )
-    return Probabilities(model.calibration, loss.link)
+    return Probabilities(model.calibration, loss)
 
 
 def caution(model: Model) -> str | None:
     """Return why a model's probabilities are not calibrated; None if they are."""
     if model.calibration is not None:
         return None
-    if model.weights.coef.ndim == 2:
+    one_each = not loss_of(model.record.plan, model.record).is_wide
+    if model.weights.coef.ndim == 2 and one_each:
         why = "Each class's probability is its own model's over the sum of all models'"
     elif model.record.plan.class_weight is not None:
         why = "The rows were weighted by class, and so are the probabilities"
     else:
         return None
     return f"{why}: good for ranking, not honest. Train with `calibrate=platt` for honest ones."
-
-
-def normalised(p: Vector) -> Vector:
-    """Return each class's probability against the rest divided by their sum, (n, K).
-
-    The order is that of the scores, but they are not calibrated.
-    """
-    total = p.sum(axis=1, keepdims=True)
-    return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])
 
 
 def class_scores(at: Weights, rows: Rows, n_rows: int) -> Vector:

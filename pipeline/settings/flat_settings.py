@@ -26,7 +26,7 @@ MISSING: Any = object()  # default of what must be given
 #: Settings that Python alone takes: credentials, and rows without targets for predictions.
 PYTHON_ALONE = ("storage_options", "label_required")
 #: Settings that name columns; a whole number is a position there.
-COLUMNS = ("label", "weight", "drop", "test_by", "test_group")
+COLUMNS = ("label", "weight", "offset", "exposure", "drop", "test_by", "test_group")
 #: What other programs, and haste, call a setting or an option.
 OTHER_NAMES = {
     "tol": "tolerance eps stopping_tolerance",

@@ -20,6 +20,9 @@ class Factor(NamedTuple):
 
 
 UNITS = ("/n", "max")
+AUTO = "auto"  # the word for a lam that held-out rows choose
+PATH = "path"  # the word for PATH_LENGTH values from the largest to PATH_END of it
+PATH_LENGTH, PATH_END = 20, 0.01
 
 
 @dataclass(frozen=True)
@@ -39,9 +42,13 @@ class Lam:
 
     @classmethod
     def of(cls, written: Any) -> Lam:
-        """Read 0.1, "0.1", "10/n", ".1max" or "1e-3,1/n"; BadInput when it is something else."""
+        """Read 0.1, "10/n", ".1max", "1e-3,1/n" or "auto"; BadInput when it is something else."""
         if isinstance(written, Lam):
             return written
+        if written == AUTO:
+            return cls(AUTO, (Factor(1.0, "/n"),))  # 1/n is what all begin with
+        if written == PATH:
+            return cls(PATH, tuple(Factor(share, "max") for share in shares_of_path()))
         written = written.item() if hasattr(written, "item") else written  # of NumPy
         if not isinstance(written, int | float | str) or isinstance(written, bool):
             raise _unreadable(written)
@@ -54,6 +61,11 @@ class Lam:
 
     def __str__(self) -> str:
         return str(self.written)
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether held-out rows are to choose it; until they have, it counts as 1/n."""
+        return self.written == AUTO
 
     def has(self, unit: str) -> bool:
         """Whether a value is a share of this."""
@@ -96,6 +108,12 @@ class Lam:
         return {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}
 
 
+def shares_of_path() -> list[float]:
+    """Return the values of a path as shares of the largest lam, at equal ratios."""
+    last = PATH_LENGTH - 1
+    return [float(f"{PATH_END ** (k / last):.4g}") for k in range(PATH_LENGTH)]
+
+
 def _written(lam: Lam) -> float | str:
     return lam.written
 
@@ -121,5 +139,6 @@ def _number(text: str, written: float | str) -> float:
 def _unreadable(written: Any) -> BadInput:
     return BadInput(
         f"lam is {shown(written)}. Give a number between {SMALLEST:g} and {LARGEST:g}, a "
-        'multiple of 1/n like "10/n", or, with an l1 penalty, a share of the largest like ".1max".'
+        'multiple of 1/n like "10/n", or, with an l1 penalty, a share of the largest like ".1max", '
+        f'or "{PATH}" for {PATH_LENGTH} of them.'
     )

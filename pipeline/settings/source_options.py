@@ -40,6 +40,12 @@ class SourceOptions(Matching, Encoding):
     """False: rows without a target are read too, with NaN as target.  For predictions."""
     weight: Column | None = None
     """Column of the row weights (>= 0), by name or position [default: every row counts once]."""
+    offset: Column | None = None
+    """Column of numbers that are added to every row's score, by name or position: of tables, for
+    losses of numbers.  Predictions need it, too."""
+    exposure: Column | None = None
+    """Column of what counts are in proportion to (> 0), such as time or population: its logarithm
+    is the offset."""
     drop: Annotated[tuple[Column, ...], BeforeValidator(several)] = ()
     """Column to leave out, by name or position; may be repeated."""
     n_features: int | None = Field(default=None, ge=1)

@@ -22,13 +22,16 @@ from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.method_kinds import AnyMethod, Auto, kind_of, with_better
 from fewpass.pipeline.settings.model_config import Workers
-from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.regularisation import AUTO, Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.sizes import ByteSize
 from fewpass.solvers.bad_input import LARGEST, SMALLEST, beyond_bounds, shown
 from fewpass.solvers.described import Described
 from fewpass.solvers.registry import (
+    ALL_CLASSES_AT_ONCE,
     L1_RATIOS,
+    LOSS_OF_CLASSES,
+    LOSS_OF_LABELS,
     LOSSES,
     METHODS,
     SIZES,
@@ -71,11 +74,12 @@ class TrainingPlan(Described):
     """Share of the targets that the quantile loss leaves below its predictions."""
     epsilon: Annotated[float, Field(ge=0.0)] = 0.1
     """Largest error that costs nothing under the epsilon-insensitive loss."""
-    lam: Lam = Lam.of("1/n")
+    lam: Lam = Lam.of(AUTO)
     """Strength of the penalty: a number, or a multiple of 1/n such as 10/n; with l1 also a share of
     the smallest that makes all weights 0, such as .1max, found by one more pass; several, such as
-    1e-2,1e-3,1/n, are trained in the same passes, and the best is kept [default: 1/n; in one pass
-    with held-out rows the best of 1/n, .1/n, .01/n]."""
+    1e-2,1e-3,1/n, are trained in the same passes, and the best on held-out rows is kept; or auto:
+    held-out rows choose among 1000/n, 100/n, ... .01/n on a sample, in one pass the losses of rows
+    before they are learnt from among 1/n, .1/n, .01/n [default: auto]."""
     penalty: PenaltyName | None = None
     """What weights are charged: their squares (l2), their sizes (l1, which makes many of them
     exactly 0), or both (elasticnet) [default: l2]."""
@@ -100,7 +104,11 @@ class TrainingPlan(Described):
     labels each in turn, a model per class]."""
     clip: bool = True
     """Clip predicted numbers to the range of the targets seen, down to 0 where none is below it;
-    `evaluate` judges these.  What is trained does not depend on it."""
+    `evaluate` judges these; not with offsets.  What is trained does not depend on it."""
+    classes: Literal["auto", "ovr"] = "auto"
+    """More than two classes under the logistic loss: one model that tells all of them apart, by
+    the softmax of their scores, where psdca or asgd is asked for, or auto with a tolerance (auto);
+    or a model for each class against the rest, as other methods and losses have (ovr)."""
     class_weight: Literal["balanced"] | dict[str, PositiveFloat] | None = None
     """Weights of rows by label: "balanced" gives every class the same total weight; or numbers
     such as spam=10,ham=1, others 1.  Scaled to mean 1."""
@@ -128,9 +136,33 @@ class TrainingPlan(Described):
     """Seconds between snapshots; does not change the model."""
 
     @property
+    def tries_several_lam(self) -> bool:
+        """Whether one pass scores several lam by the losses of rows before it learns from them."""
+        if (self.tol is not None and self.passes > 1) or self.early_stopping:
+            return False
+        if isinstance(self.solver, Auto):
+            return self.passes == 1
+        tries: bool = method_class(self.solver.kind).tries_several_lam
+        return tries and self.passes == 1
+
+    @property
     def budget(self) -> Budget:
         """Who may take what of the memory."""
         return Budget.of(self.memory)
+
+    @property
+    def tells_all_apart(self) -> bool:
+        """Whether one model tells more than two classes apart, under the logistic loss."""
+        if isinstance(self.solver, Auto):
+            again = self.tol is not None and self.passes > 1 and self.source is None
+        else:
+            again = self.solver.kind in ALL_CLASSES_AT_ONCE and not self.solver.for_one_score
+        return again and self.classes == "auto"
+
+    def named(self, solver: Any) -> TrainingPlan:
+        """Return the plan with the method that was chosen for it, and of the same problem."""
+        classes = "auto" if self.tells_all_apart else "ovr"
+        return self.model_copy(update={"solver": solver, "classes": classes})
 
     @property
     def l1_share(self) -> float:
@@ -162,6 +194,15 @@ class TrainingPlan(Described):
         if "solver" in values:
             values = values | {"solver": with_better(values["solver"], values.get("loss"))}
         return values
+
+    @model_validator(mode="after")
+    def _of_all_classes(self) -> TrainingPlan:
+        if self.loss == LOSS_OF_CLASSES and self.classes == "ovr":
+            raise BadInput(
+                f"{LOSS_OF_CLASSES} tells all classes apart by one model, and classes = ovr asks "
+                f"for one each. Leave one of them out: `loss={LOSS_OF_LABELS}` has both forms."
+            )
+        return self
 
     @model_validator(mode="after")
     def _by_features(self) -> TrainingPlan:
@@ -265,7 +306,7 @@ class TrainingPlan(Described):
     def _judged(self) -> TrainingPlan:
         if self.source is not None and self.source.test_fraction:
             return self  # those rows judge
-        if len(self.lam.factors) > 1 and self.held_out is None:
+        if len(self.lam.factors) > 1 and self.held_out is None and not self.tries_several_lam:
             raise BadInput(
                 f'Several values of lam ("{self.lam.written}") need rows to choose by '
                 "that none has learnt from. Name a data set with `held_out`; "
@@ -289,11 +330,16 @@ class TrainingPlan(Described):
         return self
 
 
+def as_stored(plan: Any) -> Any:
+    """Return a plan as it was stored, with what versions before a setting existed meant by it."""
+    return {"classes": "ovr"} | plan if isinstance(plan, dict) else plan
+
+
 def _is_steep(values: dict[str, Any]) -> bool:
     """Say whether no method of one pass takes the loss; nothing is asked of rows read once."""
     loss = values.get("loss")
-    known = isinstance(loss, str) and loss in LOSSES and values.get("source") is None
-    return known and loss_class(str(loss)).is_steep
+    is_named = isinstance(loss, str) and loss in LOSSES and values.get("source") is None
+    return is_named and loss_class(str(loss)).is_steep
 
 
 def _require_positive(weights: Any) -> Any:

@@ -14,7 +14,14 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.resident import rows_in_memory
 from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.engine import Training
-from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.events import (
+    Certification,
+    Event,
+    GroupTrained,
+    Learners,
+    Restart,
+    Switch,
+)
 from fewpass.pipeline.runs.model import (
     weights_shape,
     weights_to_start_at,
@@ -46,6 +53,7 @@ from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import (
     Certificate,
     Diverged,
+    Outgrown,
     ProblemStats,
     Reduce,
     Solver,
@@ -140,7 +148,7 @@ class Driver:
     @property
     def classes(self) -> int | None:
         """How many classes have a model of their own."""
-        return self._job.rule.n_classes or None
+        return (self._job.rule.n_classes if self._job.rule.width == 1 else 0) or None
 
     @property
     def forecast(self) -> Forecast | None:
@@ -334,9 +342,9 @@ class Driver:
         if spent or self._is_enough(certified):
             if learners := self._sweeps.learners():
                 models = [learner._asdict() for learner in learners]
-                yield self._progress.event("learners", models=models)
+                yield self._progress.event(Learners(models))
             if self._once is not None and (left_out := self._once.finish()):
-                yield self._progress.event("skipped", **left_out)
+                yield self._progress.event(left_out)
             yield self._save(certified, finished=True)
 
     def _proof(self, *, spent: bool) -> Certificate | None:
@@ -352,12 +360,16 @@ class Driver:
             return self._sweeps.certify()
         return None
 
+    @property
+    def _has_another(self) -> bool:
+        """Whether another method was chosen to go on where this one cannot."""
+        chosen = self._training.methods
+        return chosen is not None and self._cursor.method + 1 < len(chosen.methods)
+
     def _why_fall_back(self) -> str | None:
         """Say why the other method that was chosen should go on, if it should."""
         chosen, tol = self._training.methods, self.plan.tol
-        if chosen is None or tol is None or self._is_over:
-            return None
-        if self._cursor.method + 1 == len(chosen.methods):
+        if chosen is None or tol is None or self._is_over or not self._has_another:
             return None
         most, marks = self.plan.passes, self._cursor.marks
         return far_behind(chosen, self._job.problem, self._job.stats, tol, marks, most)
@@ -369,7 +381,7 @@ class Driver:
         self._take_method(self._cursor.method)
         self._take_weights(at)
         del at  # the state has them
-        yield self._progress.event("switch", method=self._solver.kind, why=why)
+        yield self._progress.event(Switch(self._solver.kind, why))
         yield from self._begin()
 
     # -- sweeps ----------------------------------------------------------------------------------
@@ -380,7 +392,13 @@ class Driver:
             self._progress.advance(sweep=self._cursor.sweep + 1)
             return
         if isinstance(sweep, Reduce):
-            certified = self._absorb(sweep)
+            try:
+                certified = self._absorb(sweep)
+            except Outgrown as grown:
+                if not self._has_another:
+                    raise
+                yield from self._fall_back(f"{self._solver.kind} cannot go on. {grown}")
+                return
             yield from self._end_sweep(1.0, certified)
             if certified:
                 yield self._certified(certified)
@@ -445,7 +463,7 @@ class Driver:
             rows_in_sweep=0, passes=self._passes_before, marks=(),
         )  # fmt: skip
         self._save()
-        return self._progress.event("restart", metrics=metrics)
+        return self._progress.event(Restart(metrics))
 
     def _save(self, certified: Certificate | None = None, *, finished: bool = False) -> Event:
         if finished and self._groups:
@@ -463,10 +481,9 @@ class Driver:
         return certified
 
     def _group_ended(self, groups: ClassGroups, certified: Certificate | None) -> Event:
-        return self._progress.event(
-            "group", first=groups.current.start, classes=len(groups.current),
-            of=self._job.rule.n_classes, gap=certified.gap if certified else None,
-        )  # fmt: skip
+        trained, of = groups.current, self._job.rule.n_classes
+        gap = certified.gap if certified else None
+        return self._progress.event(GroupTrained(trained.start, len(trained), of, gap))
 
     def _note(self, certified: Certificate | None) -> None:
         """Remember a certificate with its passes, for the rate at which it falls."""
@@ -477,7 +494,7 @@ class Driver:
     def _certified(self, certified: Certificate) -> Event:
         tol = self.plan.tol
         left = None if tol is None else left_passes(self._cursor.marks, tol)
-        return self._progress.event(
-            "certificate", objective=certified.objective, gap=certified.gap, left_passes=left,
-            relative_gap=certified.relative,
-        )  # fmt: skip
+        facts = Certification(
+            certified.objective, certified.gap, left, relative_gap=certified.relative
+        )
+        return self._progress.event(facts)

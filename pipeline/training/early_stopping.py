@@ -6,7 +6,7 @@ Prechelt, "Early stopping - but when?" (1998), with patience for a criterion as 
 from __future__ import annotations
 
 from fewpass.pipeline.runs.engine import Training
-from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.events import Event, HeldOut
 from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import sourced_weights, stored_weights
 from fewpass.pipeline.runs.saved import Saved
@@ -61,7 +61,7 @@ class EarlyStopping:
         self.validation = extended(self.validation, point, cursor.sweeps, sweeps.proven())
         if self.validation.is_at_best:
             self.best = sourced_weights(sweeps.weights(), training.dataset)
-        return training.progress.event("validation", loss=scores.loss, error=scores.error)
+        return training.progress.event(HeldOut(scores.loss, scores.error))
 
     def end(
         self, sweeps: Sweeps, weights: Weights, certified: Certificate | None, lam: float

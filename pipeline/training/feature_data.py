@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.rows.targets import target_rule
+from fewpass.pipeline.rows.targets import target_rule, with_offsets
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.best_constant import best_constants
@@ -70,6 +70,7 @@ def feature_data(plan: TrainingPlan, dataset: Dataset) -> FeatureData:
     manifest = dataset.manifest
     problem = problem_of(plan, manifest)
     rule = target_rule(manifest, problem.loss, plan.positive)
+    rule = with_offsets(rule, manifest.offsets, problem.loss)
     if rule.n_classes:
         raise BadInput(
             f"simba tells two classes apart, but {dataset.folder.url} has {rule.n_classes} labels. "

@@ -16,7 +16,7 @@ import numpy as np
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.runs.engine import Training
-from fewpass.pipeline.runs.events import Event, Span
+from fewpass.pipeline.runs.events import Certification, Event, Span
 from fewpass.pipeline.runs.packing import misfit, unpack_state
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.training.feature_data import feature_data, find_nu
@@ -178,7 +178,7 @@ class FeatureSteps:
             rows_seen=state.t,
             passes=state.accesses / max(1, data.values),
         )
-        return self._progress.event("span", **span.logged())
+        return self._progress.event(span)
 
     def _stepped(self, steps: int) -> SimbaState | LazyState:
         """Make N steps in place; return the state."""
@@ -195,11 +195,11 @@ class FeatureSteps:
             worth = self._certified()
         self.least_wait = watch.seconds / CERTIFIED_SHARE
         self._count(CERTIFYING * self._data.values)
+        objective, gap = worth.certificate[:2]
+        relative = worth.certificate.relative
         yield self._progress.event(
-            "certificate", objective=worth.certificate.objective, gap=worth.certificate.gap,
-            left_passes=None, margin=worth.gamma, margin_bound=worth.bound,
-            relative_gap=worth.certificate.relative,
-        )  # fmt: skip
+            Certification(objective, gap, None, worth.gamma, worth.bound, relative)
+        )
         yield self._checkpoints.save(self, finished=finished)
 
     def _certified(self) -> CertifiedMargin:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from fewpass.pipeline.rows.buffers import dataset_block
-from fewpass.pipeline.rows.targets import target_rule
+from fewpass.pipeline.rows.targets import target_rule, with_offsets
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import Convergence, Trained
 from fewpass.pipeline.runs.saved import Cursor
@@ -45,11 +45,12 @@ def train_few_columns(
         return None
     manifest, problem = dataset.manifest, problem_of(plan, dataset.manifest)
     rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
+    rule = with_offsets(rule, manifest.offsets, problem.loss)
     stats = stats_of(manifest, rule)
     constants = best_constants(problem, rule, dataset, dataset.sample(MOST_ROWS))
     stats = stats._replace(constants=constants)
-    known = problem.loss.is_steep or conditioning(problem, stats) is not None
-    if rule.n_classes or not known or not problem.penalty.is_smooth:
+    foreseen = problem.loss.is_steep or conditioning(problem, stats) is not None
+    if rule.n_classes or not foreseen or not problem.penalty.is_smooth:
         return None
     table, (start, before) = dataset.table, start_at or (None, 0)
     block = dataset_block(table, dataset, rule)
@@ -79,8 +80,8 @@ def train_few_columns(
         return None
     report("finish", passes)
     return Trained(
-        weights, Cursor(passes=passes, rows_before=before), SECOND_ORDER, problem.lam, None, None,
-        certified, Convergence.of(tol, certified, finished=True).converged,
+        weights, Cursor(passes=passes, rows_before=before), SECOND_ORDER, problem.loss.name,
+        problem.lam, None, None, certified, Convergence.of(tol, certified, finished=True).converged,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fewpass.pipeline.executors.calling_thread import CallingThread
 from fewpass.pipeline.runs.engine import Checkpoints, Training
-from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.events import Event, Finish, Start
 from fewpass.pipeline.runs.outcome import Trained
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.run_progress import Progress
@@ -74,10 +74,10 @@ def train_in_memory(
         )
     )  # fmt: skip
     engine.begin()
-    on_event(progress.event("start", n_rows=dataset.n_rows, method=engine.plan.solver.kind))
+    on_event(progress.event(Start(dataset.n_rows, engine.plan.solver.kind)))
     for event in engine.go_on():
         on_event(event)
-    on_event(progress.event("finish"))
+    on_event(progress.event(Finish()))
     saved = checkpoints.newest
     if saved is None or not saved.finished:
         raise InterruptedError("The training was given up before its end.")

@@ -14,6 +14,7 @@ from fewpass.pipeline.rows.from_source import SourceRows
 from fewpass.pipeline.rows.mixing import LossDrift, drift_sentence, sorted_sentence
 from fewpass.pipeline.rows.source_position import SourcePosition
 from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.runs.events import Skipped
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.sizes import format_bytes
@@ -89,13 +90,13 @@ class OneReading:
             self._warned.add(what)
             yield SourceWarning(what, sentence)
 
-    def finish(self) -> dict[str, Any] | None:
+    def finish(self) -> Skipped | None:
         """Read to the end; return the facts of rows that were left out, None of none."""
         left_out = self.rows.finish()
         self.position = self.position._replace(left_out=left_out)  # no rows may come after them
         if not left_out.rows:
             return None
-        return {"rows": left_out.rows, "reasons": list(left_out.listed)}
+        return Skipped(left_out.rows, list(left_out.listed))
 
     def held_out(self) -> Dataset | None:
         """Return the rows of the source that nothing was learnt from, if there are any."""

@@ -10,19 +10,22 @@ from typing import NamedTuple, Protocol
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.rows.target_range import Bounds, joint, range_of
+from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.runs.model import load_model, weights_to_start_at
 from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
 from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluation import evaluation_job
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
+from fewpass.pipeline.training.chosen_lam import with_chosen_lam
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.problem import problem_of
-from fewpass.pipeline.training.planning.source_job import choose_for_source
+from fewpass.pipeline.training.planning.source_job import choose_for_source, planned_for_source
+from fewpass.solvers.registry import SEVERAL_LEARNERS
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.kinds import ELSEWHERE, inside_of_ours, owner_of
 from fewpass.storage.locations import Location
@@ -51,6 +54,7 @@ class Prepared(NamedTuple):
     methods: MethodChoice | None  # those in place of `auto`
     source: OpenedSource | None = None  # that is read once
     held_out: Dataset | None = None  # held out, where a data set is trained on
+    lam_origin: LamOrigin | None = None  # of a lam that nobody gave
 
     def require_fit(self, record: RunRecord) -> None:
         """Refuse weights to start from, and held-out rows, that are not of this training."""
@@ -84,20 +88,24 @@ def prepare(
     held_out = _held_out_dataset(plan, storage_options, dataset)
     places = {"dataset": dataset.folder.url, "held_out": held_out.folder.url if held_out else None}
     plan = plan.model_copy(update=places)  # independent of the working directory
-    plan = with_largest_lam(plan, dataset)
     if run.exists():
-        plan = _as_begun(plan, run)
+        origin = run.record().lam_origin
+        plan = with_largest_lam(_as_begun(plan, run), dataset)
         planner = Planner(plan, dataset)
     else:
-        planner = Planner(with_lam_path(plan, dataset.manifest), dataset)
-        plan = with_memory(planner) if near else planner.plan
-    return Prepared(run, plan, dataset, planner, planner.choice(plan.memory), held_out=held_out)
+        planner, plan, origin = planned(plan, dataset, held_out, near=near)
+    methods = planner.choice(plan.memory)
+    return Prepared(run, plan, dataset, planner, methods, held_out=held_out, lam_origin=origin)
 
 
 def seen_by(begins: Prepared) -> Bounds | None:
-    """Return the range of targets that predictions are clipped to; None where none are."""
+    """Return the range of targets that predictions are clipped to; None where none are.
+
+    With offsets none are: a longer exposure has more than any row that was seen.
+    """
     plan, data = begins.plan, begins.dataset.manifest
-    own = range_of(data, problem_of(plan, data).loss, plan.positive) if plan.clip else None
+    clips = plan.clip and not data.has_offset
+    own = range_of(data, problem_of(plan, data).loss, plan.positive) if clips else None
     if own is None or plan.start_from is None:
         return own
     return joint(load_model(RunFolder(plan.start_from)).seen, own)
@@ -137,9 +145,40 @@ def _on_source(source: OpenedSource, run: TrainedFolder) -> Prepared:
     plan, dataset = source.plan, source.dataset
     if plan.held_out is not None:
         plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
-    plan = _as_begun(plan, run) if run.exists() else with_lam_path(plan, dataset.manifest)
+    if run.exists():
+        plan = _as_begun(plan, run)
+        methods = choose_for_source(plan, source)
+    else:
+        plan, methods = planned_for_source(plan, source)
+    return Prepared(run, plan, dataset, Planner(plan, dataset), methods, source)
+
+
+class Planned(NamedTuple):
+    """A plan with lam and memory as numbers, and who works out the rest."""
+
+    planner: Planner
+    plan: TrainingPlan
+    lam_origin: LamOrigin | None
+
+
+def planned(
+    plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None, *, near: bool
+) -> Planned:
+    """Fill in lam and memory where a plan for a data set leaves them open.
+
+    Several lam that one pass tries are those of several learners: where the memory is too short for
+    these, one lam is chosen before.
+    """
+    plan = with_largest_lam(plan, dataset)
+    tried = with_lam_path(plan, dataset.manifest)
+    if tried.lam != plan.lam:
+        planner = Planner(tried, dataset)
+        tried = with_memory(planner) if near else tried
+        if planner.method(tried.memory).kind == SEVERAL_LEARNERS:
+            return Planned(planner, tried, None)
+    plan, origin = with_chosen_lam(plan, dataset, held_out)
     planner = Planner(plan, dataset)
-    return Prepared(run, plan, dataset, planner, choose_for_source(plan, source), source)
+    return Planned(planner, with_memory(planner) if near else plan, origin)
 
 
 def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
@@ -147,7 +186,10 @@ def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
 
     That is lam, and the memory, of which other processes may have less than this one.
     """
-    before, given = run.record().plan, plan.model_fields_set
+    record = run.record()
+    before, given = record.plan, set(plan.model_fields_set)
+    if plan.lam.is_auto and (record.lam_origin or len(before.lam.factors) > 1):
+        given.discard("lam")
     chosen = {name: getattr(before, name) for name in ("lam", "memory") if name not in given}
     return plan.model_copy(update=chosen)
 
@@ -163,5 +205,5 @@ def prepared_again(url: str, storage_options: StorageOptions, open_source: OpenS
         return Prepared(run, record.plan, source.dataset, planner, record.methods, source)
     dataset = Dataset.open(record.plan.dataset, storage_options)
     run.require_data(record, dataset.manifest.fingerprint)
-    planner = Planner(record.plan, dataset)
-    return Prepared(run, record.plan, dataset, planner, record.methods)
+    planner, origin = Planner(record.plan, dataset), record.lam_origin
+    return Prepared(run, record.plan, dataset, planner, record.methods, lam_origin=origin)

@@ -14,7 +14,7 @@ import numpy as np
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.engine import RunStore, Stopped
-from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.events import Event, Restart, Span, Summed, SweepEnd, Warned
 from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.spans.reduce import ReduceReport, absorb_sum, reduce
@@ -200,11 +200,11 @@ class Sweeps:
             restarts=cursor.restarts + len(report.restarts),
         )
         for metrics in report.restarts:
-            yield self._progress.event("restart", metrics=metrics)
-        yield self._progress.event("span", **logged(report))
+            yield self._progress.event(Restart(metrics))
+        yield self._progress.event(Span(**logged(report)))
         if self._reading_once is not None:
             for warned in self._reading_once.follow(report):
-                yield self._progress.event("warning", **warned._asdict())
+                yield self._progress.event(Warned(*warned))
 
     def recover(self, walk: Walk) -> dict[str, float]:
         """Take the state that the method gives after an explosion; return its metrics."""
@@ -316,9 +316,7 @@ class Sweeps:
 
         def count(report: ReduceReport) -> None:
             self._progress.count(report)
-            self._progress.on_reduce(
-                self._progress.event("reduce", counts=counts, **logged(report))
-            )
+            self._progress.on_reduce(self._progress.event(Summed(counts=counts, **logged(report))))
             self.records.note(number, report.row_state)
 
         def check() -> None:
@@ -333,11 +331,6 @@ class Sweeps:
 
     def _log_sweep(self, name: str, asking: Stopwatch) -> None:
         """Log where the driver's time went since the sweep before; see sweep_times.py."""
-        self._progress.event(
-            "sweep",
-            name=name,
-            seconds=self._progress.since_sweep(),
-            spans_s=asking.seconds,
-            between_s=self._between.seconds,
-        )
+        seconds, spans_s = self._progress.since_sweep(), asking.seconds
+        self._progress.event(SweepEnd(name, seconds, spans_s, self._between.seconds))
         self._between = Stopwatch()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.rows.resident import let_go
 from fewpass.pipeline.runs.engine import Training
-from fewpass.pipeline.runs.grid import Choice, certificate_of, weights_of
+from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_of, weights_of
 from fewpass.pipeline.runs.model import read_out, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.calibrating import calibrate
@@ -80,7 +82,7 @@ class TrainedModels:
     ) -> dict[str, Any]:
         """Return the model of the best lam on held-out rows; before the end, of the first."""
         lams, held_out = self._lams, self._scored_rows() if finished else None
-        choice = self._choose(certified, held_out)
+        choice = self._choose(certified, held_out, finished=finished)
         k = lams.index(choice.lam) if choice else 0
         weights = self.weights(states, k)
         model = {
@@ -113,10 +115,14 @@ class TrainedModels:
         self._training.executor.everywhere(let_go)  # other rows are read, within the same budget
         return held_out_rows(self._training)
 
-    def _choose(self, certified: Certificate | None, held_out: Dataset | None) -> Choice | None:
+    def _choose(
+        self, certified: Certificate | None, held_out: Dataset | None, *, finished: bool
+    ) -> Choice | None:
         """Choose the lam whose model is handed on: the best on held-out rows, else the first."""
         lams, training = self._lams, self._training
         if held_out is None:
+            if finished and len(lams) > 1:
+                return self._by_progressive_loss()
             return Choice(lams[0]) if len(lams) > 1 else None
         head, trained = self._sweeps.heads[0], training.dataset
         reads: ReadsWeights = self._sweeps.solver
@@ -125,6 +131,15 @@ class TrainedModels:
         return choose_lam(
             self._record, trained, held_out, reads, lams, head, certified, training.executor
         )
+
+    def _by_progressive_loss(self) -> Choice:
+        """Choose by the losses of rows before they were learnt from, at the end of the pass."""
+        lams, read = self._lams, self._sweeps.solver.before_steps
+        losses = np.array(self._sweeps.ask("losses", read, self._sweeps.heads[0]))
+        if len(losses) < len(lams):
+            return Choice(lams[0])
+        means = losses.reshape(len(lams), -1).mean(axis=1).tolist()
+        return best_of([Candidate(*pair, None) for pair in zip(lams, means, strict=True)])
 
     def _scores(
         self, weights: Weights, certified: Certificate | None, held_out: Dataset | None

@@ -13,16 +13,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import numpy as np
+
 from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.resident import let_go
 from fewpass.pipeline.runs.engine import Checkpoints, Engine, Stopped, Training
-from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.events import Compiled, Event, Finish, Resume, Start, Stop
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import Convergence, TrainingResult, hinge_gap
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.run_progress import Progress
-from fewpass.pipeline.runs.saved import Amount, Cursor, Saved
+from fewpass.pipeline.runs.saved import Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.driver import Driver
 from fewpass.pipeline.training.planning.forecast import Forecast
@@ -53,6 +55,14 @@ def engine_of(training: Training) -> Engine:
     return Driver(training)
 
 
+def zeros_of(problem: Problem, saved: Saved) -> dict[str, int | None]:
+    """Return how many weights are not 0, and how many are proven to be, where a penalty asks."""
+    if problem.penalty.is_smooth:
+        return {"nonzeros": None, "proven_zeros": None}
+    proven = saved.certificate.zeros if saved.certificate else 0
+    return {"nonzeros": int(np.count_nonzero(saved.weights.coef)), "proven_zeros": proven or None}
+
+
 class StopRequest:
     """Whether somebody asked for the end; without a lock, as a signal handler may ask.
 
@@ -75,6 +85,8 @@ class TrainingRun:
         Where it lies.
     methods : MethodChoice or None
         Those in place of `auto`.
+    lam_origin : LamOrigin or None
+        Where a lam comes from that nobody gave.
     """
 
     def __init__(
@@ -84,8 +96,8 @@ class TrainingRun:
         storage_options: StorageOptions = None,
         start_at: tuple[Weights, int] | None = None,
     ) -> None:
-        run, plan, dataset, planner, methods, source, _ = begins
-        self.run, self.methods, self._source = run, methods, source
+        run, plan, dataset, planner, methods, source, _, origin = begins
+        self.run, self.methods, self._source, self.lam_origin = run, methods, source, origin
         self._executor, self._stop_request = executor, StopRequest()
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
@@ -118,7 +130,7 @@ class TrainingRun:
         made, dataset = cls(begins, executor, storage_options, start_at), begins.dataset
         record = RunRecord.of(
             begins.plan, dataset.manifest, made.forecast, made.methods, dataset.schema,
-            made.warnings, dataset.hashed_names, seen_by(begins),
+            made.warnings, dataset.hashed_names, begins.lam_origin, seen_by(begins),
         )  # fmt: skip
         begins.require_fit(record)
         made.run.begin(record)
@@ -179,16 +191,14 @@ class TrainingRun:
                 if number == 0:  # kernels are loaded: now the imports of the next snapshot
                     import_ahead()
         if compiling.kernels:
-            yield self._progress.event(
-                "compile", kernels=compiling.kernels, seconds=compiling.seconds
-            )
+            yield self._progress.event(Compiled(compiling.kernels, compiling.seconds))
         if self.finished:
-            yield self._progress.event("finish", **self._outcome())
+            yield self._progress.event(Finish(**self._outcome()))
             return
         with self._without_workers():
             yield from self._engine.rest()
         name = self.newest.name if self.newest else None
-        yield self._progress.event("stop", snapshot=name)
+        yield self._progress.event(Stop(name))
 
     @contextmanager
     def _without_workers(self) -> Iterator[None]:
@@ -212,8 +222,7 @@ class TrainingRun:
             self._checkpoints.newest = saved if saved.finished else saved.without_weights()
         self._executor.show_run(self.run.url)
         self._executor.check_memory(self.plan.memory)
-        return self._progress.event(
-            "resume" if newest else "start",
+        facts = (Resume if newest else Start)(
             snapshot=newest.name if newest else None,
             damaged=damaged,
             finished=self.finished,
@@ -225,9 +234,11 @@ class TrainingRun:
             memory=self.plan.memory,
             **self._in_groups(),
             chosen=self.methods.reason if self.methods else None,
+            lam=self.lam_origin.sentence() if self.lam_origin else None,
         )
+        return self._progress.event(facts)
 
-    def _in_groups(self) -> dict[str, Amount]:
+    def _in_groups(self) -> dict[str, Any]:
         """Tell of classes that are not trained all at once."""
         foreseen, newest = self.forecast, self.newest
         if foreseen is None or foreseen.groups == 1:
@@ -298,8 +309,10 @@ class TrainingRun:
             "solver": self.plan.solver.kind,
             "loss": self.problem.loss.name,
             "lam": choice.lam if choice else self.problem.penalty.total,
+            **zeros_of(self.problem, saved),
             "classes": self._engine.classes,
             "candidates": [each._asdict() for each in choice.candidates] if choice else [],
+            "lam_origin": self.lam_origin.as_facts() if self.lam_origin else None,
             "calibration": saved.calibration._asdict() if saved.calibration else None,
             "stopped_early": seen and seen.is_over(self.plan.n_iter_no_change),
             "passes_of_model": seen and seen.best.passes,

@@ -7,7 +7,7 @@ descent finds which numbers are 0; on the others Cholesky's factorisation solves
 as far as the first change of a sign.  The second is what columns need that add up to the constant
 one (the indicators of a word): there coordinate descent alone stands still.
 A sweep costs the square of the number of columns, and nothing to do with rows.
-docs/methods.md, section 8.3.
+docs/methods.md, section 8.1.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ For the squared loss H is exact, and the second pass certifies the optimum.
 
 With an l1 penalty most weights are 0, H is of a working set of columns only, and there may be any
 number of columns: working_set.py has that state, its sums and its steps.
-docs/methods.md, sections 8 and 8.3.
+docs/methods.md, sections 8 and 8.1.
 """
 
 from __future__ import annotations
@@ -222,8 +222,8 @@ class Newton(BatchMethod):
         if not problem.penalty.is_smooth and tol < 1.0:
             first = EXACT_WITH_L1 if exact else WITH_L1 + PER_DIGIT * digits(tol)
             return ExpectedPasses(None, first, 1.0)
-        known = problem.loss.is_steep or conditioning(problem, stats) is not None
-        if not known or not tol < 1.0:
+        has_estimate = problem.loss.is_steep or conditioning(problem, stats) is not None
+        if not has_estimate or not tol < 1.0:
             return ExpectedPasses(None, None, 1.0)
         usual = 2.0 if exact else START + PER_DIGIT * digits(tol)
         return ExpectedPasses(theory=None, usual=usual, reductions=1.0)

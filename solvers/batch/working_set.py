@@ -10,7 +10,7 @@ every pass is over all columns, its certificate counts all of them, and W proves
 
 kappa is Levenberg's damping, in units of each column: q is the loss's bound on curvature, m_j the
 column's mean square.  Where the best of the steps whose losses a pass sums is below a quarter,
-kappa grows.  docs/methods.md, section 8.3.
+kappa grows.  docs/methods.md, section 8.1.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fewpass.solvers.batch.column_model import minimised
 from fewpass.solvers.batch.working_set_sums import SHORTER, SetPart, SetPoint, add_sums, no_sums
 from fewpass.solvers.gradient import RISE, Bounds
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Block, Certificate, Diverged, ProblemStats, Weights
+from fewpass.solvers.protocol import Block, Certificate, Outgrown, ProblemStats, Weights
 from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, scaled_gap
 
 ALL_COLUMNS = 500  # up to here W has every column
@@ -209,24 +209,24 @@ def whole_matrix(
 
 def next_set(w: Vector, g: Vector) -> NDArray[np.bool_]:
     """Return the columns that are not 0 at w, and those of the largest gradient g, (d,)."""
-    d, kept = w.shape[0], w != 0.0
+    d, nonzero = w.shape[0], w != 0.0
     if d <= ALL_COLUMNS:
         return np.full(d, fill_value=True)
-    nonzero = int(kept.sum())
-    size = min(d, MOST_SET, max(LEAST_SET, int(PER_NONZERO * nonzero)))
-    score = np.where(kept, np.inf, np.abs(g))
+    count = int(nonzero.sum())
+    size = min(d, MOST_SET, max(LEAST_SET, int(PER_NONZERO * count)))
+    score = np.where(nonzero, np.inf, np.abs(g))
     chosen = np.zeros(d, bool)
     chosen[np.argsort(-score, kind="stable")[:size]] = True
     return chosen
 
 
 def crowded(state: SetState, w: Vector, g: Vector, l1: float) -> SetState:
-    """Count the passes in which columns are left out for want of room; raise Diverged when many."""
+    """Count the passes in which columns are left out for want of room; raise Outgrown when many."""
     left_out = np.abs(g[~state.chosen]).max(initial=0.0) > l1
     full = left_out and np.count_nonzero(w) > CROWDED * MOST_SET
     state = state._replace(crowded=state.crowded + 1 if full else 0)
     if state.crowded > PATIENCE:
-        raise Diverged(
+        raise Outgrown(
             f"More than {MOST_SET:,} weights are not 0 at this `lam`, and newton keeps a matrix of "
             "those columns by those columns. Take `solver=psdca`, or a larger `lam`."
         )
@@ -261,11 +261,11 @@ def started(problem: Problem, stats: ProblemStats, state: SetState, block: Block
     noisier = math.sqrt(stats.n / order.shape[0])
     penalty = problem.penalty._replace(l1=noisier * problem.penalty.l1)  # type: ignore[attr-defined]
     rough, rows = problem._replace(penalty=penalty), block._replace(order=order)
-    found = started(rough, few, first_set_state(rough, few), rows)
+    sample = started(rough, few, first_set_state(rough, few), rows)
     for _ in range(START_PASSES):
-        at = point_of(found)
-        found = absorbed(rough, few, found, add_sums(rough, at, rows, no_sums(at)))
-        if found.bounds.certificate.relative <= START_GAP:
+        at = point_of(sample)
+        sample = absorbed(rough, few, sample, add_sums(rough, at, rows, no_sums(at)))
+        if sample.bounds.certificate.relative <= START_GAP:
             break
     fresh = first_set_state(problem, stats)
-    return fresh._replace(x=found.x, chosen=found.chosen | fresh.chosen, rows_left=0)
+    return fresh._replace(x=sample.x, chosen=sample.chosen | fresh.chosen, rows_left=0)

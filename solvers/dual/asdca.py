@@ -59,6 +59,7 @@ from fewpass.solvers.dual.asdca_theta import (
 from fewpass.solvers.dual.best_weights import BestWeights, DualMethod, no_weights
 from fewpass.solvers.dual.duality import (
     GAP,
+    LARGEST,
     Centre,
     DualPoint,
     GapPart,
@@ -210,7 +211,7 @@ class Asdca(DualMethod):
         before = state.sums[LOSS_U]
         s = visit_batches(
             state.W, state.W[:, RUNNING:], state.W[:, NEXT:], state.s, theta, problem, column,
-            state.centre.offset, 1.0 / (problem.lam * stats.n), state.share, *block, batches,
+            state.centre.offset, 1.0 / (problem.lam * stats.n), state.share, *block[:5], batches,
             state.sums,
         )  # fmt: skip
         return state._replace(
@@ -261,7 +262,7 @@ class Asdca(DualMethod):
     def _watched(self, problem: Problem, stats: ProblemStats, state: AsdcaState) -> AsdcaState:
         """Double S if the pass before has raised the potential, which it does not on average."""
         momentum, now = state.momentum, potential(problem, stats, state, state.offset_before)
-        if not math.isfinite(now):
+        if not abs(now) < LARGEST:
             raise Diverged(
                 f"The objective left all bounds with theta = {momentum.theta:g}. Leave "
                 "solver.theta out to have it found; the weights of an older snapshot are still "
@@ -345,9 +346,10 @@ def certificate_of(
 ) -> Certificate:
     """Turn sums over all rows into what they prove of x or w at the start of a pass."""
     at = state.centre.weights(state.W[:, column].copy())
-    away = state.W[:-1, column] - state.W[:-1, W_START]
+    apart = state.W[:-1, column] - state.W[:-1, W_START]
+    away = problem.lam * float(apart @ apart)
     b_dual = state.centre.unit * float(state.W[-1, W_START]) / short_column(problem, stats).left
-    return gap_certificate(problem, DualPoint(*at, np.ones(1)), b_dual, total, float(away @ away))
+    return gap_certificate(problem, DualPoint(*at, np.ones(1)), b_dual, total, away)
 
 
 def prove(state: AsdcaState, certificate: Certificate, column: int) -> AsdcaState:

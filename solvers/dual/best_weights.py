@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ from fewpass.solvers.protocol import Certificate, Method, State, Weights
 class BestWeights(NamedTuple):
     """The best weights with a certificate; zeros before there are any."""
 
-    coef: NDArray[np.float64]  # (d,)
-    intercept: float = 0.0
+    coef: NDArray[np.float64]  # (d,), or (K, d) of several scores
+    intercept: Any = 0.0  # a number, or (K,)
     objective: float = 0.0
     gap: float = 0.0  # at most this far are they above the optimum
     certified: bool = False  # whether there are any
@@ -49,9 +49,9 @@ class BestWeights(NamedTuple):
         return self.replaced(at, certificate._replace(gap=own))
 
 
-def no_weights(d: int) -> BestWeights:
-    """Return what stands there before any weights have a certificate."""
-    return BestWeights(np.zeros(d))
+def no_weights(d: int, K: int = 1) -> BestWeights:
+    """Return what stands there before any weights of d columns and K scores have a certificate."""
+    return BestWeights(np.zeros(d)) if K == 1 else BestWeights(np.zeros((K, d)), np.zeros(K))
 
 
 class DualMethod(Method):

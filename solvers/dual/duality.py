@@ -27,7 +27,7 @@ Dual variables are kept per row as k numbers, of which a_i is the sum weighted b
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,25 +90,33 @@ def constant_column(problem: Problem, stats: ProblemStats, least: float = 0.0) -
 
 
 class Centre(NamedTuple):
-    """How the constant column's weight v stands for the intercept: unit v + offset."""
+    """How the constant column's weight v stands for the intercept: unit v + offset.
+
+    Of several scores v and offset are arrays (wide,), padded as in wide_rows.py.
+    """
 
     unit: float
-    offset: float = 0.0
+    offset: Any = 0.0
 
-    def intercept(self, v: float) -> float:
+    def intercept(self, v: Any) -> Any:
         """Return the intercept."""
-        return self.unit * float(v) + self.offset
+        return self.unit * (v if np.ndim(v) else float(v)) + self.offset
 
-    def weights(self, w: NDArray[np.float64]) -> Weights:
-        """Read weights out of a vector (d + 1,) that ends in v; coef sees it."""
-        return Weights(w[:-1], self.intercept(w[-1]))
+    def weights(self, w: NDArray[np.float64], K: int = 1) -> Weights:
+        """Read weights out of a vector (d + 1,) that ends in v; coef sees it.
+
+        Or those of K scores out of w (d + 1, wide): coef (K, d), intercept (K,).
+        """
+        if w.ndim == 1:
+            return Weights(w[:-1], self.intercept(w[-1]))
+        return Weights(np.ascontiguousarray(w[:-1, :K].T), self.intercept(w[-1])[:K])
 
 
 class DualPoint(NamedTuple):
     """Weights, and how the dual variables that they come from are kept."""
 
-    coef: NDArray[np.float64]  # (d,)
-    intercept: float
+    coef: NDArray[np.float64]  # (d,), or (K, d) of several scores
+    intercept: Any  # a number, or (K,)
     shares: NDArray[np.float64]  # (k,)
 
 
@@ -137,7 +145,7 @@ GAP = Sum("reduce-gap", no_gap, add_gap, row_state="read")
 
 
 def gap_certificate(
-    problem: Problem, at: DualPoint, b_dual: float, total: GapPart, away: float = 0.0
+    problem: Problem, at: DualPoint, b_dual: Any, total: GapPart, away: float = 0.0
 ) -> Certificate:
     """Turn the sums over all rows, taken at any weights and intercept, into objective and gap.
 
@@ -146,8 +154,9 @@ def gap_certificate(
     is no number any more is `LARGEST`.
     """
     apart, up = at.intercept - b_dual, at.intercept - problem.level
-    square = 2.0 * problem.penalty.value(at.coef) + problem.lam_b * up * up
-    far = away + problem.lam_b * apart * apart
+    charged = float(np.sum(problem.lam_b * up * up))
+    square = 2.0 * problem.penalty.value(at.coef.ravel()) + charged
+    far = away + float(np.sum(problem.lam_b * apart * apart))
     gap = min(LARGEST, total.gap / total.rows + 0.5 * far)
     objective = min(LARGEST, total.loss / total.rows + 0.5 * square)
     return Certificate(objective, max(0.0, gap))
@@ -187,7 +196,7 @@ def require_pair(
     Mispaired
         When a certificate would be wrong by more than `ROUNDING`.
     """
-    apart, square = w - duals, 0.5 * problem.lam
+    w, apart, square = w.ravel(), (w - duals).ravel(), 0.5 * problem.lam
     wrong, size = square * float(apart @ apart), loss + square * float(w @ w)
     if math.isfinite(wrong) and wrong > ROUNDING * max(1.0, size):
         raise Mispaired(

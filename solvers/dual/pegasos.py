@@ -55,6 +55,7 @@ from fewpass.solvers.kernels.shapes import Order, PerRow, RowState, SideBySide
 from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.losses import Hinge, Problem, value
 from fewpass.solvers.needs import Needs
+from fewpass.solvers.penalties import strength
 from fewpass.solvers.protocol import (
     BatchSize,
     Block,
@@ -343,7 +344,7 @@ def visit_batches(
             four = sum_both(at, problem, rows, y, weight, order, row_state, start, stop)
             for k in range(4):
                 sums[k] += four[k]
-        inverse = 1.0 / (problem.lam * before) if before > 0 else 0.0
+        inverse = 1.0 / (strength(problem.penalty) * before) if before > 0 else 0.0
         size = streams * (stop - start)
         scale += size * inverse
         before += size

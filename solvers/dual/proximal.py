@@ -35,7 +35,7 @@ beta.  That one pass is made per centre, and how r grows, is ours.  docs/methods
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,6 @@ from fewpass.solvers.dual.sdca_state import (
     Pull,
     SdcaState,
     newest_point,
-    read_column,
     weights_of_steps,
 )
 from fewpass.solvers.losses import Problem
@@ -88,8 +87,11 @@ def proven_at_x(
     problem: Problem, stats: ProblemStats, state: SdcaState, total: GapPart
 ) -> Certificate:
     """Return what sums over all rows prove of x, the weights that the pass before ended at."""
-    b_dual = constant_column(stepped(problem, stats), stats).under_lam_b(state.pull.dual_v)
-    return gap_certificate(problem, newest_point(state), b_dual, total, state.pull.away)
+    at = newest_point(state)
+    b_dual: Any = constant_column(stepped(problem, stats), stats).under_lam_b(state.pull.dual_v)
+    if np.ndim(b_dual):  # padded
+        b_dual = b_dual[: len(at.intercept)]
+    return gap_certificate(problem, at, b_dual, total, state.pull.away)
 
 
 def watched(pull: Pull, certificate: Certificate, growth: Growth, *, first: bool) -> Pull:
@@ -150,7 +152,7 @@ def move_centre(
     step, W, z, own = stepped(problem, stats), state.W, pull.z, pull.own
     w, x = W[:, RUNNING], W[:, START]
     alpha, beta = momentum(pull.alpha, own / pull.r)
-    b, b_before = read_column(state, RUNNING).intercept, read_column(state, START).intercept
+    b, b_before = state.centre.intercept(w[-1]), state.centre.intercept(x[-1])
     reached = weights_of_steps(step, state)
     ahead = reached + beta * (reached - x)
     ahead[-1] = 0.0
@@ -179,10 +181,11 @@ def at_rest(
         pull.begin[:] = w
     v = reg * w - (reg - pull.own) * pull.z
     if not pull.shrinks:
-        away = state.W[:-1, START] - v[:-1]
-        far = problem.lam * float(away @ away)
-        return state._replace(pull=pull._replace(away=far, dual_v=float(v[-1])))
-    step, at = stepped(problem, stats), read_column(state, START)
+        away = (state.W[:-1, START] - v[:-1]).ravel()
+        far, dual_v = problem.lam * float(away @ away), v[-1].copy()
+        dual_v = dual_v if v.ndim > 1 else float(dual_v)
+        return state._replace(pull=pull._replace(away=far, dual_v=dual_v))
+    step, at = stepped(problem, stats), newest_point(state)
     s, dual_v = step.lam * v[:-1], float(v[-1])
     b_dual = constant_column(step, stats).under_lam_b(dual_v)
     s_b = problem.lam_b * (b_dual - problem.level) if problem.intercept else 0.0

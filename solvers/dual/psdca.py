@@ -52,17 +52,17 @@ from fewpass.solvers.dual.sdca_state import (
     keep_better,
     newest_point,
     read_column,
-    zeros_seen,
 )
 from fewpass.solvers.dual.sdca_streams import add_moves
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
-from fewpass.solvers.protocol import ExpectedPasses, ProblemStats, Reduce
+from fewpass.solvers.protocol import Certificate, ExpectedPasses, ProblemStats, Reduce
 
 PER_ROOT = 0.7  # passes to expect, times the root of K and the digits
 MOST_K = 16.0  # from here to about a thousand K tells nothing
+L1_ALONE, WITH_SQUARES = 5.5, 0.6  # passes to expect for a digit with an l1 penalty
 FAR_K = 4096.0  # from here on r lam, at its largest, is too small a lam again
 
 
@@ -80,6 +80,12 @@ class Psdca(Sdca):
     """One weight of the centre for all columns (alike), or larger ones for columns of larger values
     (apart); auto: apart if there are more than 1000 columns, the square of the longest row is 50
     times the mean, and rows are visited one by one."""
+
+    @property
+    def for_one_score(self) -> str | None:
+        """Batches, rows visited again, and columns pulled apart."""
+        plain = {"batch": ("serial",), "shrink_rounds": (0,), "columns": ("auto", "alike")}
+        return next((name for name in plain if getattr(self, name) not in plain[name]), None)
 
     @property
     def certify_pass(self) -> Reduce:
@@ -131,6 +137,8 @@ class Psdca(Sdca):
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """Dual ascent whose conditioning is made better where it is bad; no theory covers it."""
+        if not problem.penalty.is_smooth and self.batch == "serial" and tol < 1.0:
+            return ExpectedPasses(usual=1.0 + digits(tol) * per_digit_with_l1(problem, stats))
         condition = conditioning(problem, stats)
         if condition is None or self.batch != "serial" or not tol < 1.0:
             return ExpectedPasses()
@@ -138,12 +146,16 @@ class Psdca(Sdca):
         per_digit = 1.0 + PER_ROOT * (math.sqrt(min(K, MOST_K)) + K / FAR_K)
         return ExpectedPasses(usual=1.0 + digits(tol) * per_digit * stats.streams ** (1.0 / 3.0))
 
+    def certificate(self, state: SdcaState) -> Certificate | None:
+        """Return what the passes so far proved, and of how many columns that their weight is 0."""
+        proven = super().certificate(state)
+        return proven._replace(zeros=state.pull.zeros) if proven else None
+
     def metrics(self, state: SdcaState) -> dict[str, float]:
         """Return the losses of rows before their steps, and how much the centre weighs."""
         sums = state.sums
         visits = state.visits + sums.rows + sums.extra_visits
-        seen = {**state.monitor.metrics(), "r": state.pull.r, "visits": visits}
-        return seen | zeros_seen(state) if state.pull.shrinks else seen
+        return {**state.monitor.metrics(), "r": state.pull.r, "visits": visits}
 
     def end_pass(self, problem: Problem, stats: ProblemStats, states: list[SdcaState]) -> SdcaState:
         """Add up what the streams found, certify x, and move the centre.
@@ -169,6 +181,13 @@ class Psdca(Sdca):
         worth = worth_of(pull, total)
         moved = move_centre(problem, stats, state, pull._replace(zeros=zeros), worth)
         return begin_pass(moved, len(states))
+
+
+def per_digit_with_l1(problem: Problem, stats: ProblemStats) -> float:
+    """Return passes to expect for a digit: fewer, the more of the steps' base is the penalty's."""
+    base = stepped(problem, stats).lam
+    own = base / problem.lam if problem.lam else math.inf
+    return min(L1_ALONE, 1.0 + WITH_SQUARES * math.sqrt(own))
 
 
 def prove_newest_x(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class Pull(NamedTuple):
     highest: float = -UNBOUNDED  # D of all passes
     away: float = 0.0  # lam ||x - v||^2 where the pass began, or twice what the penalty's brackets
     # add to the gap; the constant column left out
-    dual_v: float = 0.0  # v's entry of the constant column there, times theta
+    dual_v: Any = 0.0  # v's entry of the constant column there, times theta
 
     @property
     def apart(self) -> bool:
@@ -92,9 +92,12 @@ class Pull(NamedTuple):
 
 
 class SdcaState(NamedTuple):
-    """Everything that changes.  Columns of W end in the constant column's weight."""
+    """Everything that changes.  Columns of W end in the constant column's weight.
 
-    W: NDArray[np.float64]  # (d + 1, 2) columns START, RUNNING
+    Of several scores every number of a column is (wide,) of all classes (wide_rows.py).
+    """
+
+    W: NDArray[np.float64]  # (d + 1, 2), or (d + 1, 2, wide): columns START, RUNNING
     fresh: NDArray[np.float64]  # (d + 1,) w(a) added up anew in this pass; 0 unless adding
     best: BestWeights
     centre: Centre
@@ -163,7 +166,8 @@ def count_rows(
 
 def read_column(state: SdcaState, column: int) -> Weights:
     """Read weights out of a column of W."""
-    return state.centre.weights(state.W[:, column].copy())
+    K = np.size(state.best.intercept)
+    return state.centre.weights(state.W[:, column].copy(), K)
 
 
 def charged_in_steps(step: Problem, state: SdcaState) -> Problem:
@@ -215,12 +219,6 @@ def begin_pass(state: SdcaState, streams: int) -> SdcaState:
         shares=state.shares if streams > 1 else np.ones(1), sums=PassSums(),
         passes=state.passes + 1, visits=state.visits + sums.rows + sums.extra_visits,
     )  # fmt: skip
-
-
-def zeros_seen(state: SdcaState) -> dict[str, float]:
-    """Return the weights that are not 0, and the columns that are proven to be 0."""
-    w = state.W[:-1, START]
-    return {"nonzeros": float(np.count_nonzero(w)), "proven_zeros": float(state.pull.zeros)}
 
 
 def running_gap(state: SdcaState) -> dict[str, float]:

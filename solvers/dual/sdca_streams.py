@@ -38,13 +38,13 @@ def add_moves(
     square of a move counts in each column, where columns are not charged alike.
     """
     state = states[0]
-    moves = np.zeros(len(state.W))
+    moves = np.zeros(begin.shape)
     squares = 0.0
     for s in states:
         move = (s.W[:, RUNNING] - begin) / s.stretch
         moves += move
-        squares += float(move @ (charge * move))
-    alike = float(moves @ (charge * moves)) / squares if squares else 1.0
+        squares += float(move.ravel() @ (charge * move).ravel())
+    alike = float(moves.ravel() @ (charge * moves).ravel()) / squares if squares else 1.0
     share, stretch = share_of(combine, state.stretch, alike, len(states))
     state.W[:, RUNNING] = begin + share * moves
     if state.adding:

@@ -16,13 +16,15 @@ from fewpass.solvers.losses.loss import (
     value,
 )
 from fewpass.solvers.losses.smoothed_hinge import SmoothedHinge
+from fewpass.solvers.losses.softmax import SoftmaxLoss
 from fewpass.solvers.losses.squared import Squared
 from fewpass.solvers.losses.squared_hinge import SquaredHinge
 from fewpass.solvers.registry import LOSSES as _WORDS
 from fewpass.solvers.registry import loss_class
 
-#: Every loss by name.
-LOSSES: dict[str, type[Loss]] = {word: loss_class(word) for word in _WORDS}
+_EVERY: dict[str, type[Loss]] = {word: loss_class(word) for word in _WORDS}
+#: Every loss of one score by name.
+LOSSES: dict[str, type[Loss]] = {word: kind for word, kind in _EVERY.items() if not kind.is_wide}
 
 __all__ = [
     "LOSSES",
@@ -31,6 +33,7 @@ __all__ = [
     "Loss",
     "Problem",
     "SmoothedHinge",
+    "SoftmaxLoss",
     "Squared",
     "SquaredHinge",
     "bracket",

@@ -108,6 +108,8 @@ class Loss:
     """Whether the slope is continuous; a smooth loss has `curvature_at`."""
     is_quadratic: ClassVar[bool] = False
     """Whether the second derivative is constant."""
+    is_wide: ClassVar[bool] = False
+    """Whether it is one of all classes' scores at once (wide_loss.py), and one model makes them."""
     is_steep: ClassVar[bool] = False
     """Whether neither slope nor curvature has a bound: no step size is safe."""
     least_target: ClassVar[float] = -math.inf
@@ -158,6 +160,20 @@ class Loss:
         return None
 
     @property
+    def width(self) -> int:
+        """Number of scores of a row that it is a function of."""
+        return 1
+
+    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return p of +1 (n,) for scores (n,); of each class (n, K) for (n, K), where it has any.
+
+        Those of several classes are each one's against the rest, divided by their sum.
+        """
+        assert self.link is not None, "asked of losses that have probabilities"
+        p = self.link(scores)
+        return p if p.ndim == 1 else normalised(p)
+
+    @property
     def response(self) -> Link | None:
         """Function from scores (n,) to predictions (n,); None if scores are predictions."""
         return None
@@ -181,6 +197,15 @@ class Loss:
     def below_hinge(self) -> float | None:
         """Most that it is below the hinge, if never above it; None otherwise."""
         return None
+
+
+def normalised(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each class's probability against the rest divided by their sum, (n, K).
+
+    The order is that of the scores, but they are not calibrated.
+    """
+    total = p.sum(axis=1, keepdims=True)
+    return np.where(total > 0.0, p / np.where(total > 0.0, total, 1.0), 1.0 / p.shape[1])
 
 
 class NoParameters(NamedTuple):

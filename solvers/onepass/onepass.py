@@ -47,6 +47,7 @@ from fewpass.solvers.onepass.onepass_state import (
     OnepassState,
     ProgressiveLosses,
     ahead,
+    late_losses,
     offer,
     pace_of,
     with_choice,
@@ -191,6 +192,10 @@ class Onepass(Method):
         """Return the certificate by the quadratic of streaming Newton, for the squared loss."""
         proven = state.chosen == NEWTON and state.proof.gap >= 0.0
         return Certificate(*state.proof) if proven else None
+
+    def before_steps(self, state: OnepassState) -> tuple[float, ...]:
+        """Return the mean loss of the best output, late rows counting more."""
+        return (float(late_losses(state)[state.chosen]),)
 
     def learners(self, state: OnepassState) -> tuple[ChosenLearner, ...]:
         """Return the best output, and its lead over the next one."""

@@ -195,7 +195,7 @@ class S2gd(Method):
         h = self._batch_step(problem, stats, state.h)
         A, B, b = inner_steps(
             state.W, state.y.A, state.y.B, state.y.b / length, state.G_b * length, scaled, h,
-            self.batch_size, *block._replace(order=block.order[:rows]),
+            self.batch_size, *block._replace(order=block.order[:rows])[:5],
         )  # fmt: skip
         return state._replace(y=InnerIterate(b * length, A, B), left=state.left - rows)
 

@@ -258,6 +258,11 @@ class Asgd(Sgd):
     """t0: a fraction of the first pass (1,000 rows if its length is unknown), a number of rows, or
     "auto": once a decaying average is better than the iterate."""
 
+    @property
+    def for_one_score(self) -> str | None:
+        """A start of averaging that is sought."""
+        return "average_from" if self.average_from == "auto" else None
+
     def _default_power(self, problem: Problem) -> float:
         return 2.0 / 3.0 if problem.loss.is_quadratic else 0.75
 

@@ -18,14 +18,14 @@ SOUGHT = -1  # t0 while averaging_start.py searches for it
 class Iterate(NamedTuple):
     """The scalars of theta = u / alpha."""
 
-    b: float = 0.0  # its intercept
+    b: float = 0.0  # its intercept; of several scores an array (wide,)
     alpha: float = 1.0
 
 
 class Average(NamedTuple):
     """The scalars of bar = (tau u + uh) / beta."""
 
-    b: float = 0.0  # its intercept
+    b: float = 0.0  # its intercept, likewise
     tau: float = 0.0
     beta: float = 1.0
 
@@ -33,7 +33,7 @@ class Average(NamedTuple):
 class SgdState(NamedTuple):
     """The state of averaged SGD."""
 
-    W: NDArray[np.float64]  # (d, 2) columns u and uh
+    W: NDArray[np.float64]  # (d, 2), or (d, 2, wide) of several scores: columns u and uh
     theta: Iterate
     bar: Average  # a decaying average while t0 is sought
     bar_loss: float  # smoothed loss of that average before the steps

@@ -12,6 +12,8 @@ excess after a pass was 0.74 of that with both neighbours tried.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fewpass.solvers.kernels.dispatch import kernel
@@ -33,17 +35,31 @@ def calibrate(
 ) -> float:
     """Return the smallest gamma0 with nearly the lowest objective after a trial pass.
 
-    `largest_square` is M.  Candidates with lam gamma0 >= 0.9 or a result that is not finite are
-    dropped; without any left, the smallest is returned, and training itself detects divergence.
+    `largest_square` is M.
     """
-    base = 1.0 / (largest_square + problem.lam)
     trial = block._replace(order=block.order[:TRIAL_ROWS])
+
+    def objective_of(gamma0: float) -> float:
+        W = paired_zeros(stats.rows_kind, stats.d)
+        return float(trial_objective(W, gamma0, schedule, problem, *trial[:4]))
+
+    return smallest_good_step(problem.lam, largest_square, objective_of)
+
+
+def smallest_good_step(
+    lam: float, largest_square: float, objective_of: Callable[[float], float]
+) -> float:
+    """Return the smallest gamma0 with nearly the lowest objective.
+
+    Candidates with lam gamma0 >= 0.9 or a result that is not finite are dropped; without any left,
+    the smallest is returned, and training itself detects divergence.
+    """
+    base = 1.0 / (largest_square + lam)
     objectives: dict[float, float] = {}
 
     def try_step(gamma0: float) -> None:
-        if problem.lam * gamma0 < 0.9 and gamma0 not in objectives:
-            W = paired_zeros(stats.rows_kind, stats.d)
-            objective = trial_objective(W, gamma0, schedule, problem, *trial[:4])
+        if lam * gamma0 < 0.9 and gamma0 not in objectives:
+            objective = objective_of(gamma0)
             objectives[gamma0] = objective if np.isfinite(objective) else np.inf
 
     for j in POWERS:

@@ -66,6 +66,20 @@ METHODS = {
         "passes": 6,
         "lam": "0.01/n",
     },
+    "psdca with l1": {"solver": {"kind": "psdca"}, "passes": 6, "lam": "3e-3", "penalty": "l1"},
+    "psdca with l1 in streams": {
+        "solver": {"kind": "psdca"},
+        "passes": 4,
+        "lam": "3e-3",
+        "l1_ratio": 0.9,
+        "streams": 2,
+    },
+    "sdca with the elastic net": {
+        "solver": {"kind": "sdca"},
+        "passes": 4,
+        "lam": "1e-2",
+        "l1_ratio": 0.5,
+    },
     "pegasos": {"solver": {"kind": "pegasos"}, "loss": "hinge", "streams": 2, "passes": 3},
     "sag": {"solver": {"kind": "sag"}, "passes": 3, "lam": "30/n"},
     "lbfgs": {"solver": {"kind": "lbfgs"}, "passes": 6},
@@ -84,7 +98,8 @@ def train(plan, url, executor=None):
 
 
 def plan_for(dataset, **settings):
-    return TrainingPlan(dataset=dataset.folder.url, **({"memory": "256MB"} | settings))
+    settings = {"memory": "256MB", "classes": "ovr"} | settings
+    return TrainingPlan(dataset=dataset.folder.url, **settings)
 
 
 @pytest.fixture(scope="module", params=["dense", "sparse"])
@@ -119,6 +134,8 @@ def test_each_model_has_the_bits_that_it_would_have_alone(tmp_path, dataset, met
         ("dense", "s2gd that goes back"),
         ("sparse", "sdca in streams"),
         ("sparse", "psdca in streams"),
+        ("sparse", "psdca with l1"),
+        ("dense", "psdca with l1 in streams"),
         ("dense", "sag"),
     ],
     indirect=["dataset"],  # models go interleaved on sparse rows, and have more to put back
@@ -132,7 +149,8 @@ def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
 @pytest.mark.parametrize("dataset", ["sparse"], indirect=True)
 def test_bits_do_not_depend_on_the_workers(tmp_path, dataset):
     plans = [
-        plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS) for method in ("s2gd+", "sdca")
+        plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS)
+        for method in ("s2gd+", "sdca", "psdca with l1")
     ]
     quiet = [train(plan, tmp_path / f"quiet{k}")[1] for k, plan in enumerate(plans)]
     with open_executor(Execution(workers=2, threads=1)) as executor:
@@ -156,12 +174,13 @@ def test_a_model_that_goes_back_keeps_its_own_slopes(tmp_path, dataset):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("method", ["asgd", "s2gd+", "sdca"])
+@pytest.mark.parametrize("method", ["asgd", "s2gd+", "sdca", "psdca with l1"])
 def test_a_grid_of_lam_is_a_run_for_each_and_the_best_on_held_out_rows(tmp_path, classes, method):
     dataset = make(tmp_path / "set", n=1200, chunk_rows=50, classes=classes)
     fresh = make(tmp_path / "fresh", n=900, chunk_rows=50, classes=classes, seed=0)
     lams = ("1e-1", "3/n", "1e-3")
-    plan = plan_for(dataset, **METHODS[method], lam=",".join(lams), held_out=fresh.folder.url)
+    settings = METHODS[method] | {"lam": ",".join(lams)}
+    plan = plan_for(dataset, **settings, held_out=fresh.folder.url)
     model, result = train(plan, tmp_path / "run")
     losses = []
     for k, (lam, found) in enumerate(zip(lams, result.candidates, strict=True)):

@@ -46,14 +46,18 @@ class Learnt(NamedTuple):
     rows: int  # that they are of
 
 
-def method_of(solver: Any, targets: Labels | Values) -> dict[str, Any]:
+def method_of(solver: Any, targets: Labels | Values, *, together: bool = False) -> dict[str, Any]:
     """Return the method that batches are learnt with, as plans have it.
 
     The one asked for where it is made for one pass; else several learners side by side, or averaged
     SGD for more models than these are taken for (`plan/auto.py`).  Streaming Newton, whose
     work nobody can foresee here, runs for up to four of them.
+
+    `together`: by one model of all classes, which is averaged SGD's.
     """
     asked = dict(solver) if isinstance(solver, Mapping) else {"kind": solver}
+    if together and isinstance(targets, Labels) and len(targets.labels) > 2:
+        return asked if asked.get("kind") == ONE_LEARNER else {"kind": ONE_LEARNER}
     if asked.get("kind") not in ONE_PASS:
         models = len(targets.labels) if isinstance(targets, Labels) else 1
         asked = {"kind": SEVERAL_LEARNERS if models <= MOST_MODELS else ONE_LEARNER}

@@ -94,14 +94,16 @@ def require_finite(scores: Vector) -> None:
         )
 
 
-def taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Return rows, targets and weights of a frame that holds them all, where they are named.
+def taken_out(X: Any, *given: Any) -> tuple[Any, ...]:
+    """Return the rows of a frame, and its columns that are named, such as targets and weights.
+
+    What is given otherwise is returned as it is.
 
     Raises ValueError for a name that no column has.
     """
-    names = [name for name in (y, sample_weight) if isinstance(name, str)]
+    names = [name for name in given if isinstance(name, str)]
     if not names or not hasattr(X, "columns"):
-        return X, y, sample_weight
+        return X, *given
     columns = list(getattr(X, "column_names", X.columns))
     absent = [name for name in names if name not in columns]
     if absent:
@@ -109,10 +111,8 @@ def taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     rest = [name for name in columns if name not in names]
     columns_by_name = {name: np.asarray(X[name]) for name in names}
     rows = X.select(rest) if hasattr(X, "select") else X[rest]  # of polars and Arrow, else pandas
-    targets, weights = (
-        columns_by_name[each] if isinstance(each, str) else each for each in (y, sample_weight)
-    )
-    return rows, targets, weights
+    taken = (columns_by_name[each] if isinstance(each, str) else each for each in given)
+    return rows, *taken
 
 
 def checked_weights(sample_weight: Any, n_rows: int) -> Vector:
@@ -136,7 +136,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Vector:
     return weight
 
 
-def table_of(X: Any, target: Vector, weight: Vector) -> Table:
+def table_of(X: Any, target: Vector, weight: Vector, offset: Vector | None = None) -> Table:
     """See rows that `checked` returned as a table; those of weight 0 are left out.
 
     Nothing is copied where all rows count and a CSR matrix is canonical.
@@ -144,9 +144,9 @@ def table_of(X: Any, target: Vector, weight: Vector) -> Table:
     weights = None if (weight == 1.0).all() else weight
     table: Table
     if isinstance(X, np.ndarray):
-        table = DenseTable(X, target, weights)
+        table = DenseTable(X, target, weights, offset)
     else:
-        table = _sparse_table(X, target, weights)
+        table = _sparse_table(X, target, weights)._replace(offset=offset)
     return unmarked(table) if weight.all() else take(table, np.flatnonzero(weight))
 
 

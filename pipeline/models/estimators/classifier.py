@@ -42,16 +42,21 @@ def _has_probabilities(estimator: Any) -> bool:
 class LinearClassifier(ClassifierMixin, LinearModel):
     """Logistic regression or a linear SVM, L2-regularised, with a proof of how good it is.
 
-    Minimises mean_i phi(w . x_i + b, y_i) + (lam/2) ||w||^2.  With more than two classes, one model
-    per class is trained against all other classes, in the same passes.
+    Minimises mean_i phi(w . x_i + b, y_i) + (lam/2) ||w||^2.  More than two classes: under the
+    logistic loss one model of all, by the softmax of their scores (multinomial logistic
+    regression); under other losses a model per class against all others, in the same passes.
 
     `LogisticRegression(C)` has lam = 1/(C n), `LinearSVC(C)` with its squared hinge
     lam = 1/(2 C n), `SGDClassifier(alpha)` lam = alpha.
 
     Parameters
     ----------
-    loss : {"logistic", "squared_hinge", "smoothed_hinge", "hinge"}, default="logistic"
-        The loss phi.  "squared_hinge" is max(0, 1 - z)^2 / 2, half of scikit-learn's.
+    loss : {"logistic", "softmax", "squared_hinge", "smoothed_hinge", "hinge"}, default="logistic"
+        The loss phi.  "squared_hinge" is max(0, 1 - z)^2 / 2, half of scikit-learn's.  "softmax" is
+        that of the scores of all classes, whatever the method; of two classes the logistic loss.
+    multi_class : {"auto", "ovr"}, default="auto"
+        More than two classes under the logistic loss: "auto" trains one model of all, the softmax,
+        with solver="psdca" or "asgd", and with "auto" and a tolerance; "ovr" one per class.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, multiplied with the row weights.
     smoothing : float, default=1.0
@@ -62,12 +67,14 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     classes_ : ndarray (K,)
     class_weight_ : ndarray (K,)
         The weights of the classes.
+    loss_ : str
+        The loss that was trained: "softmax" where one model tells more than two classes apart.
     coef_ : ndarray (1, n_features) or (K, n_features)
     intercept_ : ndarray (1,) or (K,)
     objective_ : float
-        At coef_ and intercept_, on the scaled columns.  With more than two classes, the mean.
+        At coef_ and intercept_, on the scaled columns.  Of several models the mean.
     certificate_ : float
-        objective_ is at most this far above the optimum.  With more than two classes, the largest.
+        objective_ is at most this far above the optimum.  Of several models the largest.
     candidates_ : list of dict
         If rows were held out: for every lam its mean loss and error on them, and objective and
         certified gap on the rows trained on.
@@ -76,6 +83,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     _takes_numbers: ClassVar[bool] = False
 
     loss: str = LOSS_OF_LABELS
+    multi_class: str = "auto"
     class_weight: Any = None
 
     def _targets(self, y: Any, weight: Vector, at: Weights | None) -> tuple[Vector, Vector]:
@@ -104,10 +112,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from a batch, one step per row, in the order given.
 
-        Several learners run side by side ("onepass").  With solver="asgd", or more than 64 classes,
-        averaged SGD runs alone; its model does not depend on how the rows are divided into batches
-        if lam is a number (in "A/n", n grows with the rows).  tol and passes are not used, and
-        nothing is certified.
+        Several learners run side by side ("onepass"), one model per class.  With solver="asgd",
+        loss="softmax" or more than 64 classes, averaged SGD runs alone; its model does not depend
+        on how the rows are divided into batches if lam is a number (in "A/n", n grows with the
+        rows).  tol and passes are not used, and nothing is certified.
 
         Parameters
         ----------
@@ -174,19 +182,18 @@ class LinearClassifier(ClassifierMixin, LinearModel):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Vector:
-        """Return probabilities (n, K) of the classes; only with loss="logistic".
+        """Return probabilities (n, K) of the classes; with loss="logistic" or "softmax".
 
-        With more than two classes, each class's probability against the rest, divided by their sum:
-        good for ranking, but not calibrated (see `ScoreCalibrator`).
+        With more than two classes the softmax of their scores; with multi_class="ovr", and methods
+        that train so, each class's probability against the rest, divided by their sum: good for
+        ranking, but not calibrated (see `ScoreCalibrator`).
         """
         if is_collection(X):
             return self._lazily(self.predict_proba, X)
-        from fewpass.pipeline.scoring.probabilities import normalised
-
-        link = loss_class(self.loss)().link
-        assert link is not None, "available only where there is one"
-        p = link(self.decision(X))
-        return np.column_stack([1.0 - p, p]) if p.ndim == 1 else normalised(p)
+        scores = self.decision(X)
+        word = getattr(self, "loss_", self.loss) if scores.ndim > 1 else LOSS_OF_LABELS
+        p = loss_class(word)().probabilities(scores)
+        return np.column_stack([1.0 - p, p]) if p.ndim == 1 else p
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Vector:

@@ -25,6 +25,7 @@ from fewpass.pipeline.models.estimators.interruptible import interruptible
 from fewpass.pipeline.models.estimators.meanings import (
     MOST_PASSES,
     budget_of,
+    is_auto,
     scaling_of,
     seed_of,
     share_of,
@@ -35,11 +36,21 @@ from fewpass.pipeline.reporting.notebooks import progress
 from fewpass.pipeline.rows.scaling import Scaler, measured, scaled, unscaled
 from fewpass.pipeline.runs.outcome import Trained
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
+from fewpass.pipeline.settings.regularisation import AUTO
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.chosen_lam import with_chosen_lam
 from fewpass.pipeline.training.in_memory import train_in_memory
+from fewpass.pipeline.training.planning.problem import loss_word
 from fewpass.solvers.bad_input import refusal
 from fewpass.solvers.protocol import Weights
-from fewpass.solvers.registry import LOSSES, METHODS, SECOND_ORDER, loss_class, method_class
+from fewpass.solvers.registry import (
+    LOSS_OF_CLASSES,
+    LOSSES,
+    METHODS,
+    SECOND_ORDER,
+    loss_class,
+    method_class,
+)
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable, Table, take
 
@@ -57,6 +68,10 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
         for part in (table, held_out)
     )
     assert dataset is not None, "only held-out rows may be none"
+    plan, origin = with_chosen_lam(plan, dataset, held_out_rows)
+    if origin:
+        lam = plan.lam.resolved("/n", 1.0 / total_weight(table))
+        plan = plan.model_copy(update={"lam": lam})
     start = None if at is None else (scaled(at, scaler), getattr(model, "rows_seen_", 0))
     trained = interruptible(
         kernels_of(model),
@@ -66,6 +81,8 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
     model._take(unscaled(trained.weights, scaler))
     model._see(dataset.manifest.targets, more=at is not None)
     tell(model, trained, plan, table.n_rows)
+    if origin:
+        model.candidates_ = origin.as_facts()["candidates"]
     model._last, model._weight_seen = None, total_weight(table)
 
 
@@ -110,11 +127,20 @@ def learn_batch(model: Any, table: Table) -> None:
             f"scale={model.scale!r} needs all rows at once, and partial_fit sees a batch. Scale "
             "before, with scikit-learn's StandardScaler and its own partial_fit."
         )
+    if is_auto(model.lam):
+        raise ValueError(
+            'lam="auto" chooses by all rows, and partial_fit sees a batch. Give a number or "1/n".'
+        )
     seen = getattr(model, "rows_seen_", 0)
     last, before = getattr(model, "_last", None), getattr(model, "_weight_seen", float(seen))
     n = before + total_weight(table)
-    method = method_of(model.solver, targets)
-    plan = plan_of(model, n, solver=method, tol=None, passes=1, early_stopping=False)
+    together = model.loss == LOSS_OF_CLASSES or getattr(model, "loss_", "") == LOSS_OF_CLASSES
+    method = method_of(model.solver, targets, together=together)
+    loss, classes = (LOSS_OF_CLASSES, "auto") if together else (model.loss, "ovr")
+    plan = plan_of(
+        model, n, solver=method, tol=None, passes=1, early_stopping=False, loss=loss,
+        classes=classes,
+    )  # fmt: skip
     last = last if last is not None and last.method == method["kind"] else None
     at = (model._model(), seen) if last is None and hasattr(model, "coef_") else None
     batch = MemoryDataset(table, model.n_features_in_, targets)
@@ -124,6 +150,7 @@ def learn_batch(model: Any, table: Table) -> None:
     model._last, model._weight_seen = learned, n
     model.rows_seen_ = seen + table.n_rows
     model.n_iter_, model.solver_, model.lam_ = 1, learned.method, strength(model.lam, n)
+    model.loss_ = loss_word(plan, targets)
     model.passes_ = 1.0
     model.objective_ = None
     model.certificate_ = None
@@ -135,19 +162,19 @@ def plan_of(model: Any, n: float, **instead: Any) -> TrainingPlan:
     require_plain(model)
     open_end = model.tol is not None or model.early_stopping
     lams = strengths(model.lam, n) if instead.get("held_out") else [strength(model.lam, n)]
+    lam = AUTO if is_auto(model.lam) else ",".join(map(repr, lams))
     given = {
         "dataset": "memory",
         "loss": model.loss,
-        "smoothing": model.smoothing,
-        "quantile": getattr(model, "quantile", None),
-        "epsilon": getattr(model, "epsilon", None),
-        "lam": ",".join(map(repr, lams)),
+        **{name: getattr(model, name) for name in loss_class(model.loss).parameters()},
+        "lam": lam,
         "solver": solver_given(model),
         "tol": model.tol,
         "passes": MOST_PASSES if model.passes is None and open_end else model.passes,
         "early_stopping": bool(model.early_stopping),
         "n_iter_no_change": model.n_iter_no_change,
         "intercept": "free" if model.fit_intercept else "none",
+        "classes": getattr(model, "multi_class", None),
         "seed": seed_of(model.random_state),
     } | instead
     try:
@@ -198,7 +225,7 @@ def solver_given(model: Any) -> Any:
 
 def _parameter(model: Any, path: tuple[str, ...]) -> str:
     """Return what an estimator calls a setting."""
-    named = {"seed": "random_state"}
+    named = {"seed": "random_state", "classes": "multi_class"}
     return f"{type(model).__name__}'s {named.get(path[0], '.'.join(path))}"
 
 
@@ -208,7 +235,7 @@ def tell(model: Any, trained: Trained, plan: TrainingPlan, n_rows: int) -> None:
     model.passes_ = cursor.passes
     model.n_iter_ = max(1, math.ceil(cursor.passes))
     model.rows_seen_ = cursor.rows_before + round(cursor.passes * n_rows)
-    model.solver_, model.lam_ = trained.solver, trained.lam
+    model.solver_, model.lam_, model.loss_ = trained.solver, trained.lam, trained.loss
     chosen_from = trained.choice.candidates if trained.choice else ()
     model.candidates_ = [candidate._asdict() for candidate in chosen_from]
     model.objective_ = certified.objective if certified else None

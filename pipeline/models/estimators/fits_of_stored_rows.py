@@ -21,7 +21,9 @@ from fewpass.pipeline.runs.model import stored_weights
 from fewpass.pipeline.settings.encoding import column_kinds
 
 
-def fit_stored(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
+def fit_stored(
+    model: Any, X: Any, y: Any, sample_weight: Any, offset: Any = None, exposure: Any = None
+) -> None:
     """Store rows that are not in memory, train on them, and take the model."""
     at = model._model() if model.warm_start and hasattr(model, "coef_") else None
     if model.warm_start and model.folder is not None:
@@ -30,7 +32,8 @@ def fit_stored(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
             "Leave one of them out."
         )
     with work_folder(model.folder) as folder:
-        rows = stored(X, y, sample_weight, wanted_of(model), folder)
+        given = {"offset": offset, "exposure": exposure}
+        rows = stored(X, y, sample_weight, wanted_of(model), folder, given)
         model._know(rows, at)
         class_weight = getattr(model, "class_weight", None)
         plan = plan_of(
@@ -55,6 +58,7 @@ def fit_stored(model: Any, X: Any, y: Any, sample_weight: Any) -> None:
         model._see(rows.dataset.manifest.targets, more=at is not None)
         tell(model, trained, plan, rows.dataset.n_rows)
         model._last, model._weight_seen = None, rows.total_weight(None)
+        model._has_offset = rows.dataset.manifest.has_offset
         model.dataset_ = rows.dataset.folder.url if folder.retained else None
         model.run_ = folder.run if folder.retained else None
 

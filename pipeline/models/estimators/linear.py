@@ -19,6 +19,7 @@ from fewpass.pipeline.models.estimators.checked_rows import (
     taken_out,
 )
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_paths, is_stored
+from fewpass.pipeline.models.estimators.offsets import offset_of
 from fewpass.pipeline.models.estimators.shared_parameters import SharedParameters
 
 if TYPE_CHECKING:  # what a fit needs is imported when one begins
@@ -39,6 +40,7 @@ class LinearModel(SharedParameters):
     coef_: Any
     intercept_: Any
     _last: Learnt | None  # what came of the last batch; None after a fit
+    _has_offset: bool = False  # whether it was fitted with offsets, which predictions need then
 
     def decision(self, X: Any) -> Vector:
         """Return X coef^T + intercept, (n,) or (n, K)."""
@@ -96,19 +98,24 @@ class LinearModel(SharedParameters):
         ValueError
             If rows, targets, weights or parameters cannot be used; the message names them.
         """
+        return self._fit(X, y, sample_weight, None, None)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, offset: Any, exposure: Any) -> Self:
         if is_stored(X, self.memory):
             from fewpass.pipeline.models.estimators.fits_of_stored_rows import fit_stored
 
-            fit_stored(self, X, y, sample_weight)
+            fit_stored(self, X, y, sample_weight, offset, exposure)
             return self
         at = self._model() if self.warm_start and hasattr(self, "coef_") else None
-        X, y, sample_weight = taken_out(X, y, sample_weight)
+        X, y, sample_weight, *given = taken_out(X, y, sample_weight, offset, exposure)
         X = self._encoded(X, anew=at is None)
         X, y = checked(self, X, y=y, y_numeric=self._takes_numbers, reset=at is None)
         target, weight = self._targets(y, checked_weights(sample_weight, len(y)), at)
+        offsets = offset_of(given[0], given[1], len(target))
         from fewpass.pipeline.models.estimators.fits import fit_rows
 
-        fit_rows(self, table_of(X, target, weight), at)
+        fit_rows(self, table_of(X, target, weight, offsets), at)
+        self._has_offset = offsets is not None
         return self
 
     def _learn_batch(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
@@ -185,7 +192,7 @@ class LinearModel(SharedParameters):
     def to_sklearn(self) -> Any:
         """Return one of scikit-learn's own models, with the same predictions.
 
-        `LogisticRegression` (for more than two classes in a `OneVsRestClassifier`), `LinearSVC` or
+        `LogisticRegression` (of a model per class in a `OneVsRestClassifier`), `LinearSVC` or
         `LinearRegression`, which converters such as skl2onnx take.
         """
         from fewpass.pipeline.models.export.export_formats import to_sklearn
@@ -221,10 +228,11 @@ class LinearModel(SharedParameters):
         names = getattr(self, "feature_names_in_", None)
         return PlainModel(
             np.atleast_2d(self.coef_), np.atleast_1d(np.asarray(self.intercept_, float)),
-            getattr(self, "classes_", None), self.loss, self.lam_,
+            getattr(self, "classes_", None), getattr(self, "loss_", self.loss), self.lam_,
             None if names is None else tuple(names), self.certificate_,
             self.encoder_.recipe_ if hasattr(self, "encoder_") else None,
             record=record_at(getattr(self, "run_", None)), bounds=self._bounds(),
+            has_offset=self._has_offset,
         )  # fmt: skip
 
     def __sklearn_tags__(self) -> Tags:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
-from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.regularisation import AUTO, Lam
 from fewpass.pipeline.sizes import parse_bytes
 
 SCALINGS: tuple[ScalingKind, ...] = ("none", "standard", "maxabs", "rms")
@@ -20,6 +20,11 @@ def strengths(lam: Any, n: float) -> list[float]:
     """Return lam as numbers, one or several; ValueError when one is none."""
     several = not isinstance(lam, str) and hasattr(lam, "__len__")
     return [*Lam.of(",".join(map(str, lam)) if several else lam).values(n)]
+
+
+def is_auto(lam: Any) -> bool:
+    """Whether held-out rows are to choose lam."""
+    return isinstance(lam, str) and lam == AUTO
 
 
 def strength(lam: Any, n: float) -> float:

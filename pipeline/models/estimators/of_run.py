@@ -43,9 +43,11 @@ def from_run(run: Any) -> LinearClassifier | LinearRegressor | ScoreCalibrator |
         made.target_range_ = plain.bounds
     else:
         made.coef_, made.intercept_, made.classes_ = plain.coef, plain.intercept, plain.classes
+        made.loss_ = plain.loss
     made.n_features_in_ = plain.coef.shape[1]
     if plain.feature_names is not None:
         made.feature_names_in_ = np.asarray(plain.feature_names, object)
+    made._has_offset = plain.has_offset  # noqa: SLF001 - one of ours
     made.lam_, made.certificate_, made.run_ = plain.lam, plain.certificate, os.fspath(run)
     of_features = made if plain.calibration is None else _calibrated(made, plain.calibration)
     if plain.recipe is None:

@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin
 from fewpass.pipeline.models.estimators.checked_rows import taken_out
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.linear import LinearModel, Vector
+from fewpass.pipeline.models.estimators.offsets import offset_of, require_offset
 from fewpass.pipeline.models.estimators.shared_parameters import with_shared_words
 from fewpass.solvers.registry import LOSS_OF_NUMBERS
 
@@ -66,6 +67,36 @@ class LinearRegressor(RegressorMixin, LinearModel):
     epsilon: float = 0.1
     clip: bool = True
 
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, offset: Any = None,
+        exposure: Any = None,
+    ) -> Self:  # fmt: skip
+        """Train on X (n, d), dense or sparse, and targets y (n,).
+
+        A row of weight 2 counts like two rows, one of weight 0 not at all.
+
+        Parameters
+        ----------
+        X : array, matrix, frame; Dask collection, list of delayed blocks; path or paths
+            Rows.  A path is that of a file (any format that `fewpass ingest` reads) or of a data
+            set.  The words of a Dask bag of texts are hashed to 2^20 columns.
+        y : the same kind, (n,); for frames and files the name of a column
+            Numbers.  None for formats that have a place for it, and data sets.
+        sample_weight : like y, default=None
+            Row weights.
+        offset : like y, default=None
+            Added to every row's w . x + b.  `predict` needs it, too.
+        exposure : like y, default=None
+            What counts are in proportion to, such as time or population; its logarithm is the
+            offset.
+
+        Raises
+        ------
+        ValueError
+            If rows, targets, weights, offsets or parameters cannot be used; the message names them.
+        """
+        return self._fit(X, y, sample_weight, offset, exposure)
+
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from a batch, one step per row, in the order given.
 
@@ -110,25 +141,40 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def _batch_targets(self, y: Any, weight: Vector, classes: Any) -> tuple[Vector, Vector]:  # noqa: ARG002
         return np.asarray(y, np.float64), weight
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return predictions (n,) for X (n, d); for a Dask collection, a lazy Dask array."""
-        if is_collection(X):
+    def predict(self, X: Any, offset: Any = None, exposure: Any = None) -> np.ndarray:
+        """Return predictions (n,) for X (n, d); for a Dask collection, a lazy Dask array.
+
+        With loss="poisson" or "gamma" they are exp(w . x + b), on the scale of the targets.  A
+        model that was fitted with `offset` or `exposure` needs them here, too; `exposure=1` gives
+        rates.
+        """
+        if is_collection(X) and offset is None and exposure is None and not self._has_offset:
             return self._lazily(self.predict, X)
+        X, *given = taken_out(X, offset, exposure)
         scores = self.decision(X)
+        offsets = offset_of(given[0], given[1], len(scores))
+        require_offset(self._has_offset, offsets)
+        scores = scores if offsets is None else scores + offsets
         from fewpass.solvers.registry import loss_class
 
         response, bounds = loss_class(self.loss)().response, self._bounds()
         predictions = response(scores) if response else scores
         return predictions if bounds is None else np.clip(predictions, *bounds)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(
+        self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, exposure: Any = None
+    ) -> float:
         """Return the coefficient of determination R^2; for Dask collections block by block."""
         if is_collection(X):
             from fewpass.pipeline.models.estimators.lazy_predictions import sums_over
 
             sums = sums_over(self.predict, X, y, sample_weight, numbers=True)
             return 1.0 - sums.residual / sums.about_mean
-        return float(super().score(*taken_out(X, y, sample_weight)))
+        X, y, weight, offset, exposure = taken_out(X, y, sample_weight, offset, exposure)
+        from sklearn.metrics import r2_score
+
+        predicted = self.predict(X, offset, exposure)
+        return float(r2_score(y, predicted, sample_weight=weight))
 
     def _see(self, targets: Values, *, more: bool) -> None:
         """Note the range of targets, of those learnt from before as well if there are `more`."""

@@ -21,7 +21,9 @@ class SharedParameters(BaseEstimator):
     ----------
     lam : float, str or list of them, default="1/n"
         Strength of the penalty: a number, or "A/n", where n is the sum of the row weights.  Several
-        values are trained in the same passes, and `held_out` rows choose the best.
+        values are trained in the same passes, and `held_out` rows choose the best.  "auto" chooses
+        among 1000/n, 100/n, ... .01/n by rows held out for that (`held_out`, a fifth of the rows,
+        or five folds of fewer than 10,000) and trains on all others, or on all.
     solver : str or dict, default="auto"
         Name of a method, such as "newton", "psdca" or "asgd", or {"kind": name, setting: value}.
     tol : float or None, default=1e-6

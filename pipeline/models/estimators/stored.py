@@ -122,7 +122,10 @@ class Stored(NamedTuple):
         return {label_text(names[label]): weight for label, weight in class_weight.items()}
 
 
-def stored(X: Any, y: Any, sample_weight: Any, wanted: Wanted, folder: WorkFolder) -> Stored:
+def stored(
+    X: Any, y: Any, sample_weight: Any, wanted: Wanted, folder: WorkFolder,
+    offsets: Mapping[str, Any] | None = None,
+) -> Stored:  # fmt: skip
     """Make a data set of rows, or take the one that X is.
 
     Raises
@@ -130,13 +133,18 @@ def stored(X: Any, y: Any, sample_weight: Any, wanted: Wanted, folder: WorkFolde
     BadInput
         When the rows cannot be stored so.
     """
+    others = {name: given for name, given in (offsets or {}).items() if given is not None}
     if is_paths(X) and (dataset := _dataset_at(X)):
-        _require_as_it_lies(dataset, y, sample_weight, wanted)
+        named = {"y": y, "sample_weight": sample_weight, **others}
+        _require_as_it_lies(dataset, named, wanted)
         return Stored(dataset, None)
     if is_paths(X):
+        _require_encoded(others, wanted)
         options = SourceOptions(
             label=_column(y, "y"),
             weight=_column(sample_weight, "sample_weight"),
+            offset=_column(others.get("offset"), "offset"),
+            exposure=_column(others.get("exposure"), "exposure"),
             dtype="float64" if wanted.encode == "none" else "float32",
             encode=wanted.encode,
             column=dict(wanted.columns),
@@ -145,6 +153,11 @@ def stored(X: Any, y: Any, sample_weight: Any, wanted: Wanted, folder: WorkFolde
         made = ingest(_plan([os.fspath(path) for path in paths], options, wanted, folder))
         return Stored(Dataset.open(folder.data), None, made.test_dataset)
     refuse_collection(wanted.encode)
+    if others:
+        raise BadInput(
+            f"{next(iter(others))} is for rows in memory and files, and X is neither. Write the "
+            "rows to Parquet files."
+        )
     source = _dask_source(X, y, sample_weight)
     options = SourceOptions(dtype=source.dtype)
     made = ingest(_plan([source.name], options, wanted, folder), source=source)
@@ -186,9 +199,17 @@ def _column(given: Any, name: str) -> str | int | None:
     return given
 
 
-def _require_as_it_lies(dataset: Dataset, y: Any, sample_weight: Any, wanted: Wanted) -> None:
+def _require_encoded(others: Mapping[str, Any], wanted: Wanted) -> None:
+    if others and wanted.encode == "none":
+        raise BadInput(
+            f"{next(iter(others))} of files is read where their columns are encoded. Give "
+            "encode='auto', or the rows in memory."
+        )
+
+
+def _require_as_it_lies(dataset: Dataset, named: Mapping[str, Any], wanted: Wanted) -> None:
     manifest, place = dataset.manifest, dataset.folder.url
-    for name, given in (("y", y), ("sample_weight", sample_weight)):
+    for name, given in named.items():
         if given is not None:
             raise BadInput(f"{place} is a data set, which holds its own {name}. Leave it out.")
     if wanted.scale not in ("none", manifest.scaling.kind):

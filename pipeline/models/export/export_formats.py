@@ -81,6 +81,7 @@ def as_liblinear(model: PlainModel) -> bytes:
     Labels must be integers.
     """
     model.require_no_calibration("LIBLINEAR's text")
+    model.require_no_offset("LIBLINEAR")
     classes, coef = model.classes, np.column_stack([model.coef, model.intercept])
     solver = loss_class(model.loss).liblinear
     if solver is None:
@@ -140,13 +141,14 @@ def to_sklearn(model: PlainModel) -> Any:
     from sklearn.svm import LinearSVC  # noqa: PLC0415
 
     model.require_no_calibration("scikit-learn's LinearSVC or LogisticRegression")
+    model.require_no_offset("scikit-learn's predict")
     if model.has_response:
         return _of_response(model)
     if model.classes is None:
         made: Any = LinearRegression()
         made.coef_, made.intercept_ = model.coef[0], float(model.intercept[0])
         return _named(made, model)
-    if model.has_link and len(model.classes) > 2:
+    if model.has_link and len(model.classes) > 2 and not model.tells_all_apart:
         return _one_versus_rest(model)
     made = LogisticRegression() if model.has_link else LinearSVC()
     made.coef_, made.intercept_, made.classes_ = model.coef, model.intercept, model.classes

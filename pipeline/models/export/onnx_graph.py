@@ -23,6 +23,7 @@ def onnx_model(model: PlainModel) -> Any:
     """
     from onnx import TensorProto, checker, helper  # noqa: PLC0415 - an extra
 
+    model.require_no_offset("The graph")
     double = TensorProto.DOUBLE
     X = helper.make_tensor_value_info("X", double, [None, model.coef.shape[1]])
     nodes, values = (list(part) for part in zip(*_parts(model), strict=True))
@@ -110,7 +111,7 @@ def _probabilities(model: PlainModel) -> Iterator[Part]:
         yield node("Mul", "columns slope", "sloped")
         yield node("Add", "sloped offsets", "calibrated")
         scores = "calibrated"
-    if isinstance(calibration, Softmax):
+    if isinstance(calibration, Softmax) or (calibration is None and model.tells_all_apart):
         yield node("Softmax", scores, "probabilities", axis=1)
         return
     yield node("Sigmoid", scores, "shares")

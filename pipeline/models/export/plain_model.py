@@ -46,10 +46,26 @@ class PlainModel(NamedTuple):
     bounds: Bounds | None = None
     """What predicted numbers are clipped to; None: they are not."""
 
+    has_offset: bool = False
+    """Whether rows have offsets, which scores are without."""
+
+    def require_no_offset(self, form: str) -> None:
+        """Raise BadInput for a format whose models take rows alone, if the model needs offsets."""
+        if self.has_offset:
+            raise BadInput(
+                f"{form} takes rows alone, and this model was trained with offsets or exposures. "
+                "Choose .safetensors, and add the offset to X coef + intercept."
+            )
+
     @property
     def has_link(self) -> bool:
         """Whether the loss has probabilities, by the logistic function."""
         return loss_class(self.loss)().link is not None
+
+    @property
+    def tells_all_apart(self) -> bool:
+        """Whether one model makes the scores of all classes, whose softmax are probabilities."""
+        return loss_class(self.loss).is_wide
 
     @property
     def has_response(self) -> bool:
@@ -97,7 +113,8 @@ def of_run(run: Any) -> PlainModel:
         recipe,
         model.calibration,
         record,
-        model.bounds,
+        has_offset=record.offsets is not None,
+        bounds=model.bounds,
     )
 
 

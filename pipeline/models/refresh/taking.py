@@ -43,7 +43,7 @@ class AllRefused(BadInput):
     """New files that were all refused, each recorded with its reason."""
 
 
-class Taken(NamedTuple):
+class TakenFiles(NamedTuple):
     """A generation with its data set."""
 
     generation: Generation  # of the remaining files
@@ -63,7 +63,7 @@ def take(
     plan: RefreshPlan,
     generation: Generation,
     make: Callable[[IngestPlan], IngestResult] = ingest,
-) -> Taken:
+) -> TakenFiles:
     """Ingest a generation's files, refusing those that cannot be read.
 
     A complete data set is not changed, also if files have changed since.
@@ -101,7 +101,7 @@ def take(
             refused_so_far += bad
     tidy(ingest_plan(plan, generation))
     forget(Folder(plan.store), generation.files)
-    return Taken(generation, tuple(refused_so_far))
+    return TakenFiles(generation, tuple(refused_so_far))
 
 
 def _without(plan: RefreshPlan, generation: Generation, bad: Sequence[Refused]) -> Generation:

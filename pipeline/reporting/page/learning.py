@@ -7,6 +7,7 @@ from typing import Any
 from fewpass.pipeline.drawing.charts import WINDOW, Curve, Kind, chart, smoothed
 from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
+from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.runs.sweep_times import PARTS
 from fewpass.pipeline.runs.timeline import Point, Timeline
 
@@ -90,6 +91,18 @@ def _held_out(run: ReportedRun) -> str:
     ]
     drawn = chart(lines, "passes over the data", "mean loss")
     return card("Held-out loss while it learnt", drawn)
+
+
+def lam_chosen(origin: LamOrigin | None) -> str:
+    """Lay out what a lam that nobody gave was chosen from."""
+    if origin is None:
+        return ""
+    rows = [
+        (f"{each.lam:.4g}", f"{each.loss:.6g}", f"{each.standard_error or 0.0:.2g}")
+        for each in origin.candidates
+    ]
+    drawn = table(("lam", "held-out loss", "standard error of its distance"), rows)
+    return card("lam", drawn, f"{origin.sentence().replace('`', '')}.")
 
 
 def time(report: RunReport) -> str:

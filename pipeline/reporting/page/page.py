@@ -24,7 +24,8 @@ from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
 from fewpass.pipeline.reporting.page.held_out import base_rate, held_out
-from fewpass.pipeline.reporting.page.learning import forecast, learning, time
+from fewpass.pipeline.reporting.page.learning import forecast, lam_chosen, learning, time
+from fewpass.pipeline.reporting.page.path_of_lams import path_of_lams
 from fewpass.pipeline.reporting.page.quality import Quality
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.rows.targets import label_text
@@ -64,9 +65,10 @@ def page(run: ReportedRun, quality: Quality | None, reproduction: Reproduction) 
         f"<header><h1>{name}</h1>{_verdict(report)}{_tiles(report, quality)}</header>",
         held_out(quality) if quality else _without_held_out(reproduction),
         learning(run),
+        path_of_lams(run.saved.choice),
         _weights(model),
         _data(model),
-        section("The training", _facts(run), forecast(report)),
+        section("The training", _facts(run), lam_chosen(model.record.lam_origin), forecast(report)),
         time(report),
         _reproduction(run, reproduction),
     ]

@@ -39,6 +39,7 @@ class RowKind(NamedTuple):
     dtype: Literal["float32", "float64"]
     n_features: int | None
     has_weight: bool
+    has_offset: bool = False
 
 
 def buckets_needed(n_bytes: float, budget: Budget) -> int:
@@ -130,7 +131,9 @@ class Buckets:
         self.finish()
         number, n, budget = len(self._generations), self.n_buckets, self.budget
         place, lasting = self.path / f"rows-{number:04d}", self.lasting
-        rows = Spill(place, n, *self.kind, budget.spilled_rows, lasting=lasting)
+        rows = Spill(
+            place, n, *self.kind[:4], budget.spilled_rows, self.kind.has_offset, lasting=lasting
+        )
         order = None
         if self.shuffled:
             keys = ("dense", "float64", 0, False)

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fewpass.pipeline.settings.ingest_plan import FEWEST_CHUNKS, SMALLEST_CHUNK_BYTES, IngestPlan
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.prefetch import prefetch_span
 from fewpass.solvers.kernels.shapes import Floats
-from fewpass.storage.table import DenseTable, Integers, Table, concatenate
+from fewpass.storage.table import DenseTable, Integers, SparseTable, Table, concatenate
 
 #: Rows asked for ahead of the one that is copied: they may lie anywhere in memory.
 AHEAD = 8
@@ -49,16 +50,18 @@ class Selection(NamedTuple):
         data = np.empty(indptr[-1], table.data.dtype)
         indices = np.empty(indptr[-1], table.indices.dtype)
         _copy_rows(starts, stops, table.data, table.indices, data, indices)
-        weight = None if table.weight is None else table.weight[order]
-        return table._replace(
-            data=data, indices=indices, indptr=indptr, target=table.target[order], weight=weight
-        )
+        weight, offset = _numbers_per_row(table, order)
+        return SparseTable(data, indices, indptr, table.target[order], weight, offset)
 
 
 def _dense_rows(table: DenseTable, order: Integers) -> DenseTable:
     X = np.take(table.X, order, axis=0, mode="clip")  # other modes, and indexing, keep the GIL
-    weight = None if table.weight is None else table.weight[order]
-    return DenseTable(X, table.target[order], weight)
+    return DenseTable(X, table.target[order], *_numbers_per_row(table, order))
+
+
+def _numbers_per_row(table: Table, order: Integers) -> list[NDArray[np.float64] | None]:
+    """Return weights and offsets in an order."""
+    return [None if part is None else part[order] for part in (table.weight, table.offset)]
 
 
 class ChunkOrder(NamedTuple):

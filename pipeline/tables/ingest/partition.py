@@ -31,7 +31,7 @@ from fewpass.pipeline.tables.ingest.held_out_share import held_out_of, split_ask
 from fewpass.pipeline.tables.ingest.partitioned import Partitioned
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.ingest.target_map import LabelEncoder
-from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source
+from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source, has_offset
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import SparseTable, Table, n_bytes
@@ -83,7 +83,9 @@ class Partitioner:
     ) -> None:
         self.plan, self.source, self.report = plan, source, report
         dtype = plan.options.dtype
-        self.kind = RowKind(source.layout, dtype, source.n_features, source.has_weight)
+        self.kind = RowKind(
+            source.layout, dtype, source.n_features, source.has_weight, has_offset(source)
+        )
         self.encoder = LabelEncoder(plan.task)
         self.path = path
         self.rows: tuple[RowsInMemory, ...] | tuple[Buckets, ...] = ()

@@ -255,6 +255,7 @@ class _Ingest:
             written.records,
             targets=target_map.targets(number),
             weights=written.weights,
+            offsets=written.offsets,
             scaling=scaler.describe(),
             shuffle=Shuffle(seed=self.plan.seed if self.plan.shuffle else None),
             sources=[SourceRecord(name=f.name, bytes=f.bytes) for f in self.source.files],
@@ -273,8 +274,9 @@ class _Ingest:
         rows = rows_per_chunk(self.plan, buckets.n_rows, buckets.n_bytes)
         width = partitioned.n_features
         return DatasetWriter(
-            folder, kind.layout, width, buckets.n_rows, rows, kind.dtype, kind.has_weight
-        )
+            folder, kind.layout, width, buckets.n_rows, rows, kind.dtype, kind.has_weight,
+            kind.has_offset,
+        )  # fmt: skip
 
     def _stats(self, partitioned: Partitioned) -> dict[str, Any]:
         plan = self.plan.model_dump(mode="json", exclude={"storage_options"})

@@ -101,16 +101,19 @@ class RowsInMemory:
         target = np.concatenate([table.target for table in self._tables])
         weights = [table.weight for table in self._tables if table.weight is not None]
         weight = np.concatenate(weights) if weights else None
+        offsets = [table.offset for table in self._tables if table.offset is not None]
+        offset = np.concatenate(offsets) if offsets else None
         values = self._values[: self.nnz]
         if self._indices is None:
-            return DenseTable(values.reshape(self.n_rows, -1), target, weight)
+            return DenseTable(values.reshape(self.n_rows, -1), target, weight, offset)
         indptr, at = np.zeros(self.n_rows + 1, np.int64), 0
         for table in self._tables:
             assert isinstance(table, SparseTable)
             stop = at + table.n_rows
             np.add(table.indptr[1:], indptr[at], out=indptr[at + 1 : stop + 1])
             at = stop
-        return SparseTable(values, self._indices[: self.nnz], indptr, target, weight)
+        indices = self._indices[: self.nnz]
+        return SparseTable(values, indices, indptr, target, weight, offset)
 
 
 def order_of(keys: Keys) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.dataset import DatasetWriter
-from fewpass.storage.manifest import ChunkRecord, WeightStats
+from fewpass.storage.manifest import ChunkRecord, OffsetStats, WeightStats
 from fewpass.storage.objects import fault
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import DenseTable, Table, index_dtype, n_bytes
@@ -29,6 +29,7 @@ class Written(NamedTuple):
     records: list[ChunkRecord]
     columns: ColumnStatistics  # in stored order
     weights: WeightStats | None
+    offsets: OffsetStats | None
 
 
 class ChunkMaker:
@@ -109,7 +110,7 @@ def write_chunks(
     writer = maker.writer
     records: list[ChunkRecord] = []
     columns = ColumnStatistics(writer.layout, writer.n_features)
-    total, largest = 0.0, 0.0
+    total, largest, offsets = 0.0, 0.0, np.zeros(2)
     for number, record, table in _made(maker, buckets, threads, memory):
         maker.note(number, record)
         records.append(record)
@@ -117,9 +118,13 @@ def write_chunks(
         if table.weight is not None:
             total += float(table.weight.sum())
             largest = max(largest, float(table.weight.max()))
+        if table.offset is not None:
+            offsets += table.offset.sum(), np.exp(table.offset).sum()
         report(record.rows, sum(stored.length for stored in record.objects.values()))
     weights = WeightStats(total=total, maximum=largest) if writer.has_weight else None
-    return Written(records, columns, weights)
+    mean, mean_exp = (offsets / sum(record.rows for record in records)).tolist()
+    stats = OffsetStats(mean=mean, mean_exp=mean_exp) if writer.has_offset else None
+    return Written(records, columns, weights, stats)
 
 
 def _made(

@@ -32,15 +32,25 @@ class TableColumns(NamedTuple):
     weight: int | None
     features: tuple[int, ...]  # in the order of the rows' features
     left_out: tuple[str, ...] = ()  # names of columns that the schema lacks
+    offset: int | None = None
+    exposure: int | None = None
+
+    @property
+    def single(self) -> tuple[int, ...]:
+        """The columns that are no features and are read."""
+        roles = (self.label, self.weight, self.offset, self.exposure)
+        return tuple(k for k in roles if k is not None)
 
     def schema(self, types: Sequence[str]) -> Schema:
         """Describe the columns, of these types (n_columns,)."""
-        used = {self.label, self.weight, *self.features}
+        used = {*self.single, *self.features}
         return Schema(
             names=self.names,
             types=tuple(types),
             label=self.label,
             weight=self.weight,
+            offset=self.offset,
+            exposure=self.exposure,
             dropped=tuple(k for k in range(self.n_columns) if k not in used),
         )
 
@@ -61,6 +71,14 @@ class _Roles(NamedTuple):
     label: int | None
     weight: int | None
     dropped: frozenset[int]
+    offset: int | None = None
+    exposure: int | None = None
+
+    @property
+    def single(self) -> list[int]:
+        """All but those that are dropped."""
+        roles = (self.label, self.weight, self.offset, self.exposure)
+        return [k for k in roles if k is not None]
 
 
 def choose(
@@ -86,13 +104,17 @@ def choose(
         if by_name and expected.schema
         else _roles(header, options, expected.schema, default_label)
     )
-    _check_roles(roles, options, where)
-    used = roles.dropped | {roles.label, roles.weight}
+    _check_roles(roles, where)
+    _require_offset(roles, expected, where)
+    used = roles.dropped | {*roles.single}
     features = tuple(k for k in range(n_columns) if k not in used)
     if header.names:
         names_left = [name for k, name in enumerate(header.names) if k not in roles.dropped]
         require_distinct(names_left, where)
-    columns = TableColumns(header.names, n_columns, roles.label, roles.weight, features)
+    columns = TableColumns(
+        header.names, n_columns, roles.label, roles.weight, features,
+        offset=roles.offset, exposure=roles.exposure,
+    )  # fmt: skip
     if by_name:
         columns = _in_expected_order(columns, options, expected, where)
     _check_width(columns.features, options, where)
@@ -111,11 +133,14 @@ def _roles(
     header: _Names, options: SourceOptions, schema: Schema | None, default_label: int | None
 ) -> _Roles:
     """Find what the options ask for; where they do not, what columns of the same number were."""
-    asked = options.label is not None or options.weight is not None or options.drop
+    named = (options.label, options.weight, options.offset, options.exposure)
+    asked = any(column is not None for column in named) or options.drop
     if schema is not None and not asked and header.n_columns == len(schema.types):
-        return _Roles(schema.label, schema.weight, frozenset(schema.dropped))
+        dropped = frozenset(schema.dropped)
+        return _Roles(schema.label, schema.weight, dropped, schema.offset, schema.exposure)
     weight = None if options.weight is None else header.position(options.weight, "weight")
-    return _Roles(_label(header, options, default_label), weight, _dropped(header, options))
+    label = _label(header, options, default_label)
+    return _Roles(label, weight, _dropped(header, options), *_offsets(header, options, None))
 
 
 def _roles_as_before(header: _Names, options: SourceOptions, schema: Schema) -> _Roles:
@@ -131,7 +156,19 @@ def _roles_as_before(header: _Names, options: SourceOptions, schema: Schema) -> 
     weight = header.same_name(schema.names, schema.weight) if options.label_required else None
     if options.weight is not None:
         weight = header.position(options.weight, "weight")
-    return _Roles(label, weight, _dropped(header, options))
+    return _Roles(label, weight, _dropped(header, options), *_offsets(header, options, schema))
+
+
+def _offsets(
+    header: _Names, options: SourceOptions, schema: Schema | None
+) -> tuple[int | None, int | None]:
+    """Find offset and exposure by the options, or else by their names in the schema."""
+    places = []
+    for role in ("offset", "exposure"):
+        asked = getattr(options, role)
+        before = None if schema is None else header.same_name(schema.names, getattr(schema, role))
+        places.append(before if asked is None else header.position(asked, role))
+    return places[0], places[1]
 
 
 def _name(schema: Schema, column: int | None) -> str:
@@ -142,11 +179,40 @@ def _dropped(header: _Names, options: SourceOptions) -> frozenset[int]:
     return frozenset(header.position(column, "drop") for column in options.drop)
 
 
-def _check_roles(roles: _Roles, options: SourceOptions, where: str) -> None:
-    if roles.weight is not None and roles.weight == roles.label:
-        raise BadInput(f"{where}: column {options.weight!r} is label and weight. Name two columns.")
-    if roles.dropped & {roles.label, roles.weight}:
-        raise BadInput(f"{where}: the label or the weight is also dropped. Drop other columns.")
+def _check_roles(roles: _Roles, where: str) -> None:
+    own = {role: getattr(roles, role) for role in ("label", "weight", "offset", "exposure")}
+    for k in roles.single:
+        named = [role for role, column in own.items() if column == k]
+        if len(named) > 1:
+            raise BadInput(f"{where}: column {k} is {' and '.join(named)}. Name two columns.")
+    if roles.dropped & {*roles.single}:
+        raise BadInput(
+            f"{where}: the label, the weight or the offset is also dropped. Drop other columns."
+        )
+    if roles.offset is not None and roles.exposure is not None:
+        raise BadInput(
+            f"{where}: both an offset and an exposure are named. Add the logarithm of the exposure "
+            "to the offset, and leave `exposure` out."
+        )
+
+
+def _require_offset(roles: _Roles, expected: Expected, where: str) -> None:
+    """Refuse rows without the offsets that those before had."""
+    schema = expected.schema
+    has_offset = roles.offset is not None or roles.exposure is not None
+    if has_offset and schema is not None and schema.offset is None and schema.exposure is None:
+        raise BadInput(
+            f"{where}: an offset or an exposure is named, and {expected.whose} has none. Leave it "
+            "out."
+        )
+    for role in ("offset", "exposure") if schema else ():
+        column = getattr(schema, role)
+        if column is not None and not has_offset:
+            assert schema is not None, "it has a column"
+            raise BadInput(
+                f"{where} has no {role} column {_name(schema, column)}, which the rows of "
+                f"{expected.whose} have. Name its own (`{role}`)."
+            )
 
 
 def _in_expected_order(

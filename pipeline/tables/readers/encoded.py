@@ -98,6 +98,7 @@ class EncodedSource:
         expected.budget.require_columns(n_features, rows.files[0].name, "encoded")
         self.left_out = self._columns.left_out
         self.has_weight = self._columns.weight is not None
+        self.has_offset = self._offset_role is not None
         self._split: tuple[int, SplitColumn] | None = None
         self._used = self._read_columns()
         given = recipe_in(expected.schema)
@@ -147,12 +148,23 @@ class EncodedSource:
         read = {name: kind for name, kind in self._options.column.items() if kind in READ_KINDS}
         return encoded | read | dropped
 
+    @property
+    def _offset_role(self) -> tuple[int, Literal["offset", "exposure"]] | None:
+        """The column of the offsets or of the exposures, if there is one."""
+        columns = self._columns
+        if columns.offset is not None:
+            return columns.offset, "offset"
+        return None if columns.exposure is None else (columns.exposure, "exposure")
+
     def _look(self, sample: Any, given: Recipe | None, n_rows: int | None) -> None:
         """Decide by a sample what targets and columns hold."""
         self._target_written = self._written(sample)
         if (weight := self._columns.weight) is not None:
             kind = sample.schema.field(name_of(self._columns, weight)).type
             self._require_single(weight, kind, "weight", "numbers")
+        if (role := self._offset_role) is not None:
+            kind = sample.schema.field(name_of(self._columns, role[0])).type
+            self._require_single(*role[:1], kind, role[1], "numbers")
         if (split := self._expected.split) is not None:
             at = self._split_position()
             assert at is not None, "rows are held out by it"
@@ -339,12 +351,13 @@ class EncodedSource:
             self._count_words(piece, encoding.words, own)
         targets, bad_target = self._targets(own, cells.n_rows, options)
         weight, bad_weight = self._weights(own)
-        faults += [*bad_target, *bad_weight]
+        offset, bad_offset = self._offsets(own)
+        faults += [*bad_target, *bad_weight, *bad_offset]
         table: Table
         if self.layout == "dense":
-            table = DenseTable(encoding.dense(options.dtype), targets.values, weight)
+            table = DenseTable(encoding.dense(options.dtype), targets.values, weight, offset)
         else:
-            table = SparseTable(*encoding.sparse(options.dtype), targets.values, weight)
+            table = SparseTable(*encoding.sparse(options.dtype), targets.values, weight, offset)
         good = without_bad_rows(
             table, faults, piece.file, options.on_bad_row, self._rows.unit, cells.lines,
             cells.faults, targets.written,
@@ -407,3 +420,18 @@ class EncodedSource:
         weight, _ = read_numbers(own[column])
         fact = f"the weight in {self._columns.title(column)} is negative, missing or no number"
         return weight, [Fault(~(weight >= 0.0), fact, "Give finite weights of at least 0,")]
+
+    def _offsets(self, own: dict[int, Any]) -> tuple[NDArray[np.float64] | None, list[Fault]]:
+        """Return the offsets of rows: those of the file, or the logarithms of the exposures."""
+        if self._offset_role is None:
+            return None, []
+        column, role = self._offset_role
+        given, _ = read_numbers(own[column])
+        title = self._columns.title(column)
+        if role == "offset":
+            fact = f"the offset in {title} is missing or no finite number"
+            return given, [Fault(~np.isfinite(given), fact, "Give numbers,")]
+        bad = ~(np.isfinite(given) & (given > 0.0))
+        fact = f"the exposure in {title} is not above 0, missing or no number"
+        offset = np.log(np.where(bad, 1.0, given))
+        return offset, [Fault(bad, fact, "Give finite numbers above 0,")]

@@ -82,6 +82,11 @@ def open_source(
                 f"Only tables are encoded ({', '.join(TABLES)}), but this is {word}. Leave "
                 "`encode`, `column`, `cross` and `bins` out."
             )
+        if _names_offset(options):
+            raise BadInput(
+                f"{addresses[0].name}: offsets and exposures are columns of tables "
+                f"({', '.join(TABLES)}), and this is {word}. Write the rows as one of these."
+            )
         return source_class(word)(addresses, options, expected)
     if _is_encoded(word, addresses, options, expected):
         from fewpass.pipeline.tables.readers.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
@@ -150,14 +155,11 @@ def _is_encoded(
         if not before:
             _require_plain(word, addresses[0].name)
         return before
-    if options.encode == "none" and expected.split is not None:
-        raise BadInput(
-            f"`{expected.split.setting}` reads the column as an encoded table does. Leave "
-            "`encode=none` out."
-        )
+    by_name = _names_offset(options) or expected.split is not None
     if options.encode == "none":
+        _require_no_roles(options, expected)
         _require_plain(word, addresses[0].name, ", or say `encode=auto`")
-    if word not in PLAIN or asked or expected.split is not None:
+    if word not in PLAIN or asked or by_name:
         return True
     if options.encode == "none" or options.missing == "zero":
         return False
@@ -173,6 +175,17 @@ def _is_encoded(
     return rows.has_folders or is_more_than_numbers(rows, options, expected)
 
 
+def _require_no_roles(options: SourceOptions, expected: Expected) -> None:
+    """Refuse columns that only an encoded table is asked for, where plain numbers are wanted."""
+    if expected.split is not None:
+        raise BadInput(
+            f"`{expected.split.setting}` reads the column as an encoded table does. Leave "
+            "`encode=none` out."
+        )
+    if _names_offset(options):
+        raise BadInput("`offset` and `exposure` are for encoding. Leave `encode=none` out.")
+
+
 def _require_plain(word: str, name: str, otherwise: str = "") -> None:
     """Refuse a format that is read as encoded columns alone, where plain numbers are wanted."""
     if word not in PLAIN:
@@ -185,6 +198,10 @@ def _require_plain(word: str, name: str, otherwise: str = "") -> None:
 def _asks(options: SourceOptions) -> bool:
     """Say whether a setting makes sense for columns that are encoded only."""
     return bool(options.column or options.cross or options.bins)
+
+
+def _names_offset(options: SourceOptions) -> bool:
+    return options.offset is not None or options.exposure is not None
 
 
 def _as_before(asked: bool, options: SourceOptions, expected: Expected) -> bool:

@@ -66,7 +66,7 @@ def position_of(columns: TableColumns, split: SplitBy, where: str) -> int:
 
 def used_columns(columns: TableColumns) -> list[int]:
     """Return the columns that are read."""
-    return [k for k in (*columns.features, columns.label, columns.weight) if k is not None]
+    return [*columns.features, *columns.single]
 
 
 class FirstSample(NamedTuple):

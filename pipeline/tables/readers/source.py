@@ -172,6 +172,11 @@ class HashesNames(Protocol):
         """Return the names of columns that the first lines have most often."""
 
 
+def has_offset(source: Source) -> bool:
+    """Whether rows have offsets; readers of tables whose columns are encoded know of them."""
+    return getattr(source, "has_offset", False)
+
+
 def add_notes(source: Source, notes: Sequence[str]) -> None:
     """Have a source of plain numbers say more that somebody should look at."""
     own: Any = source

@@ -6,10 +6,14 @@ then.  Averaged SGD alone for very many models, and where their states do not fi
 To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales,
 unless rows are read anew in every pass and dual ascent is predicted to take fewer; else dual
 coordinate ascent with a proximal centre, which finds out by its certificate how hard the problem
-is.  S2GD+ goes before it only where rows stay in memory, are short relative to lam, and its
+is.  With an l1 penalty Newton's method, on a working set of columns, whatever their number.
+S2GD+ goes before it only where rows stay in memory, are short relative to lam, and its
 cheaper passes (solvers/estimates/expected_passes.py) are predicted to take less.  Where rows lie
 sorted it does not: its averages count on a random order.  Plain SDCA takes less memory, and is
 taken where that is short.
+
+With an l1 penalty, and a smooth loss, Newton's method over a working set of columns, whatever their
+number, and dual ascent behind it.
 
 All of it follows from the plan and from what ingest measured, and is written down in the run's
 record, so that a run goes on with what it began with.
@@ -29,6 +33,7 @@ from fewpass.pipeline.sizes import format_passes
 from fewpass.pipeline.training.planning.rate import Marks, left_passes, rate
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.losses import Problem
+from fewpass.solvers.needs import takes
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.registry import (
     DUAL,
@@ -61,6 +66,12 @@ def method(word: str, **settings: Any) -> Method:
     return made
 
 
+def smallest(problem: Problem) -> str:
+    """Return the name of the method with the smallest state that takes a loss and penalty."""
+    words = (ONE_LEARNER, SMALLER_DUAL, SECOND_ORDER, DUAL)
+    return next((w for w in words if takes(method_class(w).needs, problem)), ONE_LEARNER)
+
+
 class MethodChoice(BaseModel):
     """The choice of `auto`."""
 
@@ -73,7 +84,7 @@ class MethodChoice(BaseModel):
 
     def plan(self, plan: TrainingPlan, number: int = 0) -> TrainingPlan:
         """Return the plan with one of the methods in place of `auto`."""
-        return plan.model_copy(update={"solver": self.methods[number]})
+        return plan.named(self.methods[number])
 
 
 def choose(
@@ -86,6 +97,7 @@ def choose(
     fits: Callable[[Method], bool],
     fits_in_groups: Callable[[Method], bool] = lambda _: False,
     models: int = 1,
+    classes: int = 0,
 ) -> MethodChoice:
     """Choose a plan's method.
 
@@ -105,11 +117,14 @@ def choose(
         Whether it does where classes are trained in groups, one after the other.
     models
         How many are trained together: classes times values of lam.
+    classes
+        How many there are; 0 for two, and for numbers.
     """
-    if problem.loss.is_steep:
-        return for_a_steep_loss(problem, stats, fits, fits_in_groups)
+    if (special := special_rule(problem)) is not None:
+        return special(plan, problem, stats, fits, fits_in_groups)
     if plan.tol is None or plan.passes == 1:
-        return for_one_pass("no tolerance" if plan.tol is None else "one pass", stats, fits, models)
+        asked = "no tolerance" if plan.tol is None else "one pass"
+        return for_each_class(for_one_pass(asked, stats, fits, models), classes)
     if not problem.loss.is_smooth:
         return for_a_kink(problem.loss.name, fits, fits_in_groups)
     if conditioning(problem, stats) is None:
@@ -127,7 +142,33 @@ def choose(
     return MethodChoice(methods=tuple(fitting), reason=reason)
 
 
+def special_rule(problem: Problem) -> Callable[..., MethodChoice] | None:
+    """Return the rule of a loss or penalty that few methods take; None where most do."""
+    if problem.loss.is_wide:
+        return for_several_scores
+    if not problem.penalty.is_smooth:
+        return for_an_l1_penalty
+    return for_a_steep_loss if problem.loss.is_steep else None
+
+
+def for_several_scores(plan: TrainingPlan, *_: Any) -> MethodChoice:
+    """Choose the method of a loss of the scores of all classes."""
+    once = plan.tol is None or plan.passes == 1 or plan.source is not None
+    kind, why = (ONE_LEARNER, "no tolerance was") if once else (DUAL, "a certificate is")
+    return MethodChoice(
+        methods=(method(kind),), reason=f"{kind}, one model of all classes, as {why} asked for"
+    )
+
+
+def for_each_class(choice: MethodChoice, classes: int) -> MethodChoice:
+    """Say of a choice that it trains a model for each class, where there are several."""
+    if not classes:
+        return choice
+    return choice.model_copy(update={"reason": f"{choice.reason}; a model for each class"})
+
+
 def for_a_steep_loss(
+    _plan: TrainingPlan,
     problem: Problem,
     stats: ProblemStats,
     fits: Callable[[Method], bool],
@@ -201,6 +242,30 @@ def for_a_kink(
         return MethodChoice(methods=(smaller,), reason=reason)
     grouped = fits_in_groups(kinked)
     return MethodChoice(methods=(kinked,), reason=f"{DUAL}, {IN_GROUPS}" if grouped else KINKED)
+
+
+def for_an_l1_penalty(
+    plan: TrainingPlan, problem: Problem, stats: ProblemStats, fits: Callable[[Method], bool],
+    fits_in_groups: Callable[[Method], bool],
+) -> MethodChoice:  # fmt: skip
+    """Choose for weights of which many will be 0: a working set of columns, or dual ascent."""
+    words = (SECOND_ORDER, DUAL) if problem.loss.is_smooth else (DUAL,)
+    able = [word for word in words if takes(method_class(word).needs, problem)]
+    wanted = [method(word) for word in able or [DUAL]]
+    fitting = [one for one in wanted if fits(one)]
+    if not fitting:
+        grouped = next((one for one in wanted if fits_in_groups(one)), wanted[-1])
+        return MethodChoice(methods=(grouped,), reason=f"{grouped.kind}, {IN_GROUPS}")
+    if plan.tol is None or plan.passes == 1:
+        reason = f"{fitting[-1].kind}, whose first pass has zeros already"
+        return MethodChoice(methods=(fitting[-1],), reason=reason)
+    usual = passes_of(fitting[0], problem, stats, plan.tol)
+    reason = f"{fitting[0].kind}, for an l1 penalty"
+    if math.isfinite(usual):
+        reason += f", usually about {format_passes(usual)} to {plan.tol:g}"
+    if len(fitting) > 1:
+        reason += f"; {fitting[1].kind} where too many weights are not 0"
+    return MethodChoice(methods=tuple(fitting), reason=reason)
 
 
 def candidates(

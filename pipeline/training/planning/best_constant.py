@@ -15,6 +15,7 @@ from fewpass.pipeline.rows.buffers import unit_weights
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.constant_prediction import constant_losses
+from fewpass.solvers.losses.wide_loss import WideLoss
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.table import Table
@@ -40,6 +41,10 @@ def best_constants(
     """
     targets = dataset.manifest.targets
     weight = unit_weights(sample, dataset, rule)
+    if isinstance(targets, Labels) and isinstance(problem.loss, WideLoss):
+        own = _weight_of_each(targets, rule, sample.target, weight)
+        shares = own / own.sum()
+        return (problem.loss.constant_loss(shares, intercept=problem.intercept != 0.0),)
     if isinstance(targets, Labels):
         y, shares = _of_labels(targets, rule, sample.target, weight)
     elif problem.loss.is_quadratic and sample.weight is None:
@@ -53,12 +58,20 @@ def _of_labels(
     targets: Labels, rule: TargetRule, sampled: Numbers, weight: Numbers
 ) -> tuple[Numbers, Numbers]:
     """Return targets, and their weights in each class's model."""
+    own = _weight_of_each(targets, rule, sampled, weight)
+    if not rule.n_classes:
+        return rule.read(np.arange(len(own), dtype=float)), own[None, :]
+    return np.array([-1.0, 1.0]), np.stack([own.sum() - own, own], axis=1)
+
+
+def _weight_of_each(
+    targets: Labels, rule: TargetRule, sampled: Numbers, weight: Numbers
+) -> Numbers:
+    """Return the weight of all rows of each label."""
     codes = np.arange(len(targets.labels), dtype=float)
     own = np.array([_mean_weight(weight[sampled == code]) for code in codes])
-    own = np.where(np.isnan(own), rule.weigh(codes), own) * np.asarray(targets.counts, float)
-    if not rule.n_classes:
-        return rule.read(codes), own[None, :]
-    return np.array([-1.0, 1.0]), np.stack([own.sum() - own, own], axis=1)
+    own = np.where(np.isnan(own), rule.weigh(codes), own)
+    return np.asarray(own * np.asarray(targets.counts, float))
 
 
 def _mean_weight(weight: Numbers) -> float:

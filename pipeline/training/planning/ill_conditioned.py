@@ -34,7 +34,8 @@ def ill_conditioned(
     """
     cond = conditioning(problem, stats)
     smooth = not math.isinf(problem.loss.curvature)
-    if method_class(kind).scale_free or (cond is None and (smooth or problem.lam == 0.0)):
+    sharp = not problem.penalty.is_smooth  # what steps are scaled by is not lam then
+    if method_class(kind).scale_free or sharp or (cond is None and smooth):
         return []
     K = cond.slowness(stats.n) if cond else stats.mean_square / (problem.lam * stats.n)
     if HOPELESS * passes >= K:

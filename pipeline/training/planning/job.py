@@ -17,10 +17,15 @@ from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import ProblemStats, Solver
+from fewpass.solvers.registry import fit_for
 
 GROUPED_WITHOUT = (
     "With one `lam`, and without `early_stopping`, classes are trained in groups, one after the "
     "other, where memory is short."
+)
+GROUPED_OVR = (
+    "One model tells all classes apart here; with `classes=ovr` each has its own, and these are "
+    "trained in groups where memory is short."
 )
 _WHOLE = WindowPlan(1, 1, 1, 0)  # until windows are planned
 
@@ -40,13 +45,13 @@ def make_job(plan: TrainingPlan, planned: PlannedProblem) -> Job:
     BadInput
         When plan and data set do not fit: loss and targets, streams and chunks, memory.
     """
-    method = streaming(plan)
     dataset, problem, stats, rule, tasks = planned
+    method = streaming(plan, rule.width)
     method.init(problem, stats)  # refuses settings that do not fit
     whole = Job(dataset, problem, stats, rule, _WHOLE, memory=plan.memory, all_models=len(tasks))
     refused: BadInput | None = None
     ways = [whole._replace(models=m) for m in numbers_at_once(plan, rule, len(tasks))]
-    if may_be_in_place(plan, len(tasks)):
+    if may_be_in_place(plan, rule.width, len(tasks)):
         ways.append(whole._replace(in_place=True))
     for way in ways:
         try:
@@ -54,6 +59,8 @@ def make_job(plan: TrainingPlan, planned: PlannedProblem) -> Job:
         except BadInput as error:
             refused = error
     assert refused is not None, "some number of models was tried"
+    if rule.width > 1:
+        raise BadInput(f"{refused} {GROUPED_OVR}")
     if rule.n_classes and not may_be_grouped(plan, rule):
         raise BadInput(f"{refused} {GROUPED_WITHOUT}")
     raise refused
@@ -95,7 +102,7 @@ def rereads(plan: TrainingPlan) -> bool:
 
 def solver_of(plan: TrainingPlan, rule: TargetRule, stats: ProblemStats) -> Solver:
     """Return the plan's method, for as many models as there are classes and values of lam."""
-    method, tasks = streaming(plan), tasks_of(plan, rule, stats)
+    method, tasks = streaming(plan, rule.width), tasks_of(plan, rule, stats)
     return MultiModel(method, tasks, plan.tol) if len(tasks) > 1 else method
 
 
@@ -138,28 +145,33 @@ def may_be_grouped(plan: TrainingPlan, rule: TargetRule) -> bool:
 
     Where rows end a training early, or choose a lam, they score all classes of a model together.
     """
-    return rule.n_classes > 1 and len(plan.lam.factors) == 1 and not plan.early_stopping
+    apart = rule.n_classes > 1 and rule.width == 1
+    return apart and len(plan.lam.factors) == 1 and not plan.early_stopping
 
 
-def may_be_in_place(plan: TrainingPlan, models: int) -> bool:
+def may_be_in_place(plan: TrainingPlan, width: int, models: int) -> bool:
     """Say whether the state of a plan may be stepped without any copy of it.
 
     That takes a method whose weights are read out by column, one model, one stream, and no use of
     weights before the end: no certificates, no held-out rows, no model to start from.
     """
     asks = plan.certify or plan.tol is not None or plan.held_out or plan.start_from
-    return streaming(plan).by_column and plan.streams == 1 and models == 1 and not asks
+    return streaming(plan, width).by_column and plan.streams == 1 and models == 1 and not asks
 
 
-def streaming(plan: TrainingPlan) -> Solver:
-    """Return the plan's method; BadInput when it is one that does not walk over windows."""
+def streaming(plan: TrainingPlan, width: int = 1) -> Solver:
+    """Return the plan's method for models of that many scores a row.
+
+    Raises BadInput when it is one that does not walk over windows.
+    """
     if plan.solver.goal == "steps":
         raise BadInput(
             f"{plan.solver.kind} reads single rows and columns, not passes: there is nothing to "
             "predict, and nothing to spread over workers. Train with it, or choose sdca."
         )
     assert not isinstance(plan.solver, Auto), "auto has been replaced before"
-    return plan.solver
+    solver: Solver = fit_for(plan.solver, width)
+    return solver
 
 
 def bytes_of_models(plan: TrainingPlan, job: Job) -> int:

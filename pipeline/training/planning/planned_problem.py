@@ -12,7 +12,7 @@ import numpy as np
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.buffers import row_view, unit_weights
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
-from fewpass.pipeline.rows.targets import TargetRule, target_rule
+from fewpass.pipeline.rows.targets import TargetRule, target_rule, with_offsets
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.best_constant import best_constants
 from fewpass.pipeline.training.planning.problem import problem_of
@@ -44,6 +44,7 @@ class PlannedProblem(NamedTuple):
         manifest = dataset.manifest
         problem = problem_of(plan, manifest)
         rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
+        rule = with_offsets(rule, manifest.offsets, problem.loss)
         stats = stats_of(
             manifest, rule, streams=plan.streams, seed=plan.seed,
             sigma_square=sampled_sigma_square(dataset, rule),
@@ -54,8 +55,8 @@ class PlannedProblem(NamedTuple):
 
 
 def tasks_of(plan: TrainingPlan, rule: TargetRule, stats: ProblemStats) -> tuple[Task, ...]:
-    """Return the tasks of a plan's models: for every lam, every class."""
-    labels = range(rule.n_classes) if rule.n_classes else (-1,)
+    """Return the tasks of a plan's models: for every lam, every class, or all of them at once."""
+    labels = range(rule.n_classes) if rule.n_classes and rule.width == 1 else (-1,)
     given = len(stats.constants) == len(labels)
     constants = stats.constants if given else (0.0,) * len(labels)
     each = [*zip(labels, constants, strict=True)]

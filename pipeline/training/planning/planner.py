@@ -12,12 +12,11 @@ from functools import cached_property, partial
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.auto import MethodChoice, choose, method
+from fewpass.pipeline.training.planning.auto import MethodChoice, choose, method, smallest
 from fewpass.pipeline.training.planning.clustering import clustering_warning
 from fewpass.pipeline.training.planning.job import is_grouped, make_job
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.training.spans.span import Job
-from fewpass.solvers.registry import ONE_LEARNER, SMALLER_DUAL
 from fewpass.storage.dataset import Dataset
 
 OPEN = Auto()  # the method that is chosen
@@ -63,7 +62,8 @@ class Planner:
     def named(self, memory: int, method: Method | Auto = OPEN) -> TrainingPlan:
         """Return the plan with so much memory and its method named."""
         method = self.method(memory) if isinstance(method, Auto) else method
-        return self.plan.model_copy(update={"solver": method, "memory": memory})
+        named = self.plan.named(method)
+        return named.model_copy(update={"memory": memory})
 
     def job(self, memory: int, method: Method | Auto = OPEN) -> Job:
         """Return the job of a method, by default of the one that a training begins with.
@@ -96,15 +96,16 @@ class Planner:
             return refused
 
     def _chosen(self, memory: int) -> MethodChoice:
-        word = SMALLER_DUAL if self.problem.problem.loss.is_steep else ONE_LEARNER
-        smallest, fits = self.job(memory, method(word)), partial(self.fits, memory)
+        least, fits = method(smallest(self.problem.problem)), partial(self.fits, memory)
+        small = self.job(memory, least)
         return choose(
             self.plan,
-            smallest.problem,
-            smallest.stats,
-            sorted_rows=clustering_warning(self.dataset.manifest, smallest.windows) is not None,
-            resident=smallest.resident,
+            small.problem,
+            small.stats,
+            sorted_rows=clustering_warning(self.dataset.manifest, small.windows) is not None,
+            resident=small.resident,
             fits=fits,
             fits_in_groups=partial(fits, in_groups=True),
-            models=smallest.all_models,
+            models=small.all_models,
+            classes=self.problem.rule.n_classes,
         )

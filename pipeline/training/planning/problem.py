@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from fewpass.pipeline.settings.training_plan import FREE_SHARE, TrainingPlan
 from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.penalties import Penalty, strength
 from fewpass.solvers.registry import (
+    LOSS_OF_CLASSES,
     LOSS_OF_LABELS,
     LOSS_OF_NUMBERS,
     SIZES_AND_SQUARES,
@@ -18,7 +20,7 @@ from fewpass.solvers.registry import (
     loss_class,
     penalty_class,
 )
-from fewpass.storage.manifest import Labels, Values
+from fewpass.storage.manifest import Labels, OffsetStats, Values
 
 #: Of the loss's curvature: charged for the intercept where the penalty has no squares in it.
 LEAST_CHARGE = 1e-6
@@ -35,17 +37,30 @@ class TrainingData(Protocol):
     def targets(self) -> Labels | Values:
         """Labels or numbers."""
 
+    @property
+    def offsets(self) -> OffsetStats | None:
+        """Means of the rows' offsets, if they have any."""
+
 
 def loss_word(plan: TrainingPlan, targets: Labels | Values) -> str:
-    """Return the word of the loss that the plan names, or of the one that suits the targets."""
-    return plan.loss or (LOSS_OF_LABELS if isinstance(targets, Labels) else LOSS_OF_NUMBERS)
+    """Return the word of the loss that the plan names, or of the one that suits the targets.
+
+    Of two classes the softmax is the logistic loss; of more the logistic loss may be the softmax.
+    """
+    word = plan.loss or (LOSS_OF_LABELS if isinstance(targets, Labels) else LOSS_OF_NUMBERS)
+    if word not in (LOSS_OF_LABELS, LOSS_OF_CLASSES):
+        return word
+    several = isinstance(targets, Labels) and len(targets.labels) > 2 and plan.positive is None
+    together = word == LOSS_OF_CLASSES or plan.tells_all_apart
+    return LOSS_OF_CLASSES if several and together else LOSS_OF_LABELS
 
 
 def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
     """Return the loss that the plan names, or the one that suits the targets."""
     labelled = isinstance(data.targets, Labels)
     kind = loss_class(loss_word(plan, data.targets))
-    loss = kind(**{name: getattr(plan, name) for name in kind.parameters()})
+    given = {name: getattr(plan, name) for name in kind.parameters()}
+    loss = kind(len(data.targets.labels)) if kind.is_wide else kind(**given)  # type: ignore[call-arg, union-attr]
     if not labelled and not loss.takes_numbers:
         raise BadInput(
             f'The loss "{plan.loss}" needs labels, but the targets of {plan.dataset} are numbers. '
@@ -56,28 +71,31 @@ def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
 
 def problem_of(plan: TrainingPlan, data: TrainingData, lam: float | None = None) -> Problem:
     """Return the problem of a plan on a data set, with that lam, or the hardest of several."""
-    loss, targets = loss_of(plan, data), data.targets
+    loss = loss_of(plan, data)
     penalty = penalty_of(plan, lam or min(plan.lam.values(data.n_rows)))
     return Problem(
         loss=loss,
         penalty=penalty,
         intercept=0.0 if plan.intercept == "none" else 1.0,
         lam_b=intercept_charge(plan, loss, data, strength(penalty)),
-        level=0.0 if plan.intercept == "none" else level_of(loss, targets),
+        level=0.0 if plan.intercept == "none" else level_of(loss, data),
     )
 
 
-def level_of(loss: Loss, targets: Labels | Values) -> float:
+def level_of(loss: Loss, data: TrainingData) -> float:
     """Return what the intercept is charged from: 0; the mean's logarithm where scores are such.
 
     A mean of a million would otherwise be charged for its logarithm, which says nothing of a row.
     """
     if not loss.is_steep:
         return 0.0
+    targets, offsets = data.targets, data.offsets
+    up = log(offsets.mean_exp) if offsets else 0.0
     if isinstance(targets, Values):
-        return loss.level(targets.mean)
+        return loss.level(targets.mean) - up
     counts = np.asarray(targets.counts, float)
-    return loss.level(float(np.average(np.asarray(targets.labels, float), weights=counts)))
+    mean = float(np.average(np.asarray(targets.labels, float), weights=counts))
+    return loss.level(mean) - up
 
 
 def penalty_of(plan: TrainingPlan, lam: float) -> Penalty:

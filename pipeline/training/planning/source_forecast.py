@@ -14,11 +14,10 @@ from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
-from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.planned_problem import tasks_of
 from fewpass.pipeline.training.planning.source_job import (
     SourceProblem,
-    choose_for_source,
+    planned_for_source,
     require_buffers,
 )
 from fewpass.pipeline.training.planning.trial import WARM_UP_ROWS, step_over
@@ -82,8 +81,7 @@ def forecast_of_source(
     began = time.perf_counter()
     source = open_source(plan)
     read_s = time.perf_counter() - began
-    plan = with_lam_path(source.plan, source.dataset.manifest)
-    choice = choose_for_source(plan, source)
+    plan, choice = planned_for_source(source.plan, source)
     plan = choice.plan(plan) if choice else plan
     planned = SourceProblem(plan, source)
     solver = planned.solver(plan.solver)  # type: ignore[arg-type]

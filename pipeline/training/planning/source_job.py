@@ -9,15 +9,22 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.from_source import OpenedSource, SourceRows
 from fewpass.pipeline.rows.running_moments import moments_of
-from fewpass.pipeline.rows.targets import TargetRule, target_rule
+from fewpass.pipeline.rows.targets import TargetRule, target_rule, with_offsets
 from fewpass.pipeline.rows.units import remedy, unlike_rows
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.pipeline.settings.method_kinds import Auto, Method
+from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.planning.auto import MethodChoice, for_one_pass
+from fewpass.pipeline.training.planning.auto import (
+    MethodChoice,
+    for_each_class,
+    for_one_pass,
+    for_several_scores,
+)
 from fewpass.pipeline.training.planning.ill_conditioned import Columns, ill_conditioned
 from fewpass.pipeline.training.planning.job import solver_of
+from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.planned_problem import (
     sampled_sigma_square,
     stats_of,
@@ -27,7 +34,7 @@ from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ColumnMoments, ProblemStats, Solver
-from fewpass.solvers.registry import method_class
+from fewpass.solvers.registry import SEVERAL_LEARNERS, method_class
 
 LEAST_BYTES_PER_COLUMN = (
     16 * Budget.in_place
@@ -47,8 +54,27 @@ def choose_for_source(plan: TrainingPlan, source: OpenedSource) -> MethodChoice 
         return problem.buffer_bytes(problem.solver(method)) > 0
 
     models = len(tasks_of(plan, problem.rule, problem.stats))
-    choice = for_one_pass("one pass", problem.stats, fits, models)
+    if problem.problem.loss.is_wide:
+        choice = for_several_scores(plan)
+    else:
+        choice = for_one_pass("one pass", problem.stats, fits, models)
+        choice = for_each_class(choice, problem.rule.n_classes)
     return choice.model_copy(update={"methods": tuple(map(problem.growing, choice.methods))})
+
+
+def planned_for_source(
+    plan: TrainingPlan, source: OpenedSource
+) -> tuple[TrainingPlan, MethodChoice | None]:
+    """Return the plan with lam as numbers, and the choice of its method.
+
+    Several lam are tried by several learners alone, and where the memory has space for them.
+    """
+    tried = with_lam_path(plan, source.dataset.manifest)
+    choice = choose_for_source(tried, source)
+    if choice is None or not plan.lam.is_auto or choice.methods[0].kind == SEVERAL_LEARNERS:
+        return tried, choice
+    one = plan.model_copy(update={"lam": Lam.of("1/n")})
+    return one, choose_for_source(one, source)
 
 
 def source_job(plan: TrainingPlan, source: OpenedSource) -> tuple[Job, Solver]:
@@ -91,6 +117,7 @@ class SourceProblem:
         self.rule: TargetRule = target_rule(
             manifest, self.problem.loss, plan.positive, plan.class_weight
         )
+        self.rule = with_offsets(self.rule, manifest.offsets, self.problem.loss)
         self._require_memory(manifest.n_features)
         sampled = sampled_sigma_square(dataset, self.rule)
         stats = stats_of(manifest, self.rule, seed=plan.seed, sigma_square=sampled)

@@ -63,6 +63,11 @@ def quiet_runs(tmp_path_factory):
         found.append((plan, train(plan, folder / "quiet-asdca")))
         plan = plan_for(dataset, solver={"kind": "sag"}, passes=2)
         found.append((plan, train(plan, folder / "quiet-sag")))
+        plan = plan_for(
+            dataset, solver={"kind": "newton"}, penalty="l1", lam=".1max", streams=2,
+            memory="96.3MB",
+        )  # fmt: skip
+        found.append((plan, train(plan, folder / "quiet-newton")))
     return found
 
 
@@ -117,6 +122,13 @@ def test_bits_do_not_depend_on_where_it_runs(tmp_path, quiet_runs, execution):
         {"solver": {"kind": "sag+"}, "passes": 4, "lam": "30/n", "certify": True},
         {"solver": {"kind": "lbfgs", "memory": 2}, "passes": 7},
         {"solver": {"kind": "newton"}, "passes": 6, "loss": "smoothed_hinge"},
+        {
+            "solver": {"kind": "newton"},
+            "penalty": "l1",
+            "lam": ".05max",
+            "tol": 1e-8,
+            "memory": "96.3MB",
+        },
     ],
     ids=lambda settings: settings.get("solver", {}).get("kind", "streams"),
 )

@@ -1,9 +1,13 @@
 """Newton's method with an l1 penalty: its sums, its model, its certificate, its working set."""
 
+from bz2 import BZ2File
+from lzma import LZMAFile
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
+from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import LogisticRegression
 
@@ -272,3 +276,69 @@ def test_the_first_rows_are_a_start_and_given_weights_make_one_needless(rng):
     given = Newton().start_at(problem, known, Weights(np.ones(5), 0.5), 0)
     assert Newton().program(0)[0].skips(given)
     np.testing.assert_array_equal(given.x, [1.0] * 5 + [0.5])
+
+
+def known_set(data_file, name):
+    """Rows in a random order, as an ingest stores them."""
+    opened = LZMAFile if name.endswith("xz") else BZ2File
+    X, y = load_svmlight_file(opened(data_file(name)))
+    order = np.random.default_rng(1).permutation(len(y))
+    rows = sparse_rows(X[order].astype(np.float32).tocsr())
+    squares = np.sqrt(X.multiply(X).sum(axis=1).A1)[:, None]
+    y = np.where(y[order] > 0.0, 1.0, -1.0)
+    return block(rows, y), oracles.stats(squares, None, y=y)._replace(d=X.shape[1])
+
+
+def largest_l1(loss, of, known):
+    """max_j |G_j| at the best intercept alone, which Newton's method finds with a vast l1."""
+    problem = Problem(loss, ElasticNet(1e3), 1.0, 1e-6 * loss.curvature)
+    for moment in sweeps(Newton(), problem, known, of):
+        if Newton().certificate(moment.state) and moment.state.evaluations >= 8:
+            at = Newton().weights(moment.state)
+            G = oracles.gradient_part(problem, at, of).G / known.n
+            return np.abs(G).max()
+    raise AssertionError("sweeps never end")
+
+
+@pytest.mark.public_data
+@pytest.mark.parametrize(
+    ("name", "loss", "largest", "share", "passes", "nonzeros", "optimum"),
+    [
+        ("reuters/reuters.trn.bz2", "logistic", 0.0047372, 0.5, (5, 6, 6), 6, None),
+        ("reuters/reuters.trn.bz2", "logistic", 0.0047372, 0.1, (6, 7, 8), 20, None),
+        ("reuters/reuters.trn.bz2", "logistic", 0.0047372, 0.01, (12, 13, 14), 139, 0.056835818),
+        ("reuters/reuters.trn.bz2", "squared_hinge", None, 0.5, (2, 2, 3), 5, None),
+        ("reuters/reuters.trn.bz2", "squared_hinge", None, 0.1, (4, 5, 6), 24, None),
+        ("reuters/reuters.trn.bz2", "squared_hinge", None, 0.01, (7, 8, 9), 159, None),
+        ("a9a/a9a.xz", "logistic", 0.094765, 0.01, (4, 4, 5), 39, 0.345916095),
+        ("w8a/w8a.xz", "logistic", 0.0052078, 0.01, (8, 9, 10), 175, 0.057152177),
+        ("imdb/imdb_bigram.train.svm.xz", "logistic", None, 0.1, (4, 5, 5), 98, None),
+    ],
+)  # fmt: skip
+def test_public_sets_take_the_passes_that_they_should(
+    data_file, name, loss, largest, share, passes, nonzeros, optimum
+):
+    of, known = known_set(data_file, name)
+    curved = LOSSES[loss]()
+    l1 = largest_l1(curved, of, known)
+    if largest is not None:
+        assert l1 == pytest.approx(largest, rel=2e-5)
+    problem = Problem(curved, ElasticNet(share * l1), 1.0, 1e-6 * curved.curvature)
+    taken, certified = {}, None
+    for moment in sweeps(Newton(), problem, known, of):
+        certified = Newton().certificate(moment.state)
+        if certified is None:
+            continue
+        if optimum is not None:
+            assert certified.objective - certified.gap <= optimum + 5e-10
+            assert certified.objective >= optimum - 5e-10
+        for tol in (1e-2, 1e-4, 1e-6):
+            if certified.gap / max(1.0, certified.objective) <= tol:
+                taken.setdefault(tol, moment.state.evaluations)
+        if len(taken) == 3:
+            break
+    assert all(n <= 1.3 * most + 1.0 for n, most in zip(taken.values(), passes, strict=True))
+    weights = Newton().weights(moment.state)
+    assert abs(np.count_nonzero(weights.coef) - nonzeros) <= 2
+    if optimum is not None:
+        assert certified.objective == pytest.approx(optimum, abs=1e-6)

@@ -17,7 +17,7 @@ def sets(tmp_path_factory):
 
 
 def plan_for(dataset, **fields):
-    return TrainingPlan.model_validate({"dataset": dataset.folder.url} | fields)
+    return TrainingPlan.model_validate({"dataset": dataset.folder.url, "lam": "auto"} | fields)
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,11 @@ def plan_for(dataset, **fields):
         (2, {"held_out": "judges", "solver": {"kind": "onepass"}}, True),
         (2, {"held_out": "judges", "solver": {"kind": "asgd"}}, False),
         (2, {"held_out": "judges", "lam": "1/n"}, False),
+        (2, {}, True),
         (2, {"held_out": "judges", "tol": 1e-4}, False),
         (2, {"held_out": "judges", "early_stopping": True}, False),
         (2, {"held_out": "judges", "start_from": "run"}, False),
-        (2, {}, False),
+        (30, {}, False),
     ],
 )
 def test_a_path_is_taken_where_it_costs_no_other_method(sets, classes, fields, path):

@@ -1,0 +1,81 @@
+"""The loss of every held-out row under several models, so that these can be compared row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.solvers.kernels.scores import scores
+from fewpass.solvers.losses import Problem, value
+from fewpass.solvers.protocol import Block, Weights, as_sides
+
+
+class RowLosses(NamedTuple):
+    """What each of M models makes of n rows."""
+
+    loss: NDArray[np.float64]  # (M, n); of several classes their mean
+    wrong: NDArray[np.bool_] | None  # (M, n); None for numbers
+    weight: NDArray[np.float64]  # (n,)
+
+    def mean(self) -> NDArray[np.float64]:
+        """Return the mean loss of every model, (M,)."""
+        means: NDArray[np.float64] = self.loss @ self.weight / self.weight.sum()
+        return means
+
+    def errors(self) -> list[float | None]:
+        """Return the share of wrong rows of every model."""
+        if self.wrong is None:
+            return [None] * len(self.loss)
+        shares: list[float | None] = (self.wrong @ self.weight / self.weight.sum()).tolist()
+        return shares
+
+    def spread(self, best: int) -> NDArray[np.float64]:
+        """Return the standard errors of the mean distances from one model, (M,), row by row."""
+        share = self.weight / self.weight.sum()
+        difference = self.loss - self.loss[best]
+        mean = difference @ share
+        errors: NDArray[np.float64] = np.sqrt(
+            np.square(difference - mean[:, None]) @ np.square(share)
+        )
+        return errors
+
+    def with_models(self, others: RowLosses) -> RowLosses:
+        """Return the same rows under these models and others."""
+        wrong = None
+        if self.wrong is not None and others.wrong is not None:
+            wrong = np.concatenate([self.wrong, others.wrong])
+        return RowLosses(np.concatenate([self.loss, others.loss]), wrong, self.weight)
+
+
+def row_losses(problem: Problem, block: Block, models: Sequence[Weights]) -> RowLosses:
+    """Score the rows of a block; the coefficients are (d,), or (K, d) for classes 0 to K - 1."""
+    each = [_of_model(problem, block, model) for model in models]
+    wrong = None if problem.loss.takes_numbers else np.array([one for _, one in each])
+    return RowLosses(np.array([loss for loss, _ in each]), wrong, block.weight)
+
+
+def _of_model(
+    problem: Problem, block: Block, model: Weights
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    several = model.coef.ndim == 2
+    coef, intercept = np.atleast_2d(model.coef), np.atleast_1d(model.intercept)
+    loss, best, top = np.zeros(len(block.y)), np.zeros(len(block.y)), np.full(len(block.y), -np.inf)
+    for k, (w, b) in enumerate(zip(coef, intercept, strict=True)):
+        p = scores(w, float(b) * problem.intercept, block.rows)
+        loss += value(problem.loss, p, as_sides(block.y, k if several else -1)) / len(coef)
+        best[p > top] = k
+        np.maximum(top, p, out=top)
+    return loss, best != block.y if several else (top > 0.0) != (block.y > 0.0)
+
+
+def together(parts: Sequence[RowLosses]) -> RowLosses:
+    """Return the losses of all rows, of models that correspond."""
+    wrong = [one.wrong for one in parts if one.wrong is not None]
+    return RowLosses(
+        np.concatenate([one.loss for one in parts], axis=1),
+        np.concatenate(wrong, axis=1) if wrong else None,
+        np.concatenate([one.weight for one in parts]),
+    )

@@ -1,0 +1,102 @@
+"""lam where nobody gave one: the best of some by the loss of held-out rows.
+
+c = lam n hardly depends on how many rows there are: it is chosen on a sample (100,000 rows or a
+tenth, whichever is more, as far as the memory goes), by models that are only good to a percent.
+The training learns from all rows.
+
+    for c in 1000, 100, 10, 1, .1, .01, then between the best and the better one next to it:
+        the loss of the held-out rows (lam_comparison.py)
+    the largest c whose loss is within one standard error of the least
+
+The standard error is that of the mean difference from the best, row by row.  With a penalty of
+sizes, shares of the largest lam take the place of c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.executors.blas import one_blas_thread
+from fewpass.pipeline.runs.grid import Candidate, LamOrigin, best_of
+from fewpass.pipeline.scoring.row_losses import RowLosses
+from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.lam_comparison import LamComparison
+from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
+from fewpass.storage.dataset import Dataset
+
+MULTIPLES = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)  # of 1/n
+SHARES = (0.5, 0.2, 0.1, 0.03, 0.01, 0.003)  # of the largest lam, with a penalty of sizes
+LEAST_ROWS = 30  # fewer tell nothing
+
+
+class ChosenLam(NamedTuple):
+    """A plan whose lam is a number, and where that comes from."""
+
+    plan: TrainingPlan
+    origin: LamOrigin | None  # None: it was given, or there are too few rows to choose by
+
+
+def with_chosen_lam(
+    plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None = None
+) -> ChosenLam:
+    """Return the plan with lam chosen where it is "auto".
+
+    Parameters
+    ----------
+    plan
+        What is asked for.
+    dataset
+        The rows to train on.
+    held_out
+        Rows to compare by; None: some of the others.
+    """
+    if not plan.lam.is_auto:
+        return ChosenLam(plan, None)
+    if plan.solver.goal == "steps" or dataset.n_rows < LEAST_ROWS:
+        return ChosenLam(plan.model_copy(update={"lam": Lam.of("1/n")}), None)
+    with one_blas_thread():
+        origin = origin_on(plan, dataset, LamComparison.on(plan, dataset, held_out))
+    return ChosenLam(plan.model_copy(update={"lam": Lam.of(origin.written)}), origin)
+
+
+def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> LamOrigin:
+    """Compare the coarse grid, then what lies between the best two neighbours."""
+    unit, coarse = ("max", SHARES) if plan.l1_share else ("/n", MULTIPLES)
+    losses = compared.losses(_with_lams(plan, unit, coarse))
+    between = between_best(coarse, losses.mean())
+    losses = losses.with_models(compared.losses(_with_lams(plan, unit, [between])))
+    numbers = [*coarse, between]
+    lams = with_largest_lam(_with_lams(plan, unit, numbers), dataset).lam.values(dataset.n_rows)
+    candidates = candidates_of(lams, losses)
+    choice = best_of(candidates)
+    written = f"{numbers[lams.index(choice.lam)]:g}{unit}"
+    ordered = sorted(candidates, key=lambda each: -each.lam)
+    return LamOrigin(written, tuple(ordered), compared.rows, compared.held_out_rows, compared.folds)
+
+
+def candidates_of(lams: Sequence[float], losses: RowLosses) -> list[Candidate]:
+    """Return what became of every lam, with the standard errors of the distances to the best."""
+    means = losses.mean()
+    each = zip(lams, means, losses.errors(), losses.spread(int(np.argmin(means))), strict=True)
+    return [
+        Candidate(lam, float(mean), error, standard_error=float(spread))
+        for lam, mean, error, spread in each
+    ]
+
+
+def between_best(tried: Sequence[float], means: NDArray[np.float64]) -> float:
+    """Return what lies between the best and the better one next to it, to two digits."""
+    best = int(np.argmin(means))
+    neighbours = [k for k in (best - 1, best + 1) if 0 <= k < len(tried)]
+    other = min(neighbours, key=lambda k: float(means[k]))
+    return float(f"{np.sqrt(tried[best] * tried[other]):.2g}")
+
+
+def _with_lams(plan: TrainingPlan, unit: str, numbers: Sequence[float]) -> TrainingPlan:
+    lam = Lam.of(",".join(f"{number:g}{unit}" for number in numbers))
+    return plan.model_copy(update={"lam": lam})

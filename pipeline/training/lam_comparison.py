@@ -1,0 +1,107 @@
+"""What several lam come to on rows that their models did not learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.rows.buffers import dataset_block
+from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
+from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.scoring.evaluation import evaluation_job
+from fewpass.pipeline.scoring.row_losses import RowLosses, row_losses, together
+from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.lam_sample import sample_of
+from fewpass.pipeline.training.models_by_lam import ModelsByLam, models_by_lam
+from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Labels
+from fewpass.storage.memory_dataset import MemoryDataset
+from fewpass.storage.table import Table, take
+
+FEW_ROWS, FOLDS = 10_000, 5
+HELD_OUT_SHARE, MOST_HELD_OUT = 5, 20_000  # a fifth of the sample, at most
+PARTS = 44  # what a random generator is for
+
+
+class LamComparison(NamedTuple):
+    """How several lam are compared."""
+
+    losses: Callable[[TrainingPlan], RowLosses]  # of the models of a plan's lam
+    rows: int  # that each model learns from
+    held_out_rows: int
+    folds: int = 1
+
+    @classmethod
+    def on(cls, plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None) -> LamComparison:
+        """Compare by given held-out rows, else by some of the sample, or by folds of few rows."""
+        table = sample_of(plan, dataset)
+        if held_out is not None:
+            rest = sample_of(plan, held_out)
+            by_given = partial(_on_given, dataset=dataset, table=table, others=held_out, rest=rest)
+            return cls(by_given, table.n_rows, rest.n_rows)
+        parts = _parts(plan, table)
+        learnt = table.n_rows - max(len(part) for part in parts)
+        scored = sum(len(part) for part in parts)
+        return cls(partial(_on_parts, dataset, table, parts), learnt, scored, len(parts))
+
+
+def _parts(plan: TrainingPlan, table: Table) -> list[np.ndarray]:
+    """Return the rows that are held out, one part after the other."""
+    n = table.n_rows
+    order = np.random.default_rng([plan.seed, PARTS]).permutation(n)
+    if n < FEW_ROWS:
+        return [np.sort(part) for part in np.array_split(order, FOLDS)]
+    return [np.sort(order[: min(n // HELD_OUT_SHARE, MOST_HELD_OUT)])]
+
+
+def _on_parts(
+    dataset: Dataset, table: Table, parts: list[np.ndarray], plan: TrainingPlan
+) -> RowLosses:
+    """Hold out each part in turn, and learn from all other rows."""
+    scored = []
+    for part in parts:
+        others = np.setdiff1d(np.arange(table.n_rows), part, assume_unique=True)
+        rows = in_memory(dataset, take(table, others))
+        trained = _trained(plan, rows)
+        block = dataset_block(take(table, part), rows, trained.planned.rule)
+        scored.append(row_losses(trained.planned.problem, block, trained.models))
+    return together(scored)
+
+
+def _on_given(
+    plan: TrainingPlan, dataset: Dataset, table: Table, others: Dataset, rest: Table
+) -> RowLosses:
+    """Learn from rows of one data set, and compare on those of another."""
+    trained = _trained(plan, in_memory(dataset, table))
+    if isinstance(others, MemoryDataset):  # made of the same rows
+        block = dataset_block(rest, others, trained.planned.rule)
+        return row_losses(trained.planned.problem, block, trained.models)
+    one = plan.model_copy(update={"lam": Lam.of("1/n")})
+    record = RunRecord.of(one, dataset.manifest, None, None, dataset.schema)
+    matched = require_same_columns(record, others)
+    job = evaluation_job(record, others)
+    models = [
+        stored_weights(sourced_weights(one, dataset), others, matched) for one in trained.models
+    ]
+    return row_losses(job.problem, dataset_block(rest, others, job.rule), models)
+
+
+def _trained(plan: TrainingPlan, rows: MemoryDataset) -> ModelsByLam:
+    return models_by_lam(with_largest_lam(plan, rows), rows)
+
+
+def in_memory(dataset: Dataset, table: Table) -> MemoryDataset:
+    """Return rows of a data set as one of their own, with the same labels."""
+    targets = dataset.manifest.targets
+    if isinstance(targets, Labels):
+        counts = np.bincount(table.target.astype(np.int64), minlength=len(targets.labels))
+        targets = targets.model_copy(update={"counts": tuple(counts.tolist())})
+    else:
+        moments = {"mean": float(table.target.mean()), "variance": float(table.target.var())}
+        targets = targets.model_copy(update=moments)
+    return MemoryDataset(table, dataset.n_features, targets)

@@ -1,0 +1,63 @@
+"""The rows that lam is chosen by: some of a data set, in memory, enough to choose it well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fewpass.pipeline.rows.windows import chunk_bytes
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.memory_dataset import MemoryDataset
+from fewpass.storage.table import Table, concatenate, take
+
+LEAST, TENTH = 100_000, 10  # rows at least, and the part of all at least
+SHARE = 8  # of the memory, so that rows and the parts that they are split into fit
+SAMPLED = 43  # what a random generator is for
+
+
+def sample_of(plan: TrainingPlan, dataset: Dataset) -> Table:
+    """Return rows of a data set, columns in stored order; the same ones for the same plan.
+
+    A shuffled set's first chunks are a random sample.  Of any other every chunk gives some rows.
+    """
+    if isinstance(dataset, MemoryDataset):
+        return _some(plan, dataset.table, wanted_rows(dataset.n_rows))
+    wanted, most = wanted_rows(dataset.n_rows), plan.memory // SHARE
+    tables: list[Table] = []
+    for table in _read(plan, dataset, wanted):
+        tables.append(table)
+        if sum(map(bytes_of, tables)) >= most or sum(t.n_rows for t in tables) >= wanted:
+            break
+    return _some(plan, concatenate(tables), wanted)
+
+
+def wanted_rows(n: int) -> int:
+    """Return how many of n rows are wanted."""
+    return min(n, max(LEAST, n // TENTH))
+
+
+def bytes_of(table: Table) -> int:
+    """Return the bytes of a table's arrays."""
+    return sum(array.nbytes for array in table if array is not None)
+
+
+def _read(plan: TrainingPlan, dataset: Dataset, wanted: int) -> Iterator[Table]:
+    """Yield the rows of whole chunks; of sets that are not shuffled some of all chunks."""
+    if dataset.manifest.shuffle.seed is not None:
+        for k in range(dataset.n_chunks):
+            yield dataset.read_stored(k)
+        return
+    whole = dataset.n_rows * chunk_bytes(dataset.manifest) / max(dataset.manifest.chunks.rows)
+    share = min(1.0, wanted / dataset.n_rows, plan.memory / SHARE / max(whole, 1.0))
+    for k in range(dataset.n_chunks):
+        table = dataset.read_stored(k)
+        yield _some(plan, table, max(1, round(share * table.n_rows)), k)
+
+
+def _some(plan: TrainingPlan, table: Table, wanted: int, which: int = 0) -> Table:
+    if table.n_rows <= wanted:
+        return table
+    rng = np.random.default_rng([plan.seed, SAMPLED, which])
+    return take(table, np.sort(rng.choice(table.n_rows, wanted, replace=False)))

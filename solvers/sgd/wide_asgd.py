@@ -1,0 +1,168 @@
+"""Averaged SGD for a loss of several scores: one model that makes the scores of all classes.
+
+The algorithm, its first step size and its guard are those of averaged_sgd.py, with the gradient of
+K scores in place of a slope.  Averaging begins after a given number of rows.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PositiveInt
+
+from fewpass.solvers.kernels.simd.wide_rows import padded, wide_zeros
+from fewpass.solvers.loss_monitor import ReportLosses, ends_of, ignore_losses
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.losses.wide_loss import PADDED, WideLoss, loss_and_slopes
+from fewpass.solvers.needs import Needs
+from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats, Walk, Weights
+from fewpass.solvers.sgd.averaged_sgd import Asgd, largest_square
+from fewpass.solvers.sgd.averaged_state import (
+    NEVER,
+    SOUGHT,
+    Average,
+    Iterate,
+    SgdState,
+    at_intercept,
+    scale_intercept,
+)
+from fewpass.solvers.sgd.class_steps import step_wide_rows, wide_trial_objective
+from fewpass.solvers.sgd.first_step_size import TRIAL_ROWS, smallest_good_step
+from fewpass.solvers.sgd.schedule import Schedule
+
+
+class WideAsgd(Asgd):
+    """Averaged SGD for several scores."""
+
+    needs: ClassVar[Needs] = Needs(several_scores=True)
+    by_column: ClassVar[bool] = False
+    width: PositiveInt
+    """K, the number of scores."""
+
+    def first_state(self, problem: Problem, stats: ProblemStats) -> SgdState:
+        """Return zero weights; ValueError for what is not built for several scores."""
+        self.refuse_one_score(problem)
+        of_one = super().first_state(problem, stats._replace(d=0))
+        wide = padded(self.width)
+        theta, bar = zero_intercepts(wide)
+        return of_one._replace(W=wide_zeros(stats.d, 2, wide), theta=theta, bar=bar)
+
+    def start_at(
+        self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
+    ) -> SgdState:
+        """Return a state at weights that were trained on other rows; see averaged_sgd.py."""
+        state: SgdState = self.init(problem, stats)
+        state.W[:, :, : self.width] = weights.coef.T[:, None]
+        b: Any = np.zeros(padded(self.width))
+        b[: self.width] = weights.intercept
+        t0 = state.t0 if state.t0 in (SOUGHT, NEVER) else rows_before + state.t0
+        return at_intercept(state, b)._replace(t=rows_before, t0=t0)
+
+    def resized(
+        self, _problem: Problem, state: SgdState, d: int, _moments: ColumnMoments | None = None
+    ) -> SgdState:
+        """Return the state with d columns, the new ones zero in both vectors."""
+        if d == len(state.W):
+            return state
+        W = wide_zeros(d, *state.W.shape[1:])
+        W[: len(state.W)] = state.W
+        return state._replace(W=W)
+
+    def program(self, epoch: int) -> tuple[Walk, ...]:
+        """Return one walk; a row's classes are side by side already."""
+        (walk,) = super().program(epoch)
+        return (walk._replace(interleaved=None, join=partial(join_wide, self.width)),)
+
+    def weights(self, state: SgdState) -> Weights:
+        """Return the average once averaging has begun, else the last iterate."""
+        return read_wide(state, self.width)[1]
+
+    def step(
+        self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block,
+        report: ReportLosses = ignore_losses,
+    ) -> SgdState:  # fmt: skip
+        """Visit the rows of a block."""
+        problem, state, length = self.prepared(problem, stats, state, block)
+        ends = ends_of(stats.stream_rows, len(block.order), report)
+        curve = np.zeros((len(ends), 2))
+        b: Any
+        b_bar: Any
+        (b, alpha), (b_bar, tau, beta) = state.theta, state.bar
+        alpha, tau, beta, monitor, t = step_wide_rows(
+            state.W, b, b_bar, alpha, tau, beta, state.monitor, state.t, state.t0, state.gamma0,
+            self.schedule(problem), problem, loss_of_zeros(problem.loss), ends, curve, *block[:4],
+        )  # fmt: skip
+        for end, (seen, lost) in zip(ends.tolist(), curve.tolist(), strict=True):
+            if seen:
+                report(end, (seen, lost))
+        after = state._replace(
+            theta=Iterate(b, alpha), bar=Average(b_bar, tau, beta), monitor=monitor, t=t
+        )
+        return scale_intercept(after, length)
+
+    def _begin(
+        self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
+    ) -> SgdState:
+        """Estimate the first step size on first rows."""
+        if state.gamma0 > 0.0:
+            return state
+        first = block._replace(order=block.order[:TRIAL_ROWS])
+        objective_of = partial(trial, problem, self.schedule(problem), stats.d, first)
+        square = largest_square(problem, stats)
+        return state._replace(gamma0=smallest_good_step(problem.lam, square, objective_of))
+
+
+def trial(problem: Problem, schedule: Schedule, d: int, first: Block, gamma0: float) -> float:
+    """Return the objective on first rows after a pass over them."""
+    wide = padded(problem.loss.width)
+    W, b = wide_zeros(d, 2, wide), np.zeros(wide)
+    return float(wide_trial_objective(W, b, gamma0, schedule, problem, *first[:4]))
+
+
+def loss_of_zeros(loss: Any) -> float:
+    """Return the loss of zero scores."""
+    assert isinstance(loss, WideLoss), "there are several scores"
+    v = np.full(padded(loss.width), PADDED)
+    v[: loss.width] = 0.0
+    return float(loss_and_slopes(loss, v, 0, np.zeros(len(v))))
+
+
+def read_wide(state: SgdState, K: int) -> tuple[Weights, Weights]:
+    """Return theta and bar; bar is theta until averaging begins."""
+    b: Any = state.theta.b
+    b_bar: Any = state.bar.b
+    u, uh, bar = state.W[:, 0, :K], state.W[:, 1, :K], state.bar
+    theta = Weights(in_rows(u / state.theta.alpha), b[:K].copy())
+    if not state.t > state.t0 >= 0:
+        return theta, theta
+    return theta, Weights(in_rows((bar.tau * u + uh) / bar.beta), b_bar[:K].copy())
+
+
+def in_rows(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return (d, K) as (K, d)."""
+    return np.ascontiguousarray(vectors.T)
+
+
+def join_wide(K: int, _problem: Problem, _stats: ProblemStats, states: list[SgdState]) -> SgdState:
+    """Average the streams' iterates and averages; a single stream stays the same, bit for bit."""
+    if len(states) == 1:
+        return states[0]
+    first = states[0]
+    thetas, bars = zip(*(read_wide(s, K) for s in states), strict=True)
+    first.W[:, 0, :K] = np.mean([theta.coef for theta in thetas], axis=0).T
+    first.W[:, 1, :K] = np.mean([bar.coef for bar in bars], axis=0).T
+    theta, bar = zero_intercepts(len(np.ravel(first.theta.b)))
+    for own, each in ((theta, thetas), (bar, bars)):
+        own.b[:K] = np.mean([weights.intercept for weights in each], axis=0)  # type: ignore[index]
+    return first._replace(theta=theta, bar=bar)
+
+
+def zero_intercepts(wide: int) -> tuple[Iterate, Average]:
+    """Return the scalars of zero weights."""
+    b: Any
+    b_bar: Any
+    b, b_bar = np.zeros(wide), np.zeros(wide)
+    return Iterate(b), Average(b_bar)

@@ -1,0 +1,117 @@
+"""Offsets and exposures: against formulas written out, and scikit-learn's weights of rates."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize
+from sklearn.linear_model import PoissonRegressor
+
+from fewpass import LinearClassifier, LinearRegressor
+
+LAM = 1e-3
+
+
+def rows(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    exposure = rng.uniform(0.5, 20.0, n)
+    return X, exposure, exposure * np.exp(X @ [0.3, -0.2, 0.1] - 1.0), rng
+
+
+def counts():
+    X, exposure, mean, rng = rows()
+    return X, exposure, rng.poisson(mean).astype(float)
+
+
+def amounts():
+    X, exposure, mean, rng = rows()
+    return X, exposure, rng.gamma(2.0, mean / 2.0) + 1e-3
+
+
+TARGETS = {"poisson": counts, "gamma": amounts}
+
+
+def optimum(loss, X, y, o, weight):
+    """The least objective by somebody else, the charge of the intercept from the level included."""
+    level = np.log(y.mean()) - np.log(np.exp(o).mean())
+
+    def objective(v):
+        p = X @ v[:3] + v[3] + o
+        phi = np.exp(p) - y * p if loss == "poisson" else y * np.exp(-p) + p
+        slope = np.exp(p) - y if loss == "poisson" else 1.0 - y * np.exp(-p)
+        up, u = v[3] - level, weight * slope / len(y)
+        value = np.mean(weight * phi) + 0.5 * LAM * (v[:3] @ v[:3] + 0.01 * up**2)
+        return value, np.append(X.T @ u + LAM * v[:3], u.sum() + 0.01 * LAM * up)
+
+    best = minimize(objective, np.zeros(4), jac=True, method="BFGS", options={"gtol": 1e-10})
+    return best.x
+
+
+@pytest.mark.parametrize("loss", TARGETS)
+@pytest.mark.parametrize("solver", ["newton", "psdca"])
+def test_the_optimum_is_that_of_the_formula(loss, solver):
+    X, exposure, y = TARGETS[loss]()
+    weight = np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(y))
+    weight /= weight.mean()
+    model = LinearRegressor(loss=loss, lam=LAM, solver=solver, tol=1e-11)
+    model.fit(X, y, sample_weight=weight, exposure=exposure)
+    expected = optimum(loss, X, y, np.log(exposure), weight)
+    found = np.append(model.coef_, model.intercept_)
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+    assert 0.0 <= model.certificate_ <= 1e-11 * max(1.0, model.objective_)
+    predicted = exposure * np.exp(X @ model.coef_ + model.intercept_)
+    np.testing.assert_allclose(model.predict(X, exposure=exposure), predicted, rtol=1e-12)
+    by_offset = model.predict(X, offset=np.log(exposure))
+    np.testing.assert_allclose(by_offset, predicted, rtol=1e-12)
+
+
+def test_counts_per_exposure_are_scikit_learns_weighted_rates():
+    X, exposure, y = counts()
+    mine = LinearRegressor(loss="poisson", lam=LAM, tol=1e-10, fit_intercept=False)
+    mine.fit(X, y, exposure=exposure)
+    alpha = LAM / exposure.mean()  # which divides by the sum of the weights
+    theirs = PoissonRegressor(alpha=alpha, fit_intercept=False, tol=1e-10, max_iter=1000)
+    theirs.fit(X, y / exposure, sample_weight=exposure)
+    np.testing.assert_allclose(mine.coef_, theirs.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "quantile", "epsilon_insensitive"])
+def test_offsets_of_residuals_are_taken_off_the_targets(loss):
+    X, offset, y = counts()
+    with_offset = LinearRegressor(loss=loss, lam=0.1, tol=1e-6).fit(X, y, offset=offset)
+    without = LinearRegressor(loss=loss, lam=0.1, tol=1e-6).fit(X, y - offset)
+    assert np.array_equal(with_offset.coef_, without.coef_)
+    np.testing.assert_allclose(with_offset.predict(X, offset=offset), without.predict(X) + offset)
+
+
+def test_columns_of_a_frame_are_named():
+    X, exposure, y = counts()
+    frame = pd.DataFrame(X, columns=list("abc")).assign(time=exposure, events=y)
+    model = LinearRegressor(loss="poisson").fit(frame, "events", exposure="time")
+    alone = LinearRegressor(loss="poisson").fit(frame[list("abc")], y, exposure=exposure)
+    assert np.array_equal(model.coef_, alone.coef_)
+    predicted = model.predict(frame.drop(columns="events"), exposure="time")
+    np.testing.assert_array_equal(predicted, alone.predict(frame[list("abc")], exposure=exposure))
+    assert model.score(frame, "events", exposure="time") == pytest.approx(
+        alone.score(frame[list("abc")], y, exposure=exposure)
+    )
+
+
+def test_what_does_not_go_is_refused(tmp_path):
+    X, exposure, y = counts()
+    model = LinearRegressor(loss="poisson").fit(X, y, exposure=exposure)
+    with pytest.raises(ValueError, match="predictions need them"):
+        model.predict(X)
+    assert model.predict(X, exposure=1.0).shape == y.shape
+    with pytest.raises(ValueError, match="fitted without"):
+        LinearRegressor(loss="poisson").fit(X, y).predict(X, offset=exposure)
+    with pytest.raises(ValueError, match=r"exposure\[0\] is -"):
+        LinearRegressor(loss="poisson").fit(X, y, exposure=-exposure)
+    with pytest.raises(ValueError, match=r"has the shape \(3,\)"):
+        LinearRegressor(loss="poisson").fit(X, y, offset=np.zeros(3))
+    with pytest.raises(ValueError, match="Both offset and exposure"):
+        LinearRegressor(loss="poisson").fit(X, y, offset=exposure, exposure=exposure)
+    with pytest.raises(ValueError, match="takes rows alone"):
+        model.save_model(tmp_path / "model.onnx")
+    with pytest.raises(TypeError, match="offset"):
+        LinearClassifier().fit(X, y > 1, offset=exposure)

@@ -1,0 +1,141 @@
+"""Files with an exposure column, from ingest to predictions: the same as rows in memory."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fewpass import LinearRegressor
+from fewpass.pipeline.api import evaluate, ingest, predict, train
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.estimators.of_run import from_run
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.storage.dataset import Dataset
+
+LAM, N = 1e-3, 600
+NUMBERS = {"a": "number", "b": "number"}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A table, its data set in many chunks, and a run."""
+    at, rng = tmp_path_factory.mktemp("offsets"), np.random.default_rng(0)
+    X, time = rng.standard_normal((N, 2)), rng.uniform(0.5, 20.0, N)
+    events = rng.poisson(time * np.exp(X @ [0.3, -0.2] - 1.0))
+    table = pd.DataFrame(X, columns=["a", "b"]).assign(time=time, events=events)
+    table["w"] = rng.choice([0.5, 1.0, 2.0], N)
+    table.to_csv(at / "rows.csv", index=False)
+    how = {"label": "events", "weight": "w", "column": NUMBERS, "task": "regression"}
+    ingest(at / "rows.csv", at / "data", exposure="time", dtype="float64", chunk_bytes=2500, **how)
+    train(at / "data", at / "run", loss="poisson", lam=LAM, tol=1e-10, solver="newton")
+    return at
+
+
+def stored(at):
+    """All rows of the data set as kernels get them, and their exposures."""
+    dataset = Dataset.open(str(at / "data"))
+    tables = [dataset.read_stored(k) for k in range(dataset.n_chunks)]
+    return dataset, *(
+        np.concatenate([getattr(t, name) for t in tables])
+        for name in ("X", "target", "weight", "offset")
+    )
+
+
+def test_the_offset_is_stored_beside_the_weight(place):
+    dataset, X, y, weight, offset = stored(place)
+    table = pd.read_csv(place / "rows.csv")
+    assert dataset.n_chunks > 4
+    assert dataset.manifest.row_parts == ("target", "weight", "offset")
+    assert X.shape == (N, 2)
+    order = np.lexsort((y, offset))
+    expected = np.lexsort((table.events, np.log(table.time)))
+    np.testing.assert_allclose(offset[order], np.log(table.time)[expected], rtol=1e-15)
+    np.testing.assert_array_equal(weight[order], table.w.to_numpy()[expected])
+    assert dataset.manifest.offsets.mean_exp == pytest.approx(table.time.mean())
+    roles = {column.name: column.role for column in dataset.schema.columns}
+    assert roles["time"] == "exposure"
+
+
+@pytest.mark.parametrize("solver", ["newton", "psdca"])
+@pytest.mark.parametrize("streams", [1, 2])
+def test_a_run_is_rows_in_memory(place, tmp_path, solver, streams):
+    _, X, y, weight, offset = stored(place)
+    memory = LinearRegressor(loss="poisson", lam=LAM, tol=1e-10, solver="newton")
+    memory.fit(X, y, sample_weight=weight, offset=offset)
+    train(
+        place / "data", tmp_path / "run", loss="poisson", lam=LAM, tol=1e-9, solver=solver,
+        streams=streams, memory="128MB",
+    )  # fmt: skip
+    model = load_model(RunFolder(str(tmp_path / "run")))
+    np.testing.assert_allclose(model.weights.coef, memory.coef_, atol=2e-4)
+    assert model.weights.intercept == pytest.approx(memory.intercept_, abs=2e-4)
+    figures = evaluate(tmp_path / "run", place / "data")
+    assert figures.objective == pytest.approx(memory.objective_, abs=2e-9)
+
+
+def test_predictions_and_figures_are_on_the_scale_of_the_targets(place, tmp_path):
+    table = pd.read_csv(place / "rows.csv")
+    predict(place / "run", place / "rows.csv", tmp_path / "p.csv")
+    found = pd.read_csv(tmp_path / "p.csv").prediction.to_numpy()
+    by_estimator = from_run(place / "run").predict(table[["a", "b"]], exposure=table.time)
+    np.testing.assert_allclose(found, by_estimator, rtol=1e-9)
+    mu, y, w = found, table.events.to_numpy(), table.w.to_numpy()
+    figures = evaluate(place / "run", place / "data")
+    assert figures.mse == pytest.approx(np.average((mu - y) ** 2, weights=w), rel=1e-6)
+
+    def deviance(mean):
+        terms = np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / mean), 0.0) - (y - mean)
+        return 2.0 * np.average(terms, weights=w)
+
+    rate = (w * y).sum() / (w * table.time).sum()
+    assert figures.deviance == pytest.approx(deviance(mu), rel=1e-6)
+    assert figures.d2 == pytest.approx(1 - deviance(mu) / deviance(rate * table.time), rel=1e-6)
+    judged = evaluate(place / "run", place / "rows.csv")
+    assert judged.deviance == pytest.approx(figures.deviance, rel=1e-6)
+    assert judged.d2 == pytest.approx(figures.d2, rel=1e-6)
+
+
+def test_on_the_command_line(place, tmp_path, fewpass, as_json):
+    run = str(place / "run")
+    facts = as_json("evaluate", run, str(place / "data"))
+    assert {"mse", "r2", "deviance", "d2"} <= facts.keys()
+    table = pd.read_csv(place / "rows.csv").rename(columns={"time": "hours"})
+    table.to_csv(tmp_path / "renamed.csv", index=False)
+    out = str(tmp_path / "p.csv")
+    status, _, error = fewpass("predict", run, str(tmp_path / "renamed.csv"), out)
+    assert status == 2
+    assert "no exposure column time" in error.replace("\n", " ").replace('"', "").replace("'", "")
+    assert json.dumps(facts)
+
+
+def test_what_does_not_go_is_refused(place, tmp_path):
+    rows, how = place / "rows.csv", {"label": "events", "column": NUMBERS, "task": "regression"}
+    sides = {"label": "events", "column": NUMBERS, "task": "classification", "drop": ["w"]}
+    ingest(rows, tmp_path / "labels", offset="time", **sides)
+    with pytest.raises(BadInput, match="the logistic loss takes none"):
+        train(tmp_path / "labels", tmp_path / "run", loss="logistic", positive="1")
+    with pytest.raises(BadInput, match="Leave `encode=none` out"):
+        ingest(rows, tmp_path / "data", label="events", exposure="time", encode="none")
+    with pytest.raises(BadInput, match="column 2 is label and exposure"):
+        ingest(rows, tmp_path / "data", label="time", exposure="time")
+    table = pd.read_csv(rows)
+    table.loc[6, "time"] = 0.0
+    table.to_csv(tmp_path / "bad.csv", index=False)
+    with pytest.raises(BadInput, match=r"line 8: the exposure in column .time. is not above 0"):
+        ingest(tmp_path / "bad.csv", tmp_path / "data", exposure="time", **how)
+    ingest(rows, tmp_path / "plain", drop=["time", "w"], **how)
+    with pytest.raises(BadInput, match="have no offsets, and those that the model was trained on"):
+        evaluate(place / "run", tmp_path / "plain")
+    svm = tmp_path / "rows.svm"
+    svm.write_text("1 1:2\n0 1:3\n")
+    with pytest.raises(BadInput, match="columns of tables"):
+        ingest(svm, tmp_path / "data", offset=0)
+    gamma = tmp_path / "gamma"
+    with pytest.raises(
+        BadInput, match="smallest target is 0, and the gamma loss is for targets above"
+    ):
+        train(place / "data", gamma, loss="gamma")
+    with pytest.raises(ValueError, match="no bound, and onepass needs one"):
+        train(place / "data", gamma, loss="poisson", solver="onepass")

@@ -104,7 +104,7 @@ class TrainingPlan(Described):
     labels each in turn, a model per class]."""
     clip: bool = True
     """Clip predicted numbers to the range of the targets seen, down to 0 where none is below it;
-    `evaluate` judges these.  What is trained does not depend on it."""
+    `evaluate` judges these; not with offsets.  What is trained does not depend on it."""
     classes: Literal["auto", "ovr"] = "auto"
     """More than two classes under the logistic loss: one model that tells all of them apart, by
     the softmax of their scores, where psdca or asgd is asked for, or auto with a tolerance (auto);

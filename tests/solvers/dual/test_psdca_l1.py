@@ -188,9 +188,7 @@ def test_zeros_are_exact_those_of_the_optimum_and_some_are_proven():
     assert 0 < zero.sum() < 30
     assert np.array_equal(run.weights.coef == 0.0, zero)
     np.testing.assert_allclose(run.weights.coef, model.coef_[0], atol=1e-6)
-    told = run.solver.metrics(run.state)
-    assert told["nonzeros"] == 30 - zero.sum()
-    assert 0 < told["proven_zeros"] <= zero.sum()
+    assert 0 < run.solver.certificate(run.state).zeros <= zero.sum()
 
 
 @pytest.mark.parametrize("l1_ratio", [1.0, 0.5])

@@ -1,0 +1,225 @@
+"""One model of all classes, out of core: optimum, laws, probabilities, and what old plans mean."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp, softmax
+from sklearn.linear_model import LogisticRegression
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.scoring.evaluation import evaluate
+from fewpass.pipeline.scoring.prediction import predict
+from fewpass.pipeline.scoring.probabilities import caution
+from fewpass.pipeline.scoring.reliability import reliability
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.planning.problem import loss_word
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.manifest import Labels
+from testing.datasets import make
+from testing.interruptions import assert_cuts_change_nothing
+
+CLASSES = 5
+SEVERAL_WINDOWS = "96.4MB"
+METHODS = {
+    "psdca": {"solver": {"kind": "psdca"}, "passes": 4, "lam": "0.1/n"},
+    "psdca in streams": {"solver": {"kind": "psdca"}, "streams": 2, "passes": 4, "lam": "0.1/n"},
+    "asgd": {"solver": {"kind": "asgd"}, "passes": 2, "certify": True},
+}
+
+
+def plan_for(dataset, **settings):
+    return TrainingPlan(dataset=dataset.folder.url, **({"memory": "256MB"} | settings))
+
+
+def train(plan, url, executor=None):
+    run = TrainingRun.start(plan, str(url), executor or InProcess())
+    for _ in run:
+        pass
+    return load_model(RunFolder(str(url))), run.result
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    url = tmp_path_factory.mktemp("sparse") / "set"
+    return make(
+        url, n=1200, chunk_rows=50, layout="sparse", weighted=True, classes=CLASSES
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    url = tmp_path_factory.mktemp("fresh") / "set"
+    return make(url, n=600, chunk_rows=50, layout="sparse", classes=CLASSES, seed=0)
+
+
+def rows_of(dataset):
+    tables = [dataset.read_chunk(k) for k in range(dataset.n_chunks)]
+    X = np.zeros((dataset.n_rows, dataset.n_features))
+    row = 0
+    for t in tables:
+        for k in range(t.n_rows):
+            own = slice(t.indptr[k], t.indptr[k + 1])
+            X[row, t.indices[own]] = t.data[own]
+            row += 1
+    weight = [np.ones(t.n_rows) if t.weight is None else t.weight for t in tables]
+    return X, np.concatenate([t.target for t in tables]).astype(int), np.concatenate(weight)
+
+
+def test_class_and_row_weights_give_scikit_learns_model(tmp_path, dataset):
+    plan = plan_for(
+        dataset, lam="10/n", tol=1e-9, intercept="none", class_weight={"0": 3.0, "2": 0.5}
+    )
+    model, result = train(plan, tmp_path / "run")
+    X, y, weight = rows_of(dataset)
+    n, factor = len(y), np.array([3.0, 1.0, 0.5, 1.0, 1.0])
+    unit = weight * n / weight.sum() * (factor * n / factor[y].sum())[y]
+    oracle = LogisticRegression(C=1 / 10, fit_intercept=False, tol=1e-10, max_iter=10_000)
+    oracle.fit(X, y, sample_weight=unit)
+
+    def objective(W):
+        V = X @ W.T
+        own = V[np.arange(n), y]
+        return np.mean(unit * (logsumexp(V, axis=1) - own)) + 5 / n * np.sum(W * W)
+
+    assert (result.solver, result.loss, result.classes) == ("psdca", "softmax", None)
+    assert result.objective == pytest.approx(objective(model.weights.coef), rel=1e-9)
+    assert result.objective - objective(oracle.coef_) <= result.certificate + 1e-12
+    np.testing.assert_allclose(model.weights.coef, oracle.coef_, atol=1e-4)
+    assert not model.weights.intercept.any()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
+    plan = plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS)
+    _, quiet = train(plan, tmp_path / "quiet")
+    assert quiet.loss == "softmax"
+    assert quiet.certificate >= 0.0
+    assert_cuts_change_nothing(plan, tmp_path, quiet, 3)
+
+
+def test_bits_do_not_depend_on_the_workers(tmp_path, dataset):
+    plan = plan_for(dataset, **METHODS["psdca in streams"], memory=SEVERAL_WINDOWS)
+    _, quiet = train(plan, tmp_path / "quiet")
+    with open_executor(Execution(workers=2, threads=1)) as executor:
+        _, there = train(plan, tmp_path / "there", executor)
+    assert there.weights_sha256 == quiet.weights_sha256
+
+
+@pytest.mark.parametrize("method", ["psdca", "asgd"])
+def test_a_grid_of_lam_is_a_run_for_each(tmp_path, dataset, fresh, method):
+    lams = ("1e-1", "3/n")
+    plan = plan_for(dataset, **METHODS[method] | {"lam": ",".join(lams)}, held_out=fresh.folder.url)
+    model, result = train(plan, tmp_path / "run")
+    for k, (lam, candidate) in enumerate(zip(lams, result.candidates, strict=True)):
+        alone, own = train(plan.model_copy(update={"lam": Lam.of(lam)}), tmp_path / f"run{k}")
+        figures = evaluate(alone, fresh, InProcess())
+        assert (candidate["loss"], candidate["error"]) == (figures.loss, figures.error)
+        assert (candidate["objective"], candidate["gap"]) == (own.objective, own.certificate)
+        if candidate["lam"] == result.lam:
+            assert np.array_equal(model.weights.coef, alone.weights.coef)
+            assert np.array_equal(model.weights.intercept, alone.weights.intercept)
+
+
+def test_probabilities_are_the_softmax_everywhere(tmp_path, dataset, fresh):
+    plan = plan_for(dataset, **METHODS["psdca"])
+    model, result = train(plan, tmp_path / "run")
+    X, y, _ = rows_of(fresh)
+    scores = X @ model.weights.coef.T + model.weights.intercept
+    p = softmax(scores, axis=1)
+    figures = evaluate(model, fresh, InProcess())
+    assert figures.loss == pytest.approx(-np.log(p[np.arange(len(y)), y]).mean(), rel=1e-9)
+    assert figures.error == pytest.approx((scores.argmax(axis=1) != y).mean())
+    own = evaluate(model, dataset, InProcess())
+    assert own.objective == pytest.approx(result.objective, rel=1e-9)
+    diagram = reliability(model, fresh, InProcess())
+    assert diagram.log_loss == pytest.approx(figures.loss, rel=1e-9)
+    assert caution(model) is None
+    out = str(tmp_path / "out.npy")
+    predict(model, [fresh.folder.url], out, SourceOptions(), probability=True)
+    np.testing.assert_allclose(np.load(out), p.max(axis=1), rtol=1e-6)
+
+
+def test_a_start_from_another_run_and_calibration(tmp_path, dataset, fresh):
+    plan = plan_for(dataset, lam="1/n", tol=1e-5)
+    _, first = train(plan, tmp_path / "first")
+    again = plan.model_copy(update={"start_from": str(tmp_path / "first")})
+    _, second = train(again, tmp_path / "second")
+    assert second.passes < 0.5 * first.passes
+    assert second.objective == pytest.approx(first.objective, rel=1e-4)
+    judged = plan_for(
+        dataset, solver="asgd", passes=3, start_from=str(tmp_path / "first"),
+        held_out=fresh.folder.url, calibrate="platt", early_stopping=True,
+    )  # fmt: skip
+    model, _ = train(judged, tmp_path / "judged")
+    assert len(model.calibration.offsets) == CLASSES
+    diagram = reliability(model, fresh, InProcess())
+    assert diagram.log_loss <= evaluate(model, fresh, InProcess()).loss + 1e-9
+
+
+def test_memory_that_does_not_do_is_refused_with_what_would(tmp_path, dataset):
+    with pytest.raises(BadInput, match=r"too small.*One model tells all classes apart.*ovr"):
+        train(plan_for(dataset, memory="96MB", **METHODS["psdca"]), tmp_path / "run")
+
+
+def labels(K):
+    return Labels(labels=tuple(float(k) for k in range(K)), counts=(3,) * K)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, "logistic"),
+        ({"tol": 1e-3}, "softmax"),
+        ({"tol": 1e-3, "passes": 1}, "logistic"),
+        ({"tol": 1e-3, "classes": "ovr"}, "logistic"),
+        ({"tol": 1e-3, "positive": "1"}, "logistic"),
+        ({"loss": "logistic", "solver": "psdca"}, "softmax"),
+        ({"solver": "asgd"}, "softmax"),
+        ({"solver": {"kind": "asgd", "average_from": "auto"}}, "logistic"),
+        ({"solver": {"kind": "psdca", "columns": "apart"}}, "logistic"),
+        ({"solver": "newton"}, "logistic"),
+        ({"solver": "sdca"}, "logistic"),
+        ({"loss": "softmax"}, "softmax"),
+        ({"loss": "softmax", "solver": "lbfgs"}, "softmax"),
+        ({"loss": "squared_hinge", "solver": "psdca"}, "squared_hinge"),
+    ],
+)
+def test_which_loss_a_plan_means(settings, expected):
+    plan = TrainingPlan(dataset="x", **settings)
+    assert loss_word(plan, labels(4)) == expected
+    assert loss_word(plan, labels(2)) == expected.replace("softmax", "logistic")
+    assert loss_word(plan.named(plan.solver), labels(4)) == expected
+
+
+def test_a_method_chosen_for_one_pass_trains_what_was_planned():
+    plan = TrainingPlan(dataset="x")
+    chosen = plan.named(TrainingPlan(dataset="x", solver="asgd").solver)
+    assert loss_word(chosen, labels(100)) == loss_word(plan, labels(100)) == "logistic"
+
+
+def test_contradictions_are_refused():
+    with pytest.raises(ValueError, match="classes = ovr asks for one each"):
+        TrainingPlan(dataset="x", loss="softmax", classes="ovr")
+
+
+def test_methods_for_one_score_are_refused_by_name(tmp_path, dataset):
+    for method in ("newton", "sdca", "onepass", "lbfgs"):
+        with pytest.raises(BadInput, match=rf"{method} trains one score.*psdca.*asgd.*ovr"):
+            train(plan_for(dataset, loss="softmax", solver=method), tmp_path / "run")
+
+
+def test_a_run_of_an_earlier_version_has_a_model_for_each_class(tmp_path, dataset):
+    plan = plan_for(dataset, **METHODS["psdca"], classes="ovr")
+    train(plan, tmp_path / "run")
+    record = RunFolder(str(tmp_path / "run")).record()
+    document = json.loads(record.model_dump_json())
+    del document["plan"]["classes"]
+    assert RunRecord.model_validate_json(json.dumps(document)) == record

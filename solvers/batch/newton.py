@@ -31,6 +31,7 @@ from fewpass.solvers.batch.working_set import (
     first_set_state,
     newest_of,
     point_of,
+    refuse_crowded,
     started,
     started_at,
 )
@@ -234,7 +235,9 @@ class Newton(BatchMethod):
     ) -> NewtonState | SetState:  # fmt: skip
         """Accept the point of a pass or not, and take the next step."""
         if isinstance(state, SetState):
-            return absorbed(problem, stats, state, total)
+            moved = absorbed(problem, stats, state, total)
+            refuse_crowded(moved)
+            return moved
         after: NewtonState = super().absorb(problem, stats, state, total, sweep)
         return after
 

@@ -26,6 +26,7 @@ from fewpass.solvers.batch.working_set_sums import SHORTER, SetPart, SetPoint, a
 from fewpass.solvers.gradient import RISE, Bounds
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Certificate, Outgrown, ProblemStats, Weights
+from fewpass.solvers.registry import DUAL
 from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, scaled_gap
 
 ALL_COLUMNS = 500  # up to here W has every column
@@ -239,16 +240,19 @@ def largest(score: Vector, size: int) -> NDArray[np.int64]:
 
 
 def crowded(state: SetState, w: Vector, g: Vector, l1: float) -> SetState:
-    """Count the passes in which columns are left out for want of room; raise Outgrown when many."""
+    """Count the passes in a row in which columns are left out for want of room."""
     left_out = np.abs(g[~state.chosen]).max(initial=0.0) > l1
     full = left_out and np.count_nonzero(w) > CROWDED * MOST_SET
-    state = state._replace(crowded=state.crowded + 1 if full else 0)
+    return state._replace(crowded=state.crowded + 1 if full else 0)
+
+
+def refuse_crowded(state: SetState) -> None:
+    """Raise Outgrown where there is no room for the weights that are not 0."""
     if state.crowded > PATIENCE:
         raise Outgrown(
             f"More than {MOST_SET:,} weights are not 0 at this `lam`, and newton keeps a matrix of "
-            "those columns by those columns. Take `solver=psdca`, or a larger `lam`."
+            f"those columns by those columns. Take `solver={DUAL}`, or a larger `lam`."
         )
-    return state
 
 
 def thinned(problem: Problem, stats: ProblemStats, k: int) -> int:
@@ -283,7 +287,7 @@ def started(problem: Problem, stats: ProblemStats, state: SetState, block: Block
     for _ in range(START_PASSES):
         at = point_of(sample)
         sample = absorbed(rough, few, sample, add_sums(rough, at, rows, no_sums(at)))
-        if sample.bounds.certificate.relative <= START_GAP:
+        if sample.bounds.certificate.relative <= START_GAP or sample.crowded > PATIENCE:
             break
     fresh = first_set_state(problem, stats)
     return fresh._replace(x=sample.x, chosen=sample.chosen | fresh.chosen, rows_left=0)

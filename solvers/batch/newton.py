@@ -47,6 +47,7 @@ from fewpass.solvers.losses import Problem, curvature_at
 from fewpass.solvers.needs import Needs, refuse_unfit
 from fewpass.solvers.protocol import (
     Block,
+    Certificate,
     ExpectedPasses,
     Part,
     ProblemStats,
@@ -240,6 +241,13 @@ class Newton(BatchMethod):
             return moved
         after: NewtonState = super().absorb(problem, stats, state, total, sweep)
         return after
+
+    def certificate(self, state: NewtonState | SetState) -> Certificate | None:
+        """Return the bounds, and of how many columns it is proven that their weight is 0."""
+        proven = super().certificate(state)
+        if proven is None or not isinstance(state, SetState):
+            return proven
+        return proven._replace(zeros=state.zeros)
 
     def newest(self, state: NewtonState | SetState) -> Weights:
         if isinstance(state, SetState):

@@ -27,7 +27,7 @@ from fewpass.solvers.gradient import RISE, Bounds
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Certificate, Outgrown, ProblemStats, Weights
 from fewpass.solvers.registry import DUAL
-from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, scaled_gap
+from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, proven_zeros, scaled_gap
 
 ALL_COLUMNS = 500  # up to here W has every column
 LEAST_SET, PER_NONZERO, MOST_SET = 200, 2.0, 1500  # columns of W
@@ -63,6 +63,7 @@ class SetState(NamedTuple):
     evaluations: int = 0
     shortened: int = 0  # steps that were too long
     crowded: int = 0  # passes in which W had no room left
+    zeros: int = 0  # columns that are proven to be 0 at the optimum
     rows_left: int = 0  # that the start is made of; 0: there are weights to begin with
 
 
@@ -125,7 +126,9 @@ def tried(problem: Problem, state: SetState, total: SetPart) -> SetTrial:
 def absorbed(problem: Problem, stats: ProblemStats, state: SetState, total: SetPart) -> SetState:
     """Accept the point of a pass, or shorten the step that led to it."""
     trial = tried(problem, state, total)
-    state = state._replace(evaluations=state.evaluations + 1)
+    s = -trial.theta * total.G / total.rows
+    zeros = proven_zeros(problem, stats, s, trial.certificate.gap)
+    state = state._replace(evaluations=state.evaluations + 1, zeros=max(state.zeros, zeros))
     promised = DECREASE * state.t * state.slope
     most = state.bounds.objective + RISE * abs(state.bounds.objective) + promised
     if state.evaluations == 1 or state.t == 0.0 or trial.certificate.objective <= most:
@@ -279,7 +282,7 @@ def started(problem: Problem, stats: ProblemStats, state: SetState, block: Block
     if not state.rows_left:
         return state
     order = np.ascontiguousarray(block.order[: state.rows_left])
-    few = stats._replace(n=order.shape[0])
+    few = stats._replace(n=order.shape[0], columns=None)
     noisier = math.sqrt(stats.n / order.shape[0])
     penalty = problem.penalty._replace(l1=noisier * problem.penalty.l1)  # type: ignore[attr-defined]
     rough, rows = problem._replace(penalty=penalty), block._replace(order=order)

@@ -101,7 +101,9 @@ def level_of(loss: Loss, data: TrainingData) -> float:
 
 def penalty_of(plan: TrainingPlan, lam: float) -> Penalty:
     """Return the penalty of a plan with this lam."""
-    word = (plan.penalty or SIZES_AND_SQUARES) if plan.l1_share else SQUARES
+    word = plan.penalty or SIZES_AND_SQUARES
+    if plan.l1_share == 0.0 and word == SIZES_AND_SQUARES:
+        word = SQUARES
     return penalty_class(word).of(lam, plan.l1_share)
 
 

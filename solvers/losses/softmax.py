@@ -139,6 +139,14 @@ class SoftmaxLoss(WideLoss, Classes):
         g[y] -= 1.0
         return float(top + log_below(total) - v[y])
 
+    def curvature_of_scores(self, v: PerClass, y: int, g: PerClass, C: Matrix) -> None:
+        """diag(p) - p p' for p = softmax(v)."""
+        _, total = exponentials(v, g)
+        for k in range(self.n_classes):
+            for m in range(k):
+                C[k, m] = C[m, k] = -(g[k] / total) * (g[m] / total)
+            C[k, k] = (g[k] / total) * (1.0 - g[k] / total)
+
     def loss_and_bracket(
         self, v: PerClass, a: PerClass, y: int, scratch: Matrix
     ) -> tuple[float, float]:

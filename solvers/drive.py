@@ -228,8 +228,9 @@ class _Drive:
             drawn = self._orders(number, turn)
             for order in drawn if isinstance(drawn, list) else [drawn]:
                 window = self._block._replace(order=order, row_state=values)
+                several = hasattr(state, "models")  # interleaved as they are entered
                 state, rows = visit(
-                    sweep, self._problem, self._stats, state, [window], in_place=True
+                    sweep, self._problem, self._stats, state, [window], in_place=not several
                 )
                 visited += rows
                 if sweep.diverged(state):

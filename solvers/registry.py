@@ -117,9 +117,12 @@ def penalty_class(word: str) -> type[Penalty]:
     return made
 
 
-def method_class(word: str) -> Any:
-    """Return the class of a method, a `protocol.Settings`; KeyError for an unknown one."""
-    return _imported(METHODS[word])
+def method_class(word: str, width: int = 1) -> Any:
+    """Return the class of a method, a `protocol.Settings`; KeyError for an unknown one.
+
+    With a width above 1 that for so many scores a row, which few have.
+    """
+    return _imported((METHODS if width == 1 else WIDE_METHODS)[word])
 
 
 def fit_for(solver: Any, width: int) -> Any:

@@ -302,11 +302,22 @@ def _shown(result: TrainingResult) -> dict[str, Any]:
         "passes": passes_and_rows(result.passes, result.rows_seen),
         **_shown_features(result),
         "objective": result.objective,
+        "weights": _shown_zeros(result),
         "probabilities": _calibrated(result),
         "read": format_bytes(result.bytes_read),
         "took": f"{format_seconds(result.seconds)}, at most "
         f"{format_bytes(result.peak_memory_bytes)} of memory",
     }
+
+
+def _shown_zeros(result: TrainingResult) -> str | None:
+    """Tell how many weights an l1 penalty left, and of how many that is proven."""
+    if result.nonzeros is None:
+        return None
+    text = f"{result.nonzeros:,} are not 0"
+    if result.proven_zeros:
+        text += f"; {result.proven_zeros:,} columns are proven to be 0 at the optimum"
+    return text
 
 
 def _calibrated(result: TrainingResult) -> str | None:

@@ -50,6 +50,8 @@ class TrainingResult:
     solver: str
     loss: str
     lam: float
+    nonzeros: int | None  # weights that are not 0, of all models; None with an l2 penalty
+    proven_zeros: int | None  # weights that are proven to be 0 at the optimum, where anything is
     classes: int | None  # a model for each, where there are more than two: the objective is their
     # mean, and the certificate the largest
     candidates: list[dict[str, Any]]  # where rows were held out, what became of every lam: the

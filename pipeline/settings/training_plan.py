@@ -170,7 +170,7 @@ class TrainingPlan(Described):
         """The share of lam that is charged for the sizes of weights."""
         if self.l1_ratio is not None:
             return self.l1_ratio
-        return L1_RATIOS[self.penalty or SQUARES]
+        return L1_RATIOS.get(self.penalty or SQUARES, 0.0)
 
     @model_validator(mode="before")
     @classmethod

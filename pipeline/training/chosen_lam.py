@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.executors.blas import one_blas_thread
 from fewpass.pipeline.runs.grid import Candidate, LamOrigin, best_of
 from fewpass.pipeline.scoring.row_losses import RowLosses
 from fewpass.pipeline.settings.regularisation import Lam
@@ -58,7 +59,8 @@ def with_chosen_lam(
         return ChosenLam(plan, None)
     if plan.solver.goal == "steps" or dataset.n_rows < LEAST_ROWS:
         return ChosenLam(plan.model_copy(update={"lam": Lam.of("1/n")}), None)
-    origin = origin_on(plan, dataset, LamComparison.on(plan, dataset, held_out))
+    with one_blas_thread():
+        origin = origin_on(plan, dataset, LamComparison.on(plan, dataset, held_out))
     return ChosenLam(plan.model_copy(update={"lam": Lam.of(origin.written)}), origin)
 
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import numpy as np
+
 from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.resident import let_go
@@ -51,6 +53,14 @@ def engine_of(training: Training) -> Engine:
 
         return FeatureSteps(training)
     return Driver(training)
+
+
+def zeros_of(problem: Problem, saved: Saved) -> dict[str, int | None]:
+    """Return how many weights are not 0, and how many are proven to be, where a penalty asks."""
+    if problem.penalty.is_smooth:
+        return {"nonzeros": None, "proven_zeros": None}
+    proven = saved.certificate.zeros if saved.certificate else 0
+    return {"nonzeros": int(np.count_nonzero(saved.weights.coef)), "proven_zeros": proven or None}
 
 
 class StopRequest:
@@ -299,6 +309,7 @@ class TrainingRun:
             "solver": self.plan.solver.kind,
             "loss": self.problem.loss.name,
             "lam": choice.lam if choice else self.problem.penalty.total,
+            **zeros_of(self.problem, saved),
             "classes": self._engine.classes,
             "candidates": [each._asdict() for each in choice.candidates] if choice else [],
             "lam_origin": self.lam_origin.as_facts() if self.lam_origin else None,

@@ -40,6 +40,7 @@ ENOUGH, AS_DEAR = (
     4,
 )  # rows per column for H; columns of W that cost as much as a row's gradient
 CROWDED, PATIENCE = 0.95, 8  # share of MOST_SET that is not 0, and passes of it, before giving up
+MOST_HALVINGS = 40  # of the least gradient of a column in W
 FIRST_SHARE, FIRST_ROWS = 16, 500  # the start: every sixteenth row, but so many
 START_GAP, START_PASSES = 1e-2, 40
 
@@ -214,10 +215,27 @@ def next_set(w: Vector, g: Vector) -> NDArray[np.bool_]:
         return np.full(d, fill_value=True)
     count = int(nonzero.sum())
     size = min(d, MOST_SET, max(LEAST_SET, int(PER_NONZERO * count)))
-    score = np.where(nonzero, np.inf, np.abs(g))
-    chosen = np.zeros(d, bool)
-    chosen[np.argsort(-score, kind="stable")[:size]] = True
+    chosen: NDArray[np.bool_] = nonzero.copy()
+    score = np.where(nonzero, 0.0, np.abs(g))
+    chosen[largest(score, size - count)] = True
     return chosen
+
+
+def largest(score: Vector, size: int) -> NDArray[np.int64]:
+    """Return where the `size` largest numbers >= 0 are, of equal ones the first.
+
+    Only those above a power of 1/2 of the largest are sorted: most columns of text are alike.
+    """
+    least = float(score.max(initial=0.0))
+    for _ in range(MOST_HALVINGS):
+        if np.count_nonzero(score >= least) >= size:
+            break
+        least *= 0.5
+    else:
+        least = 0.0
+    above = np.flatnonzero(score >= least)
+    order: NDArray[np.int64] = above[np.argsort(-score[above], kind="stable")[:size]]
+    return order
 
 
 def crowded(state: SetState, w: Vector, g: Vector, l1: float) -> SetState:

@@ -59,6 +59,7 @@ from fewpass.solvers.dual.asdca_theta import (
 from fewpass.solvers.dual.best_weights import BestWeights, DualMethod, no_weights
 from fewpass.solvers.dual.duality import (
     GAP,
+    LARGEST,
     Centre,
     DualPoint,
     GapPart,
@@ -261,7 +262,7 @@ class Asdca(DualMethod):
     def _watched(self, problem: Problem, stats: ProblemStats, state: AsdcaState) -> AsdcaState:
         """Double S if the pass before has raised the potential, which it does not on average."""
         momentum, now = state.momentum, potential(problem, stats, state, state.offset_before)
-        if not math.isfinite(now):
+        if not abs(now) < LARGEST:
             raise Diverged(
                 f"The objective left all bounds with theta = {momentum.theta:g}. Leave "
                 "solver.theta out to have it found; the weights of an older snapshot are still "

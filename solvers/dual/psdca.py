@@ -52,14 +52,13 @@ from fewpass.solvers.dual.sdca_state import (
     keep_better,
     newest_point,
     read_column,
-    zeros_seen,
 )
 from fewpass.solvers.dual.sdca_streams import add_moves
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS, DualsPart, begin_at_duals
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
-from fewpass.solvers.protocol import ExpectedPasses, ProblemStats, Reduce
+from fewpass.solvers.protocol import Certificate, ExpectedPasses, ProblemStats, Reduce
 
 PER_ROOT = 0.7  # passes to expect, times the root of K and the digits
 MOST_K = 16.0  # from here to about a thousand K tells nothing
@@ -147,12 +146,16 @@ class Psdca(Sdca):
         per_digit = 1.0 + PER_ROOT * (math.sqrt(min(K, MOST_K)) + K / FAR_K)
         return ExpectedPasses(usual=1.0 + digits(tol) * per_digit * stats.streams ** (1.0 / 3.0))
 
+    def certificate(self, state: SdcaState) -> Certificate | None:
+        """Return what the passes so far proved, and of how many columns that their weight is 0."""
+        proven = super().certificate(state)
+        return proven._replace(zeros=state.pull.zeros) if proven else None
+
     def metrics(self, state: SdcaState) -> dict[str, float]:
         """Return the losses of rows before their steps, and how much the centre weighs."""
         sums = state.sums
         visits = state.visits + sums.rows + sums.extra_visits
-        seen = {**state.monitor.metrics(), "r": state.pull.r, "visits": visits}
-        return seen | zeros_seen(state) if state.pull.shrinks else seen
+        return {**state.monitor.metrics(), "r": state.pull.r, "visits": visits}
 
     def end_pass(self, problem: Problem, stats: ProblemStats, states: list[SdcaState]) -> SdcaState:
         """Add up what the streams found, certify x, and move the centre.

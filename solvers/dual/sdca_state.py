@@ -221,12 +221,6 @@ def begin_pass(state: SdcaState, streams: int) -> SdcaState:
     )  # fmt: skip
 
 
-def zeros_seen(state: SdcaState) -> dict[str, float]:
-    """Return the weights that are not 0, and the columns that are proven to be 0."""
-    w = state.W[:-1, START]
-    return {"nonzeros": float(np.count_nonzero(w)), "proven_zeros": float(state.pull.zeros)}
-
-
 def running_gap(state: SdcaState) -> dict[str, float]:
     """Return the losses of rows before their steps, and the gap as this pass has seen it."""
     sums = state.sums

@@ -11,7 +11,7 @@ found by Newton's method in log p, with the constraint linearised: that keeps p 
 one exponential a class and step.
 
 Sources: Blondel, Martins and Niculae 2020 for the conjugate; Bohning 1992 for the curvature of 1/2.
-docs/methods.md, section 2.3.
+docs/methods.md, section 2.4.
 """
 
 from __future__ import annotations

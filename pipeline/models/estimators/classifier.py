@@ -241,7 +241,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
                 )
         return counts
 
-    def _described(self, codes: Vector) -> Labels:
+    def _described(self, codes: Vector, weight: Vector | None) -> Labels:  # noqa: ARG002
         from fewpass.storage.manifest import Labels
 
         counts = np.bincount(codes.astype(np.intp), minlength=len(self.classes_))

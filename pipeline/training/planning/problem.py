@@ -92,7 +92,8 @@ def level_of(loss: Loss, data: TrainingData) -> float:
     targets, offsets = data.targets, data.offsets
     up = log(offsets.mean_exp) if offsets else 0.0
     if isinstance(targets, Values):
-        return loss.level(targets.mean) - up
+        mean = targets.weighted_mean
+        return loss.level(targets.mean if mean is None else mean) - up
     counts = np.asarray(targets.counts, float)
     mean = float(np.average(np.asarray(targets.labels, float), weights=counts))
     return loss.level(mean) - up
@@ -100,7 +101,9 @@ def level_of(loss: Loss, data: TrainingData) -> float:
 
 def penalty_of(plan: TrainingPlan, lam: float) -> Penalty:
     """Return the penalty of a plan with this lam."""
-    word = (plan.penalty or SIZES_AND_SQUARES) if plan.l1_share else SQUARES
+    word = plan.penalty or SIZES_AND_SQUARES
+    if plan.l1_share == 0.0 and word == SIZES_AND_SQUARES:
+        word = SQUARES
     return penalty_class(word).of(lam, plan.l1_share)
 
 

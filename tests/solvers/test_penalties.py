@@ -119,6 +119,6 @@ def test_a_method_without_l1_names_one_that_takes_it():
 
 def test_no_method_takes_several_scores_with_an_l1_penalty():
     problem = Problem(loss_class("softmax")(), ElasticNet(0.1), 0.0, 1.0)
-    method = method_class("psdca", problem.loss.width)()
+    method = method_class("psdca", problem.loss.width)(width=problem.loss.width)
     with pytest.raises(ValueError, match="No method takes softmax with an l1 penalty"):
         method.init(problem, stats(np.ones((2, 2)), DenseRows))

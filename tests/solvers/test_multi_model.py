@@ -174,7 +174,7 @@ def test_a_model_that_goes_back_keeps_its_own_slopes(tmp_path, dataset):
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("method", ["asgd", "s2gd+", "sdca", "psdca with l1"])
+@pytest.mark.parametrize("method", ["asgd", "s2gd+", "sdca"])
 def test_a_grid_of_lam_is_a_run_for_each_and_the_best_on_held_out_rows(tmp_path, classes, method):
     dataset = make(tmp_path / "set", n=1200, chunk_rows=50, classes=classes)
     fresh = make(tmp_path / "fresh", n=900, chunk_rows=50, classes=classes, seed=0)

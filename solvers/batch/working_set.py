@@ -190,7 +190,8 @@ def stepped(
     change = l1 * float(np.abs(new[:-1]).sum() - np.abs(start[:-1]).sum())
     state = state._replace(
         p=p, t=1.0, slope=min(0.0, float(slopes @ (new - start)) + change),
-        chosen=next_set(there, smooth), thinned=thinned(problem, stats, chosen.shape[0]),
+        chosen=next_set(there, smooth),
+        thinned=1 if state.shortened else thinned(problem, stats, chosen.shape[0]),
     )  # fmt: skip
     return crowded(state, there, smooth, l1)
 

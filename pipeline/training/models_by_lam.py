@@ -53,7 +53,7 @@ def models_by_lam(plan: TrainingPlan, dataset: MemoryDataset) -> ModelsByLam:
         and conditioning(planned.problem, planned.stats) is not None
     )
     trained = _by_newton(planned, block) if by_columns else _side_by_side(plan, planned, block)
-    trained = [_of_all_columns(one, present, dataset.n_features) for one in trained]
+    trained = [_with_all_columns(one, present, dataset.n_features) for one in trained]
     classes = planned.rule.n_classes if planned.rule.width == 1 else 0
     models = [
         _stacked(trained[first : first + max(classes, 1)], classes)
@@ -77,7 +77,7 @@ def with_columns_present(
     return present, MemoryDataset(fewer, width, dataset.manifest.targets)
 
 
-def _of_all_columns(model: Weights, present: NDArray[np.int64] | None, d: int) -> Weights:
+def _with_all_columns(model: Weights, present: NDArray[np.int64] | None, d: int) -> Weights:
     """Return a model of all d columns: those that no row has weigh nothing."""
     if present is None:
         return model

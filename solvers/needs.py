@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from fewpass.solvers.losses import Loss, Problem
+from fewpass.solvers.penalties import Penalty, strength
 from fewpass.solvers.registry import (
     DUAL,
     LOSS_OF_LABELS,
     SECOND_ORDER,
     SMALLER_DUAL,
+    SQUARES,
     WIDE_METHODS,
     method_class,
 )
@@ -22,8 +24,9 @@ class Needs(NamedTuple):
     """Losses that it supports."""
     only_loss: type[Loss] | None = None
     """The only loss that it supports."""
-    penalty: Literal["smooth", "strong", "any"] = "smooth"
-    """Penalties that it supports: those with a gradient, those with squares in them, or all."""
+    penalty: Literal["smooth", "l1", "strong", "any"] = "smooth"
+    """Penalties that it supports: those with a gradient, also l1 and the elastic net, all with
+    squares in them, or all."""
     numbers_per_row: int = 0
     """Numbers that it stores per row."""
     one_stream: str = ""
@@ -99,21 +102,28 @@ def takes(needs: Needs, problem: Problem) -> bool:
     return True
 
 
+def takes_penalty(needs: Needs, penalty: Penalty) -> bool:
+    """Whether a method takes a penalty."""
+    if penalty.is_smooth or needs.penalty == "any":
+        return True
+    if needs.penalty == "l1":
+        return penalty.is_l1
+    return needs.penalty == "strong" and bool(strength(penalty) > 0.0)
+
+
 def refuse_penalty(kind: str, needs: Needs, problem: Problem) -> None:
     """Raise ValueError if a method does not take a problem's penalty; names those that do."""
     penalty = problem.penalty
-    if penalty.is_smooth or needs.penalty == "any":
+    if takes_penalty(needs, penalty):
         return
     if needs.penalty == "strong":
-        if problem.lam > 0.0:
-            return
         raise ValueError(
             f"{kind} divides by what the penalty charges for squares, and l1 alone charges none. "
             f"Use `l1_ratio=0.99`, or `solver={DUAL}`."
         )
-    others = [w for w in (SECOND_ORDER, DUAL) if method_class(w).needs.penalty == "any"]
-    named = f"; {' and '.join(others)} {'do' if len(others) > 1 else 'does'}" if others else ""
-    first = f"`solver={others[0]}`, or " if others else ""
+    able = [w for w in (SECOND_ORDER, DUAL) if takes_penalty(method_class(w).needs, penalty)]
+    article = "an" if penalty.name[0] in "aeiol" else "a"
     raise ValueError(
-        f"{kind} does not take an {penalty.name} penalty{named}. Use {first}`penalty=l2`."
+        f"{kind} does not take {article} {penalty.name} penalty; {' and '.join(able)} "
+        f"{'do' if len(able) > 1 else 'does'}. Use `solver={able[0]}`, or `penalty={SQUARES}`."
     )

@@ -52,7 +52,9 @@ METHODS = {
 WIDE_METHODS = {
     "psdca": "fewpass.solvers.dual.wide_psdca:WidePsdca",
     "asgd": "fewpass.solvers.sgd.wide_asgd:WideAsgd",
+    "newton": "fewpass.solvers.batch.wide_newton:WideNewton",
 }
+MOST_NEWTON_WEIGHTS = 1000  # of the last one: K (d + 1)
 
 #: Of these the methods that train more than two classes so by default.
 ALL_CLASSES_AT_ONCE = ("psdca", "asgd")
@@ -115,9 +117,12 @@ def penalty_class(word: str) -> type[Penalty]:
     return made
 
 
-def method_class(word: str) -> Any:
-    """Return the class of a method, a `protocol.Settings`; KeyError for an unknown one."""
-    return _imported(METHODS[word])
+def method_class(word: str, width: int = 1) -> Any:
+    """Return the class of a method, a `protocol.Settings`; KeyError for an unknown one.
+
+    With a width above 1 that for several scores a row, which few have.
+    """
+    return _imported((METHODS if width == 1 else WIDE_METHODS)[word])
 
 
 def fit_for(solver: Any, width: int) -> Any:

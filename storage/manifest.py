@@ -59,6 +59,7 @@ class Values(ManifestPart):
     variance: float  # divided by n
     minimum: float
     maximum: float
+    weighted_mean: float | None = None  # by row weights; known of rows with offsets, and in memory
 
 
 Targets = Annotated[Labels | Values, Field(discriminator="kind")]
@@ -80,7 +81,7 @@ class WeightStats(ManifestPart):
 
 
 class OffsetStats(ManifestPart):
-    """Means of the rows' offsets."""
+    """Means of the rows' offsets, by row weights."""
 
     mean: float
     mean_exp: float  # of exp(offset): of the exposures
@@ -221,8 +222,12 @@ class Manifest(ManifestPart):
 
     def sealed(self) -> bytes:
         """Return the bytes of ``manifest.json``."""
-        usual = set() if self.has_offset else {"offsets"}
-        return seal(self.model_dump(mode="json", exclude={"fingerprint", *usual}))
+        usual: dict[str, Any] = {"fingerprint": True}
+        if not self.has_offset:
+            usual["offsets"] = True
+        if isinstance(self.targets, Values) and self.targets.weighted_mean is None:
+            usual["targets"] = {"weighted_mean"}
+        return seal(self.model_dump(mode="json", exclude=usual))
 
 
 def format_version(

@@ -101,7 +101,7 @@ def manifest_of(table: Table, n_features: int, targets: Labels | Values) -> Mani
         targets=targets,
         norms=norms,
         weights=_weights(table.weight),
-        offsets=_offsets(table.offset),
+        offsets=_offsets(table),
         scaling=Scaling(),
         shuffle=Shuffle(seed=None),
         sources=(),
@@ -113,10 +113,11 @@ def manifest_of(table: Table, n_features: int, targets: Labels | Values) -> Mani
     )
 
 
-def _offsets(offset: NDArray[np.float64] | None) -> OffsetStats | None:
-    if offset is None:
+def _offsets(table: Table) -> OffsetStats | None:
+    if table.offset is None:
         return None
-    return OffsetStats(mean=float(offset.mean()), mean_exp=float(np.exp(offset).mean()))
+    mean, mean_exp = np.average([table.offset, np.exp(table.offset)], 1, table.weight).tolist()
+    return OffsetStats(mean=mean, mean_exp=mean_exp)
 
 
 def _weights(weight: NDArray[np.float64] | None) -> WeightStats | None:

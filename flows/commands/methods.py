@@ -33,8 +33,12 @@ def methods(name: Method | None = None, /, *, output: Output = OUTPUT) -> int:
 
     terminal = Terminal(output)
     if name is None or name == "auto":
-        facts = {kind: first_line(kind) for kind in METHODS}
-        terminal.result({"methods": facts}, Group(*_overview(facts)))
+        from fewpass.solvers.able_methods import table_of_methods
+
+        facts, able = {kind: first_line(kind) for kind in METHODS}, table_of_methods()
+        combined = [dict(zip(("penalty", "losses", "methods"), row, strict=True)) for row in able]
+        shown = Group(*_overview(facts), _combinations(able))
+        terminal.result({"methods": facts, "combinations": combined}, shown)
     else:
         one = described(name)
         terminal.result(one, Group(*_page(one)))
@@ -84,6 +88,19 @@ def _overview(facts: dict[str, str]) -> Iterator[Any]:
             table.add_row(kind, facts[kind])
         yield table
     yield _paragraph("fewpass methods NAME shows what one needs and its settings (--solver NAME).")
+
+
+def _combinations(rows: list[tuple[str, tuple[str, ...], tuple[str, ...]]]) -> Table:
+    """Lay out which methods take which loss with which penalty."""
+    from fewpass.flows.display.console import titled_table
+
+    table = titled_table("By penalty and loss")
+    table.add_column("penalty", style="cyan", no_wrap=True)
+    table.add_column("losses")
+    table.add_column("methods")
+    for penalty, losses, able in rows:
+        table.add_row(penalty, ", ".join(losses), ", ".join(able) or "none")
+    return table
 
 
 def _page(facts: dict[str, Any]) -> Iterator[Any]:

@@ -314,10 +314,10 @@ def _shown_zeros(result: TrainingResult) -> str | None:
     """Tell how many weights an l1 penalty left, and of how many that is proven."""
     if result.nonzeros is None:
         return None
-    told = f"{result.nonzeros:,} are not 0"
+    text = f"{result.nonzeros:,} are not 0"
     if result.proven_zeros:
-        told += f"; {result.proven_zeros:,} columns are proven to be 0 at the optimum"
-    return told
+        text += f"; {result.proven_zeros:,} columns are proven to be 0 at the optimum"
+    return text
 
 
 def _calibrated(result: TrainingResult) -> str | None:

@@ -79,18 +79,18 @@ class Lam:
                 "a pass over all rows finds. Give a number here."
             )
         return tuple(
-            factor.number / n_rows if factor.unit else factor.number for factor in self.factors
+            _value(factor, n_rows) if factor.unit else factor.number for factor in self.factors
         )
 
-    def resolved(self, unit: str, one: float) -> Lam:
-        """Return the same with the shares of `unit` as numbers, `one` being the whole."""
+    def resolved(self, unit: str, number: float) -> Lam:
+        """Return the same with values of one unit as numbers: `number` rows, or the largest lam."""
         if not self.has(unit):
             return self
         numbers = [
-            Factor(number * one) if own == unit else Factor(number, own)
-            for number, own in self.factors
+            Factor(_value(factor, number)) if factor.unit == unit else factor
+            for factor in self.factors
         ]
-        texts = [f"{number!r}{own}" for number, own in dict.fromkeys(numbers)]
+        texts = [f"{each!r}{own}" for each, own in dict.fromkeys(numbers)]
         return Lam.of(
             float(texts[0]) if len(texts) == 1 and not numbers[0].unit else ",".join(texts)
         )
@@ -112,6 +112,10 @@ def shares_of_path() -> list[float]:
     """Return the values of a path as shares of the largest lam, at equal ratios."""
     last = PATH_LENGTH - 1
     return [float(f"{PATH_END ** (k / last):.4g}") for k in range(PATH_LENGTH)]
+
+
+def _value(factor: Factor, of: float) -> float:
+    return factor.number / of if factor.unit == "/n" else factor.number * of
 
 
 def _written(lam: Lam) -> float | str:

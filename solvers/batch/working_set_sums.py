@@ -283,13 +283,16 @@ def _(
             if j >= 0 and m < last:  # m stays below, unless a row has a column twice
                 x = np.float64(rows.data[n])
                 squares[j] += weight[q] * x * x
-                at[m], X[q, m] = j, x
+                k = m
+                while k > 0 and at[k - 1] > j:  # rows mostly come in order of their columns
+                    at[k], X[q, k] = at[k - 1], X[q, k - 1]
+                    k -= 1
+                at[k], X[q, k] = j, x
                 m += 1
         if c[q] != 0.0:
             for n in range(m):
                 j, x = at[n], c[q] * X[q, n]
                 for o in range(n + 1):
-                    i = at[o]
-                    H[max(i, j), min(i, j)] += x * X[q, o]
+                    H[j, at[o]] += x * X[q, o]
                 H[last, j] += x * X[q, last]
             H[last, last] += c[q] * X[q, last] * X[q, last]

@@ -32,6 +32,7 @@ class ElasticNet(Penalty, SizesAndSquares):
     __slots__ = ()
 
     is_smooth = False
+    is_l1 = True
 
     @property
     def name(self) -> str:

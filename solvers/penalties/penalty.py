@@ -79,6 +79,8 @@ class Penalty:
 
     is_smooth: ClassVar[bool] = True
     """Whether R has a gradient; without one some weights are 0 at the optimum."""
+    is_l1: ClassVar[bool] = False
+    """Whether it charges for sizes, and for squares, and nothing else."""
 
     def __init_subclass__(cls) -> None:
         """Register the class's methods as bodies of the functions above."""

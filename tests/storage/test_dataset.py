@@ -21,7 +21,7 @@ from fewpass.storage.folder import Damaged, Folder, NotADataset
 from fewpass.storage.manifest import ChunkRecord, Labels, SourceRecord, WeightStats
 from fewpass.storage.objects import fault, get_chunk, put
 from fewpass.storage.seal import seal, unseal
-from fewpass.storage.table import DenseTable, SparseTable, concatenate, cut, take
+from fewpass.storage.table import DenseTable, SparseTable, concatenate, cut, n_bytes, take
 
 
 def random_table(rng, layout, rows, d, dtype="float32", weight=True):
@@ -468,7 +468,7 @@ def test_a_buffer_that_is_too_small_says_so(tmp_path):
         with pytest.raises(ValueError, match="Make the buffer larger"):
             Dataset.open(folder).read_into(0, TableBuffer(manifest, rows, nnz))
     buffer = TableBuffer(manifest, 7, table.nnz)
-    assert buffer.n_bytes < sum(a.nbytes for a in table) + 8 + 1000
+    assert buffer.n_bytes < n_bytes(table) + 8 + 1000
 
 
 def test_pickles_are_small_and_know_their_data_set(tmp_path):

@@ -30,7 +30,7 @@ from fewpass.pipeline.models.estimators.meanings import (
     seed_of,
     share_of,
     strength,
-    strengths,
+    written_lam,
 )
 from fewpass.pipeline.reporting.notebooks import progress
 from fewpass.pipeline.rows.scaling import Scaler, measured, scaled, unscaled
@@ -64,13 +64,13 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
     scaler = fitted_scaler(scaling_of(model.scale), table, d)
     plan = plan_of(model, total_weight(table), held_out="memory" if held_out else None)
     dataset, held_out_rows = (
-        part and MemoryDataset(scaler.apply(part), d, model._described(part.target))
+        part and MemoryDataset(scaler.apply(part), d, model._described(part.target, part.weight))
         for part in (table, held_out)
     )
     assert dataset is not None, "only held-out rows may be none"
     plan, origin = with_chosen_lam(plan, dataset, held_out_rows)
     if origin:
-        lam = plan.lam.resolved("/n", 1.0 / total_weight(table))
+        lam = plan.lam.resolved("/n", total_weight(table))
         plan = plan.model_copy(update={"lam": lam})
     start = None if at is None else (scaled(at, scaler), getattr(model, "rows_seen_", 0))
     trained = interruptible(
@@ -121,7 +121,7 @@ def held_out_share(model: Any) -> float:
 
 def learn_batch(model: Any, table: Table) -> None:
     """Take one step per row, from where the batch before ended or at the present model."""
-    targets = model._described(table.target)
+    targets = model._described(table.target, table.weight)
     if model.scale != "none":
         raise ValueError(
             f"scale={model.scale!r} needs all rows at once, and partial_fit sees a batch. Scale "
@@ -161,13 +161,15 @@ def plan_of(model: Any, n: float, **instead: Any) -> TrainingPlan:
     require_loss(model)
     require_plain(model)
     open_end = model.tol is not None or model.early_stopping
-    lams = strengths(model.lam, n) if instead.get("held_out") else [strength(model.lam, n)]
-    lam = AUTO if is_auto(model.lam) else ",".join(map(repr, lams))
+    several = bool(instead.get("held_out"))
+    lam = AUTO if is_auto(model.lam) else written_lam(model.lam, n, several=several)
     given = {
         "dataset": "memory",
         "loss": model.loss,
         **{name: getattr(model, name) for name in loss_class(model.loss).parameters()},
         "lam": lam,
+        "penalty": model.penalty,
+        "l1_ratio": model.l1_ratio,
         "solver": solver_given(model),
         "tol": model.tol,
         "passes": MOST_PASSES if model.passes is None and open_end else model.passes,

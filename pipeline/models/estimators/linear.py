@@ -140,7 +140,7 @@ class LinearModel(SharedParameters):
         """Return the targets of a batch as numbers, and their weights."""
         raise NotImplementedError
 
-    def _described(self, target: Vector) -> Labels | Values:
+    def _described(self, target: Vector, weight: Vector | None) -> Labels | Values:
         """Return the description of targets that a manifest has."""
         raise NotImplementedError
 

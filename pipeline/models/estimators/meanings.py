@@ -16,10 +16,17 @@ DEFAULT_MEMORY = 1 << 30
 MOST_PASSES = 1000  # to a tolerance: passes over rows in memory cost little
 
 
-def strengths(lam: Any, n: float) -> list[float]:
-    """Return lam as numbers, one or several; ValueError when one is none."""
+def written_lam(lam: Any, n: float, *, several: bool) -> str:
+    """Return lam as plans have it, for n rows; ValueError when it may not be `several` values."""
+    own = _parsed(lam).resolved("/n", n)
+    if own.has("max") and (several or len(own.factors) == 1):
+        return str(own.written)
+    return ",".join(map(repr, own.values(n) if several else [strength(lam, n)]))
+
+
+def _parsed(lam: Any) -> Lam:
     several = not isinstance(lam, str) and hasattr(lam, "__len__")
-    return [*Lam.of(",".join(map(str, lam)) if several else lam).values(n)]
+    return Lam.of(",".join(map(str, lam)) if several else lam)
 
 
 def is_auto(lam: Any) -> bool:
@@ -29,7 +36,7 @@ def is_auto(lam: Any) -> bool:
 
 def strength(lam: Any, n: float) -> float:
     """Return lam as a number; ValueError when it is none, or several."""
-    values = strengths(lam, n)
+    values = _parsed(lam).values(n)
     if len(values) > 1:
         raise ValueError(
             f"lam is {lam!r}, several values, and nothing to choose by. Give one, or held_out=0.1."

@@ -8,17 +8,29 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 
 from fewpass.pipeline.models.estimators.checked_rows import taken_out
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.linear import LinearModel, Vector
 from fewpass.pipeline.models.estimators.offsets import offset_of, require_offset
 from fewpass.pipeline.models.estimators.shared_parameters import with_shared_words
-from fewpass.solvers.registry import LOSS_OF_NUMBERS
+from fewpass.solvers.registry import LOSS_OF_NUMBERS, LOSSES, loss_class
 
 if TYPE_CHECKING:  # what a fit needs is imported when one begins
     from fewpass.solvers.protocol import Weights
     from fewpass.storage.manifest import Values
+
+
+def _learns_in_batches(estimator: Any) -> bool:
+    is_named = isinstance(estimator.loss, str) and estimator.loss in LOSSES
+    if is_named and loss_class(estimator.loss).is_steep:
+        raise AttributeError(
+            f"partial_fit takes a step per row, and the slope of loss={estimator.loss!r} has no "
+            "bound. Use fit."
+        )
+    return True
 
 
 @with_shared_words
@@ -97,6 +109,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         """
         return self._fit(X, y, sample_weight, offset, exposure)
 
+    @available_if(_learns_in_batches)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from a batch, one step per row, in the order given.
 
@@ -128,7 +141,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
     def _require_defined(self, y: Vector) -> None:
         """Refuse the first target that the loss is not defined for."""
         from fewpass.pipeline.rows.targets import above
-        from fewpass.solvers.registry import LOSSES, loss_class
 
         least = loss_class(self.loss).least_target if self.loss in LOSSES else -np.inf
         if (below := y < least).any():
@@ -155,8 +167,6 @@ class LinearRegressor(RegressorMixin, LinearModel):
         offsets = offset_of(given[0], given[1], len(scores))
         require_offset(self._has_offset, offsets)
         scores = scores if offsets is None else scores + offsets
-        from fewpass.solvers.registry import loss_class
-
         response, bounds = loss_class(self.loss)().response, self._bounds()
         predictions = response(scores) if response else scores
         return predictions if bounds is None else np.clip(predictions, *bounds)
@@ -188,6 +198,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
         seen = getattr(self, "target_range_", None) if self.clip else None
         return None if seen is None else (min(seen[0], 0.0), seen[1])
 
+    def __sklearn_tags__(self) -> Tags:
+        tags: Tags = super().__sklearn_tags__()
+        is_named = isinstance(self.loss, str) and self.loss in LOSSES
+        if is_named and self.loss != LOSS_OF_NUMBERS:
+            tags.target_tags.positive_only = loss_class(self.loss).least_target >= 0.0
+        return tags
+
     def _take(self, weights: Weights) -> None:
         self.coef_, self.intercept_ = weights.coef, float(weights.intercept)
 
@@ -196,10 +213,11 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
         return Weights(self.coef_, self.intercept_)
 
-    def _described(self, y: Vector) -> Values:
+    def _described(self, y: Vector, weight: Vector | None) -> Values:
         from fewpass.storage.manifest import Values
 
         return Values.model_construct(
             mean=float(y.mean()), variance=float(y.var()), minimum=float(y.min()),
             maximum=float(y.max()),
+            weighted_mean=None if weight is None else float(np.average(y, weights=weight)),
         )  # fmt: skip

@@ -19,11 +19,18 @@ class SharedParameters(BaseEstimator):
 
     Parameters
     ----------
+    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+        What weights are charged: squares, (lam/2) ||w||^2; sizes, lam sum |w_j|, which makes many
+        of them exactly 0; or both.
+    l1_ratio : float or None, default=None
+        With "elasticnet": the share r of lam that is charged for sizes, as in scikit-learn,
+        lam (r sum |w_j| + (1 - r)/2 ||w||^2).  None is 0.5.
     lam : float, str or list of them, default="1/n"
-        Strength of the penalty: a number, or "A/n", where n is the sum of the row weights.  Several
-        values are trained in the same passes, and `held_out` rows choose the best.  "auto" chooses
-        among 1000/n, 100/n, ... .01/n by rows held out for that (`held_out`, a fifth of the rows,
-        or five folds of fewer than 10,000) and trains on all others, or on all.
+        Strength of the penalty: a number, or "A/n", where n is the sum of the row weights, or, with
+        sizes in the penalty, "Amax", where max is the smallest lam that makes all weights 0.
+        Several values are trained in the same passes, and `held_out` rows choose the best.  "auto"
+        chooses among 1000/n, 100/n, ... .01/n by rows held out for that (`held_out`, a fifth of the
+        rows, or five folds of fewer than 10,000) and trains on all others, or on all.
     solver : str or dict, default="auto"
         Name of a method, such as "newton", "psdca" or "asgd", or {"kind": name, setting: value}.
     tol : float or None, default=1e-6
@@ -97,6 +104,8 @@ class SharedParameters(BaseEstimator):
 
     loss: str
     lam: Any = "1/n"
+    penalty: str = "l2"
+    l1_ratio: float | None = None
     solver: str | dict[str, Any] = "auto"
     tol: float | None = 1e-6
     passes: int | None = None

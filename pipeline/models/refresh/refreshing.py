@@ -121,7 +121,7 @@ def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
     A resumed training keeps the model that it started at, whatever is published since.  n in a lam
     like "1/n" is the number of all rows so far, as the model was trained on all of them.
     """
-    lam = plan.training.lam.resolved("/n", 1.0 / rows_so_far(plan, generation))
+    lam = plan.training.lam.resolved("/n", rows_so_far(plan, generation))
     changed: dict[str, Any] = {
         "dataset": generation.data,
         "start_from": _start_of(plan.store, RunFolder(generation.run)),

@@ -48,7 +48,7 @@ from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.ingest.target import IngestTarget
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import PARTITION, WorkDir, tidy, work_dir_path
-from fewpass.pipeline.tables.ingest.writing import ChunkMaker, write_chunks
+from fewpass.pipeline.tables.ingest.writing import ChunkMaker, with_mean, write_chunks
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.column_copy import has_columns
 from fewpass.storage.column_copy_writer import write_columns
@@ -60,7 +60,7 @@ from fewpass.storage.manifest import KEY, Shuffle, SourceRecord
 from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
 
 #: Of the record of the partition; another version's is not gone on with.
-RECORD_VERSION = 2
+RECORD_VERSION = 3
 
 
 def ingest(
@@ -253,7 +253,7 @@ class _Ingest:
         target.mark(self._stats(partitioned))
         writer.commit(
             written.records,
-            targets=target_map.targets(number),
+            targets=with_mean(target_map.targets(number), written.target_mean),
             weights=written.weights,
             offsets=written.offsets,
             scaling=scaler.describe(),

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
@@ -17,7 +18,7 @@ from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.dataset import DatasetWriter
-from fewpass.storage.manifest import ChunkRecord, OffsetStats, WeightStats
+from fewpass.storage.manifest import ChunkRecord, Labels, OffsetStats, Values, WeightStats
 from fewpass.storage.objects import fault
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import DenseTable, Table, index_dtype, n_bytes
@@ -30,6 +31,7 @@ class Written(NamedTuple):
     columns: ColumnStatistics  # in stored order
     weights: WeightStats | None
     offsets: OffsetStats | None
+    target_mean: float | None  # by row weights; None of rows without offsets
 
 
 class ChunkMaker:
@@ -110,7 +112,7 @@ def write_chunks(
     writer = maker.writer
     records: list[ChunkRecord] = []
     columns = ColumnStatistics(writer.layout, writer.n_features)
-    total, largest, offsets = 0.0, 0.0, np.zeros(2)
+    total, largest, offsets = 0.0, 0.0, np.zeros(4)
     for number, record, table in _made(maker, buckets, threads, memory):
         maker.note(number, record)
         records.append(record)
@@ -119,12 +121,28 @@ def write_chunks(
             total += float(table.weight.sum())
             largest = max(largest, float(table.weight.max()))
         if table.offset is not None:
-            offsets += table.offset.sum(), np.exp(table.offset).sum()
+            offsets += _weighted_sums(table)
         report(record.rows, sum(stored.length for stored in record.objects.values()))
     weights = WeightStats(total=total, maximum=largest) if writer.has_weight else None
-    mean, mean_exp = (offsets / sum(record.rows for record in records)).tolist()
-    stats = OffsetStats(mean=mean, mean_exp=mean_exp) if writer.has_offset else None
-    return Written(records, columns, weights, stats)
+    if not writer.has_offset:
+        return Written(records, columns, weights, None, None)
+    mean, mean_exp, target = (offsets[1:] / (offsets[0] or 1.0)).tolist()
+    return Written(records, columns, weights, OffsetStats(mean=mean, mean_exp=mean_exp), target)
+
+
+def _weighted_sums(table: Table) -> NDArray[np.float64]:
+    """Return the sums of weights, offsets, their exponentials and targets, (4,)."""
+    assert table.offset is not None, "only rows with offsets are asked for"
+    weight = np.ones(table.n_rows) if table.weight is None else table.weight
+    offset = table.offset
+    return np.array([np.ones(table.n_rows), offset, np.exp(offset), table.target]) @ weight
+
+
+def with_mean(targets: Labels | Values, mean: float | None) -> Labels | Values:
+    """Return what is known of numbers with their mean by row weights, where that is known."""
+    if mean is None or isinstance(targets, Labels):
+        return targets
+    return targets.model_copy(update={"weighted_mean": mean})
 
 
 def _made(

@@ -45,13 +45,14 @@ class TrainingData(Protocol):
 def loss_word(plan: TrainingPlan, targets: Labels | Values) -> str:
     """Return the word of the loss that the plan names, or of the one that suits the targets.
 
-    Of two classes the softmax is the logistic loss; of more the logistic loss may be the softmax.
+    Of two classes the softmax is the logistic loss; of more the logistic may be the softmax,
+    unless the sizes of weights are charged, which no method takes with it.
     """
     word = plan.loss or (LOSS_OF_LABELS if isinstance(targets, Labels) else LOSS_OF_NUMBERS)
     if word not in (LOSS_OF_LABELS, LOSS_OF_CLASSES):
         return word
     several = isinstance(targets, Labels) and len(targets.labels) > 2 and plan.positive is None
-    together = word == LOSS_OF_CLASSES or plan.tells_all_apart
+    together = word == LOSS_OF_CLASSES or (plan.tells_all_apart and not plan.l1_share)
     return LOSS_OF_CLASSES if several and together else LOSS_OF_LABELS
 
 
@@ -92,7 +93,8 @@ def level_of(loss: Loss, data: TrainingData) -> float:
     targets, offsets = data.targets, data.offsets
     up = log(offsets.mean_exp) if offsets else 0.0
     if isinstance(targets, Values):
-        return loss.level(targets.mean) - up
+        mean = targets.weighted_mean
+        return loss.level(targets.mean if mean is None else mean) - up
     counts = np.asarray(targets.counts, float)
     mean = float(np.average(np.asarray(targets.labels, float), weights=counts))
     return loss.level(mean) - up
@@ -100,7 +102,9 @@ def level_of(loss: Loss, data: TrainingData) -> float:
 
 def penalty_of(plan: TrainingPlan, lam: float) -> Penalty:
     """Return the penalty of a plan with this lam."""
-    word = (plan.penalty or SIZES_AND_SQUARES) if plan.l1_share else SQUARES
+    word = plan.penalty or SIZES_AND_SQUARES
+    if plan.l1_share == 0.0 and word == SIZES_AND_SQUARES:
+        word = SQUARES
     return penalty_class(word).of(lam, plan.l1_share)
 
 

@@ -185,7 +185,7 @@ def test_lam_may_be_a_share_of_the_largest():
         lam.values(10)
     assert lam.resolved("max", 2.0).values(10) == (1.0, 0.2, 0.1)
     assert Lam.of(".1max").resolved("max", 2.0).written == 0.2
-    assert lam.resolved("max", 2.0).resolved("/n", 0.1) == Lam.of("1.0,0.2,0.1")
+    assert lam.resolved("max", 2.0).resolved("/n", 10) == Lam.of("1.0,0.2,0.1")
     for wrong in ("max", "-.1max", ".1 min", "1/max", "1maxx"):
         with pytest.raises(BadInput, match="lam is"):
             Lam.of(wrong)

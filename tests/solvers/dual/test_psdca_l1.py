@@ -3,16 +3,18 @@
 import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
+from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import LogisticRegression
 
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, conjugate, dual_step, value
 from fewpass.solvers.penalties import ElasticNet
-from fewpass.solvers.protocol import Weights
+from fewpass.solvers.protocol import ColumnMoments, Weights
 from testing import oracles
-from testing.dual_runs import LAYOUTS, SMOOTH_LAYOUTS, Run, data, gen_dense
+from testing.dual_runs import LAYOUTS, SMOOTH_LAYOUTS, Data, Run, data, gen_dense
 
 CHARGE = 1e-3  # of the intercept
 
@@ -258,3 +260,40 @@ def test_a_start_from_weights_is_certified_and_near_the_end_stays_there(l2):
             certified = run.solver.certificate(run.one_pass().state)
             assert certified.gap >= certified.objective - lowest - 1e-9
         assert certified.objective - lowest <= most
+
+
+@pytest.mark.public_data
+@pytest.mark.parametrize(
+    ("share", "l1_ratio", "expected", "nonzeros"),
+    [
+        (0.5, 1.0, (5, 10, 18), 6),
+        (0.1, 1.0, (5, 17, 29), 20),
+        (0.1, 0.5, (4, 6, 7), 71),
+        (0.01, 0.5, (4, 6, 9), 374),
+    ],
+)
+def test_passes_on_reuters(data_file, share, l1_ratio, expected, nonzeros):
+    """As few as docs/methods.md, section 7.11, says, and 30 % more at most."""
+    X, y = load_svmlight_file(str(data_file("reuters/reuters.trn.bz2")), dtype=np.float32)
+    squares = X.multiply(X).sum(axis=1).A1.astype(float)
+    known = oracles.stats(np.sqrt(squares)[:, None], SparseRows)._replace(d=X.shape[1])
+    count = np.bincount(X.indices, minlength=X.shape[1])
+    sums = np.bincount(X.indices, X.data.astype(float) ** 2, X.shape[1])
+    moments = ColumnMoments(count / len(y), sums / np.maximum(count, 1))
+    of = Data(
+        X, y, np.ones(len(y)), oracles.sparse_rows(X), known._replace(columns=lambda: moments)
+    )
+    penalty = ElasticNet.of(share * 0.0047372 / l1_ratio, l1_ratio)  # of the largest l1: 2.3
+    lam_b = penalty.l2 / 100 or 2.5e-7
+    run, taken = Run(Psdca(), Problem(LOSSES["logistic"](), penalty, 1.0, lam_b), of), []
+    for k in range(1, 45):
+        found = run.solver.certificate(run.one_pass().state)
+        while found and len(taken) < 3 and found.gap <= (1e-2, 1e-4, 1e-6)[len(taken)]:
+            taken.append(k)
+    told = run.solver.certificate(run.state)
+    print(
+        f"\n| {share} | {l1_ratio} | {taken} | {np.count_nonzero(run.weights.coef)} | {told.zeros}"
+    )
+    assert len(taken) == 3
+    assert all(a <= 1.3 * b + 1 for a, b in zip(taken, expected, strict=True))
+    assert np.count_nonzero(run.weights.coef) == nonzeros

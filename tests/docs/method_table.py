@@ -1,0 +1,27 @@
+"""The table of docs/methods.md of what takes which loss and penalty: python -m tests.docs.method_table"""
+
+from pathlib import Path
+
+from fewpass.solvers.able_methods import table_of_methods
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/methods.md"
+BEGIN, END = "<!-- methods -->\n", "<!-- /methods -->\n"
+
+
+def table() -> str:
+    """Markdown of every combination."""
+    rows = ["| penalty | losses | methods |", "|---|---|---|"]
+    for penalty, losses, able in table_of_methods():
+        words = (", ".join(f"`{word}`" for word in words) or "none" for words in (losses, able))
+        rows.append(f"| `{penalty}` | {' | '.join(words)} |")
+    return "\n".join(rows) + "\n"
+
+
+def page() -> str:
+    """The page with the table anew."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    return f"{before}{BEGIN}{table()}{END}{rest.partition(END)[2]}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -261,8 +261,8 @@ def first_below(gaps: list[float]) -> list[float]:
 def passes_through_pipeline(dataset: Dataset, chunks: int) -> list[float]:
     """The same with windows of so many chunks; a pass certifies the one before."""
     plan = TrainingPlan(
-        dataset=dataset.folder.url, solver=Sdca(), loss="hinge", intercept="none", passes=60,
-        tol=LEVELS[-1], memory=1 << 30,
+        dataset=dataset.folder.url, solver=Sdca(), loss="hinge", lam="1/n", intercept="none",
+        passes=60, tol=LEVELS[-1], memory=1 << 30,
     )  # fmt: skip
     job = Planner(plan, dataset).job(plan.memory)
     windows = Budget.windows * (chunks + 0.5) * chunk_bytes(dataset.manifest, job.row_state_size)

@@ -88,7 +88,12 @@ def target_rule(
             f"All rows have the label {shown(targets) or 'none'}; a classifier needs two. Ingest "
             "the data again, or use the loss squared."
         )
-    elif positive is None and len(targets.labels) > 2:
+    elif loss.is_wide and positive is not None:
+        raise BadInput(
+            f"The loss {loss.name} tells all labels apart by one model, and `positive` names one "
+            "of them. Leave one of the two out."
+        )
+    elif positive is None and (len(targets.labels) > 2 or loss.is_wide):
         rule = TargetRule(n_classes=len(targets.labels), width=loss.width)
     else:
         rule = TargetRule(_positive_code(targets, positive))

@@ -104,7 +104,7 @@ class TrainingPlan(Described):
     labels each in turn, a model per class]."""
     clip: bool = True
     """Clip predicted numbers to the range of the targets seen, down to 0 where none is below it;
-    `evaluate` judges these.  What is trained does not depend on it."""
+    `evaluate` judges these; not with offsets.  What is trained does not depend on it."""
     classes: Literal["auto", "ovr"] = "auto"
     """More than two classes under the logistic loss: one model that tells all of them apart, by
     the softmax of their scores, where psdca or asgd is asked for, or auto with a tolerance (auto);
@@ -137,13 +137,16 @@ class TrainingPlan(Described):
 
     @property
     def tries_several_lam(self) -> bool:
-        """Whether one pass scores several lam by the losses of rows before it learns from them."""
-        if (self.tol is not None and self.passes > 1) or self.early_stopping:
+        """Whether several lam are tried side by side, for the losses of held-out rows.
+
+        Without such rows for those of rows before they are learnt from, which a first pass has.
+        """
+        again = self.passes > 1 and (self.tol is not None or self.held_out is None)
+        if again or self.early_stopping:
             return False
-        if isinstance(self.solver, Auto):
-            return self.passes == 1
-        tries: bool = method_class(self.solver.kind).tries_several_lam
-        return tries and self.passes == 1
+        return isinstance(self.solver, Auto) or bool(
+            method_class(self.solver.kind).tries_several_lam
+        )
 
     @property
     def budget(self) -> Budget:

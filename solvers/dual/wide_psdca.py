@@ -6,7 +6,7 @@ certificate, with (wide,) numbers where psdca has one.  A row's K dual variables
 
     r_0 = min(16, max(1, K_i)),      K_i = q mean ||x||^2 / (lam n),   q = 1/2 for softmax
 
-Source: docs/methods.md, section 7.11.
+Source: docs/methods.md, section 7.12.
 """
 
 from __future__ import annotations

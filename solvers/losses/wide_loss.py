@@ -5,7 +5,7 @@
 
 A loss of several scores is one file next to this one, as all losses are, with the formulas below
 in place of those of `loss.py`.  Scores come as vectors of `wide` numbers: those of the K classes,
-then padding (`PADDED`), which a formula may compute with, but whose results nobody reads.  With
+then padding (`PADDED`), which a formula may compute with; what it writes there has to be 0.  With
 
     a_i = -d phi / d v       S(a) = (1/n) sum_i weight_i x_i a_i'
     D(a) = -(1/n) sum_i weight_i phi*(-a_i) - ||S||^2 / (2 lam)
@@ -100,6 +100,14 @@ class WideLoss(Loss):
     def width(self) -> int:
         """K."""
         return self.n_classes
+
+    def losses(self, scores: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return phi of every row's scores (n, K) and class (n,)."""
+        v = np.full((len(scores), padded(self.width)), PADDED)
+        v[:, : self.width] = scores
+        g = np.zeros(v.shape[1])
+        each = zip(v, y.astype(np.int64).tolist(), strict=True)
+        return np.array([loss_and_slopes(self, row, k, g) for row, k in each])
 
     def constant_loss(self, shares: NDArray[np.float64], *, intercept: bool) -> float:
         """Return the mean loss of the best constant scores for these shares of the classes (K,).

@@ -46,7 +46,7 @@ def test_what_the_page_shows_works(tmp_path):
     shutil.copytree(PROJECT / "fewpass", packages / "fewpass", ignore=ignored)
     environment = os.environ | {"PYTHONPATH": str(packages), "XDG_CACHE_HOME": str(tmp_path)}
     blocks = BLOCK.findall(PAGE)
-    assert sum(kind == "python" for _, kind, _ in blocks) == 13
+    assert sum(kind == "python" for _, kind, _ in blocks) == 17
     for text, kind, content in blocks:
         if kind == "python":
             place(text, content, packages, work)

@@ -248,7 +248,7 @@ def _category(
     if always_hashed or len(values) > rules.most_values:
         # Where counts are equal the value decides: their order depends on how rows were cut.
         most = sorted(zip((-counts).tolist(), values, strict=True))[:EXAMPLES]
-        bits = min(rules.bits, _bits_for(_different(counts, len(cells), rules)))
+        bits = min(rules.bits, _bits_for(len(values)))
         return Hashed(
             name=name, bits=bits, examples=tuple(value for _, value in most),
             collisions=_collisions(name, counted.field("values"), bits),
@@ -261,17 +261,6 @@ def _collisions(name: str, values: Any, bits: int) -> float:
     columns = np.abs(hashes(words_of(values), f"{name}=")) % (1 << bits)
     _, counts = np.unique(columns, return_counts=True)
     return round(float(counts[counts > 1].sum() / max(1, columns.size)), 6)
-
-
-def _different(counts: Any, n: int, rules: RecipeRules) -> int:
-    """Estimate how many different values all rows have, by how often a sample of n has each.
-
-    Chao, "Nonparametric estimation of the number of classes in a population", 1984: those of one
-    and of two rows say how many have none.
-    """
-    once, twice = (int((counts == times).sum()) for times in (1, 2))
-    unseen = 0 if rules.n_rows == n else once * (once - 1) // (2 * (twice + 1))
-    return min(len(counts) + unseen, 1 << rules.bits)
 
 
 def _bits_for(values: int) -> int:

@@ -49,19 +49,10 @@ class Command(NamedTuple):
 LAM = ("--lam", "1/n")  # chosen on a sample of the rows, it would need a dual method
 COMMANDS = {
     "help": Command(("--help",), besides=KERNELS),
-<<<<<<< HEAD
-    "train": Command(("train", "clicks", "run", "--lam", "1/n")),
-    "train straight": Command(
-        ("train", "clicks.svm", "straight", "--test-fraction", "0.1", "--lam", "1/n")
-    ),
-    "train to a tolerance": Command(
-        ("train", "clicks", "by-tol", "--tol", "0.5", "--solver", "s2gd+", "--lam", "1/n"),
-=======
     "train": Command(("train", "clicks", "run", *LAM)),
     "train straight": Command(("train", "clicks.svm", "straight", "--test-fraction", "0.1", *LAM)),
     "train to a tolerance": Command(
         ("train", "clicks", "by-tol", "--tol", "0.5", "--solver", "s2gd+", *LAM),
->>>>>>> house
         ("fewpass.solvers.s2gd.s2gd",),
     ),
     "resume": Command(("resume", "run")),

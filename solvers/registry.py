@@ -52,7 +52,9 @@ METHODS = {
 WIDE_METHODS = {
     "psdca": "fewpass.solvers.dual.wide_psdca:WidePsdca",
     "asgd": "fewpass.solvers.sgd.wide_asgd:WideAsgd",
+    "newton": "fewpass.solvers.batch.wide_newton:WideNewton",
 }
+MOST_NEWTON_WEIGHTS = 1000  # of the last one: K (d + 1)
 
 #: Of these the methods that train more than two classes so by default.
 ALL_CLASSES_AT_ONCE = ("psdca", "asgd")

@@ -105,10 +105,11 @@ class TrainingPlan(Described):
     clip: bool = True
     """Clip predicted numbers to the range of the targets seen, down to 0 where none is below it;
     `evaluate` judges these; not with offsets.  What is trained does not depend on it."""
-    classes: Literal["auto", "ovr"] = "auto"
+    classes: Literal["auto", "ovr", "multinomial"] = "auto"
     """More than two classes under the logistic loss: one model that tells all of them apart, by
-    the softmax of their scores, where psdca or asgd is asked for, or auto with a tolerance (auto);
-    or a model for each class against the rest, as other methods and losses have (ovr)."""
+    the softmax of their scores (multinomial), or a model for each class against the rest, as other
+    losses have (ovr) [default: auto, which is multinomial where psdca or asgd is asked for, or auto
+    with a tolerance, else ovr]."""
     class_weight: Literal["balanced"] | dict[str, PositiveFloat] | None = None
     """Weights of rows by label: "balanced" gives every class the same total weight; or numbers
     such as spam=10,ham=1, others 1.  Scaled to mean 1."""
@@ -157,14 +158,14 @@ class TrainingPlan(Described):
     def tells_all_apart(self) -> bool:
         """Whether one model tells more than two classes apart, under the logistic loss."""
         if isinstance(self.solver, Auto):
-            again = self.tol is not None and self.passes > 1 and self.source is None
+            together = self.tol is not None and self.passes > 1 and self.source is None
         else:
-            again = self.solver.kind in ALL_CLASSES_AT_ONCE and not self.solver.for_one_score
-        return again and self.classes == "auto"
+            together = self.solver.kind in ALL_CLASSES_AT_ONCE and not self.solver.for_one_score
+        return self.classes == "multinomial" or (self.classes == "auto" and together)
 
     def named(self, solver: Any) -> TrainingPlan:
         """Return the plan with the method that was chosen for it, and of the same problem."""
-        classes = "auto" if self.tells_all_apart else "ovr"
+        classes = "multinomial" if self.tells_all_apart else "ovr"
         return self.model_copy(update={"solver": solver, "classes": classes})
 
     @property

@@ -53,13 +53,8 @@ def models_by_lam(plan: TrainingPlan, dataset: MemoryDataset) -> ModelsByLam:
         and conditioning(planned.problem, planned.stats) is not None
     )
     trained = _by_newton(planned, block) if by_columns else _side_by_side(plan, planned, block)
-<<<<<<< HEAD
-    trained = [_of_all_columns(one, present, dataset.n_features) for one in trained]
-    classes = planned.rule.n_classes if planned.rule.width == 1 else 0
-=======
     trained = [_with_all_columns(one, present, dataset.n_features) for one in trained]
-    classes = planned.rule.n_classes
->>>>>>> house
+    classes = planned.rule.n_classes if planned.rule.width == 1 else 0
     models = [
         _stacked(trained[first : first + max(classes, 1)], classes)
         for first in range(0, len(trained), max(classes, 1))
@@ -82,11 +77,7 @@ def with_columns_present(
     return present, MemoryDataset(fewer, width, dataset.manifest.targets)
 
 
-<<<<<<< HEAD
-def _of_all_columns(model: Weights, present: NDArray[np.int64] | None, d: int) -> Weights:
-=======
 def _with_all_columns(model: Weights, present: NDArray[np.int64] | None, d: int) -> Weights:
->>>>>>> house
     """Return a model of all d columns: those that no row has weigh nothing."""
     if present is None:
         return model

@@ -26,7 +26,8 @@ from fewpass.solvers.batch.working_set_sums import SHORTER, SetPart, SetPoint, a
 from fewpass.solvers.gradient import RISE, Bounds
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Certificate, Outgrown, ProblemStats, Weights
-from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, scaled_gap
+from fewpass.solvers.registry import DUAL
+from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, proven_zeros, scaled_gap
 
 ALL_COLUMNS = 500  # up to here W has every column
 LEAST_SET, PER_NONZERO, MOST_SET = 200, 2.0, 1500  # columns of W
@@ -62,6 +63,7 @@ class SetState(NamedTuple):
     evaluations: int = 0
     shortened: int = 0  # steps that were too long
     crowded: int = 0  # passes in which W had no room left
+    zeros: int = 0  # columns that are proven to be 0 at the optimum
     rows_left: int = 0  # that the start is made of; 0: there are weights to begin with
 
 
@@ -124,7 +126,9 @@ def tried(problem: Problem, state: SetState, total: SetPart) -> SetTrial:
 def absorbed(problem: Problem, stats: ProblemStats, state: SetState, total: SetPart) -> SetState:
     """Accept the point of a pass, or shorten the step that led to it."""
     trial = tried(problem, state, total)
-    state = state._replace(evaluations=state.evaluations + 1)
+    s = -trial.theta * total.G / total.rows
+    zeros = proven_zeros(problem, stats, s, trial.certificate.gap)
+    state = state._replace(evaluations=state.evaluations + 1, zeros=max(state.zeros, zeros))
     promised = DECREASE * state.t * state.slope
     most = state.bounds.objective + RISE * abs(state.bounds.objective) + promised
     if state.evaluations == 1 or state.t == 0.0 or trial.certificate.objective <= most:
@@ -239,16 +243,19 @@ def largest(score: Vector, size: int) -> NDArray[np.int64]:
 
 
 def crowded(state: SetState, w: Vector, g: Vector, l1: float) -> SetState:
-    """Count the passes in which columns are left out for want of room; raise Outgrown when many."""
+    """Count the passes in a row in which columns are left out for want of room."""
     left_out = np.abs(g[~state.chosen]).max(initial=0.0) > l1
     full = left_out and np.count_nonzero(w) > CROWDED * MOST_SET
-    state = state._replace(crowded=state.crowded + 1 if full else 0)
+    return state._replace(crowded=state.crowded + 1 if full else 0)
+
+
+def refuse_crowded(state: SetState) -> None:
+    """Raise Outgrown where there is no room for the weights that are not 0."""
     if state.crowded > PATIENCE:
         raise Outgrown(
             f"More than {MOST_SET:,} weights are not 0 at this `lam`, and newton keeps a matrix of "
-            "those columns by those columns. Take `solver=psdca`, or a larger `lam`."
+            f"those columns by those columns. Take `solver={DUAL}`, or a larger `lam`."
         )
-    return state
 
 
 def thinned(problem: Problem, stats: ProblemStats, k: int) -> int:
@@ -275,7 +282,7 @@ def started(problem: Problem, stats: ProblemStats, state: SetState, block: Block
     if not state.rows_left:
         return state
     order = np.ascontiguousarray(block.order[: state.rows_left])
-    few = stats._replace(n=order.shape[0])
+    few = stats._replace(n=order.shape[0], columns=None)
     noisier = math.sqrt(stats.n / order.shape[0])
     penalty = problem.penalty._replace(l1=noisier * problem.penalty.l1)  # type: ignore[attr-defined]
     rough, rows = problem._replace(penalty=penalty), block._replace(order=order)
@@ -283,7 +290,7 @@ def started(problem: Problem, stats: ProblemStats, state: SetState, block: Block
     for _ in range(START_PASSES):
         at = point_of(sample)
         sample = absorbed(rough, few, sample, add_sums(rough, at, rows, no_sums(at)))
-        if sample.bounds.certificate.relative <= START_GAP:
+        if sample.bounds.certificate.relative <= START_GAP or sample.crowded > PATIENCE:
             break
     fresh = first_set_state(problem, stats)
     return fresh._replace(x=sample.x, chosen=sample.chosen | fresh.chosen, rows_left=0)

@@ -11,7 +11,7 @@ found by Newton's method in log p, with the constraint linearised: that keeps p 
 one exponential a class and step.
 
 Sources: Blondel, Martins and Niculae 2020 for the conjugate; Bohning 1992 for the curvature of 1/2.
-docs/methods.md, section 2.3.
+docs/methods.md, section 2.4.
 """
 
 from __future__ import annotations
@@ -145,6 +145,14 @@ class SoftmaxLoss(WideLoss, Classes):
             store(g, k, load(g, k, how) * (1.0 / total))
         g[y] -= 1.0
         return float(top + log_below(total) - v[y])
+
+    def curvature_of_scores(self, v: PerClass, y: int, g: PerClass, C: Matrix) -> None:
+        """diag(p) - p p' for p = softmax(v)."""
+        _, total = exponentials(v, g)
+        for k in range(self.n_classes):
+            for m in range(k):
+                C[k, m] = C[m, k] = -(g[k] / total) * (g[m] / total)
+            C[k, k] = (g[k] / total) * (1.0 - g[k] / total)
 
     def loss_and_bracket(
         self, v: PerClass, a: PerClass, y: int, scratch: Matrix

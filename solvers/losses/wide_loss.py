@@ -68,7 +68,15 @@ def best_duals(  # type: ignore[empty-body]
     """
 
 
-WIDE_FORMULAS = (loss_and_slopes, loss_and_bracket, worth_of, best_duals)
+@by_type
+def curvature_of_scores(loss: WideLoss, v: PerClass, y: int, g: PerClass, C: Matrix) -> None:
+    """Write the second derivative at v into C (K, K); g (wide,) is for anything.
+
+    Only Newton's method asks for it.
+    """
+
+
+WIDE_FORMULAS = (loss_and_slopes, loss_and_bracket, worth_of, best_duals, curvature_of_scores)
 
 
 class Classes(NamedTuple):

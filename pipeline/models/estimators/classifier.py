@@ -54,9 +54,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     loss : {"logistic", "softmax", "squared_hinge", "smoothed_hinge", "hinge"}, default="logistic"
         The loss phi.  "squared_hinge" is max(0, 1 - z)^2 / 2, half of scikit-learn's.  "softmax" is
         that of the scores of all classes, whatever the method; of two classes the logistic loss.
-    multi_class : {"auto", "ovr"}, default="auto"
-        More than two classes under the logistic loss: "auto" trains one model of all, the softmax,
-        with solver="psdca" or "asgd", and with "auto" and a tolerance; "ovr" one per class.
+    multi_class : {"auto", "ovr", "multinomial"}, default="auto"
+        More than two classes under the logistic loss: one model of all, the softmax
+        ("multinomial"), or one per class ("ovr"); "auto" is the first with solver="psdca" or
+        "asgd", and with "auto" and a tolerance.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class, multiplied with the row weights.
     smoothing : float, default=1.0

@@ -37,6 +37,8 @@ from fewpass.solvers.needs import takes
 from fewpass.solvers.protocol import ProblemStats
 from fewpass.solvers.registry import (
     DUAL,
+    LOSS_OF_CLASSES,
+    MOST_NEWTON_WEIGHTS,
     ONE_LEARNER,
     PRIMAL,
     SECOND_ORDER,
@@ -151,13 +153,22 @@ def special_rule(problem: Problem) -> Callable[..., MethodChoice] | None:
     return for_a_steep_loss if problem.loss.is_steep else None
 
 
-def for_several_scores(plan: TrainingPlan, *_: Any) -> MethodChoice:
+def for_several_scores(
+    plan: TrainingPlan,
+    problem: Problem,
+    stats: ProblemStats,
+    fits: Callable[[Method], bool],
+    *_: Any,
+) -> MethodChoice:
     """Choose the method of a loss of the scores of all classes."""
-    once = plan.tol is None or plan.passes == 1 or plan.source is not None
-    kind, why = (ONE_LEARNER, "no tolerance was") if once else (DUAL, "a certificate is")
-    return MethodChoice(
-        methods=(method(kind),), reason=f"{kind}, one model of all classes, as {why} asked for"
-    )
+    if plan.tol is None or plan.passes == 1 or plan.source is not None:
+        reason = f"{ONE_LEARNER}, one model of all classes, as no tolerance was asked for"
+        return MethodChoice(methods=(method(ONE_LEARNER),), reason=reason)
+    few = problem.loss.width * (stats.d + 1) <= MOST_NEWTON_WEIGHTS
+    few = few and problem.loss.name == LOSS_OF_CLASSES and fits(method(SECOND_ORDER))
+    wanted = (SECOND_ORDER, DUAL) if few else (DUAL,)
+    why = f"{wanted[0]}, one model of all classes" + (", as they have few weights" if few else "")
+    return MethodChoice(methods=tuple(method(word) for word in wanted), reason=why)
 
 
 def for_each_class(choice: MethodChoice, classes: int) -> MethodChoice:

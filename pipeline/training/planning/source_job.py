@@ -55,7 +55,7 @@ def choose_for_source(plan: TrainingPlan, source: OpenedSource) -> MethodChoice 
 
     models = len(tasks_of(plan, problem.rule, problem.stats))
     if problem.problem.loss.is_wide:
-        choice = for_several_scores(plan)
+        choice = for_several_scores(plan, problem.problem, problem.stats, fits)
     else:
         choice = for_one_pass("one pass", problem.stats, fits, models)
         choice = for_each_class(choice, problem.rule.n_classes)

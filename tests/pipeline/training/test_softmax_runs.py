@@ -32,6 +32,12 @@ METHODS = {
     "psdca": {"solver": {"kind": "psdca"}, "passes": 4, "lam": "0.1/n"},
     "psdca in streams": {"solver": {"kind": "psdca"}, "streams": 2, "passes": 4, "lam": "0.1/n"},
     "asgd": {"solver": {"kind": "asgd"}, "passes": 2, "certify": True},
+    "newton": {
+        "solver": {"kind": "newton"},
+        "passes": 4,
+        "classes": "multinomial",
+        "memory": "98MB",
+    },
 }
 
 
@@ -73,10 +79,12 @@ def rows_of(dataset):
     return X, np.concatenate([t.target for t in tables]).astype(int), np.concatenate(weight)
 
 
-def test_class_and_row_weights_give_scikit_learns_model(tmp_path, dataset):
+@pytest.mark.parametrize("solver", ["psdca", "newton"])
+def test_class_and_row_weights_give_scikit_learns_model(tmp_path, dataset, solver):
     plan = plan_for(
-        dataset, lam="10/n", tol=1e-9, intercept="none", class_weight={"0": 3.0, "2": 0.5}
-    )
+        dataset, lam="10/n", tol=1e-9, intercept="none", class_weight={"0": 3.0, "2": 0.5},
+        solver=solver, classes="multinomial",
+    )  # fmt: skip
     model, result = train(plan, tmp_path / "run")
     X, y, weight = rows_of(dataset)
     n, factor = len(y), np.array([3.0, 1.0, 0.5, 1.0, 1.0])
@@ -89,7 +97,7 @@ def test_class_and_row_weights_give_scikit_learns_model(tmp_path, dataset):
         own = V[np.arange(n), y]
         return np.mean(unit * (logsumexp(V, axis=1) - own)) + 5 / n * np.sum(W * W)
 
-    assert (result.solver, result.loss, result.classes) == ("psdca", "softmax", None)
+    assert (result.solver, result.loss, result.classes) == (solver, "softmax", None)
     assert result.objective == pytest.approx(objective(model.weights.coef), rel=1e-9)
     assert result.objective - objective(oracle.coef_) <= result.certificate + 1e-12
     np.testing.assert_allclose(model.weights.coef, oracle.coef_, atol=1e-4)
@@ -98,7 +106,7 @@ def test_class_and_row_weights_give_scikit_learns_model(tmp_path, dataset):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
-    plan = plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS)
+    plan = plan_for(dataset, **{"memory": SEVERAL_WINDOWS} | METHODS[method])
     _, quiet = train(plan, tmp_path / "quiet")
     assert quiet.loss == "softmax"
     assert quiet.certificate >= 0.0
@@ -186,6 +194,8 @@ def labels(K):
         ({"solver": {"kind": "asgd", "average_from": "auto"}}, "logistic"),
         ({"solver": {"kind": "psdca", "columns": "apart"}}, "logistic"),
         ({"solver": "newton"}, "logistic"),
+        ({"solver": "newton", "classes": "multinomial"}, "softmax"),
+        ({"solver": "onepass", "classes": "multinomial"}, "softmax"),
         ({"solver": "sdca"}, "logistic"),
         ({"loss": "softmax"}, "softmax"),
         ({"loss": "softmax", "solver": "lbfgs"}, "softmax"),
@@ -211,8 +221,8 @@ def test_contradictions_are_refused():
 
 
 def test_methods_for_one_score_are_refused_by_name(tmp_path, dataset):
-    for method in ("newton", "sdca", "onepass", "lbfgs"):
-        with pytest.raises(BadInput, match=rf"{method} trains one score.*psdca.*asgd.*ovr"):
+    for method in ("s2gd", "sdca", "onepass", "lbfgs"):
+        with pytest.raises(ValueError, match=rf"{method} trains one score.*psdca.*asgd.*ovr"):
             train(plan_for(dataset, loss="softmax", solver=method), tmp_path / "run")
 
 

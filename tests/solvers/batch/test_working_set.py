@@ -209,6 +209,8 @@ def test_more_columns_than_rows_and_a_set_of_few_of_them(rng, monkeypatch):
             small.setattr(working_set, "ALL_COLUMNS", all_of_them)
             *_, (state, certified) = trained(problem, None, X, y, weight, tol=1e-10)
         assert certified.gap <= 1e-10
+        proven, zeros = Newton().certificate(state).zeros, np.count_nonzero(state.x[:-1] == 0.0)
+        assert 0.9 * zeros < proven <= zeros
         found.append(state.x)
     for one in found[1:]:
         np.testing.assert_allclose(one, found[0], atol=1e-5)

@@ -1,10 +1,15 @@
 """Psdca for the softmax loss: against its formulas in NumPy, an independent optimum, and itself."""
 
+import bz2
+import lzma
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
+from sklearn.datasets import load_svmlight_file
 
+from fewpass.solvers.drive import block_of, stats_of, sweeps
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.wide_psdca import WidePsdca, first_r
@@ -144,3 +149,41 @@ def test_how_hard_the_centre_pulls_at_first():
     square = of.stats.mean_square
     for lam, expected in ((10.0, 1), (square / (2 * 7.5 * len(of.y)), 7), (1e-9, 16)):
         assert first_r(problem_of(lam=lam), of.stats) == expected
+
+
+def passes_to(X, y, tol):
+    """Passes of psdca with lam = 1/n until gap / max(1, F) is tol; the certificate and weights."""
+    classes, codes = np.unique(y, return_inverse=True)
+    order, n = np.random.default_rng(1).permutation(len(codes)), len(codes)
+    X, codes = X[order], codes[order].astype(float)
+    problem = Problem(SoftmaxLoss(len(classes)), L2(1.0 / n), 1.0, 0.01 / n)
+    solver = WidePsdca(width=len(classes))
+    for passes, after in enumerate(
+        sweeps(solver, problem, stats_of(X, codes), block_of(X, codes)), 1
+    ):
+        proven = solver.certificate(after.state)
+        if proven and proven.gap <= tol * max(1.0, proven.objective):
+            return passes, proven, solver.weights(after.state)
+        assert passes < 60
+    raise AssertionError("sweeps do not end")
+
+
+@pytest.mark.public_data
+def test_sector_and_mnist_as_measured(data_file):
+    """docs/methods.md, section 7.12; 30 % more passes are allowed for."""
+    with bz2.open(data_file("sector/sector.scale.bz2")) as file:
+        X, y = load_svmlight_file(file)
+    passes, proven, at = passes_to(X.tocsr(), y, 1e-6)
+    assert passes <= 10
+    assert proven.objective == pytest.approx(3.048995, abs=2e-6)
+    with bz2.open(data_file("sector/sector.t.scale.bz2")) as file:
+        X, labels = load_svmlight_file(file, n_features=X.shape[1])
+    guessed = np.unique(y)[(X @ at.coef.T + at.intercept).argmax(axis=1)]
+    assert (guessed != labels).mean() == pytest.approx(0.1235, abs=1e-3)
+
+    pixels = lzma.decompress(data_file("mnist/train-images-idx3-ubyte.xz").read_bytes())[16:]
+    labels = lzma.decompress(data_file("mnist/train-labels-idx1-ubyte.xz").read_bytes())[8:]
+    X = csr_matrix(np.frombuffer(pixels, np.uint8).reshape(60_000, -1) / 255.0)
+    passes, proven, _ = passes_to(X, np.frombuffer(labels, np.uint8), 1e-4)
+    assert passes <= 21
+    assert proven.objective <= 0.23217

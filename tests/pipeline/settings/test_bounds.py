@@ -182,7 +182,7 @@ def test_prefects_parameters_are_refused_whole():
 @pytest.mark.parametrize(
     "given",
     [
-        {"tol": math.inf}, {"lam": math.nan}, {"lam": 1e308}, {"smoothing": 1e-320, "loss": "hinge"},
+        {"tol": math.inf}, {"lam": math.nan}, {"lam": 1e308}, {"smoothing": 1e-320, "loss": "smoothed_hinge"},
         {"passes": 10**30}, {"memory": math.inf}, {"held_out": math.nan}, {"n_iter_no_change": 0},
         {"solver": {"kind": "sgd", "gamma0": math.inf}}, {"random_state": -1},
     ],

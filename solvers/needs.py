@@ -24,9 +24,9 @@ class Needs(NamedTuple):
     """Losses that it supports."""
     only_loss: type[Loss] | None = None
     """The only loss that it supports."""
-    penalty: Literal["smooth", "l1", "strong", "any"] = "smooth"
-    """Penalties that it supports: those with a gradient, also l1 and the elastic net, all with
-    squares in them, or all."""
+    penalty: Literal["smooth", "sizes", "strong", "any"] = "smooth"
+    """Penalties that it supports: those with a gradient, also those of sizes (l1, elastic net),
+    all with squares in them, or all."""
     numbers_per_row: int = 0
     """Numbers that it stores per row."""
     one_stream: str = ""
@@ -106,7 +106,7 @@ def takes_penalty(needs: Needs, penalty: Penalty) -> bool:
     """Whether a method takes a penalty."""
     if penalty.is_smooth or needs.penalty == "any":
         return True
-    if needs.penalty == "l1":
+    if needs.penalty == "sizes":
         return penalty.is_l1
     return needs.penalty == "strong" and bool(strength(penalty) > 0.0)
 
@@ -116,13 +116,18 @@ def refuse_penalty(kind: str, needs: Needs, problem: Problem) -> None:
     penalty = problem.penalty
     if takes_penalty(needs, penalty):
         return
+    article = "an" if penalty.name[0] in "aeiol" else "a"
+    if problem.loss.width > 1:
+        raise ValueError(
+            f"No method takes {problem.loss.name} with {article} {penalty.name} penalty. Use "
+            f"`loss={LOSS_OF_LABELS}`, a model for each class, or `penalty={SQUARES}`."
+        )
     if needs.penalty == "strong":
         raise ValueError(
             f"{kind} divides by what the penalty charges for squares, and l1 alone charges none. "
             f"Use `l1_ratio=0.99`, or `solver={DUAL}`."
         )
     able = [w for w in (SECOND_ORDER, DUAL) if takes_penalty(method_class(w).needs, penalty)]
-    article = "an" if penalty.name[0] in "aeiol" else "a"
     raise ValueError(
         f"{kind} does not take {article} {penalty.name} penalty; {' and '.join(able)} "
         f"{'do' if len(able) > 1 else 'does'}. Use `solver={able[0]}`, or `penalty={SQUARES}`."

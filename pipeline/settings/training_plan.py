@@ -77,9 +77,10 @@ class TrainingPlan(Described):
     lam: Lam = Lam.of(AUTO)
     """Strength of the penalty: a number, or a multiple of 1/n such as 10/n; with l1 also a share of
     the smallest that makes all weights 0, such as .1max, found by one more pass; several, such as
-    1e-2,1e-3,1/n, are trained in the same passes, and the best on held-out rows is kept; or auto:
-    held-out rows choose among 1000/n, 100/n, ... .01/n on a sample, in one pass the losses of rows
-    before they are learnt from among 1/n, .1/n, .01/n [default: auto]."""
+    1e-2,1e-3,1/n, or with l1 a path (20 from 1max to .01max), are trained in the same passes, and
+    the best on held-out rows is kept; or auto: held-out rows choose among 1000/n, 100/n, ... .01/n
+    on a sample, in one pass the losses of rows before they are learnt from among 1/n, .1/n, .01/n
+    [default: auto]."""
     penalty: PenaltyName | None = None
     """What weights are charged: their squares (l2), their sizes (l1, which makes many of them
     exactly 0), or both (elasticnet) [default: l2]."""
@@ -109,7 +110,7 @@ class TrainingPlan(Described):
     """More than two classes under the logistic loss: one model that tells all of them apart, by
     the softmax of their scores (multinomial), or a model for each class against the rest, as other
     losses have (ovr) [default: auto, which is multinomial where psdca or asgd is asked for, or auto
-    with a tolerance, else ovr]."""
+    with a tolerance, all with an l2 penalty, else ovr]."""
     class_weight: Literal["balanced"] | dict[str, PositiveFloat] | None = None
     """Weights of rows by label: "balanced" gives every class the same total weight; or numbers
     such as spam=10,ham=1, others 1.  Scaled to mean 1."""
@@ -161,6 +162,7 @@ class TrainingPlan(Described):
             together = self.tol is not None and self.passes > 1 and self.source is None
         else:
             together = self.solver.kind in ALL_CLASSES_AT_ONCE and not self.solver.for_one_score
+        together = together and self.penalty in (None, SQUARES) and not self.l1_ratio
         return self.classes == "multinomial" or (self.classes == "auto" and together)
 
     def named(self, solver: Any) -> TrainingPlan:

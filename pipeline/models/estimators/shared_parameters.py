@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator
 
+from fewpass.solvers.registry import SQUARES
+
 Class = TypeVar("Class", bound=type)
 _ATTRIBUTES = "\n\nAttributes\n----------\n"
 _PARAMETERS = "\n\nParameters\n----------\n"
@@ -28,7 +30,8 @@ class SharedParameters(BaseEstimator):
     lam : float, str or list of them, default="1/n"
         Strength of the penalty: a number, or "A/n", where n is the sum of the row weights, or, with
         sizes in the penalty, "Amax", where max is the smallest lam that makes all weights 0.
-        Several values are trained in the same passes, and `held_out` rows choose the best.  "auto"
+        Several values are trained in the same passes, and `held_out` rows choose the best; with
+        sizes "path" is 20 values from "1max" to "0.01max".  "auto"
         chooses among 1000/n, 100/n, ... .01/n by rows held out for that (`held_out`, a fifth of the
         rows, or five folds of fewer than 10,000) and trains on all others, or on all.
     solver : str or dict, default="auto"
@@ -104,7 +107,7 @@ class SharedParameters(BaseEstimator):
 
     loss: str
     lam: Any = "1/n"
-    penalty: str = "l2"
+    penalty: str = SQUARES
     l1_ratio: float | None = None
     solver: str | dict[str, Any] = "auto"
     tol: float | None = 1e-6

@@ -109,7 +109,7 @@ class TrainingPlan(Described):
     """More than two classes under the logistic loss: one model that tells all of them apart, by
     the softmax of their scores (multinomial), or a model for each class against the rest, as other
     losses have (ovr) [default: auto, which is multinomial where psdca or asgd is asked for, or auto
-    with a tolerance, else ovr]."""
+    with a tolerance, all with an l2 penalty, else ovr]."""
     class_weight: Literal["balanced"] | dict[str, PositiveFloat] | None = None
     """Weights of rows by label: "balanced" gives every class the same total weight; or numbers
     such as spam=10,ham=1, others 1.  Scaled to mean 1."""
@@ -161,6 +161,7 @@ class TrainingPlan(Described):
             together = self.tol is not None and self.passes > 1 and self.source is None
         else:
             together = self.solver.kind in ALL_CLASSES_AT_ONCE and not self.solver.for_one_score
+        together = together and self.penalty in (None, SQUARES) and not self.l1_ratio
         return self.classes == "multinomial" or (self.classes == "auto" and together)
 
     def named(self, solver: Any) -> TrainingPlan:

@@ -7,7 +7,7 @@ The training learns from all rows.
     for c in 1000, 100, 10, 1, .1, .01 (10,000, ... where the first is the best so far), then
             between the best and the better one next to it:
         the loss of the held-out rows (lam_comparison.py)
-    the largest c whose loss is within one standard error of the least
+    the largest c whose loss is within one standard error of the least, or within a thousandth
 
 The standard error is that of the mean difference from the best, row by row.  With a penalty of
 sizes, shares of the largest lam take the place of c.

@@ -36,10 +36,7 @@ NEAR = 1e-3  # relative gap, below which the model is solved finely
 DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
 SHORT = 0.25  # best step, below which the model is damped
 DAMPED, MORE_DAMPED, LESS_DAMPED, UNDAMPED = 3e-4, 16.0, 8.0, 1e-5  # kappa
-ENOUGH, AS_DEAR = (
-    400,
-    4,
-)  # rows per column for H; columns of W that cost as much as a row's gradient
+ENOUGH, AS_DEAR = 400, 4  # rows per column for H; columns that cost as much as a gradient
 CROWDED, PATIENCE = 0.95, 8  # share of MOST_SET that is not 0, and passes of it, before giving up
 MOST_HALVINGS = 40  # of the least gradient of a column in W
 FIRST_SHARE, FIRST_ROWS = 16, 500  # the start: every sixteenth row, but so many
@@ -119,8 +116,8 @@ def tried(problem: Problem, state: SetState, total: SetPart) -> SetTrial:
     if math.isfinite(objective) and math.isfinite(float(g.coef.sum())):
         gap = scaled_gap(problem, at, g, loss, knots(state.theta), total.brackets / n)
     certificate = Certificate(objective, min(gap.gap, objective))
-    return SetTrial(at, g._replace(intercept=g.intercept + problem.lam_b * up),
-                 certificate, gap.theta)  # fmt: skip
+    g = g._replace(intercept=g.intercept + problem.lam_b * up)
+    return SetTrial(at, g, certificate, gap.theta)
 
 
 def absorbed(problem: Problem, stats: ProblemStats, state: SetState, total: SetPart) -> SetState:
@@ -142,9 +139,7 @@ def accepted(
     """Go to the point, and take the next step and the next working set."""
     kappa = state.kappa / LESS_DAMPED if state.t == 1.0 else state.kappa
     kappa = kappa if kappa >= UNDAMPED else 0.0
-    bounds = state.bounds.moved(trial.certificate) if state.evaluations > 1 else (
-        Bounds().moved(trial.certificate)
-    )  # fmt: skip
+    bounds = state.bounds.moved(trial.certificate)
     state = state._replace(x=np.append(*trial.at), bounds=bounds, kappa=kappa, theta=trial.theta)
     return stepped(problem, stats, state, trial.g, total)
 
@@ -190,7 +185,8 @@ def stepped(
     change = l1 * float(np.abs(new[:-1]).sum() - np.abs(start[:-1]).sum())
     state = state._replace(
         p=p, t=1.0, slope=min(0.0, float(slopes @ (new - start)) + change),
-        chosen=next_set(there, smooth), thinned=thinned(problem, stats, chosen.shape[0]),
+        chosen=next_set(there, smooth),
+        thinned=1 if state.shortened else thinned(problem, stats, chosen.shape[0]),
     )  # fmt: skip
     return crowded(state, there, smooth, l1)
 

@@ -254,6 +254,20 @@ def test_a_step_that_is_too_long_costs_one_pass_and_bounds_stay_true():
     assert len(seen) <= 20
 
 
+def test_some_rows_stand_for_all_in_the_matrix_and_the_optimum_is_that_of_all(rng, monkeypatch):
+    X = oracles.single(rng.standard_normal((30_000, 8)))
+    y = np.where(X[:, 0] - X[:, 1] + rng.standard_normal(30_000) > 0.0, 1.0, -1.0)
+    problem, weight = penalised("logistic", 0.02), np.ones(30_000)
+    *_, (some, certified) = trained(problem, DenseRows, X, y, weight, tol=1e-9)
+    assert some.thinned == 2
+    assert certified.gap <= 1e-9
+    monkeypatch.setattr(working_set, "thinned", lambda *_: 1)
+    *_, (every, _) = trained(problem, DenseRows, X, y, weight, tol=1e-9)
+    assert every.thinned == 1
+    assert every.evaluations <= some.evaluations <= every.evaluations + 3
+    np.testing.assert_allclose(some.x, every.x, atol=1e-4)
+
+
 def test_where_too_many_weights_are_not_zero_another_method_is_named(rng, monkeypatch):
     X, y, weight = wide_rows(rng)
     for name, number in (("MOST_SET", 10), ("LEAST_SET", 10), ("ALL_COLUMNS", 0)):

@@ -43,7 +43,8 @@ class ModelsByLam(NamedTuple):
 def models_by_lam(plan: TrainingPlan, dataset: MemoryDataset) -> ModelsByLam:
     """Return the model of every lam of a plan."""
     present, narrow = with_columns_present(dataset)
-    planned = PlannedProblem.of(plan, narrow)
+    one_stream = plan.model_copy(update={"streams": 1})  # rows in memory are walked by this thread
+    planned = PlannedProblem.of(one_stream, narrow)
     block = dataset_block(narrow.table, narrow, planned.rule)
     by_columns = (
         planned.stats.d <= FEW_COLUMNS

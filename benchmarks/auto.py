@@ -92,7 +92,7 @@ def trained(study: Study, dataset: Dataset, loss: str, method: str, tol: float, 
     """Train; passes until each tolerance that was certified."""
     plan = TrainingPlan(
         dataset=dataset.folder.url, solver={"kind": method}, loss=loss, tol=tol, passes=cap,
-        positive=study.positive,
+        lam="1/n", positive=study.positive,
     )  # fmt: skip
     cpu = []
     for _ in range(2):

@@ -64,6 +64,7 @@ def compare(study: Study, loss: str, lam: float | str, solver: dict[str, Any], f
     ]
     found = [next((at for at, gap in proven if gap <= 10.0**-digits), None) for digits in DIGITS]
     known = forecast(plan, job)
+    assert known.mean_smoothness is not None, "the losses here are smooth"
     return {
         "set": study.name, "loss": loss, "lam": lam, "solver": solver["kind"],
         "K": known.mean_smoothness / known.strong_convexity / known.n_rows,

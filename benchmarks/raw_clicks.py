@@ -199,9 +199,9 @@ def main() -> None:
         if options.only in (None, name):
             measured(words_of(name, *small, folder))  # kernels are compiled, or files are read
             found = measured(words_of(name, table, libsvm, folder))
-            found |= {"route": name, "rows": options.rows}
-            found["rows_per_cpu_s"] = options.rows / found["cpu_s"]
-            print(json.dumps(found), flush=True)
+            told = {"route": name, "rows": options.rows, **found}
+            told["rows_per_cpu_s"] = options.rows / found["cpu_s"]
+            print(json.dumps(told), flush=True)
     print(json.dumps({path.name: path.stat().st_size for path in (table, libsvm)}))
 
 

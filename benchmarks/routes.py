@@ -24,12 +24,12 @@ NAMES = [f"x{k}" for k in range(D)]
 
 def routes(X: Any, y: Any, folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield what each route is called, and the arguments of `fit`."""
-    import dask
     import dask.array as da
     import dask.dataframe as dd
     import polars as pl
     import pyarrow as pa
     import zarr
+    from dask.delayed import delayed
 
     frame = pd.DataFrame(X, columns=NAMES).assign(y=y)
     cut = range(0, N, BLOCK)
@@ -51,8 +51,8 @@ def routes(X: Any, y: Any, folder: Path) -> Iterator[tuple[str, tuple[Any, ...]]
     yield (
         "delayed blocks, CSR",
         (
-            [dask.delayed(sparse.csr_matrix(X[k : k + BLOCK])) for k in cut],
-            [dask.delayed(y[k : k + BLOCK]) for k in cut],
+            [delayed(sparse.csr_matrix(X[k : k + BLOCK])) for k in cut],
+            [delayed(y[k : k + BLOCK]) for k in cut],
         ),
     )
     yield "CSV", (folder / "rows.csv", "y")

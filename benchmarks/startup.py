@@ -46,12 +46,13 @@ class Command(NamedTuple):
     besides: tuple[str, ...] = ()  # modules that this one must do without, too
 
 
+LAM = ("--lam", "1/n")  # chosen on a sample of the rows, it would need a dual method
 COMMANDS = {
     "help": Command(("--help",), besides=KERNELS),
-    "train": Command(("train", "clicks", "run")),
-    "train straight": Command(("train", "clicks.svm", "straight", "--test-fraction", "0.1")),
+    "train": Command(("train", "clicks", "run", *LAM)),
+    "train straight": Command(("train", "clicks.svm", "straight", "--test-fraction", "0.1", *LAM)),
     "train to a tolerance": Command(
-        ("train", "clicks", "by-tol", "--tol", "0.5", "--solver", "s2gd+"),
+        ("train", "clicks", "by-tol", "--tol", "0.5", "--solver", "s2gd+", *LAM),
         ("fewpass.solvers.s2gd.s2gd",),
     ),
     "resume": Command(("resume", "run")),

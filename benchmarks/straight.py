@@ -91,7 +91,9 @@ def fewpass(*words: str) -> list[str]:
 def ours(folder: Path, columns: int, *more: str) -> tuple[Took, float]:
     """Train straight from the text, and judge."""
     shutil.rmtree(folder / "run", ignore_errors=True)
-    found = took(fewpass("train", "train.svm", "run", "--features", str(columns), *more), folder)
+    words = ("train", "train.svm", "run", "--features", str(columns))
+    lam = () if "--lam" in more else ("--lam", "1/n")
+    found = took(fewpass(*words, *lam, *more), folder)
     took(fewpass("predict", "run", "test.svm", "p.npy", "--probability", "--overwrite"), folder)
     p = np.load(folder / "p.npy")
     return found, log_loss(p.astype(float), clicks_in(folder / "test.svm"))
@@ -102,7 +104,7 @@ def ingested(folder: Path, columns: int) -> Took:
     for name in ("data", "run-2"):
         shutil.rmtree(folder / name, ignore_errors=True)
     one = took(fewpass("ingest", "train.svm", "data", "--features", str(columns)), folder)
-    two = took(fewpass("train", "data", "run-2"), folder)
+    two = took(fewpass("train", "data", "run-2", "--lam", "1/n"), folder)
     return Took(one.wall_s + two.wall_s, one.cpu_s + two.cpu_s, max(one.peak_mb, two.peak_mb))
 
 

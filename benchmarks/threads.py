@@ -77,7 +77,7 @@ def sweeps(folder: Path, cores: list[int], *words: str) -> tuple[list[float], fl
     """Train; return the seconds of every sweep."""
     run = folder / "run"
     shutil.rmtree(run, ignore_errors=True)
-    command = ["train", f"{folder}/data", str(run), *words, "--scheduler", "none"]
+    command = ["train", f"{folder}/data", str(run), *words, "--lam", "1/n", "--scheduler", "none"]
     _, cpu = told([COMMAND, *command, "-q", "--json", "--threads", str(len(cores))], cores)
     events = map(json.loads, (run / "log.jsonl").read_text().splitlines())
     return [event["seconds"] for event in events if event["event"] == "sweep"], cpu

@@ -71,8 +71,8 @@ def main() -> None:
     steps = [
         ["ingest", str(source), at["data"], *wide, *memory],
         ["plan", at["data"], *memory],
-        ["train", at["data"], at["run"], *memory],
-        ["train", str(source), at["straight"], *wide, *memory],
+        ["train", at["data"], at["run"], "--lam", "1/n", *memory],
+        ["train", str(source), at["straight"], "--lam", "1/n", *wide, *memory],
         ["evaluate", at["run"], at["data"]],
         ["predict", at["run"], str(source), at["scores.csv"]],
         ["report", at["run"], "--html"],

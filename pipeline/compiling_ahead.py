@@ -170,15 +170,19 @@ def train_rows(loss: str, layout: str, dtype: str) -> None:
         rows = sparse.csr_matrix(rows)
     numbers = loss_class(loss).takes_numbers
     kind: Any = LinearRegressor if numbers else LinearClassifier
-    y = score if numbers else (score > 0).astype(int)
+    y = np.exp(score) if numbers else (score > 0).astype(int)  # above 0, for all losses
     for method in methods(loss):
         kind(loss=loss, solver=method, tol=1e-2, passes=6).fit(rows, y).predict(rows)
+    if loss_class(loss).is_steep:
+        return
     batch: Any = kind(loss=loss, lam=1e-2)
     batch.partial_fit(rows, y) if numbers else batch.partial_fit(rows, y, classes=[0, 1])
 
 
 def methods(loss: str) -> tuple[str, ...]:
     """Return the methods to compile for."""
+    if loss_class(loss).is_steep:
+        return (SECOND_ORDER, DUAL)
     return METHODS if loss_class(loss).is_smooth else (SEVERAL_LEARNERS, "auto")
 
 
@@ -221,10 +225,10 @@ def write_rows(path: Path) -> None:
             file.write(",".join([*(f"x{j}" for j in range(COLUMNS)), "y"]) + "\n")
         for row, positive in zip(X.round(3).tolist(), (score > 0).tolist(), strict=True):
             if path.suffix == ".csv":
-                file.write(",".join(map(repr, row)) + f",{int(positive)}\n")
+                file.write(",".join(map(repr, row)) + f",{1 + int(positive)}\n")
             else:
                 values = " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row))
-                file.write(f"{int(positive)} {values}\n")
+                file.write(f"{1 + int(positive)} {values}\n")
 
 
 def small_rows() -> tuple[Any, Any]:

@@ -116,13 +116,18 @@ def refuse_penalty(kind: str, needs: Needs, problem: Problem) -> None:
     penalty = problem.penalty
     if takes_penalty(needs, penalty):
         return
+    article = "an" if penalty.name[0] in "aeiol" else "a"
+    if problem.loss.width > 1:
+        raise ValueError(
+            f"No method takes {problem.loss.name} with {article} {penalty.name} penalty. Use "
+            f"`loss={LOSS_OF_LABELS}`, a model for each class, or `penalty={SQUARES}`."
+        )
     if needs.penalty == "strong":
         raise ValueError(
             f"{kind} divides by what the penalty charges for squares, and l1 alone charges none. "
             f"Use `l1_ratio=0.99`, or `solver={DUAL}`."
         )
     able = [w for w in (SECOND_ORDER, DUAL) if takes_penalty(method_class(w).needs, penalty)]
-    article = "an" if penalty.name[0] in "aeiol" else "a"
     raise ValueError(
         f"{kind} does not take {article} {penalty.name} penalty; {' and '.join(able)} "
         f"{'do' if len(able) > 1 else 'does'}. Use `solver={able[0]}`, or `penalty={SQUARES}`."

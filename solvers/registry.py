@@ -120,7 +120,7 @@ def penalty_class(word: str) -> type[Penalty]:
 def method_class(word: str, width: int = 1) -> Any:
     """Return the class of a method, a `protocol.Settings`; KeyError for an unknown one.
 
-    With a width above 1 that for as many scores a row, which few have.
+    With a width above 1 that for several scores a row, which few have.
     """
     return _imported((METHODS if width == 1 else WIDE_METHODS)[word])
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Weights
+from fewpass.solvers.protocol import ProblemStats, Weights
 
 FIRST = 0.5  # theta before any pass
 APART = np.array([5.0, 1.0, 0.2, 0.02])  # 1 - theta of the knots, in units of the last one's
@@ -77,6 +77,22 @@ def scaled_gap(
     most = penalty.most_scale(s)
     least, at_minus_theta = min((gap(theta), -theta) for theta in (most, 0.0, searched(gap, most)))
     return ScaledGap(least, -at_minus_theta)
+
+
+def proven_zeros(problem: Problem, stats: ProblemStats, s: NDArray[np.float64], gap: float) -> int:
+    """Return how many columns are proven to be 0 at the optimum.
+
+    For a loss with curvature q, s_j at the optimum is within sqrt(2 q m_j gap) of this feasible s
+    (d,), with m_j the mean of weight_i x_ij^2: at most the largest weight times the mean of x_ij^2.
+    docs/methods.md, section 7.11.
+    """
+    steep = problem.loss.curvature
+    if stats.columns is None or not math.isfinite(steep) or not math.isfinite(gap):
+        return 0
+    moments = stats.columns()
+    m = stats.max_weight * moments.share * moments.square
+    radius = np.sqrt(2.0 * steep * m * gap)
+    return int(problem.penalty.zero_for_certain(s, radius).sum())
 
 
 def searched(f: Callable[[float], float], most: float) -> float:

@@ -61,7 +61,7 @@ def write(url, table, d, chunk_rows, *, targets="labels", shuffled=True):
     if targets == "labels":
         counts = tuple(np.bincount(y.astype(int), minlength=2).tolist())
         labels = (-1.0, 1.0) if len(counts) == 2 else tuple(float(k) for k in range(len(counts)))
-        described = Labels(labels=labels, counts=counts)
+        described: Labels | Values = Labels(labels=labels, counts=counts)
     else:
         described = Values(mean=y.mean(), variance=y.var(), minimum=y.min(), maximum=y.max())
     weights = None

@@ -48,7 +48,7 @@ class DrawnAsdca:
         scale, W = 1.0 / (self.problem.lam * self.stats.n), self.W
         self.s = visit_batches(
             W, W[:, RUNNING:], W[:, NEXT:], self.s, self.theta, self.problem, 0.0, 0.0, scale, 1.0,
-            *rows, count, np.zeros(SUMS),
+            *rows[:5], count, np.zeros(SUMS),
         )  # fmt: skip
 
     @property

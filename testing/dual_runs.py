@@ -7,9 +7,9 @@ from scipy.sparse import csr_matrix
 from sklearn.preprocessing import normalize
 
 from fewpass.solvers.dual.duality import LONGEST
-from fewpass.solvers.kernels.rows import DenseRows, SparseRows
+from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
 from fewpass.solvers.losses import LOSSES, conjugate
-from fewpass.solvers.protocol import copy_state
+from fewpass.solvers.protocol import ProblemStats, copy_state
 from testing import oracles
 
 #: Losses, and whether their rows are sparse.
@@ -58,11 +58,11 @@ def gen_clustered():
 class Data(NamedTuple):
     """Rows in memory with what a solver is told of them."""
 
-    X: np.ndarray
+    X: Any  # an array, or SciPy's CSR
     y: np.ndarray
     weight: np.ndarray
-    rows: object
-    stats: object
+    rows: Rows
+    stats: ProblemStats
 
 
 def data(X, y, weight=None, *, sparse=False, streams=1):

@@ -35,8 +35,9 @@ from benchmarks.papers.minibatch_svm import (
     permuted,
 )
 from fewpass.solvers.dual.pegasos import LAST, Pegasos
-from fewpass.solvers.dual.sdca import RUNNING, START, PassSums, Sdca, SdcaState
+from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_batches import curvatures
+from fewpass.solvers.dual.sdca_state import RUNNING, START, PassSums, SdcaState
 from fewpass.solvers.estimates.spectrum import multiply, sigma_square
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Hinge, Problem

@@ -61,7 +61,8 @@ def optimum(problem, X, y) -> float:
 
 def excess_after(solver, problem, X, y, best, marks, orders=None) -> list[float]:
     """f - f* of the newest weights at the last sweep that ends within each number of passes."""
-    block, found, newest = block_of(X, y), {}, getattr(solver, "newest", solver.weights)
+    block, newest = block_of(X, y), getattr(solver, "newest", solver.weights)
+    found: dict[float, float] = {}
     moments = sweeps(solver, problem, stats_of(X, y), block, orders)
     for moment in takewhile(lambda m: m.passes <= marks[-1] + 1e-9, moments):
         excess = loss_of(problem, block, newest(moment.state)) - best
@@ -97,7 +98,7 @@ def parameters() -> None:
             H = X.T @ X / n + lam * np.eye(d)
             best = np.linalg.solve(H, X.T @ y / n)
             solver = S2gd(m=chosen[law].m, step=chosen[law].h, nu=nu, subspace=0)
-            known, found = stats_of(X, y, seed), {}
+            known, reached = stats_of(X, y, seed), {}
             for moment in sweeps(solver, problem, known, block_of(X, y), independent(n, seed)):
                 error = solver.newest(moment.state).coef - best
                 reductions = moment.state.epoch
@@ -105,12 +106,12 @@ def parameters() -> None:
                 excess = (error @ H @ error) / (best @ H @ best)
                 for mark, passes in ((40, moment.passes), (-40, twice)):
                     if passes <= 40:
-                        found[mark] = excess
+                        reached[mark] = excess
                 if moment.passes > 40:
                     break
             name = f"nu = {'mu' if nu is None else '0'}, seed {seed}: 40 passes, slopes kept / not"
             limit = "<= 5e-16 / 8e-15 .. 5e-10" if nu is None else "1e-15 after 34-42 / 59-73"
-            row(name, [found[40], found[-40]], limit)
+            row(name, [reached[40], reached[-40]], limit)
 
 
 PLAIN = {"subspace": 0}  # as the papers have it

@@ -28,7 +28,8 @@ from benchmarks.papers.curves import FIGURES, Case, objective, say_missing
 from fewpass.solvers.batch.agd import Agd
 from fewpass.solvers.drive import block_of, stats_of, sweeps
 from fewpass.solvers.dual.asdca import X_START, Asdca
-from fewpass.solvers.dual.sdca import RUNNING, Sdca
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.dual.sdca_state import RUNNING
 from fewpass.solvers.estimates.expected_passes import zero_loss
 from fewpass.solvers.estimates.spectrum import SAMPLED_TOO_LOW
 from fewpass.solvers.losses import Problem, SmoothedHinge
@@ -139,9 +140,9 @@ def measure(case: Case, name: str) -> Iterator[dict[str, Any]]:
         yield line(name, method, None, "", follow(case, walked(case, solver), MOST, SHOWN))
     for m in BATCHES:
         for theta in THETAS:
-            solver = Asdca(batch_size=m or case.stats.n, theta=theta)
+            fast = Asdca(batch_size=m or case.stats.n, theta=theta)
             most = PASSES if name != SYNTHETIC else MOST
-            yield line(name, "ASDCA", m, theta, follow(case, walked(case, solver), most, SHOWN))
+            yield line(name, "ASDCA", m, theta, follow(case, walked(case, fast), most, SHOWN))
     if name == SYNTHETIC:
         found = follow(case, drawn(case, None, ""), MOST, EXCESSES[-1])
         yield line(name, "SDCA, drawn", None, "", found)

@@ -21,8 +21,9 @@ from sklearn.preprocessing import OneHotEncoder, normalize
 
 from benchmarks.data_sets import public_data
 from fewpass.solvers.dual.pegasos import ADDED, Pegasos, begin_tail, tail_mean
-from fewpass.solvers.dual.sdca import RUNNING, Sdca
+from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_batches import curvatures, visit_batches
+from fewpass.solvers.dual.sdca_state import RUNNING
 from fewpass.solvers.kernels.rows import side_by_side
 from fewpass.solvers.losses import Hinge, Problem
 from fewpass.solvers.penalties import L2

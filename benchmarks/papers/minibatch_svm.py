@@ -175,10 +175,11 @@ class Evolution(NamedTuple):
 
 def evolution(case: Case, method: str, b: int) -> Evolution:
     found, run = Evolution([], [], [], []), start(case, method, b, 7)
+    series: tuple[list, ...] = found
     for done in looks(run, EVOLUTION_PASSES * case.n // b):
         w = run.weights
         for field, value in zip(
-            found, (done, case.excess(w), run.dual_excess, case.error(w)), strict=True
+            series, (done, case.excess(w), run.dual_excess, case.error(w)), strict=True
         ):
             field.append(value)
     return found
@@ -230,7 +231,7 @@ def passes_of_draws(of: Data) -> list[float]:
     """Passes, n rows drawn independently each, to the levels of the newest gap."""
     lam = 1.0 / len(of.y)
     case = Case("text", of, hinge(lam), 0.0, 0.0, None)  # the minimum cancels in the gap
-    run, gaps = Ascent(case, "naive", 1, 0), []
+    run, gaps = Ascent(case, "naive", 1, 0), list[float]()
     while len(gaps) < 60 and (not gaps or gaps[-1] > LEVELS[-1]):
         run.advance(case.n)
         gaps.append(case.excess(run.weights) + run.dual_excess)
@@ -240,7 +241,7 @@ def passes_of_draws(of: Data) -> list[float]:
 def passes_in_memory(of: Data, order: Order) -> list[float]:
     """Passes to the levels of the newest gap, which a reading of its own tells."""
     lam = 1.0 / len(of.y)
-    run, gaps = Run(Sdca(), hinge(lam), of), []
+    run, gaps = Run(Sdca(), hinge(lam), of), list[float]()
     while len(gaps) < 60 and (not gaps or gaps[-1] > LEVELS[-1]):
         run.one_pass(order=order(run.rng, len(of.y)))
         fresh = run.state._replace(best=run.state.best._replace(certified=False))
@@ -260,8 +261,8 @@ def first_below(gaps: list[float]) -> list[float]:
 def passes_through_pipeline(dataset: Dataset, chunks: int) -> list[float]:
     """The same with windows of so many chunks; a pass certifies the one before."""
     plan = TrainingPlan(
-        dataset=dataset.folder.url, solver=Sdca(), loss="hinge", intercept="none", passes=60,
-        tol=LEVELS[-1], memory=1 << 30,
+        dataset=dataset.folder.url, solver=Sdca(), loss="hinge", lam="1/n", intercept="none",
+        passes=60, tol=LEVELS[-1], memory=1 << 30,
     )  # fmt: skip
     job = Planner(plan, dataset).job(plan.memory)
     windows = Budget.windows * (chunks + 0.5) * chunk_bytes(dataset.manifest, job.row_state_size)

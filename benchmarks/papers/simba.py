@@ -21,7 +21,8 @@ from sklearn.preprocessing import normalize
 from benchmarks.papers.batch_runs import LIBSVM, libsvm
 from benchmarks.papers.curves import FIGURES
 from fewpass.solvers.dual.pegasos import Pegasos, tail_mean
-from fewpass.solvers.dual.sdca import RUNNING, Sdca
+from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.dual.sdca_state import RUNNING
 from fewpass.solvers.losses import Hinge, Problem
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.simba.lazy import SparseCopies, first_lazy_state, lazy_mean_of, lazy_slice
@@ -66,8 +67,8 @@ def study_of(name: str) -> Study:
     """Read or make a set."""
     if name in DENSE:
         (X, y), test = (two_sides(3000, 2000, seed, *DENSE[name]) for seed in (0, 1))
-        copies = DenseCopies(np.ascontiguousarray(X), np.ascontiguousarray(X.T))
-        return Study(name, data(X, y), test, copies, np.full(len(y), X.shape[1]))
+        both = DenseCopies(np.ascontiguousarray(X), np.ascontiguousarray(X.T))
+        return Study(name, data(X, y), test, both, np.full(len(y), X.shape[1]))
     (X, y), (Z, t) = libsvm(*LIBSVM[name])
     if name == "imdb":
         chosen = np.random.default_rng(0).permutation(len(y))[:IMDB_ROWS]

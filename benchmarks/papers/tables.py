@@ -121,7 +121,7 @@ def asdca_lines(rows: Iterable[Row]) -> Iterator[str]:
     for name in asdca.SETS:
         yield f"AGD {_passes(found[name, 'AGD', None, ''])}"
     for name in asdca.SETS[:2]:
-        cells = (_passes(found[name, "ASDCA", m, "sigma"]) for m in asdca.BATCHES)
+        cells = [_passes(found[name, "ASDCA", m, "sigma"]) for m in asdca.BATCHES]
         yield f"`sigma` {', '.join(cells)}; SDCA {_passes(found[name, 'SDCA', None, ''])}"
 
 

@@ -51,7 +51,7 @@ class Contest(NamedTuple):
     contestants: tuple[Contestant, ...]
     targets: tuple[Target, ...] = ()
     unit: str = ""  # of what a cost is told per piece: "row", "value", "MB"
-    count: float = 0.0  # how many of them
+    pieces: float = 0.0  # how many of them
     turns: int = 7
 
     def held(self, *, rehearsed: bool = True) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Contest(NamedTuple):
             "title": self.title,
             "workload": self.workload,
             "unit": self.unit,
-            "count": self.count,
+            "count": self.pieces,
             "turns": self.turns,
             "contestants": rows,
             "targets": [judged(target, rows) for target in self.targets],

@@ -225,8 +225,8 @@ def table_files(folder: Path, size: int) -> dict[str, tuple[Path, Path]]:
             parquet.ParquetWriter(places[1], schema) as columns,
         ):
             for start in range(0, rows, BATCH_ROWS):
-                X = rng.normal(size=(min(BATCH_ROWS, rows - start), COLUMNS))
-                X = X.astype(np.float32).round(6)
+                drawn = rng.normal(size=(min(BATCH_ROWS, rows - start), COLUMNS))
+                X = drawn.astype(np.float32).round(6)
                 y = rng.random(len(X)) < 1.0 / (1.0 + np.exp(-3.0 * X @ weights))
                 batch = pa.table([*X.T.copy(), y.astype(np.int8)], schema=schema)
                 text.write(batch)

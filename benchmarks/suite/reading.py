@@ -149,6 +149,9 @@ def file_read(path: str) -> Work:
 
     def work() -> dict[str, Any]:
         with open(path, "rb", buffering=0) as file:  # noqa: PTH123
-            return {"bytes": sum(iter(lambda: file.readinto(room) or 0, 0))}
+            size = 0
+            while read := file.readinto(room):
+                size += read
+            return {"bytes": size}
 
     return work

@@ -185,8 +185,8 @@ class Incremental:
     """
 
     def __init__(self, dataset: str, *, loss: str = "logistic", cold: bool = False) -> None:
-        import dask
         import dask.array as da
+        from dask.delayed import delayed
         from dask_ml.wrappers import Incremental as Wrapper
         from sklearn.linear_model import SGDClassifier
 
@@ -195,7 +195,7 @@ class Incremental:
         if manifest.layout == "dense":
             X = da.from_zarr(dataset, component="X")
         else:
-            read = dask.delayed(read_sparse)
+            read = delayed(read_sparse)
             blocks = [
                 da.from_delayed(read(dataset, k), (rows, manifest.n_features), np.float32)
                 for k, rows in enumerate(manifest.chunks.rows)

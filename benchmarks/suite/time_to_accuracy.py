@@ -215,7 +215,7 @@ def peer_course(trial: Trial, peer, best: float, most_seconds: float) -> Callabl
 def least(courses: list[list[Point]]) -> dict[str, float | None]:
     """Seconds to every target, the least of several turns."""
     found = [{f"{t:.0e}": seconds_to(points, t) for t in TARGETS} for points in courses]
-    every = {key: [one[key] for one in found if one[key] is not None] for key in found[0]}
+    every = {key: [s for one in found if (s := one[key]) is not None] for key in found[0]}
     return {key: min(values, default=None) for key, values in every.items()}
 
 

@@ -189,7 +189,7 @@ class Demo:
 
     def report(self) -> str:
         """Make the page; return where it lies."""
-        from fewpass.flows.reporting import write_page
+        from fewpass.flows.commands.report_tables import write_page
         from fewpass.pipeline.runs.run_folder import RunFolder
 
         self._head(

@@ -17,16 +17,16 @@ def inspect(path: str, /, *, output: Output = OUTPUT) -> int:
     path
         Folder or address of the data set, the run, or a snapshot in it.
     """
-    from fewpass.flows import looking
+    from fewpass.flows.commands import contents
     from fewpass.flows.display.console import Terminal, columns_table, facts_table
 
     terminal = Terminal(output)
-    content = looking.look(path)
+    content = contents.look(path)
     title = f"{content.kind.capitalize()} {path}"
     facts = dict(content.facts)
     columns = facts.pop("columns", None) or {}
     terminal.result(
-        {"kind": content.kind} | content.facts, facts_table(title, looking.flat_facts(facts))
+        {"kind": content.kind} | content.facts, facts_table(title, contents.flat_facts(facts))
     )
     if columns and not output.json:
         terminal.result({}, columns_table(columns))
@@ -41,7 +41,7 @@ def verify(path: str, /, *, output: Output = OUTPUT) -> int:
     path
         Folder or address of the data set, the run, or a snapshot in it.
     """
-    from fewpass.flows import looking
+    from fewpass.flows.commands import contents
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.runs.run_faults import not_covered
@@ -50,10 +50,10 @@ def verify(path: str, /, *, output: Output = OUTPUT) -> int:
     terminal = Terminal(output)
     damaged = []
     with work_display(terminal, "Verifying") as show:
-        for problem in looking.faults(path, show):
+        for problem in contents.faults(path, show):
             terminal.say(problem, style="red")
             damaged.append(problem)
-    kind = looking.kind_of(path)
+    kind = contents.kind_of(path)
     left_out = not_covered(RunFolder(path)) if kind == "run" else []
     facts = {"path": path, "kind": kind, "damaged": damaged, "not_covered": left_out}
     count = f"{len(damaged)} damaged object{'s' * (len(damaged) != 1)}"

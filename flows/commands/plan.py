@@ -37,7 +37,7 @@ def plan(
     dataset
         Data set made by ingest, or a source of rows.
     """
-    from fewpass.flows import planning
+    from fewpass.flows.commands import plan_tables
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import as_toml, training_settings
     from fewpass.pipeline.settings.flat_settings import flat
@@ -52,7 +52,7 @@ def plan(
         return 0
     terminal.plan(as_toml(plan, place))
     if plan.source is not None:
-        planning.print_source_forecast(terminal, dataset, plan)
+        plan_tables.print_source_forecast(terminal, dataset, plan)
     else:
-        planning.print_forecast(terminal, dataset, plan, place)
+        plan_tables.print_forecast(terminal, dataset, plan, place)
     return 0

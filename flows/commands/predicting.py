@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -12,6 +12,9 @@ from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.model_config import MOST_WORKERS
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.scoring.prediction import PredictionResult
 
 
 def predict(
@@ -56,7 +59,7 @@ def predict(
         Threads that read and score [default: one per core].
     """
     from fewpass.flows.display.bars import work_display
-    from fewpass.flows.display.console import Terminal, facts_table, format_seconds
+    from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import checked
     from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.models.refresh.publications import run_at
@@ -90,8 +93,21 @@ def predict(
         )
     if result.left_out:
         terminal.say(left_out_sentence(result.left_out), style="yellow")
+    facts = result._asdict()
+    facts = {k: v for k, v in facts.items() if v or k not in ("left_out", "beyond")}
+    if piped:
+        terminal.show(facts_table("Predictions", _shown(result)))
+    else:
+        terminal.result(facts, facts_table("Predictions", _shown(result)))
+    return 0
+
+
+def _shown(result: PredictionResult) -> dict[str, Any]:
+    """Return what a person is shown of a result."""
+    from fewpass.flows.display.console import format_seconds
+
     left_out = f"{result.beyond:,} values beyond the model's features" if result.beyond else None
-    shown = {
+    return {
         "at": result.output,
         "rows": result.rows,
         "columns": ", ".join(result.columns),
@@ -99,10 +115,3 @@ def predict(
         "took": f"{format_seconds(result.seconds)}, at most "
         f"{format_bytes(result.peak_memory_bytes)} of memory",
     }
-    facts = result._asdict()
-    facts = {k: v for k, v in facts.items() if v or k not in ("left_out", "beyond")}
-    if piped:
-        terminal.show(facts_table("Predictions", shown))
-    else:
-        terminal.result(facts, facts_table("Predictions", shown))
-    return 0

@@ -38,7 +38,7 @@ def report(
         raise UsageError("--held-out is for the page: add --html.")
     from rich.console import Group
 
-    from fewpass.flows import reporting
+    from fewpass.flows.commands import report_tables
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.pipeline.reporting.report import can_draw, draw_report
     from fewpass.pipeline.runs.run_folder import RunFolder
@@ -47,12 +47,12 @@ def report(
     summary = draw_report(RunFolder(run))
     if not (html or can_draw()):
         terminal.say(NO_PICTURES)
-    address = reporting.write_page(terminal, RunFolder(run), held_out, where) if html else None
-    tables = [facts_table("Run", reporting.shown_report(summary))]
+    address = report_tables.write_page(terminal, RunFolder(run), held_out, where) if html else None
+    tables = [facts_table("Run", report_tables.shown_report(summary))]
     if summary.sweeps:
-        tables.append(reporting.times(summary.sweeps))
+        tables.append(report_tables.times(summary.sweeps))
     if summary.forecast is not None:
-        tables.append(reporting.comparison(summary))
+        tables.append(report_tables.comparison(summary))
     if address is not None:
         tables.append(facts_table("Page", {"at": address}))
     for sentence in summary.warnings:

@@ -28,6 +28,7 @@ from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.solvers.registry import SQUARES
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -297,7 +298,7 @@ def _shown(result: TrainingResult) -> dict[str, Any]:
     return {
         "at": result.run,
         "snapshot": result.snapshot,
-        "solver": f"{result.solver}, loss {result.loss}, lam {result.lam:.6g}",
+        "solver": f"{result.solver}, loss {result.loss}, {_shown_penalty(result)}",
         "models": f"{result.classes}, one per class" if result.classes else None,
         "passes": passes_and_rows(result.passes, result.rows_seen),
         **_shown_features(result),
@@ -308,6 +309,12 @@ def _shown(result: TrainingResult) -> dict[str, Any]:
         "took": f"{format_seconds(result.seconds)}, at most "
         f"{format_bytes(result.peak_memory_bytes)} of memory",
     }
+
+
+def _shown_penalty(result: TrainingResult) -> str:
+    """Tell lam, and the penalty if it is not of squares alone."""
+    lam = f"lam {result.lam:.6g}"
+    return lam if result.penalty == SQUARES else f"penalty {result.penalty}, {lam}"
 
 
 def _shown_zeros(result: TrainingResult) -> str | None:

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from fewpass.pipeline.rows.mixing import LossDrift, Mixing
+from fewpass.pipeline.rows.source_order import GroupSums, LossDrift
 
 Natural = Annotated[int, Field(ge=0, le=1 << 62)]
 
@@ -26,8 +26,8 @@ class SourcePosition(NamedTuple):
     rows: Natural = 0  # learnt from
     n_features: Natural = 0  # columns that rows had so far
     room_for: Natural = 0  # columns that the state has
-    of_pieces: Mixing = Mixing()
-    of_windows: Mixing = Mixing()
+    of_pieces: GroupSums = GroupSums()
+    of_windows: GroupSums = GroupSums()
     drift: LossDrift = LossDrift()
     left_out: LeftOut = LeftOut()  # of the pieces that were read
     targets: tuple[float, float] | None = None  # the lowest and the highest learnt from

@@ -13,6 +13,8 @@ import numpy as np
 
 from fewpass.solvers.protocol import Certificate, Weights
 
+ALIKE = 1e-3  # of a loss: models that are only good to a percent are alike where theirs differ less
+
 
 class Candidate(NamedTuple):
     """What became of one value of lam."""
@@ -57,10 +59,17 @@ class LamOrigin(NamedTuple):
 def best_of(candidates: list[Candidate]) -> Choice:
     """Choose the least held-out loss, of equal ones the larger lam.
 
-    Where standard errors are known, the largest lam whose loss is within its own of the least.
+    Where standard errors are known, the largest lam whose loss is within its own of the least, or
+    within a thousandth.
     """
     best = min(candidates, key=lambda each: (each.loss, -each.lam))
-    near = [c for c in candidates if c.loss <= best.loss + (c.standard_error or 0.0)]
+    least = ALIKE * abs(best.loss)
+    near = [
+        c
+        for c in candidates
+        if c is best
+        or (c.standard_error is not None and c.loss - best.loss <= max(c.standard_error, least))
+    ]
     return Choice(max(near, key=lambda each: each.lam).lam, tuple(candidates))
 
 

@@ -50,6 +50,7 @@ class TrainingResult:
     solver: str
     loss: str
     lam: float
+    penalty: str  # its name
     nonzeros: int | None  # weights that are not 0, of all models; None with an l2 penalty
     proven_zeros: int | None  # weights that are proven to be 0 at the optimum, where anything is
     classes: int | None  # a model for each, where there are more than two: the objective is their

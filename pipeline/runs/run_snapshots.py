@@ -39,7 +39,7 @@ class TrainedFolder(RunFolder):
         """
         numbers, arrays = pack_states(new.states)
         weights, best = new.weights, new.best
-        attributes = as_json(new.standing()) | {
+        attributes = as_json(new.snapshot_fields()) | {
             "state": state_name(new.states[0]),
             "streams": numbers,
             "intercept": np.asarray(weights.intercept).tolist(),

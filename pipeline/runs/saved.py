@@ -57,7 +57,7 @@ class GroupDone(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class SnapshotFields:
     """Where a training stands: the same in memory and among a snapshot's attributes."""
 
     cursor: Cursor
@@ -74,13 +74,13 @@ class Standing:
     groups: tuple[GroupDone, ...] = ()
     """Groups of classes that are trained; those after the current one have no weights yet."""
 
-    def standing(self) -> dict[str, Any]:
+    def snapshot_fields(self) -> dict[str, Any]:
         """Return these fields alone, by name."""
-        return {field.name: getattr(self, field.name) for field in fields(Standing)}
+        return {field.name: getattr(self, field.name) for field in fields(SnapshotFields)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attributes(Standing):
+class Attributes(SnapshotFields):
     """A run's snapshot, its arrays left out: what its JSON document may hold."""
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -95,7 +95,7 @@ class Attributes(Standing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saved(Standing):
+class Saved(SnapshotFields):
     """A snapshot of a training, about to be written or read back.
 
     States, records and moments are written, but not retained.
@@ -128,7 +128,7 @@ class Saved(Standing):
         """Read a snapshot's numbers; BadInput names the first that is missing or invalid."""
         read = read_attributes(snapshot)
         return cls(
-            **read.standing(),
+            **read.snapshot_fields(),
             name=snapshot.name,
             streams=len(read.streams),
             weights=_weights_in(snapshot, "coef", read.intercept),

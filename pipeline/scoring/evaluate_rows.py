@@ -37,7 +37,7 @@ from fewpass.storage.table import n_bytes
 Vector = NDArray[np.float64]
 
 
-class Judged(NamedTuple):
+class EvaluatedRows(NamedTuple):
     """The result of an evaluation on rows of files."""
 
     evaluation: Evaluation
@@ -64,7 +64,7 @@ def evaluate_rows(
     threads: int | None = None,
     storage_options: dict[str, Any] | None = None,
     on_progress: Callable[[int, float], None] = lambda _rows, _fraction: None,
-) -> Judged:
+) -> EvaluatedRows:
     """Evaluate a model on rows of files, read once.
 
     Parameters
@@ -116,7 +116,7 @@ def evaluate_rows(
         raise BadInput("No row is left to judge the model by. Check the format and the weights.")
     figures = figures_of(problem, model.record, model.weights, total[0])
     reliability = reliability_figures(total[1]) if with_reliability else None
-    return Judged(figures._replace(left_out=source.left_out), reliability, skipped)
+    return EvaluatedRows(figures._replace(left_out=source.left_out), reliability, skipped)
 
 
 def _judged(

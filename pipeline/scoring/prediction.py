@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -205,14 +206,17 @@ def predict(
     if defuse and output.endswith((".csv", STANDARD_OUTPUT)):
         predictor = predictor.defused()
     budget, threads = scoring_budget(model, memory), threads or os.cpu_count() or 1
-    rows = beyond = done = size = 0
     if dataset is None:
         wider = max(1, len(predictor.columns) // 4)  # a row may have more output columns than text
         size = piece_bytes(budget, model, threads, wider)
+        open_rows = partial(
+            _rows_of_files, predictor, inputs, options, budget, storage_options, size, threads
+        )
     else:
         given = options.model_dump(exclude_defaults=True, exclude={*Matching.model_fields})
         refuse_reading(given, inputs[0])
         require_chunks(budget, model, dataset)
+        open_rows = partial(_rows_of_dataset, predictor, dataset, options, budget, threads)
     with open_predictions(
         output,
         predictor.columns,
@@ -220,22 +224,55 @@ def predict(
         replace=file.may_replace,
         before=file.require_free,
     ) as out:
-        if dataset is None:
-            source = _source(model, inputs, options, budget, storage_options)
-            left_out, whole = source.left_out, source.estimated_bytes()
-            batches = _of_files(predictor, source, size, threads)
-        else:
-            matched = require_same_columns(model.record, dataset, options)
-            left_out, whole = matched.left_out, dataset.manifest.n_rows
-            batches = _of_dataset(predictor, dataset, matched, budget, threads)
-        with closing(batches):
-            for batch in batches:
-                rows += _keep(out, batch.columns)
-                beyond, done = beyond + batch.n_beyond, done + batch.done
-                on_progress(PredictionProgress(rows, min(1.0, done / max(1, whole))))
-    seconds = time.perf_counter() - began
-    peak = peak_memory_bytes()
+        given_rows = open_rows()
+        rows, beyond = _written(out, given_rows, on_progress)
+    seconds, peak = time.perf_counter() - began, peak_memory_bytes()
+    left_out = given_rows.left_out
     return PredictionResult(output, rows, predictor.columns, seconds, peak, left_out, beyond)
+
+
+class _GivenRows(NamedTuple):
+    """The rows to predict, opened."""
+
+    batches: Generator[Batch]
+    left_out: tuple[str, ...]  # columns that the model does not have
+    whole: int  # what `done` of the batches adds up to, for files an estimate
+
+
+def _rows_of_files(
+    predictor: Predictor,
+    inputs: Sequence[str],
+    options: SourceOptions,
+    budget: Budget,
+    storage: dict[str, Any] | None,
+    size: int,
+    threads: int,
+) -> _GivenRows:
+    source = _source(predictor.model, inputs, options, budget, storage)
+    whole = source.estimated_bytes()
+    return _GivenRows(_of_files(predictor, source, size, threads), source.left_out, whole)
+
+
+def _rows_of_dataset(
+    predictor: Predictor, dataset: Dataset, options: SourceOptions, budget: Budget, threads: int
+) -> _GivenRows:
+    matched = require_same_columns(predictor.model.record, dataset, options)
+    batches = _of_dataset(predictor, dataset, matched, budget, threads)
+    return _GivenRows(batches, matched.left_out, dataset.manifest.n_rows)
+
+
+def _written(
+    out: PredictionFile, given: _GivenRows, on_progress: Callable[[PredictionProgress], None]
+) -> tuple[int, int]:
+    """Write predictions; return the rows, and the values beyond the model's features."""
+    rows = beyond = done = 0
+    with closing(given.batches) as batches:
+        for batch in batches:
+            out.write(batch.columns)
+            rows += len(next(iter(batch.columns.values())))
+            beyond, done = beyond + batch.n_beyond, done + batch.done
+            on_progress(PredictionProgress(rows, min(1.0, done / max(1, given.whole))))
+    return rows, beyond
 
 
 def make_predictor(model: Model, *, probability: bool, raw: bool) -> Predictor:
@@ -312,8 +349,3 @@ def _of_dataset(
         for table in ordered_map(pool, dataset.read_stored, range(dataset.n_chunks), 2):
             for first in range(0, table.n_rows, step):
                 yield job(cut(table, first, min(first + step, table.n_rows)))
-
-
-def _keep(out: PredictionFile, batch: dict[str, NDArray[Any]]) -> int:
-    out.write(batch)
-    return len(next(iter(batch.values())))

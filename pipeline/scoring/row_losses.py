@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Problem, value
+from fewpass.solvers.losses.wide_loss import WideLoss
 from fewpass.solvers.protocol import Block, Weights, as_sides
 
 
@@ -60,6 +61,8 @@ def row_losses(problem: Problem, block: Block, models: Sequence[Weights]) -> Row
 def _of_model(
     problem: Problem, block: Block, model: Weights
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    if isinstance(problem.loss, WideLoss):
+        return _of_all_scores(problem.loss, problem.intercept, block, model)
     several = model.coef.ndim == 2
     coef, intercept = np.atleast_2d(model.coef), np.atleast_1d(model.intercept)
     loss, best, top = np.zeros(len(block.y)), np.zeros(len(block.y)), np.full(len(block.y), -np.inf)
@@ -69,6 +72,14 @@ def _of_model(
         best[p > top] = k
         np.maximum(top, p, out=top)
     return loss, best != block.y if several else (top > 0.0) != (block.y > 0.0)
+
+
+def _of_all_scores(
+    loss: WideLoss, intercept: float, block: Block, model: Weights
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    each = zip(model.coef, np.asarray(model.intercept) * intercept, strict=True)
+    S = np.stack([scores(w, float(b), block.rows) for w, b in each], axis=1)
+    return loss.losses(S, block.y), S.argmax(axis=1) != block.y
 
 
 def together(parts: Sequence[RowLosses]) -> RowLosses:

@@ -174,7 +174,9 @@ class IngestPlan(Described):
         """
         decisive = self.model_dump(mode="json", exclude=_EXECUTION | {"sources", "like"})
         usual = SourceOptions().model_dump(mode="json")
-        later = (*Matching.model_fields, *Encoding.model_fields, "charset", "quote")
+        later = (
+            *Matching.model_fields, *Encoding.model_fields, "charset", "quote", "offset", "exposure"
+        )  # fmt: skip
         for name in later:  # earlier versions had none
             if decisive["options"][name] == usual[name]:
                 del decisive["options"][name]

@@ -104,12 +104,12 @@ class TrainingPlan(Described):
     labels each in turn, a model per class]."""
     clip: bool = True
     """Clip predicted numbers to the range of the targets seen, down to 0 where none is below it;
-    `evaluate` judges these.  What is trained does not depend on it."""
+    `evaluate` judges these; not with offsets.  What is trained does not depend on it."""
     classes: Literal["auto", "ovr", "multinomial"] = "auto"
     """More than two classes under the logistic loss: one model that tells all of them apart, by
     the softmax of their scores (multinomial), or a model for each class against the rest, as other
     losses have (ovr) [default: auto, which is multinomial where psdca or asgd is asked for, or auto
-    with a tolerance, else ovr]."""
+    with a tolerance, all with an l2 penalty, else ovr]."""
     class_weight: Literal["balanced"] | dict[str, PositiveFloat] | None = None
     """Weights of rows by label: "balanced" gives every class the same total weight; or numbers
     such as spam=10,ham=1, others 1.  Scaled to mean 1."""
@@ -138,13 +138,16 @@ class TrainingPlan(Described):
 
     @property
     def tries_several_lam(self) -> bool:
-        """Whether one pass scores several lam by the losses of rows before it learns from them."""
-        if (self.tol is not None and self.passes > 1) or self.early_stopping:
+        """Whether several lam are tried side by side, for the losses of held-out rows.
+
+        Without such rows for those of rows before they are learnt from, which a first pass has.
+        """
+        again = self.passes > 1 and (self.tol is not None or self.held_out is None)
+        if again or self.early_stopping:
             return False
-        if isinstance(self.solver, Auto):
-            return self.passes == 1
-        tries: bool = method_class(self.solver.kind).tries_several_lam
-        return tries and self.passes == 1
+        return isinstance(self.solver, Auto) or bool(
+            method_class(self.solver.kind).tries_several_lam
+        )
 
     @property
     def budget(self) -> Budget:
@@ -158,6 +161,7 @@ class TrainingPlan(Described):
             together = self.tol is not None and self.passes > 1 and self.source is None
         else:
             together = self.solver.kind in ALL_CLASSES_AT_ONCE and not self.solver.for_one_score
+        together = together and self.penalty in (None, SQUARES) and not self.l1_ratio
         return self.classes == "multinomial" or (self.classes == "auto" and together)
 
     def named(self, solver: Any) -> TrainingPlan:

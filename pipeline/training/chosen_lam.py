@@ -4,9 +4,10 @@ c = lam n hardly depends on how many rows there are: it is chosen on a sample (1
 tenth, whichever is more, as far as the memory goes), by models that are only good to a percent.
 The training learns from all rows.
 
-    for c in 1000, 100, 10, 1, .1, .01, then between the best and the better one next to it:
+    for c in 1000, 100, 10, 1, .1, .01 (10,000, ... where the first is the best so far), then
+            between the best and the better one next to it:
         the loss of the held-out rows (lam_comparison.py)
-    the largest c whose loss is within one standard error of the least
+    the largest c whose loss is within one standard error of the least, or within a thousandth
 
 The standard error is that of the mean difference from the best, row by row.  With a penalty of
 sizes, shares of the largest lam take the place of c.
@@ -30,6 +31,7 @@ from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.storage.dataset import Dataset
 
 MULTIPLES = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)  # of 1/n
+LARGEST = 1e7  # of them: where the first is the best, ten times as much is tried
 SHARES = (0.5, 0.2, 0.1, 0.03, 0.01, 0.003)  # of the largest lam, with a penalty of sizes
 LEAST_ROWS = 30  # fewer tell nothing
 
@@ -67,10 +69,12 @@ def with_chosen_lam(
 def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> LamOrigin:
     """Compare the coarse grid, then what lies between the best two neighbours."""
     unit, coarse = ("max", SHARES) if plan.l1_share else ("/n", MULTIPLES)
-    losses = compared.losses(_with_lams(plan, unit, coarse))
-    between = between_best(coarse, losses.mean())
-    losses = losses.with_models(compared.losses(_with_lams(plan, unit, [between])))
-    numbers = [*coarse, between]
+    numbers, losses = [*coarse], compared.losses(_with_lams(plan, unit, coarse))
+    while unit == "/n" and numbers[0] < LARGEST and not np.argmin(losses.mean()):
+        numbers = [10.0 * numbers[0], *numbers]
+        losses = compared.losses(_with_lams(plan, unit, numbers[:1])).with_models(losses)
+    numbers = [*numbers, between_best(numbers, losses.mean())]
+    losses = losses.with_models(compared.losses(_with_lams(plan, unit, numbers[-1:])))
     lams = with_largest_lam(_with_lams(plan, unit, numbers), dataset).lam.values(dataset.n_rows)
     candidates = candidates_of(lams, losses)
     choice = best_of(candidates)

@@ -22,7 +22,7 @@ from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, Solver, State, Weights, as_sides
-from fewpass.solvers.registry import DUAL, method_class
+from fewpass.solvers.registry import DUAL, fit_for, method_class
 from fewpass.solvers.tasks import Task
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable
@@ -49,11 +49,12 @@ def models_by_lam(plan: TrainingPlan, dataset: MemoryDataset) -> ModelsByLam:
         planned.stats.d <= FEW_COLUMNS
         and isinstance(planned.problem.penalty, L2)
         and planned.problem.loss.is_smooth
+        and not planned.problem.loss.is_wide
         and conditioning(planned.problem, planned.stats) is not None
     )
     trained = _by_newton(planned, block) if by_columns else _side_by_side(plan, planned, block)
-    trained = [_widened(one, present, dataset.n_features) for one in trained]
-    classes = planned.rule.n_classes
+    trained = [_with_all_columns(one, present, dataset.n_features) for one in trained]
+    classes = planned.rule.n_classes if planned.rule.width == 1 else 0
     models = [
         _stacked(trained[first : first + max(classes, 1)], classes)
         for first in range(0, len(trained), max(classes, 1))
@@ -76,12 +77,12 @@ def with_columns_present(
     return present, MemoryDataset(fewer, width, dataset.manifest.targets)
 
 
-def _widened(model: Weights, present: NDArray[np.int64] | None, d: int) -> Weights:
+def _with_all_columns(model: Weights, present: NDArray[np.int64] | None, d: int) -> Weights:
     """Return a model of all d columns: those that no row has weigh nothing."""
     if present is None:
         return model
-    coef = np.zeros(d)
-    coef[present] = model.coef[: len(present)]
+    coef = np.zeros((*model.coef.shape[:-1], d))
+    coef[..., present] = model.coef[..., : len(present)]
     return model._replace(coef=coef)
 
 
@@ -108,9 +109,10 @@ def _by_newton(planned: PlannedProblem, block: Block) -> list[Weights]:
 def _side_by_side(plan: TrainingPlan, planned: PlannedProblem, block: Block) -> list[Weights]:
     """Return every task's model, as many in the same passes as the memory has space for."""
     word = planned.problem.loss.name
-    solver = method(DUAL, **method_class(DUAL).better.get(word, {}))
+    width = planned.rule.width
+    solver = fit_for(method(DUAL, **method_class(DUAL).better.get(word, {})), width)
     each = max(1, solver.state_bytes(planned.problem, planned.stats))
-    at_once = int(np.clip(plan.memory // SHARE // each, 1, MOST_LANES))
+    at_once = int(np.clip(plan.memory // SHARE // each, 1, MOST_LANES)) if width == 1 else 1
     tasks = planned.tasks
     groups = [tasks[first : first + at_once] for first in range(0, len(tasks), at_once)]
     return [weights for group in groups for weights in _group(solver, group, planned, block)]

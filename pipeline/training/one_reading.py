@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.rows.from_source import SourceRows
-from fewpass.pipeline.rows.mixing import LossDrift, drift_sentence, sorted_sentence
+from fewpass.pipeline.rows.source_order import LossDrift, drift_sentence, sorted_sentence
 from fewpass.pipeline.rows.source_position import SourcePosition
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.events import Skipped
@@ -82,8 +82,8 @@ class OneReading:
         if drift.rises(loss, n_monitored) and seen > 0:
             before = drift.loss / drift.n_monitored
             yield from self._once("harder", drift_sentence(before, loss / n_monitored, memory))
-        if (mixing := self.position.of_windows).sorted:
-            yield from self._once("sorted", sorted_sentence(mixing, memory))
+        if (group_sums := self.position.of_windows).sorted:
+            yield from self._once("sorted", sorted_sentence(group_sums, memory))
 
     def _once(self, what: str, sentence: str) -> Iterator[SourceWarning]:
         if what not in self._warned:

@@ -99,9 +99,13 @@ def prepare(
 
 
 def seen_by(begins: Prepared) -> Bounds | None:
-    """Return the range of targets that predictions are clipped to; None where none are."""
+    """Return the range of targets that predictions are clipped to; None where none are.
+
+    With offsets none are: a longer exposure has more than any row that was seen.
+    """
     plan, data = begins.plan, begins.dataset.manifest
-    own = range_of(data, problem_of(plan, data).loss, plan.positive) if plan.clip else None
+    clips = plan.clip and not data.has_offset
+    own = range_of(data, problem_of(plan, data).loss, plan.positive) if clips else None
     if own is None or plan.start_from is None:
         return own
     return joint(load_model(RunFolder(plan.start_from)).seen, own)

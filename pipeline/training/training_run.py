@@ -309,6 +309,7 @@ class TrainingRun:
             "solver": self.plan.solver.kind,
             "loss": self.problem.loss.name,
             "lam": choice.lam if choice else self.problem.penalty.total,
+            "penalty": self.problem.penalty.name,
             **zeros_of(self.problem, saved),
             "classes": self._engine.classes,
             "candidates": [each._asdict() for each in choice.candidates] if choice else [],

@@ -31,6 +31,7 @@ from fewpass.solvers.batch.working_set import (
     first_set_state,
     newest_of,
     point_of,
+    refuse_crowded,
     started,
     started_at,
 )
@@ -46,6 +47,7 @@ from fewpass.solvers.losses import Problem, curvature_at
 from fewpass.solvers.needs import Needs, refuse_unfit
 from fewpass.solvers.protocol import (
     Block,
+    Certificate,
     ExpectedPasses,
     Part,
     ProblemStats,
@@ -234,9 +236,18 @@ class Newton(BatchMethod):
     ) -> NewtonState | SetState:  # fmt: skip
         """Accept the point of a pass or not, and take the next step."""
         if isinstance(state, SetState):
-            return absorbed(problem, stats, state, total)
+            moved = absorbed(problem, stats, state, total)
+            refuse_crowded(moved)
+            return moved
         after: NewtonState = super().absorb(problem, stats, state, total, sweep)
         return after
+
+    def certificate(self, state: NewtonState | SetState) -> Certificate | None:
+        """Return the bounds, and of how many columns it is proven that their weight is 0."""
+        proven = super().certificate(state)
+        if proven is None or not isinstance(state, SetState):
+            return proven
+        return proven._replace(zeros=state.zeros)
 
     def newest(self, state: NewtonState | SetState) -> Weights:
         if isinstance(state, SetState):

@@ -26,7 +26,8 @@ from fewpass.solvers.batch.working_set_sums import SHORTER, SetPart, SetPoint, a
 from fewpass.solvers.gradient import RISE, Bounds
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Certificate, Outgrown, ProblemStats, Weights
-from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, scaled_gap
+from fewpass.solvers.registry import DUAL
+from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, proven_zeros, scaled_gap
 
 ALL_COLUMNS = 500  # up to here W has every column
 LEAST_SET, PER_NONZERO, MOST_SET = 200, 2.0, 1500  # columns of W
@@ -35,10 +36,7 @@ NEAR = 1e-3  # relative gap, below which the model is solved finely
 DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
 SHORT = 0.25  # best step, below which the model is damped
 DAMPED, MORE_DAMPED, LESS_DAMPED, UNDAMPED = 3e-4, 16.0, 8.0, 1e-5  # kappa
-ENOUGH, AS_DEAR = (
-    400,
-    4,
-)  # rows per column for H; columns of W that cost as much as a row's gradient
+ENOUGH, AS_DEAR = 400, 4  # rows per column for H; columns that cost as much as a gradient
 CROWDED, PATIENCE = 0.95, 8  # share of MOST_SET that is not 0, and passes of it, before giving up
 MOST_HALVINGS = 40  # of the least gradient of a column in W
 FIRST_SHARE, FIRST_ROWS = 16, 500  # the start: every sixteenth row, but so many
@@ -62,6 +60,7 @@ class SetState(NamedTuple):
     evaluations: int = 0
     shortened: int = 0  # steps that were too long
     crowded: int = 0  # passes in which W had no room left
+    zeros: int = 0  # columns that are proven to be 0 at the optimum
     rows_left: int = 0  # that the start is made of; 0: there are weights to begin with
 
 
@@ -117,14 +116,16 @@ def tried(problem: Problem, state: SetState, total: SetPart) -> SetTrial:
     if math.isfinite(objective) and math.isfinite(float(g.coef.sum())):
         gap = scaled_gap(problem, at, g, loss, knots(state.theta), total.brackets / n)
     certificate = Certificate(objective, min(gap.gap, objective))
-    return SetTrial(at, g._replace(intercept=g.intercept + problem.lam_b * up),
-                 certificate, gap.theta)  # fmt: skip
+    g = g._replace(intercept=g.intercept + problem.lam_b * up)
+    return SetTrial(at, g, certificate, gap.theta)
 
 
 def absorbed(problem: Problem, stats: ProblemStats, state: SetState, total: SetPart) -> SetState:
     """Accept the point of a pass, or shorten the step that led to it."""
     trial = tried(problem, state, total)
-    state = state._replace(evaluations=state.evaluations + 1)
+    s = -trial.theta * total.G / total.rows
+    zeros = proven_zeros(problem, stats, s, trial.certificate.gap)
+    state = state._replace(evaluations=state.evaluations + 1, zeros=max(state.zeros, zeros))
     promised = DECREASE * state.t * state.slope
     most = state.bounds.objective + RISE * abs(state.bounds.objective) + promised
     if state.evaluations == 1 or state.t == 0.0 or trial.certificate.objective <= most:
@@ -138,9 +139,7 @@ def accepted(
     """Go to the point, and take the next step and the next working set."""
     kappa = state.kappa / LESS_DAMPED if state.t == 1.0 else state.kappa
     kappa = kappa if kappa >= UNDAMPED else 0.0
-    bounds = state.bounds.moved(trial.certificate) if state.evaluations > 1 else (
-        Bounds().moved(trial.certificate)
-    )  # fmt: skip
+    bounds = state.bounds.moved(trial.certificate)
     state = state._replace(x=np.append(*trial.at), bounds=bounds, kappa=kappa, theta=trial.theta)
     return stepped(problem, stats, state, trial.g, total)
 
@@ -186,7 +185,8 @@ def stepped(
     change = l1 * float(np.abs(new[:-1]).sum() - np.abs(start[:-1]).sum())
     state = state._replace(
         p=p, t=1.0, slope=min(0.0, float(slopes @ (new - start)) + change),
-        chosen=next_set(there, smooth), thinned=thinned(problem, stats, chosen.shape[0]),
+        chosen=next_set(there, smooth),
+        thinned=1 if state.shortened else thinned(problem, stats, chosen.shape[0]),
     )  # fmt: skip
     return crowded(state, there, smooth, l1)
 
@@ -239,16 +239,19 @@ def largest(score: Vector, size: int) -> NDArray[np.int64]:
 
 
 def crowded(state: SetState, w: Vector, g: Vector, l1: float) -> SetState:
-    """Count the passes in which columns are left out for want of room; raise Outgrown when many."""
+    """Count the passes in a row in which columns are left out for want of room."""
     left_out = np.abs(g[~state.chosen]).max(initial=0.0) > l1
     full = left_out and np.count_nonzero(w) > CROWDED * MOST_SET
-    state = state._replace(crowded=state.crowded + 1 if full else 0)
+    return state._replace(crowded=state.crowded + 1 if full else 0)
+
+
+def refuse_crowded(state: SetState) -> None:
+    """Raise Outgrown where there is no room for the weights that are not 0."""
     if state.crowded > PATIENCE:
         raise Outgrown(
             f"More than {MOST_SET:,} weights are not 0 at this `lam`, and newton keeps a matrix of "
-            "those columns by those columns. Take `solver=psdca`, or a larger `lam`."
+            f"those columns by those columns. Take `solver={DUAL}`, or a larger `lam`."
         )
-    return state
 
 
 def thinned(problem: Problem, stats: ProblemStats, k: int) -> int:
@@ -275,7 +278,7 @@ def started(problem: Problem, stats: ProblemStats, state: SetState, block: Block
     if not state.rows_left:
         return state
     order = np.ascontiguousarray(block.order[: state.rows_left])
-    few = stats._replace(n=order.shape[0])
+    few = stats._replace(n=order.shape[0], columns=None)
     noisier = math.sqrt(stats.n / order.shape[0])
     penalty = problem.penalty._replace(l1=noisier * problem.penalty.l1)  # type: ignore[attr-defined]
     rough, rows = problem._replace(penalty=penalty), block._replace(order=order)
@@ -283,7 +286,7 @@ def started(problem: Problem, stats: ProblemStats, state: SetState, block: Block
     for _ in range(START_PASSES):
         at = point_of(sample)
         sample = absorbed(rough, few, sample, add_sums(rough, at, rows, no_sums(at)))
-        if sample.bounds.certificate.relative <= START_GAP:
+        if sample.bounds.certificate.relative <= START_GAP or sample.crowded > PATIENCE:
             break
     fresh = first_set_state(problem, stats)
     return fresh._replace(x=sample.x, chosen=sample.chosen | fresh.chosen, rows_left=0)

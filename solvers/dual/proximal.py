@@ -54,6 +54,7 @@ from fewpass.solvers.dual.sdca_state import (
 )
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats
+from fewpass.solvers.scaled_gap import proven_zeros
 
 LONG = 50.0  # square of the longest row over the mean, from which on columns are pulled apart
 MOST_R = 1e12  # so that a number of this type has it exactly
@@ -201,19 +202,10 @@ def at_rest(
 def zeros_for_certain(
     problem: Problem, stats: ProblemStats, pull: Pull, certificate: Certificate
 ) -> int:
-    """Return how many columns are proven to be 0 at the optimum, by the best pass so far.
-
-    For a loss with curvature q, s_j at the optimum is within sqrt(2 q m_j gap) of theta s_j, with
-    m_j the mean of weight_i x_ij^2: here at most the largest weight times the mean of x_ij^2.
-    docs/methods.md, section 7.11.
-    """
-    steep = problem.loss.curvature
-    if not pull.shrinks or stats.columns is None or not math.isfinite(steep):
+    """Return how many columns are proven to be 0 at the optimum, by the best pass so far."""
+    if not pull.shrinks:
         return 0
-    moments = stats.columns()
-    m = stats.max_weight * moments.share * moments.square
-    radius = np.sqrt(2.0 * steep * m * certificate.gap)
-    return max(pull.zeros, int(problem.penalty.zero_for_certain(pull.s, radius).sum()))
+    return max(pull.zeros, proven_zeros(problem, stats, pull.s, certificate.gap))
 
 
 def worth_of(pull: Pull, total: GapPart) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fewpass.solvers.losses.loss import Loss, slope, value
 
 #: Halvings of the interval around the best constant: F_0 is a scale, not a result.
-HALVINGS = 48
+HALVINGS, LOOK, CLOSE = 48, 6, 1e-3
 MOST_DOUBLINGS = 100
 #: Least F_0 over the loss at 0: targets far from 0 leave no more digits of their differences.
 ROUNDED = 1e-9
@@ -47,11 +47,15 @@ def _best_constants(
     loss: Loss, y: NDArray[np.float64], share: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return where the mean slopes change their sign, (K, 1): they never fall."""
-    ends = [_beyond(loss, y, share, side) for side in (-1.0, 1.0)]
-    low, high = ends
-    for _ in range(HALVINGS):
+    low, high = (_beyond(loss, y, share, side) for side in (-1.0, 1.0))
+    for halving in range(HALVINGS):
         middle = 0.5 * (low + high)
-        rising = _slopes(loss, middle, y, share) > 0.0
+        slopes = _slopes(loss, middle, y, share)
+        if halving % LOOK == LOOK - 1:  # by convexity no constant is better by more than this
+            most = np.abs(slopes) * (high - low)
+            if (most <= CLOSE * _means(loss, middle, y, share)[:, None]).all():
+                return middle
+        rising = slopes > 0.0
         low, high = np.where(rising, low, middle), np.where(rising, middle, high)
     return 0.5 * (low + high)
 

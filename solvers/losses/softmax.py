@@ -125,6 +125,13 @@ class SoftmaxLoss(WideLoss, Classes):
         """Return the softmax of scores (n, K)."""
         return softmax(scores)
 
+    def losses(self, scores: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return log sum exp(v) - v_y of every row."""
+        v = scores - scores.max(axis=1, keepdims=True)
+        own = np.take_along_axis(v, y.astype(np.int64)[:, None], axis=1)[:, 0]
+        result: NDArray[np.float64] = np.log(np.exp(v).sum(axis=1)) - own
+        return result
+
     def constant_loss(self, shares: NDArray[np.float64], *, intercept: bool) -> float:
         """Return the entropy of the shares; log K without an intercept."""
         p = shares[shares > 0.0]

@@ -109,6 +109,14 @@ class WideLoss(Loss):
         """K."""
         return self.n_classes
 
+    def losses(self, scores: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return phi of every row's scores (n, K) and class (n,)."""
+        v = np.full((len(scores), padded(self.width)), PADDED)
+        v[:, : self.width] = scores
+        g = np.zeros(v.shape[1])
+        each = zip(v, y.astype(np.int64).tolist(), strict=True)
+        return np.array([loss_and_slopes(self, row, k, g) for row, k in each])
+
     def constant_loss(self, shares: NDArray[np.float64], *, intercept: bool) -> float:
         """Return the mean loss of the best constant scores for these shares of the classes (K,).
 

@@ -38,11 +38,11 @@ def prepare() -> None:
     """Import what a command needs, and make buckets so small that a few rows, which memory would hold, fill several."""
     import fewpass.flows.cli
     import fewpass.flows.cluster
+    import fewpass.flows.commands.contents
+    import fewpass.flows.commands.report_tables
     import fewpass.flows.display.ingest_display
     import fewpass.flows.display.pass_lines
     import fewpass.flows.interrupts
-    import fewpass.flows.looking
-    import fewpass.flows.reporting
     import fewpass.flows.settings
     import fewpass.pipeline.api
     import fewpass.pipeline.reporting.pictures  # noqa: F401

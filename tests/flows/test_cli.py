@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from fewpass.flows import cli
-from fewpass.flows.looking import faults
+from fewpass.flows.commands.contents import faults
 from fewpass.flows.options import IngestOptions, PlanSource, TrainingOptions, called
 from fewpass.flows.settings import as_toml, checked, ingest_settings, training_settings
 from fewpass.pipeline.clicks import write_clicks

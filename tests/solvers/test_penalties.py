@@ -8,7 +8,7 @@ from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2, ElasticNet, shrunk, strength
-from fewpass.solvers.registry import L1_RATIOS, PENALTIES, method_class, penalty_class
+from fewpass.solvers.registry import L1_RATIOS, PENALTIES, loss_class, method_class, penalty_class
 from fewpass.solvers.tasks import Task
 from testing.oracles import stats
 
@@ -115,3 +115,10 @@ def test_a_method_without_l1_names_one_that_takes_it():
     for word in ("s2gd", "lbfgs", "onepass", "asdca"):
         with pytest.raises(ValueError, match=rf"{word} does not take an l1 penalty"):
             method_class(word)().init(problem, stats(np.ones((2, 2)), DenseRows))
+
+
+def test_no_method_takes_several_scores_with_an_l1_penalty():
+    problem = Problem(loss_class("softmax")(), ElasticNet(0.1), 0.0, 1.0)
+    method = method_class("psdca", problem.loss.width)(width=problem.loss.width)
+    with pytest.raises(ValueError, match="No method takes softmax with an l1 penalty"):
+        method.init(problem, stats(np.ones((2, 2)), DenseRows))

@@ -70,7 +70,7 @@ def refuse_cells(X: Any, because: Exception) -> None:
             ) from because
         return
     names = [name for name, cells in _columns_of(X).items() if not _are_numbers(name, cells)]
-    if names := [*dict.fromkeys([*_taken_apart(X), *names])]:
+    if names := [*dict.fromkeys([*_structured_columns(X), *names])]:
         raise ValueError(
             f"Columns of X hold words, dates or gaps (NaN): {', '.join(map(repr, names[:8]))}. "
             "encode='auto' makes features of them; a TableEncoder before the estimator does, too."
@@ -88,13 +88,13 @@ def _are_numbers(name: str, cells: Any) -> bool:
 def _is_more_than_numbers(X: Any) -> bool:
     if not hasattr(X, "columns"):
         return False
-    if _taken_apart(X):
+    if _structured_columns(X):
         return True
     cells = _columns_of(X)
     return any(needs_encoding(infer(name, column), column) for name, column in cells.items())
 
 
-def _taken_apart(X: Any) -> list[str]:
+def _structured_columns(X: Any) -> list[str]:
     """Return the columns that only an encoder knows as numbers: structures, periods, intervals."""
     schema = arrow_of(X).schema
     return [

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator
 
+from fewpass.solvers.registry import SQUARES
+
 Class = TypeVar("Class", bound=type)
 _ATTRIBUTES = "\n\nAttributes\n----------\n"
 _PARAMETERS = "\n\nParameters\n----------\n"
@@ -104,7 +106,7 @@ class SharedParameters(BaseEstimator):
 
     loss: str
     lam: Any = "1/n"
-    penalty: str = "l2"
+    penalty: str = SQUARES
     l1_ratio: float | None = None
     solver: str | dict[str, Any] = "auto"
     tol: float | None = 1e-6

@@ -67,10 +67,12 @@ class Encoded(NamedTuple):
         indices = np.empty(indptr[-1], index_dtype(self.n_outputs))
         at = indptr[:-1].copy()
         for first, entries in self.parts:
-            if isinstance(entries, Slot):
-                _put_slot(at, first, entries.column, entries.value, indices, data)
-            else:
+            if not isinstance(entries, Slot):
                 _put_ragged(at, first, *entries, indices, data)
+            elif isinstance(column := entries.column, int):
+                _put_column(at, first + column, entries.value, indices, data)
+            else:
+                _put_slot(at, first, column, entries.value, indices, data)
         return data, indices, indptr
 
 
@@ -89,6 +91,17 @@ def _put_slot(
     for i in range(at.size):
         if value[i] != 0.0:
             indices[at[i]] = first + column[i]
+            data[at[i]] = value[i]
+            at[i] += 1
+
+
+@kernel
+def _put_column(
+    at: WholeNumbers, column: int, value: Vector, indices: Columns, data: Floats
+) -> None:
+    for i in range(at.size):
+        if value[i] != 0.0:
+            indices[at[i]] = column
             data[at[i]] = value[i]
             at[i] += 1
 

@@ -37,7 +37,7 @@ def require_ascending(what: str, numbers: Sequence[float], *, strictly: bool = F
 class Slot(NamedTuple):
     """An entry of every row."""
 
-    column: Codes  # (n,) which output column, from 0 at the column's first
+    column: Codes | int  # (n,) which output column, from 0 at the column's first; or one for all
     value: Floats  # (n,)
 
 

@@ -41,6 +41,8 @@ MOST_WORDS, SHOWN = 5, 40
 MANY_LOWEST = 0.05  # of the sample: where as many have the lowest number these have a column
 #: Columns of a hash for every value of the sample; fewer would let more values share one.
 ROOM = 8
+#: The same for words and pairs of words of a text, most of which come once and tell nothing.
+ROOM_OF_TEXT = 2
 MOST_NAMES = 1 << 15  # of a column of maps
 EXAMPLES = 1000  # values of a hashed column that its columns are named by
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
@@ -115,7 +117,8 @@ def _of_lists(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> 
 
 def _text(name: str, words: Any, rules: RecipeRules, grams: Grams) -> Text:
     n_slots = len(slots_of(words, MOST_TEXT_BITS, grams)[0])
-    counted = DocumentCounts(min(rules.bits, MOST_TEXT_BITS, _bits_for(n_slots)), grams)
+    bits = min(rules.bits, MOST_TEXT_BITS, _bits_for(n_slots, ROOM_OF_TEXT))
+    counted = DocumentCounts(bits, grams)
     counted.add(len(words), *slots_of(words, counted.bits, grams))
     return Text(
         name=name, bits=counted.bits, grams=grams, idf=idf_text(counted.weights()),
@@ -248,7 +251,7 @@ def _category(
     if always_hashed or len(values) > rules.most_values:
         # Where counts are equal the value decides: their order depends on how rows were cut.
         most = sorted(zip((-counts).tolist(), values, strict=True))[:EXAMPLES]
-        bits = min(rules.bits, _bits_for(_different(counts, len(cells), rules)))
+        bits = min(rules.bits, _bits_for(len(values)))
         return Hashed(
             name=name, bits=bits, examples=tuple(value for _, value in most),
             collisions=_collisions(name, counted.field("values"), bits),
@@ -263,20 +266,9 @@ def _collisions(name: str, values: Any, bits: int) -> float:
     return round(float(counts[counts > 1].sum() / max(1, columns.size)), 6)
 
 
-def _different(counts: Any, n: int, rules: RecipeRules) -> int:
-    """Estimate how many different values all rows have, by how often a sample of n has each.
-
-    Chao, "Nonparametric estimation of the number of classes in a population", 1984: those of one
-    and of two rows say how many have none.
-    """
-    once, twice = (int((counts == times).sum()) for times in (1, 2))
-    unseen = 0 if rules.n_rows == n else once * (once - 1) // (2 * (twice + 1))
-    return min(len(counts) + unseen, 1 << rules.bits)
-
-
-def _bits_for(values: int) -> int:
-    """Return the bits of a hash of that number of values, such that few of them share a column."""
-    return max(1, (ROOM * values).bit_length() - 1)
+def _bits_for(values: int, room: int = ROOM) -> int:
+    """Return the bits of a hash of that number of values, with at most `room` columns for each."""
+    return max(1, (room * values).bit_length() - 1)
 
 
 def as_sample(table: Any, rows: int, seed: int) -> Any:

@@ -155,9 +155,9 @@ class Number(ColumnRecipe):
         clipped = np.clip(numbers, self.low, self.high)
         value = ((np.log1p(clipped) if self.logarithm else clipped) - self.mean) / self.deviation
         value[missing] = float(self.has_missing)
-        slots = [Slot((missing & self.has_missing).astype(np.int64), value)]
+        slots = [Slot(missing.astype(np.int64) if self.has_missing else 0, value)]
         for more in self._more_values(numbers, clipped, missing):
-            slots.append(Slot(np.full(len(value), self.has_missing + len(slots)), more))
+            slots.append(Slot(self.has_missing + len(slots), more))
         if self.takes_words:
             return Entries(tuple(slots), words=bad)
         return Entries(tuple(slots), bad)

@@ -39,7 +39,9 @@ class _Targets(_Strict):
 
 class _Buckets(_Strict):
     n_buckets: Annotated[int, Field(ge=1, le=1 << 20)]
-    kind: tuple[Literal["dense", "sparse"], Literal["float32", "float64"], Natural | None, bool]
+    kind: tuple[
+        Literal["dense", "sparse"], Literal["float32", "float64"], Natural | None, bool, bool
+    ]
     shuffled: bool
     n_rows: Natural
     nnz: Natural

@@ -60,7 +60,7 @@ from fewpass.storage.manifest import KEY, Shuffle, SourceRecord
 from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
 
 #: Of the record of the partition; another version's is not gone on with.
-RECORD_VERSION = 2
+RECORD_VERSION = 3
 
 
 def ingest(

@@ -298,7 +298,6 @@ class EncodedSource:
                 f"Column {shown_name(name)} was left out: {why}. Keep it with "
                 f"`column={name}=category`, or =number."
             )
-        yield from self._hint()
         rows = sample.slice(0, min(sample.num_rows, 10_000))
         for k in self._columns.features:
             name = name_of(self._columns, k)
@@ -311,6 +310,7 @@ class EncodedSource:
             said = remark_on(name, cells, inferred, self._columns.advice(k))
             if said is not None:
                 yield f"C{self._columns.title(k)[1:]} {said}"
+        yield from self._hint()
 
     def _hint(self) -> Iterator[str]:
         """Yield a sentence on how to judge a model on later rows, where there are dates."""

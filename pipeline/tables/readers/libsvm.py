@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
-from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.matching import refuse_nameless
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import libsvm_kernel as grammar
 from fewpass.pipeline.tables.readers.as_written import in_text
 from fewpass.pipeline.tables.readers.exact import count_byte, parse_exactly
-from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.libsvm_kernel import (
     LibsvmCounts,
     LibsvmRules,
     LibsvmSpace,
     parse_rows,
 )
-from fewpass.pipeline.tables.readers.lines import WholeLines, line_pieces, sample
+from fewpass.pipeline.tables.readers.lines import WholeLines, sample
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
-from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, Parsed, Piece
+from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Parsed, Piece
+from fewpass.pipeline.tables.readers.sparse_text import SparseText
 from fewpass.solvers.kernels.shapes import Bytes
-from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import SparseTable, n_bytes
 
 _INT32_COLUMNS = 2**31 - 1
@@ -88,7 +84,7 @@ _MESSAGES = {
 }
 
 
-class LibsvmSource:
+class LibsvmSource(SparseText):
     """LIBSVM files as sparse rows; see `Source` for the methods.
 
     A value is the double that Python's `float()` gives, rounded once more for float32 tables.
@@ -96,23 +92,10 @@ class LibsvmSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".svm", ".libsvm", ".svmlight")
-    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
-    packed: ClassVar[bool] = False
-    layout: Literal["dense", "sparse"] = "sparse"
-    schema: Schema | None = None
-    left_out: tuple[str, ...] = ()
-    has_weight = False
-
-    def __init__(
-        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
-    ) -> None:
-        _refuse_columns(options)
-        refuse_nameless(expected.schema, addresses[0].name, expected.whose, options)
-        self._longest_line = expected.longest_line
-        self.files = described(addresses)
-        self.n_features = options.n_features
-        self._addresses = tuple(addresses)
-        self._options = options
+    refusal = (
+        "LIBSVM text has no columns to name, but `{}` was given. Leave it out, or say what the "
+        "text is (`format`)."
+    )
 
     def estimated_bytes(self) -> int:
         """Bytes of all rows in memory, from the first file's first lines."""
@@ -120,23 +103,10 @@ class LibsvmSource:
         lenient = self._options.model_copy(update={"on_bad_row": "skip"})
         piece = Piece(self.files[0].name, 1, text, text.bytes.size)
         per_byte = n_bytes(parse_text(piece, lenient).table) / text.bytes.size
-        stored = sum(file.bytes or 0 for file in self.files)
-        return int(per_byte * whole * stored / max(1, self.files[0].bytes or 0))
-
-    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        return line_pieces(self._addresses, piece_bytes, self._longest_line)
+        return self._bytes_of_rows(per_byte, whole)
 
     def parse(self, piece: Piece) -> Parsed:
         return parse_text(piece, self._options)
-
-
-def _refuse_columns(options: SourceOptions) -> None:
-    for setting in ("label", "weight", "drop", "delimiter", "header"):
-        if getattr(options, setting) not in {None, ()}:
-            raise BadInput(
-                f"LIBSVM text has no columns to name, but `{setting}` was given. Leave it out, or "
-                "say what the text is (`format`)."
-            )
 
 
 def parse_text(piece: Piece, options: SourceOptions) -> Parsed:

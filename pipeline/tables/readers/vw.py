@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.matching import refuse_nameless
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import vw_kernel as grammar
 from fewpass.pipeline.tables.readers.as_written import in_text
 from fewpass.pipeline.tables.readers.exact import parse_exactly
-from fewpass.pipeline.tables.readers.finding import Address, described
-from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, line_pieces, sample
+from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, sample
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Expected, Parsed, Piece
+from fewpass.pipeline.tables.readers.sparse_text import SparseText
 from fewpass.pipeline.tables.readers.vw_kernel import VwCounts, VwSpace, parse_rows
-from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import SparseTable, index_dtype, n_bytes
 
 #: A message shows less of an offending token.
@@ -43,7 +42,7 @@ _MESSAGES = {
 }
 
 
-class VowpalWabbitSource:
+class VowpalWabbitSource(SparseText):
     """Files in the text format of Vowpal Wabbit as sparse rows; see `Source` for the methods.
 
     Namespaces and names are hashed to 2^hash_bits columns, by MurmurHash3 of `namespace^name`: not
@@ -52,23 +51,15 @@ class VowpalWabbitSource:
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".vw",)
-    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
-    packed: ClassVar[bool] = False
-    layout: Literal["dense", "sparse"] = "sparse"
-    schema: Schema | None = None
-    left_out: tuple[str, ...] = ()
+    meaningless = (*SparseText.meaningless, "zero_based")
+    refusal = "Vowpal Wabbit's text has no such setting, but `{}` was given. Leave it out."
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
     ) -> None:
-        _refuse_columns(options)
-        refuse_nameless(expected.schema, addresses[0].name, expected.whose, options)
-        self._longest_line = expected.longest_line
-        self.files = described(addresses)
-        self._addresses = tuple(addresses)
-        self._options = options
+        super().__init__(addresses, options, expected)
         self._bits = options.hash_bits
-        self.n_features: int | None = 1 << self._bits
+        self.n_features = 1 << self._bits
         if options.n_features is not None:
             self._bits = options.n_features.bit_length() - 1
             self.n_features = options.n_features
@@ -84,8 +75,7 @@ class VowpalWabbitSource:
 
     def estimated_bytes(self) -> int:
         """Bytes of all rows in memory, from the first file's first lines."""
-        stored = sum(file.bytes or 0 for file in self.files)
-        return int(self._per_byte * self._whole * stored / max(1, self.files[0].bytes or 0))
+        return self._bytes_of_rows(self._per_byte, self._whole)
 
     def hashed_names(self) -> dict[int, str]:
         """Names of the columns that the commonest features of the first lines are hashed to."""
@@ -94,9 +84,6 @@ class VowpalWabbitSource:
         assert self.n_features is not None, "2^bits"
         text = first_lines(self._addresses[0], self._longest_line, LOOKED_AT)
         return remembered_names(text.bytes.tobytes(), self.n_features)
-
-    def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        return line_pieces(self._addresses, piece_bytes, self._longest_line)
 
     def parse(self, piece: Piece) -> Parsed:
         space, counts = self._parse(piece.content)
@@ -142,12 +129,3 @@ class VowpalWabbitSource:
         token = piece.content.bytes[at : at + _TOKEN_BYTES].tobytes().split(b"\n")[0]
         fact = fact.format(token=shown(token), dtype=self._options.dtype)
         return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"
-
-
-def _refuse_columns(options: SourceOptions) -> None:
-    for setting in ("label", "weight", "drop", "delimiter", "header", "zero_based"):
-        if getattr(options, setting) not in {None, (), False}:
-            raise BadInput(
-                f"Vowpal Wabbit's text has no such setting, but `{setting}` was given. Leave it "
-                "out."
-            )

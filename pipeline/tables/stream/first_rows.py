@@ -18,9 +18,9 @@ import numpy as np
 from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import Buffer
-from fewpass.pipeline.rows.mixing import Mixing, advice
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, likely_width
 from fewpass.pipeline.rows.scaling import Scaler, measured, resolved
+from fewpass.pipeline.rows.source_order import GroupSums, advice
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -171,7 +171,7 @@ class FirstRows:
 
         As long as pieces are alike, no more than what mixes them.
         """
-        return most if self.received.mixing.sorted else min(most, STEADY_BYTES)
+        return most if self.received.group_sums.sorted else min(most, STEADY_BYTES)
 
     @property
     def left_out(self) -> LeftOut:
@@ -205,7 +205,7 @@ class FirstRows:
     def buffers(self, start: SourcePosition, buffer_bytes: int) -> Generator[Buffer]:
         if not self.asked.test_fraction:
             self.pieces.passed_over = range(start.pieces)
-        self.received.mixing, self.received.left_out = start.of_pieces, start.left_out
+        self.received.group_sums, self.received.left_out = start.of_pieces, start.left_out
         self.received.targets = start.targets
         with closing(self._rest) as rest:
             yield from cut(rest, self.received, start, buffer_bytes)
@@ -232,7 +232,7 @@ class FirstRows:
     def _take_first(self) -> None:
         """Read enough rows; while they lie sorted, as many as fit."""
         most = self.plan.budget.first_rows
-        size, mixing, last = 0, Mixing(), None
+        size, group_sums, last = 0, GroupSums(), None
         for piece in self._rest:
             assert piece is not None, "nothing is passed over"
             self._pieces.append(piece.without_text())
@@ -240,9 +240,9 @@ class FirstRows:
             if (words := piece.parsed.labels) is not None:
                 last = last or max(words, default=None)
                 y = np.array([word == last for word in words], float)[y.astype(np.int64)]
-            mixing = mixing.add(len(y), float(y.sum()), float(y @ y))
+            group_sums = group_sums.add(len(y), float(y.sum()), float(y @ y))
             size += n_bytes(piece.parsed.table)
-            enough = size >= FIRST_BYTES and mixing.varies and not mixing.sorted
+            enough = size >= FIRST_BYTES and group_sums.varies and not group_sums.sorted
             if enough or size >= most:
                 return
         self.whole = True
@@ -264,13 +264,13 @@ class FirstRows:
         rows = concatenate([self.received.take(piece) for piece in self._pieces])
         read = sum(piece.n_bytes for piece in self._pieces)
         widest = max(piece.parsed.max_index for piece in self._pieces)
-        mixing = Mixing().add(rows.n_rows, *sums(rows))
+        group_sums = GroupSums().add(rows.n_rows, *sums(rows))
         read_up_to = ALL if self.whole else len(self._pieces)
         width = self.source.n_features or widest + 1
         if not width:
             raise BadInput("No row has a feature. Check the sources, or give their width.")
         at = SourcePosition(
-            read_up_to, 1, rows.n_rows, width, 0, self.received.mixing, mixing,
+            read_up_to, 1, rows.n_rows, width, 0, self.received.group_sums, group_sums,
             left_out=self.received.left_out, targets=self.received.targets,
         )  # fmt: skip
         self.first = Buffer(rows, read, 0.0, at)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import Buffer
-from fewpass.pipeline.rows.mixing import Mixing
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums
 from fewpass.pipeline.rows.scaling import Scaler
+from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.target_range import range_with
 from fewpass.pipeline.rows.targets import label_text, shown
@@ -124,7 +124,7 @@ class ReceivedRows:
 
     Attributes
     ----------
-    mixing : Mixing
+    group_sums : GroupSums
         Of the targets of all pieces so far.
     left_out : LeftOut
         Bad rows of all pieces so far.
@@ -136,7 +136,7 @@ class ReceivedRows:
 
     def __init__(self, fixed: Fixed, held_out: HeldOutRows) -> None:
         self.fixed, self.held_out = fixed, held_out
-        self.mixing, self.left_out = Mixing(), LeftOut()
+        self.group_sums, self.left_out = GroupSums(), LeftOut()
         self.targets: tuple[float, float] | None = None
         self.moments: RunningMoments | None = None
 
@@ -144,7 +144,7 @@ class ReceivedRows:
         """Return the rows of a piece to learn from."""
         table = self.pass_over(piece)
         self.left_out = with_skipped(self.left_out, piece.parsed)
-        self.mixing = self.mixing.add(table.n_rows, *sums(table))
+        self.group_sums = self.group_sums.add(table.n_rows, *sums(table))
         if table.n_rows:
             self.targets = range_with(self.targets, table.target)
         return table
@@ -171,7 +171,7 @@ def cut(
         rows = concatenate(tables)
         tables.clear()
         position = SourcePosition(
-            up_to, at.windows + 1, received.mixing.rows, widest, 0, received.mixing,
+            up_to, at.windows + 1, received.group_sums.rows, widest, 0, received.group_sums,
             at.of_windows.add(rows.n_rows, *sums(rows)), left_out=received.left_out,
             targets=received.targets,
         )  # fmt: skip
@@ -189,7 +189,7 @@ def cut(
             tables.append(table)
         size, read = size + n_bytes(table), read + piece.n_bytes
         widest = max(widest, piece.parsed.max_index + 1)
-        if tables and size >= buffer_bytes(received.mixing, most_bytes, at.windows):
+        if tables and size >= buffer_bytes(received.group_sums, most_bytes, at.windows):
             buffer = made(piece.number + 1)
             at = buffer.position
             yield buffer
@@ -199,12 +199,12 @@ def cut(
         yield made(ALL)
 
 
-def buffer_bytes(mixing: Mixing, most: int, before: int) -> int:
+def buffer_bytes(group_sums: GroupSums, most: int, before: int) -> int:
     """Return the bytes of rows of the buffer after `before` others.
 
     The first are smaller, so that steps begin soon.
     """
-    if mixing.sorted:
+    if group_sums.sorted:
         return most
     return min(most, STEADY_BYTES, SECOND_BYTES << min(before - 1, 8))
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.rows.mixing import CLUSTERED, DEVIATIONS
+from fewpass.pipeline.rows.source_order import CLUSTERED, DEVIATIONS
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.storage.manifest import Labels, Manifest, Values
 

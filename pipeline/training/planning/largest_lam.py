@@ -55,6 +55,8 @@ def with_largest_lam(plan: TrainingPlan, dataset: Dataset) -> TrainingPlan:
     as_numbers = plan.model_copy(update={"lam": plan.lam.resolved("max", 1.0)})
     problem = problem_of(as_numbers, dataset.manifest)
     rule = target_rule(dataset.manifest, problem.loss, plan.positive, plan.class_weight)
+    if problem.loss.width > 1:
+        return plan.model_copy(update={"lam": plan.lam.resolved("max", 1.0)})  # no method takes it
     taken = max(rule.n_classes, 2) * dataset.n_features * 8
     if taken > plan.memory:
         raise BadInput(

@@ -45,13 +45,14 @@ class TrainingData(Protocol):
 def loss_word(plan: TrainingPlan, targets: Labels | Values) -> str:
     """Return the word of the loss that the plan names, or of the one that suits the targets.
 
-    Of two classes the softmax is the logistic loss; of more the logistic loss may be the softmax.
+    Of two classes the softmax is the logistic loss; of more the logistic may be the softmax,
+    unless the sizes of weights are charged, which no method takes with it.
     """
     word = plan.loss or (LOSS_OF_LABELS if isinstance(targets, Labels) else LOSS_OF_NUMBERS)
     if word not in (LOSS_OF_LABELS, LOSS_OF_CLASSES):
         return word
     several = isinstance(targets, Labels) and len(targets.labels) > 2 and plan.positive is None
-    together = word == LOSS_OF_CLASSES or plan.tells_all_apart
+    together = word == LOSS_OF_CLASSES or (plan.tells_all_apart and not plan.l1_share)
     return LOSS_OF_CLASSES if several and together else LOSS_OF_LABELS
 
 

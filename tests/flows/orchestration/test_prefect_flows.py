@@ -323,7 +323,7 @@ def test_json_lines_and_no_noise(prefect_server, tmp_path):
     dataset = make(tmp_path / "set", n=2000).folder.url
     environment = prefect_server.environment | {"FEWPASS_LOG_FORMAT": "json"}
     done = run(environment, "train", dataset=dataset, run=tmp_path / "run", passes=2,
-               scheduler="local")  # fmt: skip
+               lam="1/n", scheduler="local")  # fmt: skip
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert not [line for line in lines if line["logger"].startswith("distributed")]

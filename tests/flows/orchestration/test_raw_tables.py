@@ -43,6 +43,7 @@ def test_flows_give_the_bits_of_the_command_line(flow_runner, rows):
         dataset=folder / "d",
         run=folder / "run",
         tol="1e-4",
+        lam="1/n",
         scheduler="none",
         memory=MEMORY,
     )
@@ -54,7 +55,10 @@ def test_flows_give_the_bits_of_the_command_line(flow_runner, rows):
     common = ["--memory", MEMORY, "-q"]
     source, data, run = (str(folder / name) for name in ("train.csv", "own", "own-run"))
     assert main(["ingest", source, data, "--label", "bought", *common]) == 0
-    assert main(["train", data, run, "--tol", "1e-4", "--scheduler", "none", *common]) == 0
+    assert (
+        main(["train", data, run, "--tol", "1e-4", "--lam", "1/n", "--scheduler", "none", *common])
+        == 0
+    )
     fingerprints = {Dataset.open(str(folder / name)).manifest.fingerprint for name in ("d", "own")}
     assert len(fingerprints) == 1
     by_flow, by_command = (

@@ -16,6 +16,7 @@ from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.pipeline.durations import parse_seconds
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import COLUMNS
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.method_kinds import every_class
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
@@ -70,7 +71,7 @@ def test_there_are_fields_to_be_tried():
     ("model", "name"), FIELDS, ids=[f"{model.__name__}.{name}" for model, name in FIELDS]
 )
 def test_every_number_of_every_model_has_bounds(model, name):
-    texts = name in ("label", "weight", "drop")  # names of columns, or positions
+    texts = name in COLUMNS  # names of columns, or positions
     for value in BEYOND:
         if texts and isinstance(value, str):
             continue
@@ -181,7 +182,7 @@ def test_prefects_parameters_are_refused_whole():
 @pytest.mark.parametrize(
     "given",
     [
-        {"tol": math.inf}, {"lam": math.nan}, {"lam": 1e308}, {"smoothing": 1e-320, "loss": "hinge"},
+        {"tol": math.inf}, {"lam": math.nan}, {"lam": 1e308}, {"smoothing": 1e-320, "loss": "smoothed_hinge"},
         {"passes": 10**30}, {"memory": math.inf}, {"held_out": math.nan}, {"n_iter_no_change": 0},
         {"solver": {"kind": "sgd", "gamma0": math.inf}}, {"random_state": -1},
     ],

@@ -14,8 +14,9 @@ from fewpass.pipeline.training.chosen_lam import MULTIPLES, between_best, with_c
 from fewpass.pipeline.training.lam_comparison import in_memory
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Labels
 from fewpass.storage.memory_dataset import MemoryDataset
-from fewpass.storage.table import SparseTable
+from fewpass.storage.table import DenseTable, SparseTable
 from testing.datasets import make
 
 
@@ -75,15 +76,34 @@ def test_dense_and_sparse_rows_choose_the_same(sets):
     assert (found[0].folds, found[0].held_out_rows) == (5, dense.n_rows)
 
 
-@pytest.mark.parametrize("classes, loss", [(3, "logistic"), (2, "hinge"), (3, "hinge")])
-def test_any_method_and_number_of_classes(tmp_path, classes, loss):
+@pytest.mark.parametrize(
+    "classes, fields",
+    [
+        (3, {"classes": "ovr"}),
+        (3, {"tol": 1e-3}),  # of all scores at once
+        (2, {"loss": "hinge"}),
+        (3, {"loss": "hinge"}),
+    ],
+)
+def test_any_method_and_number_of_classes(tmp_path, classes, fields):
     """Dual ascent side by side, Newton's method one after the other."""
     data = make(tmp_path / "d", n=400, d=8, classes=classes)
-    origin = with_chosen_lam(plan_for(data, loss=loss), data).origin
+    origin = with_chosen_lam(plan_for(data, **fields), data).origin
     losses = [one.loss for one in origin.candidates]
     assert len(losses) == len(MULTIPLES) + 1
     assert losses[0] > min(losses)  # 1000/n leaves next to no weights
     assert all(0.0 <= one.error <= 1.0 for one in origin.candidates)
+
+
+def test_more_than_the_largest_is_tried_where_that_is_the_best(rng):
+    """Labels that no column tells anything of."""
+    X, y = rng.standard_normal((300, 20)), rng.integers(0, 2, 300).astype(float)
+    targets = Labels(labels=("a", "b"), counts=tuple(np.bincount(y.astype(int)).tolist()))
+    rows = MemoryDataset(DenseTable(X, y, None), 20, targets)
+    plan = TrainingPlan(dataset="memory", lam="auto", tol=1e-3)
+    origin = with_chosen_lam(plan, rows).origin
+    assert origin.candidates[0].lam > MULTIPLES[0] / 300
+    assert abs(origin.candidates[0].loss - np.log(2.0)) < 0.02
 
 
 def test_the_largest_lam_within_a_standard_error_is_taken():

@@ -209,6 +209,8 @@ def test_more_columns_than_rows_and_a_set_of_few_of_them(rng, monkeypatch):
             small.setattr(working_set, "ALL_COLUMNS", all_of_them)
             *_, (state, certified) = trained(problem, None, X, y, weight, tol=1e-10)
         assert certified.gap <= 1e-10
+        proven, zeros = Newton().certificate(state).zeros, np.count_nonzero(state.x[:-1] == 0.0)
+        assert 0.9 * zeros < proven <= zeros
         found.append(state.x)
     for one in found[1:]:
         np.testing.assert_allclose(one, found[0], atol=1e-5)
@@ -250,6 +252,20 @@ def test_a_step_that_is_too_long_costs_one_pass_and_bounds_stay_true():
     assert state.shortened > 0
     assert np.all(np.diff(seen) <= 1e-12)
     assert len(seen) <= 20
+
+
+def test_some_rows_stand_for_all_in_the_matrix_and_the_optimum_is_that_of_all(rng, monkeypatch):
+    X = oracles.single(rng.standard_normal((30_000, 8)))
+    y = np.where(X[:, 0] - X[:, 1] + rng.standard_normal(30_000) > 0.0, 1.0, -1.0)
+    problem, weight = penalised("logistic", 0.02), np.ones(30_000)
+    *_, (some, certified) = trained(problem, DenseRows, X, y, weight, tol=1e-9)
+    assert some.thinned == 2
+    assert certified.gap <= 1e-9
+    monkeypatch.setattr(working_set, "thinned", lambda *_: 1)
+    *_, (every, _) = trained(problem, DenseRows, X, y, weight, tol=1e-9)
+    assert every.thinned == 1
+    assert every.evaluations <= some.evaluations <= every.evaluations + 3
+    np.testing.assert_allclose(some.x, every.x, atol=1e-4)
 
 
 def test_where_too_many_weights_are_not_zero_another_method_is_named(rng, monkeypatch):

@@ -111,7 +111,7 @@ def test_kernels_are_their_own_text_in_plain_python_across_folds(theta, sparse, 
         part = oracles.block(of.rows, of.y, of.weight)._replace(row_state=kept)
         s = visit(
             state.W, state.W[:, RUNNING:], state.W[:, NEXT:], 1.0, theta, problem, 0.5, 0.1,
-            1.0 / 3.0, 1.0, *part, 12, state.sums,
+            1.0 / 3.0, 1.0, *part[:5], 12, state.sums,
         )  # fmt: skip
         ends.append((state.W[:, RUNNING] + s * state.W[:, LAG], state.W[:, NEXT], kept, state.sums))
     for kernels, plain in zip(*ends, strict=True):

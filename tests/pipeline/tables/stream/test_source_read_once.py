@@ -14,7 +14,7 @@ from fewpass.flows.orchestration.session import Session, stages
 from fewpass.pipeline.budget import Budget, MemoryShare
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.rows.mixing import Mixing
+from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -359,7 +359,7 @@ def test_a_column_that_streaming_newton_has_no_room_for_is_refused(tmp_path):
         run(plan, tmp_path / "run")
 
 
-# -- mixing --------------------------------------------------------------------------------------
+# -- order of a source --------------------------------------------------------------------------------------
 
 
 def test_a_source_sorted_by_label_that_fits_is_one_buffer(tmp_path):
@@ -389,13 +389,13 @@ def test_a_sorted_source_beyond_the_memory_is_told_with_the_remedy(tmp_path, mon
 def test_the_share_between_groups_is_that_of_an_analysis_of_variance():
     rng = np.random.default_rng(0)
     parts = [rng.normal(mean, 1.0, n) for mean, n in ((0.0, 300), (2.0, 500), (5.0, 100))]
-    found = Mixing()
+    found = GroupSums()
     for part in parts:
         found = found.add(len(part), part.sum(), part @ part)
     every = np.concatenate(parts)
     between = sum(len(p) * (p.mean() - every.mean()) ** 2 for p in parts)
     assert found.share == pytest.approx(between / (len(every) * every.var()))
-    alike = Mixing()
+    alike = GroupSums()
     for part in np.split(rng.permutation(every), 9):
         alike = alike.add(len(part), part.sum(), part @ part)
     assert alike.share == 0.0

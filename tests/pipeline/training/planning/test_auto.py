@@ -16,11 +16,12 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice, choose, far_behind
 from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted, rate
 from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.batch.newton import Newton
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2
-from fewpass.solvers.protocol import Certificate, ColumnMoments, ProblemStats
+from fewpass.solvers.protocol import Certificate, ColumnMoments, Diverged, ProblemStats
 from fewpass.solvers.s2gd.s2gd import S2gdPlus
 from fewpass.storage.table import DenseTable
 from testing.datasets import make, write
@@ -323,3 +324,24 @@ def test_the_command_says_what_and_why(tmp_path, capsys):
     assert cli.main(["train", *asked[:1], str(tmp_path / "run"), *asked[1:]]) == 0
     assert f"Chosen: {told['chosen']}." in " ".join(capsys.readouterr().err.split())
     assert RunFolder(str(tmp_path / "run")).record().methods.reason == told["chosen"]
+
+
+def test_where_newton_has_no_room_for_the_weights_dual_ascent_goes_on_from_them(
+    tmp_path, monkeypatch
+):
+    for name, number in (("MOST_SET", 5), ("LEAST_SET", 5), ("ALL_COLUMNS", 0)):
+        monkeypatch.setattr(f"fewpass.solvers.batch.working_set.{name}", number)
+    dataset = make(tmp_path / "set", n=1500)
+    plan = TrainingPlan(
+        dataset=dataset.folder.url, penalty="elasticnet", l1_ratio=0.9, lam=1e-3, tol=1e-3
+    )
+    run = TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
+    events = list(run)
+    assert [m.kind for m in run.run.record().methods.methods] == ["newton", "psdca"]
+    (switch,) = [event.facts for event in events if event.kind == "switch"]
+    assert switch.method == "psdca"
+    assert "5 weights are not 0" in switch.why
+    assert run.result.converged
+    with pytest.raises(Diverged, match="psdca"):
+        named = plan.model_copy(update={"solver": Newton()})
+        list(TrainingRun.start(named, str(tmp_path / "alone"), InProcess()))

@@ -5,11 +5,14 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.targets import target_rule
+from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.training.planning.problem import loss_of
+from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.losses import slope, value
 from fewpass.solvers.protocol import as_sides
 from testing.datasets import make
@@ -58,3 +61,23 @@ def test_what_has_no_largest_is_refused(tmp_path):
     plan = TrainingPlan(dataset=dataset.folder.url, penalty="l1", lam="1max", memory=50_000)
     with pytest.raises(BadInput, match="Give a number"):
         with_largest_lam(plan, dataset)
+
+
+def test_a_run_has_its_number_tells_its_zeros_and_the_same_command_goes_on(tmp_path):
+    dataset, url = make(tmp_path / "set", n=400, d=8), str(tmp_path / "run")
+    plan = TrainingPlan(
+        dataset=dataset.folder.url, penalty="l1", lam=".5max", solver="psdca", tol=1e-6
+    )
+    first = TrainingRun.start(plan, url, InProcess())
+    for _ in first:
+        pass
+    result = first.result
+    lam = with_largest_lam(plan, dataset).lam
+    assert (result.penalty, result.lam) == ("l1", lam.values(400)[0])
+    assert first.run.record().plan.lam == lam
+    weights = load_model(first.run).weights.coef
+    assert result.nonzeros == np.count_nonzero(weights) < 8
+    assert 0 < result.proven_zeros <= 8 - result.nonzeros
+    again = TrainingRun.start(plan, url, InProcess())
+    assert [event.kind for event in again] == ["resume", "finish"]
+    assert again.result.proven_zeros == result.proven_zeros

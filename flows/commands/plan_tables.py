@@ -148,7 +148,8 @@ def models_line(predicted: Forecast) -> str | None:
 def smoothness_line(predicted: Forecast) -> str:
     """Write down both smoothness constants, or why there is none."""
     if predicted.largest_smoothness is None:
-        return "none: the loss has a kink"
+        by_penalty = predicted.strong_convexity == 0.0
+        return f"none: the {'penalty has no squares' if by_penalty else 'loss has a kink'}"
     return f"{predicted.largest_smoothness:.4g} (mean {predicted.mean_smoothness:.4g})"
 
 

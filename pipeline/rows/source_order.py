@@ -16,7 +16,7 @@ CLUSTERED = 0.05  # share of the variance that lies between groups
 DEVIATIONS = 5.0  # of what a random order leaves between them
 
 
-class Mixing(NamedTuple):
+class GroupSums(NamedTuple):
     """Sums over groups of rows, from which the share of the variance between them follows."""
 
     groups: Count = 0
@@ -25,11 +25,11 @@ class Mixing(NamedTuple):
     squares: float = 0.0  # of y^2
     between: float = 0.0  # sum over groups of (sum of y)^2 / rows
 
-    def add(self, rows: int, total: float, squares: float) -> Mixing:
+    def add(self, rows: int, total: float, squares: float) -> GroupSums:
         """Count one more group in."""
         if not rows:
             return self
-        return Mixing(
+        return GroupSums(
             self.groups + 1, self.rows + rows, self.total + total, self.squares + squares,
             self.between + total * total / rows,
         )  # fmt: skip
@@ -94,11 +94,11 @@ def advice(memory: str) -> str:
     )
 
 
-def sorted_sentence(mixing: Mixing, memory: str) -> str:
+def sorted_sentence(group_sums: GroupSums, memory: str) -> str:
     """Say that buffers differ in their targets, and what helps."""
     return (
-        f"The source is sorted: {mixing.share:.0%} of the variance of its targets lies between "
-        f"{mixing.groups} buffers, so that late rows count for more than early ones. "
+        f"The source is sorted: {group_sums.share:.0%} of the variance of its targets lies between "
+        f"{group_sums.groups} buffers, so that late rows count for more than early ones. "
         f"{advice(memory)}"
     )
 

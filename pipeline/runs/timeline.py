@@ -34,7 +34,7 @@ from fewpass.pipeline.training.planning.rate import RECENT, SMALLEST
 
 RECENT_SECONDS = 10.0  # what the speed of a live display looks back on
 REDUCTIONS = -1  # the stream of all reductions
-STEPS = ("step", "gamma", "h", "gamma0")  # the names of a step size in the metrics of methods
+STEPS = ("step", "h", "gamma0")  # the names of a step size in the metrics of methods
 
 LossSums = dict[int, tuple[float, float]]  # stream -> sum of losses, rows whose loss was taken
 

@@ -40,9 +40,9 @@ SAME_RANK = 0.97
 MOST_WORDS, SHOWN = 5, 40
 MANY_LOWEST = 0.05  # of the sample: where as many have the lowest number these have a column
 #: Columns of a hash for every value of the sample; fewer would let more values share one.
-ROOM = 8
+COLUMNS_PER_VALUE = 8
 #: The same for words and pairs of words of a text, most of which come once and tell nothing.
-COLUMNS_OF_GRAM = 2
+COLUMNS_PER_SLOT = 2
 MOST_NAMES = 1 << 15  # of a column of maps
 EXAMPLES = 1000  # values of a hashed column that its columns are named by
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
@@ -117,7 +117,7 @@ def _of_lists(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> 
 
 def _text(name: str, words: Any, rules: RecipeRules, grams: Grams) -> Text:
     n_slots = len(slots_of(words, MOST_TEXT_BITS, grams)[0])
-    bits = min(rules.bits, MOST_TEXT_BITS, _bits_for(n_slots, COLUMNS_OF_GRAM))
+    bits = min(rules.bits, MOST_TEXT_BITS, _bits_for(n_slots, COLUMNS_PER_SLOT))
     counted = DocumentCounts(bits, grams)
     counted.add(len(words), *slots_of(words, counted.bits, grams))
     return Text(
@@ -266,9 +266,9 @@ def _collisions(name: str, values: Any, bits: int) -> float:
     return round(float(counts[counts > 1].sum() / max(1, columns.size)), 6)
 
 
-def _bits_for(values: int, each: int = ROOM) -> int:
-    """Return the bits of a hash of that number of values, with at most `each` columns for each."""
-    return max(1, (each * values).bit_length() - 1)
+def _bits_for(values: int, columns: int = COLUMNS_PER_VALUE) -> int:
+    """Return the bits of a hash of that number of values, with `columns` for each."""
+    return max(1, (columns * values).bit_length() - 1)
 
 
 def as_sample(table: Any, rows: int, seed: int) -> Any:

@@ -32,7 +32,14 @@ SUMMED = WORK | {"rows": 250_000, "counts": False}
 EVENTS = [
     Event.of("start", Cursor(), **STARTED),
     Event.of("span", Cursor(rows_seen=10**9, rows_in_sweep=500_000, bytes_read=10**12), **LEARNT),
-    Event.of("certificate", Cursor(passes=1.0), objective=0.31415926, gap=1e-3, left_passes=3.0),
+    Event.of(
+        "certificate",
+        Cursor(passes=1.0),
+        objective=0.31415926,
+        gap=1e-3,
+        relative_gap=1e-3,
+        left_passes=3.0,
+    ),
     Event.of("reduce", Cursor(passes=1.0), **SUMMED),
 ]
 INGESTED = [
@@ -143,7 +150,7 @@ def test_rows_that_are_added_up_count_where_they_are_a_pass():
         timeline.hear(Event.of("reduce", Cursor(), **SUMMED | {"counts": counts}))
         assert timeline.passes == 0.25
         assert timeline.certifying == (0.0 if counts else 0.25)
-    told = {"objective": 0.5, "gap": 0.1, "left_passes": None}
+    told = {"objective": 1.0, "gap": 0.1, "relative_gap": 0.1, "left_passes": None}
     timeline.hear(Event.of("certificate", Cursor(passes=1.0), **told))
     assert (timeline.passes, timeline.certifying) == (1.0, 0.0)
     assert timeline.fraction == pytest.approx(1 / 3)  # of three digits one is there
@@ -151,7 +158,7 @@ def test_rows_that_are_added_up_count_where_they_are_a_pass():
     timeline.hear(Event.of("certificate", Cursor(passes=1.5), **told))
     assert timeline.lately.per_second(timeline.lately.rows) > 0.0
     assert timeline.left_s is None  # nobody knows how fast the certificate falls
-    nearer = told | {"gap": 0.01, "left_passes": 1.0}
+    nearer = told | {"gap": 0.01, "relative_gap": 0.01, "left_passes": 1.0}
     timeline.hear(Event.of("certificate", Cursor(passes=2.0), **nearer))
     passes_per_s = timeline.lately.per_second(timeline.lately.passes)
     assert timeline.left_s == pytest.approx(1.0 / passes_per_s)  # sooner than the two passes left
@@ -161,7 +168,7 @@ def test_rows_that_are_added_up_count_where_they_are_a_pass():
 
 def test_passes_of_groups_of_classes_are_counted_together():
     timeline = live_timeline(passes=10, tol=1e-2)
-    told = {"objective": 0.5, "gap": 0.1, "left_passes": 3.0}
+    told = {"objective": 1.0, "gap": 0.1, "left_passes": 3.0}
     timeline.hear(Event.of("start", Cursor(), **STARTED | {"groups": 2}))
     assert (timeline.fraction, timeline.most_passes) == (0.0, 20)
     timeline.hear(Event.of("certificate", Cursor(passes=2.0), **told))

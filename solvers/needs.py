@@ -24,9 +24,9 @@ class Needs(NamedTuple):
     """Losses that it supports."""
     only_loss: type[Loss] | None = None
     """The only loss that it supports."""
-    penalty: Literal["smooth", "l1", "strong", "any"] = "smooth"
-    """Penalties that it supports: those with a gradient, also l1 and the elastic net, all with
-    squares in them, or all."""
+    penalty: Literal["smooth", "sizes", "strong", "any"] = "smooth"
+    """Penalties that it supports: those with a gradient, also those of sizes (l1, elastic net),
+    all with squares in them, or all."""
     numbers_per_row: int = 0
     """Numbers that it stores per row."""
     one_stream: str = ""
@@ -106,7 +106,7 @@ def takes_penalty(needs: Needs, penalty: Penalty) -> bool:
     """Whether a method takes a penalty."""
     if penalty.is_smooth or needs.penalty == "any":
         return True
-    if needs.penalty == "l1":
+    if needs.penalty == "sizes":
         return penalty.is_l1
     return needs.penalty == "strong" and bool(strength(penalty) > 0.0)
 

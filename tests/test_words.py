@@ -1,17 +1,17 @@
-"""The words of losses and methods stand in their classes and in the registry, nowhere else."""
+"""The words of losses, penalties and methods stand in their classes and in the registry, nowhere else."""
 
 import ast
 
 import pytest
 
-from fewpass.solvers.registry import LOSSES, METHODS
+from fewpass.solvers.registry import LOSSES, METHODS, PENALTIES
 from tests.conftest import PROJECT
 
 REGISTRY = "solvers/registry.py"
-WORDS = {*LOSSES, *METHODS}
+WORDS = {*LOSSES, *METHODS, *PENALTIES}
 HOMES = {
     place.partition(":")[0].removeprefix("fewpass.").replace(".", "/") + ".py"
-    for place in (*LOSSES.values(), *METHODS.values())
+    for place in (*LOSSES.values(), *METHODS.values(), *PENALTIES.values())
 }
 
 
@@ -23,7 +23,7 @@ def words_in(path):
 
 
 def own_words(path):
-    """Lines in which a class names itself: `name = ...`, `kind: Literal[...] = ...`."""
+    """Lines in which a class names itself: `name = ...`, `kind: Literal[...] = ...`, `def name`."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ClassDef):
             for line in node.body:
@@ -32,6 +32,8 @@ def own_words(path):
                     if isinstance(line, ast.Assign)
                     else [getattr(line, "target", None)]
                 )
+                if isinstance(line, ast.FunctionDef) and line.name == "name":
+                    yield from range(line.lineno, line.end_lineno + 1)
                 if any(isinstance(t, ast.Name) and t.id in ("name", "kind") for t in targets):
                     yield line.lineno
 

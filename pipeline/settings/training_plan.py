@@ -77,9 +77,10 @@ class TrainingPlan(Described):
     lam: Lam = Lam.of(AUTO)
     """Strength of the penalty: a number, or a multiple of 1/n such as 10/n; with l1 also a share of
     the smallest that makes all weights 0, such as .1max, found by one more pass; several, such as
-    1e-2,1e-3,1/n, are trained in the same passes, and the best on held-out rows is kept; or auto:
-    held-out rows choose among 1000/n, 100/n, ... .01/n on a sample, in one pass the losses of rows
-    before they are learnt from among 1/n, .1/n, .01/n [default: auto]."""
+    1e-2,1e-3,1/n, or with l1 a path (20 from 1max to .01max), are trained in the same passes, and
+    the best on held-out rows is kept; or auto: held-out rows choose among 1000/n, 100/n, ... .01/n
+    on a sample, in one pass the losses of rows before they are learnt from among 1/n, .1/n, .01/n
+    [default: auto]."""
     penalty: PenaltyName | None = None
     """What weights are charged: their squares (l2), their sizes (l1, which makes many of them
     exactly 0), or both (elasticnet) [default: l2]."""

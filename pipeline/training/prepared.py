@@ -17,7 +17,6 @@ from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluation import evaluation_job
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.pipeline.training.chosen_lam import with_chosen_lam
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
@@ -176,7 +175,11 @@ def planned(
         tried = with_memory(planner) if near else tried
         if planner.method(tried.memory).kind == SEVERAL_LEARNERS:
             return Planned(planner, tried, None)
-    plan, origin = with_chosen_lam(plan, dataset, held_out)
+    origin = None
+    if plan.lam.is_auto:
+        from fewpass.pipeline.training.chosen_lam import with_chosen_lam  # noqa: PLC0415 - SciPy
+
+        plan, origin = with_chosen_lam(plan, dataset, held_out)
     planner = Planner(plan, dataset)
     return Planned(planner, with_memory(planner) if near else plan, origin)
 

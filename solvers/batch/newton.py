@@ -177,7 +177,7 @@ class Newton(BatchMethod):
     """Newton's method, for few columns of any scale; with an l1 penalty for any columns."""
 
     needs: ClassVar[Needs] = Needs(
-        loss="smooth", penalty="l1", most_columns=5000, instead=WHOLE_GRADIENTS,
+        loss="smooth", penalty="sizes", most_columns=5000, instead=WHOLE_GRADIENTS,
         any_level=True, steep=True,
     )  # fmt: skip
     sum: ClassVar[Sum] = CURVED

@@ -31,6 +31,7 @@ MODELS = {
     "two floats": {"labels": np.array([1.0, 2.0])},
     "three words": {"classes": 3, "labels": WORDS},
     "three integers": {"classes": 3},
+    "a model for each of three": {"classes": 3, "multi_class": "ovr"},
     "hinge": {"loss": "hinge"},
     "squared hinge, three": {"loss": "squared_hinge", "classes": 3},
     "numbers": {"loss": "squared"},
@@ -88,7 +89,7 @@ def test_skl2onnx_converts_it_at_the_end_of_a_pipeline(tmp_path):
     ("loss", "classes"), [("logistic", 2), ("logistic", 3), ("hinge", 2), ("squared_hinge", 3)]
 )
 def test_liblinear_reads_what_is_written_for_it(loss, classes, tmp_path):
-    X, model = fitted(loss, classes)
+    X, model = fitted(loss, classes, multi_class="ovr")
     model.save_model(tmp_path / "model.liblinear")
     read = liblinearutil.load_model(str(tmp_path / "model.liblinear"))
     labels, _, values = liblinearutil.predict(
@@ -107,7 +108,7 @@ def test_safetensors_keep_every_bit_and_say_what_they_are(tmp_path):
         assert file.get_tensor("coef").tobytes() == model.coef_.tobytes()
         assert file.get_tensor("intercept").tobytes() == model.intercept_.tobytes()
         told = json.loads(file.metadata()["fewpass"])
-    assert (told["classes"], told["loss"], told["lam"]) == (list(WORDS), "logistic", model.lam_)
+    assert (told["classes"], told["loss"], told["lam"]) == (list(WORDS), "softmax", model.lam_)
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")

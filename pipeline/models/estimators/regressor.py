@@ -195,7 +195,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     def _bounds(self) -> tuple[float, float] | None:
         """Return what predictions are clipped to; None: they are not."""
-        seen = getattr(self, "target_range_", None) if self.clip else None
+        clips = self.clip and not self._has_offset  # a longer exposure has larger counts
+        seen = getattr(self, "target_range_", None) if clips else None
         return None if seen is None else (min(seen[0], 0.0), seen[1])
 
     def __sklearn_tags__(self) -> Tags:

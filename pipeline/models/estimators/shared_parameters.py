@@ -30,7 +30,8 @@ class SharedParameters(BaseEstimator):
     lam : float, str or list of them, default="1/n"
         Strength of the penalty: a number, or "A/n", where n is the sum of the row weights, or, with
         sizes in the penalty, "Amax", where max is the smallest lam that makes all weights 0.
-        Several values are trained in the same passes, and `held_out` rows choose the best.  "auto"
+        Several values are trained in the same passes, and `held_out` rows choose the best; with
+        sizes "path" is 20 values from "1max" to "0.01max".  "auto"
         chooses among 1000/n, 100/n, ... .01/n by rows held out for that (`held_out`, a fifth of the
         rows, or five folds of fewer than 10,000) and trains on all others, or on all.
     solver : str or dict, default="auto"

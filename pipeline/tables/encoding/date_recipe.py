@@ -25,6 +25,7 @@ from fewpass.pipeline.tables.encoding.inference import Inferred
 from fewpass.pipeline.tables.encoding.moments import BETWEEN, ISO, WEEKS, read_moments
 
 SECONDS_OF_DAY = 86_400
+SECONDS_OF_YEAR = 365.25 * SECONDS_OF_DAY
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
@@ -97,12 +98,24 @@ class Date(ColumnRecipe):
     def entries(self, cells: Any) -> Entries:
         seconds, bad = read_moments(cells, self.form, self.missing, self.standins)
         missing = np.isnan(seconds)
-        within = seconds if self.last is None else np.clip(seconds, self.first, self.last)
-        days = ((within - self.first) / SECONDS_OF_DAY - self.mean) / self.deviation
+        days = ((self._within(seconds) - self.first) / SECONDS_OF_DAY - self.mean) / self.deviation
         slots = [Slot(missing.astype(np.int64), np.where(missing, 1.0, days))]
         for part, first in self._parts(np.where(missing, 0.0, seconds)):
             slots.append(Slot(first + part, np.where(missing, 0.0, 1.0)))
         return Entries(tuple(slots), bad)
+
+    def _within(self, seconds: Floats) -> Floats:
+        """Return moments within the range seen: whole years earlier or later, where it has any.
+
+        So the days go with the month, and with a year that is clipped, as they did in the sample.
+        """
+        if self.last is None:
+            return seconds
+        if self.last - self.first >= SECONDS_OF_YEAR:
+            beyond = np.maximum(seconds - self.last, 0.0) - np.maximum(self.first - seconds, 0.0)
+            years = np.sign(beyond) * np.ceil(np.abs(beyond) / SECONDS_OF_YEAR)
+            seconds = seconds - years * SECONDS_OF_YEAR
+        return np.clip(seconds, self.first, self.last)
 
     def is_missing(self, cells: Any) -> Mask:
         """Say which cells (n,) are missing, or no dates."""

@@ -183,6 +183,10 @@ def test_days_end_where_those_seen_do():
         Recipe(columns=(column,)), pa.table({"x": ["2025-01-01", days[0], days[-1], "2031-05-07"]})
     ).toarray()
     assert X[0, 0] == X[1, 0] < X[2, 0] == X[3, 0]
+    years = recipe_of([str(np.datetime64("2020-01-01") + k) for k in range(1461)])
+    cells = pa.table({"x": ["2023-05-07", "2031-05-07", "2012-05-08", "2020-05-08"]})
+    X = encoded(Recipe(columns=(years,)), cells).toarray()[:, 0] * years.deviation
+    np.testing.assert_allclose([X[0], X[2]], [X[1], X[3]], atol=1.0)  # days of a leap year
     part = fitted(pa.table({"x": days}), RecipeRules()).columns[0]  # of a longer table
     assert part.last is None
 

@@ -34,7 +34,7 @@ def dataset(tmp_path_factory):
 
 def plan_for(dataset, solver="sdca", **fields):
     """A budget that some of the classes fit into, unless another is given."""
-    known = {"dataset": dataset.folder.url, "solver": {"kind": solver}, "loss": "logistic"}
+    known = {"dataset": dataset.folder.url, "solver": {"kind": solver}, "classes": "ovr"}
     plan = TrainingPlan.model_validate(known | {"lam": 0.02, "tol": TOL, "passes": 300} | fields)
     if "memory" in fields or solver == "auto":
         return plan

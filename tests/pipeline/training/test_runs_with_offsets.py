@@ -53,7 +53,9 @@ def test_the_offset_is_stored_beside_the_weight(place):
     expected = np.lexsort((table.events, np.log(table.time)))
     np.testing.assert_allclose(offset[order], np.log(table.time)[expected], rtol=1e-15)
     np.testing.assert_array_equal(weight[order], table.w.to_numpy()[expected])
-    assert dataset.manifest.offsets.mean_exp == pytest.approx(table.time.mean())
+    means = np.average(table[["time", "events"]], axis=0, weights=table.w)
+    manifest = dataset.manifest
+    assert [manifest.offsets.mean_exp, manifest.targets.weighted_mean] == pytest.approx(means)
     roles = {column.name: column.role for column in dataset.schema.columns}
     assert roles["time"] == "exposure"
 

@@ -63,7 +63,7 @@ def first_gap(dataset, plan, run):
 
 def test_models_of_several_classes_go_on_too(tmp_path):
     dataset = make(tmp_path / "set", n=1500, chunk_rows=50, classes=4)
-    plan = TrainingPlan(dataset=dataset.folder.url, lam="10/n")
+    plan = TrainingPlan(dataset=dataset.folder.url, lam="10/n", classes="ovr")
     good = train(with_solver(plan, "s2gd+", tol=1e-6), tmp_path / "good")
     for kind in MANY_PASSES:
         warm = train(with_solver(plan, kind, tol=1e-3, start_from=good.run), tmp_path / kind)

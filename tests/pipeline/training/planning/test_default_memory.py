@@ -95,8 +95,8 @@ def test_few_rows_of_many_classes_are_read_for_each_group(tmp_path):
     """Half a gigabyte of states is more than reading some kilobytes a few times."""
     url = str(tmp_path / "set")
     dataset = make(url, n=90, d=300_000, chunk_rows=30, layout="sparse", nnz=4, classes=40, seed=1)
-    plan = TrainingPlan(dataset=url, solver={"kind": "asgd"})
-    at_once = TrainingPlan(dataset=url, solver={"kind": "asgd"}, memory=1 << 40)
+    plan = TrainingPlan(dataset=url, solver={"kind": "asgd"}, classes="ovr")
+    at_once = plan.model_copy(update={"memory": 1 << 40})
     whole = job_of(at_once, dataset)
     assert not is_grouped(whole)
     needed = bytes_of_models(at_once, whole)

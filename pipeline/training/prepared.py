@@ -16,6 +16,7 @@ from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
 from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluation import evaluation_job
+from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.default_memory import with_memory
@@ -24,7 +25,7 @@ from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.pipeline.training.planning.source_job import choose_for_source, planned_for_source
-from fewpass.solvers.registry import SEVERAL_LEARNERS
+from fewpass.solvers.registry import LOSS_OF_CLASSES, SEVERAL_LEARNERS
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.kinds import ELSEWHERE, inside_of_ours, owner_of
 from fewpass.storage.locations import Location
@@ -168,7 +169,7 @@ def planned(
     Several lam that one pass tries are those of several learners: where the memory is too short for
     these, one lam is chosen before.
     """
-    plan = with_largest_lam(plan, dataset)
+    plan = with_largest_lam(with_classes_that_fit(plan, dataset, near=near), dataset)
     tried = with_lam_path(plan, dataset.manifest)
     if tried.lam != plan.lam:
         planner = Planner(tried, dataset)
@@ -184,16 +185,34 @@ def planned(
     return Planned(planner, with_memory(planner) if near else plan, origin)
 
 
+def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -> TrainingPlan:
+    """Return the plan with a model for each class where the memory is too short for one of all.
+
+    Models of single classes are trained in groups; only a plan that leaves `classes` open changes.
+    """
+    if plan.classes != "auto" or plan.loss == LOSS_OF_CLASSES or not plan.tells_all_apart:
+        return plan
+    planner = Planner(plan.model_copy(update={"lam": Lam.of("1/n")}), dataset)
+    if planner.problem.rule.width == 1:
+        return plan
+    memory = with_memory(planner).memory if near else plan.memory
+    fits = planner.fits(memory, in_groups=True)
+    return plan if fits else plan.model_copy(update={"classes": "ovr"})
+
+
 def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
     """Return a plan with its open settings as in the run's plan.
 
-    That is lam, and the memory, of which other processes may have less than this one.
+    That is lam, one model of all classes or several, and the memory, of which other processes may
+    have less than this one.
     """
     record = run.record()
     before, given = record.plan, set(plan.model_fields_set)
     if plan.lam.is_auto and (record.lam_origin or len(before.lam.factors) > 1):
         given.discard("lam")
-    chosen = {name: getattr(before, name) for name in ("lam", "memory") if name not in given}
+    chosen = {
+        name: getattr(before, name) for name in ("lam", "memory", "classes") if name not in given
+    }
     return plan.model_copy(update=chosen)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fewpass.solvers.kernels.rows import lies_for_sparse_rows
 from fewpass.solvers.kernels.simd.interleaved import pack, taken_apart
 from fewpass.solvers.loss_monitor import MeanLosses, ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem
@@ -117,14 +118,15 @@ def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> St
     """Copy a state, and interleave the models that have not converged where that is faster.
 
     It is faster for sparse rows, whose weights are (d, C) with the vectors side by side: the
-    weights that one value of a row touches then lie in a few cache lines for all models.
+    weights that one value of a row touches then lie in a few cache lines for all models.  Those of
+    a single column lie alike for dense and sparse rows, and are left alone.
     """
     chosen = [k for k, model in enumerate(state.models) if not multi.is_converged(k, model)]
     going = [state.models[k] for k in chosen]
     if len(going) < 2 or not how.fits(going):
         return enter_each(walk, state)
     weights = [how.weights(model) for model in going]
-    if not weights[0].flags.c_contiguous:
+    if not lies_for_sparse_rows(weights[0]):
         return enter_each(walk, state)
     models = list(state.models)
     for k, model in enumerate(models):

@@ -45,6 +45,11 @@ def side_by_side(rows_kind: type, d: int, k: int) -> NDArray[np.float64]:
     return np.zeros((d, k), order="F" if rows_kind is DenseRows else "C")
 
 
+def lies_for_sparse_rows(W: NDArray[np.float64]) -> bool:
+    """Whether the vectors of W (d, k) are laid out for sparse rows; with d = 1 they are for all."""
+    return bool(W.flags.c_contiguous and not W.flags.f_contiguous)
+
+
 @by_type
 def count(rows: Rows) -> int:
     """Return the number of rows."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
-from fewpass.solvers.kernels.rows import Rows, prefetch_row
+from fewpass.solvers.kernels.rows import Rows, lies_for_sparse_rows, prefetch_row
 from fewpass.solvers.kernels.shapes import Order, PerRow, Truth, Vector
 from fewpass.solvers.kernels.simd.interleaved import (
     AllGroups,
@@ -77,7 +77,7 @@ def fit_together(states: list[OnepassState]) -> bool:
     """Whether models can be interleaved: with sparse rows, and at the same row."""
     moments = {(s.t, s.rows_before, s.mass, s.values_per_row, s.sgd.t0) for s in states}
     first = states[0].sgd
-    return len(moments) == 1 and first.t0 != SOUGHT and first.W.flags.c_contiguous
+    return len(moments) == 1 and first.t0 != SOUGHT and lies_for_sparse_rows(first.W)
 
 
 def numbers_of(state: OnepassState) -> NDArray[np.float64]:

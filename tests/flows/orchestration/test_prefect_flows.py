@@ -150,7 +150,7 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     os.link(sources / "clicks4.svm", folder / "fourth.svm")
     fourth = refreshed(training__solver__kind="sdca", margin=0.5)  # from averaged SGD's model on
     warm = RunFolder(fourth["model"]).record().plan
-    assert (warm.solver.kind, warm.start_from, warm.tol) == ("sdca", third["model"], 1e-4)
+    assert (warm.solver.kind, warm.start_from, warm.tol) == ("sdca", third["model"], 1e-3)
     assert refreshed()["generation"] is None
 
     back = flow_runner.result("publish", store=store, generation="000001", because="slow")

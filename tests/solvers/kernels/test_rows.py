@@ -16,6 +16,7 @@ from fewpass.solvers.kernels.rows import (
     count,
     dot,
     dot_vector,
+    lies_for_sparse_rows,
     norm2,
     paired_zeros,
     prefetch_row,
@@ -100,3 +101,7 @@ def test_values_and_indices_of_either_width(dtype, index):
 def test_pairs_lie_where_each_kind_of_rows_wants_them():
     assert paired_zeros(DenseRows, 5).flags.f_contiguous
     assert paired_zeros(SparseRows, 5).flags.c_contiguous
+    assert lies_for_sparse_rows(paired_zeros(SparseRows, 5))
+    assert not lies_for_sparse_rows(paired_zeros(DenseRows, 5))
+    # Of one column they lie alike: several models of dense rows were once interleaved there.
+    assert not lies_for_sparse_rows(paired_zeros(DenseRows, 1))

@@ -246,7 +246,7 @@ def test_side_by_side_is_one_after_the_other(tmp_path, solver):
 
 def test_several_lam_need_rows_to_choose_by():
     with pytest.raises(ValueError, match="`held_out`"):
-        TrainingPlan(dataset="x", lam="1e-3,1e-4")
+        TrainingPlan(dataset="x", lam="1e-3,1e-4", tol=1e-3)
     with pytest.raises(ValueError, match="same value twice"):
         TrainingPlan(dataset="x", lam="1e-3,0.001", held_out="y")
 

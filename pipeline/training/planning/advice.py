@@ -27,7 +27,7 @@ from fewpass.solvers.estimates.expected_passes import (
 )
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats
-from fewpass.solvers.registry import DUAL, PRIMAL, method_class
+from fewpass.solvers.registry import DUAL, PRIMAL, fit_for, method_class
 
 FINEST = 1e-14  # relative gap that float64 certifies
 MANY_PASSES = 100
@@ -193,7 +193,7 @@ def best_method(problem: Problem, stats: ProblemStats, tol: float) -> tuple[str,
     words = (PRIMAL, DUAL) if width == 1 and problem.penalty.is_smooth else (DUAL,)
     passes = {
         solver.kind: solver.expected_passes(problem, single, tol).usual
-        for solver in (method_class(word, width)() for word in words)
+        for solver in (fit_for(method(word), width) for word in words)
     }
     expected = {kind: number for kind, number in passes.items() if number is not None}
     return min(expected.items(), key=lambda item: item[1])

@@ -21,6 +21,7 @@ from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.problem import loss_word
+from fewpass.pipeline.training.prepared import with_classes_that_fit
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.manifest import Labels
 from testing.datasets import make
@@ -174,7 +175,17 @@ def test_a_start_from_another_run_and_calibration(tmp_path, dataset, fresh):
 
 def test_memory_that_does_not_do_is_refused_with_what_would(tmp_path, dataset):
     with pytest.raises(BadInput, match=r"too small.*One model tells all classes apart.*ovr"):
-        train(plan_for(dataset, memory="96MB", **METHODS["psdca"]), tmp_path / "run")
+        joint = METHODS["psdca"] | {"classes": "multinomial"}
+        train(plan_for(dataset, memory="96MB", **joint), tmp_path / "run")
+
+
+def test_where_memory_is_short_for_one_model_of_all_each_class_has_its_own(tmp_path):
+    wide = make(tmp_path / "wide", n=400, d=200_000, chunk_rows=100, classes=3, layout="sparse")
+    for memory, classes in (("300MB", "ovr"), ("2GB", "auto")):
+        plan = TrainingPlan(dataset=wide.folder.url, tol=1e-3, memory=memory)
+        assert with_classes_that_fit(plan, wide, near=False).classes == classes
+        asked = plan.model_copy(update={"classes": "multinomial"})
+        assert with_classes_that_fit(asked, wide, near=False) == asked
 
 
 def labels(K):

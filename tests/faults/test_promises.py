@@ -12,13 +12,13 @@ from tests.faults.promises import PROMISES
 
 
 def tried():
-    """Every kind of fault; those that are done to every command are here done to every fourth.
+    """Every kind of fault; those that are done to every command are here done to every third.
 
     What is damaged is the run of one method, finished, and that of the next one, killed.
     """
     places = itertools.count()
     for kind, of in CATALOGUE.items():
-        step = 4 if of.subjects == EVERYTHING else 1  # each in another place: no command is spared
+        step = 3 if of.subjects == EVERYTHING else 1  # each in another place: no command is spared
         begin = next(places) % step if step > 1 else 0
         subjects = of.subjects[begin::step]
         if kind == "damaged objects":  # a finished and a killed run of each method, in turn

@@ -43,6 +43,7 @@ MANY_LOWEST = 0.05  # of the sample: where as many have the lowest number these 
 COLUMNS_PER_VALUE = 8
 #: The same for words and pairs of words of a text, most of which come once and tell nothing.
 COLUMNS_PER_SLOT = 2
+FEW_TEXT_BITS = 14  # up to as many columns cost nothing: a text of few words has those of values
 MOST_NAMES = 1 << 15  # of a column of maps
 EXAMPLES = 1000  # values of a hashed column that its columns are named by
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
@@ -117,7 +118,8 @@ def _of_lists(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> 
 
 def _text(name: str, words: Any, rules: RecipeRules, grams: Grams) -> Text:
     n_slots = len(slots_of(words, MOST_TEXT_BITS, grams)[0])
-    bits = min(rules.bits, MOST_TEXT_BITS, _bits_for(n_slots, COLUMNS_PER_SLOT))
+    wide = max(_bits_for(n_slots, COLUMNS_PER_SLOT), min(_bits_for(n_slots), FEW_TEXT_BITS))
+    bits = min(rules.bits, MOST_TEXT_BITS, wide)
     counted = DocumentCounts(bits, grams)
     counted.add(len(words), *slots_of(words, counted.bits, grams))
     return Text(

@@ -160,7 +160,7 @@ def test_columns_of_text_are_named_by_what_is_hashed_to_them(kind):
     recipe = fitted(pa.table({"t": cells}), RecipeRules(kinds={"t": kind}))
     names, examples = recipe.outputs, recipe.columns[0].examples
     known = [example for example in examples if f"t: {example}" in names]
-    assert len(known) > 0.5 * len(examples) > 5  # others share a column with a commoner one
+    assert len(known) > 0.8 * len(examples) > 10  # others share a column with a commoner one
     for example in known:
         own = encoded(recipe, pa.table({"t": [example]}))
         assert names.index(f"t: {example}") in own.indices

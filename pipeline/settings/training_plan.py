@@ -156,7 +156,7 @@ class TrainingPlan(Described):
         return Budget.of(self.memory)
 
     @property
-    def tells_all_apart(self) -> bool:
+    def is_multinomial(self) -> bool:
         """Whether one model tells more than two classes apart, under the logistic loss."""
         if isinstance(self.solver, Auto):
             together = self.tol is not None and self.passes > 1 and self.source is None
@@ -167,7 +167,7 @@ class TrainingPlan(Described):
 
     def named(self, solver: Any) -> TrainingPlan:
         """Return the plan with the method that was chosen for it, and of the same problem."""
-        classes = "multinomial" if self.tells_all_apart else "ovr"
+        classes = "multinomial" if self.is_multinomial else "ovr"
         return self.model_copy(update={"solver": solver, "classes": classes})
 
     @property

@@ -190,7 +190,7 @@ def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -
 
     Models of single classes are trained in groups; only a plan that leaves `classes` open changes.
     """
-    if plan.classes != "auto" or plan.loss == LOSS_OF_CLASSES or not plan.tells_all_apart:
+    if plan.classes != "auto" or plan.loss == LOSS_OF_CLASSES or not plan.is_multinomial:
         return plan
     planner = Planner(plan.model_copy(update={"lam": Lam.of("1/n")}), dataset)
     if planner.problem.rule.width == 1:

@@ -148,7 +148,7 @@ def to_sklearn(model: PlainModel) -> Any:
         made: Any = LinearRegression()
         made.coef_, made.intercept_ = model.coef[0], float(model.intercept[0])
         return _named(made, model)
-    if model.has_link and len(model.classes) > 2 and not model.tells_all_apart:
+    if model.has_link and len(model.classes) > 2 and not model.is_multinomial:
         return _one_versus_rest(model)
     made = LogisticRegression() if model.has_link else LinearSVC()
     made.coef_, made.intercept_, made.classes_ = model.coef, model.intercept, model.classes

@@ -111,7 +111,7 @@ def _probabilities(model: PlainModel) -> Iterator[Part]:
         yield node("Mul", "columns slope", "sloped")
         yield node("Add", "sloped offsets", "calibrated")
         scores = "calibrated"
-    if isinstance(calibration, Softmax) or (calibration is None and model.tells_all_apart):
+    if isinstance(calibration, Softmax) or (calibration is None and model.is_multinomial):
         yield node("Softmax", scores, "probabilities", axis=1)
         return
     yield node("Sigmoid", scores, "shares")

@@ -63,7 +63,7 @@ class PlainModel(NamedTuple):
         return loss_class(self.loss)().link is not None
 
     @property
-    def tells_all_apart(self) -> bool:
+    def is_multinomial(self) -> bool:
         """Whether one model makes the scores of all classes, whose softmax are probabilities."""
         return loss_class(self.loss).is_wide
 

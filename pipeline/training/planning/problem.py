@@ -52,7 +52,7 @@ def loss_word(plan: TrainingPlan, targets: Labels | Values) -> str:
     if word not in (LOSS_OF_LABELS, LOSS_OF_CLASSES):
         return word
     several = isinstance(targets, Labels) and len(targets.labels) > 2 and plan.positive is None
-    together = word == LOSS_OF_CLASSES or (plan.tells_all_apart and not plan.l1_share)
+    together = word == LOSS_OF_CLASSES or (plan.is_multinomial and not plan.l1_share)
     return LOSS_OF_CLASSES if several and together else LOSS_OF_LABELS
 
 

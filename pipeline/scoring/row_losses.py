@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ class RowLosses(NamedTuple):
     """What each of M models makes of n rows."""
 
     loss: NDArray[np.float64]  # (M, n); of several classes their mean
-    wrong: NDArray[np.bool_] | None  # (M, n); None for numbers
+    wrong: NDArray[Any] | None  # (M, n), or the share of times; None for numbers
     weight: NDArray[np.float64]  # (n,)
 
     def mean(self) -> NDArray[np.float64]:
@@ -89,4 +89,20 @@ def together(parts: Sequence[RowLosses]) -> RowLosses:
         np.concatenate([one.loss for one in parts], axis=1),
         np.concatenate(wrong, axis=1) if wrong else None,
         np.concatenate([one.weight for one in parts]),
+    )
+
+
+def over_times(times: Sequence[RowLosses], orders: Sequence[NDArray[np.int64]]) -> RowLosses:
+    """Return the means of the same rows under models that correspond, each in an order of theirs.
+
+    The loss of a row that was scored several times is one number for a standard error.
+    """
+    if len(times) == 1:
+        return times[0]
+    pairs = list(zip(times, orders, strict=True))
+    wrong = [one.wrong[:, order] for one, order in pairs if one.wrong is not None]
+    return RowLosses(
+        np.mean([one.loss[:, order] for one, order in pairs], axis=0),
+        np.mean(wrong, axis=0) if wrong else None,
+        times[0].weight[orders[0]],
     )

@@ -22,7 +22,7 @@ from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, Solver, State, Weights, as_sides
-from fewpass.solvers.registry import DUAL, fit_for, method_class
+from fewpass.solvers.registry import DUAL, SECOND_ORDER, fit_for, method_class
 from fewpass.solvers.tasks import Task
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable
@@ -75,7 +75,9 @@ def with_columns_present(
     places = np.cumsum(counts > 0) - 1
     fewer = table._replace(indices=places[table.indices].astype(table.indices.dtype))
     width = max(1, len(present))
-    return present, MemoryDataset(fewer, width, dataset.manifest.targets)
+    groups = dataset.feature_groups
+    groups = None if groups is None else groups[present]
+    return present, MemoryDataset(fewer, width, dataset.manifest.targets, groups)
 
 
 def _with_all_columns(model: Weights, present: NDArray[np.int64] | None, d: int) -> Weights:
@@ -111,7 +113,8 @@ def _side_by_side(plan: TrainingPlan, planned: PlannedProblem, block: Block) -> 
     """Return every task's model, as many in the same passes as the memory has space for."""
     word = planned.problem.loss.name
     width = planned.rule.width
-    solver = fit_for(method(DUAL, **method_class(DUAL).better.get(word, {})), width)
+    kind = DUAL if planned.problem.penalty.by_column else SECOND_ORDER
+    solver = fit_for(method(kind, **method_class(kind).better.get(word, {})), width)
     each = max(1, solver.state_bytes(planned.problem, planned.stats))
     at_once = int(np.clip(plan.memory // SHARE // each, 1, MOST_LANES)) if width == 1 else 1
     tasks = planned.tasks

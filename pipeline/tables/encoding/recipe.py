@@ -22,6 +22,7 @@ from fewpass.pipeline.tables.encoding.lists import Tags, Vector
 from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.encoding.text_recipe import Text
+from fewpass.storage.column_schema import FeatureRange
 
 #: Stands between the values of two columns that are crossed.
 _BETWEEN = " x "
@@ -69,6 +70,16 @@ class Recipe(BaseModel):
     def signs(self) -> NDArray[np.float64]:
         """Return 1 (d,); -1 where an output column falls with what it is named by."""
         return np.concatenate([part.signs for part in self.parts])
+
+    @property
+    def groups(self) -> tuple[FeatureRange, ...]:
+        """Return the output columns of every column whose own are charged for together."""
+        groups, first = [], 0
+        for part in self.parts:
+            if part.is_group and part.width > 1:
+                groups.append(FeatureRange(first, part.width))
+            first += part.width
+        return tuple(groups)
 
     @property
     def layout(self) -> Literal["dense", "sparse"]:

@@ -21,6 +21,7 @@ from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.lists import Tags, Vector
 from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
+from fewpass.pipeline.tables.encoding.terms import ColumnTerms, PairCell
 from fewpass.pipeline.tables.encoding.text_recipe import Text
 from fewpass.storage.column_schema import FeatureRange
 
@@ -47,6 +48,11 @@ class Cross(BaseModel):
         """Encode the cells (n,) of both columns."""
         return self.pairs.entries(joined(one, other))
 
+    def described(self) -> ColumnTerms:
+        """Return what becomes of a pair, as plain data."""
+        read = PairCell(between=_BETWEEN)
+        return ColumnTerms(columns=self.of, read=read, terms=self.pairs.described().terms)
+
 
 class Recipe(BaseModel):
     """How all columns of a table are encoded."""
@@ -70,6 +76,17 @@ class Recipe(BaseModel):
     def signs(self) -> NDArray[np.float64]:
         """Return 1 (d,); -1 where an output column falls with what it is named by."""
         return np.concatenate([part.signs for part in self.parts])
+
+    def described(self) -> tuple[ColumnTerms, ...]:
+        """Return what becomes of a row, as plain data: of every column, and of pairs last."""
+        first, all_of = 0, []
+        for part in self.columns:
+            all_of.append(part.described().behind(first))
+            first += part.width
+        for cross in self.crosses:
+            all_of.append(cross.described().behind(first))
+            first += cross.pairs.width
+        return tuple(all_of)
 
     @property
     def groups(self) -> tuple[FeatureRange, ...]:

@@ -28,6 +28,7 @@ from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
+from fewpass.pipeline.training.planning.column_groups import with_groups
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Sum, add_parts
@@ -90,6 +91,7 @@ def evaluate_rows(
         Rows are unreadable, or do not have the model's columns or labels.
     """
     problem = problem_of(model.record.plan, model.record, model.lam)
+    problem = with_groups(problem, model.record.feature_groups)
     rule = target_rule(model.record, problem.loss, model.record.plan.positive)
     sums = [sum_of(rule, model.bounds)]
     if with_reliability:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +49,8 @@ class Category(ColumnRecipe):
 
 class Hashed(ColumnRecipe):
     """2^bits columns, one of them by the value's hash, whose sign it takes; missing has its own."""
+
+    is_group: ClassVar[bool] = False
 
     kind: Literal["hashed"] = "hashed"
     bits: Annotated[int, Field(ge=1, le=30)]

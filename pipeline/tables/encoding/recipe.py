@@ -23,6 +23,7 @@ from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, PairCell
 from fewpass.pipeline.tables.encoding.text_recipe import Text
+from fewpass.storage.column_schema import FeatureRange
 
 #: Stands between the values of two columns that are crossed.
 _BETWEEN = " x "
@@ -86,6 +87,16 @@ class Recipe(BaseModel):
             all_of.append(cross.described().behind(first))
             first += cross.pairs.width
         return tuple(all_of)
+
+    @property
+    def groups(self) -> tuple[FeatureRange, ...]:
+        """Return the output columns of every column whose own are charged for together."""
+        groups, first = [], 0
+        for part in self.parts:
+            if part.is_group and part.width > 1:
+                groups.append(FeatureRange(first, part.width))
+            first += part.width
+        return tuple(groups)
 
     @property
     def layout(self) -> Literal["dense", "sparse"]:

@@ -101,7 +101,7 @@ def _chosen(
 ) -> Formed:
     """Compare the forms, and return the recipe of the best."""
     n = sample.n_rows
-    bins = binned(sample.terms, sample.numbers, sample.categories, np.arange(n))
+    bins = binned(sample.variables, sample.numbers, sample.categories, np.arange(n))
     linear = EncodedForm.of(sample.today, sample.cells)
     curved = EncodedForm.of(sample.recipe(), sample.cells)
     by, parts = held_out_parts(sample, seed)
@@ -167,9 +167,9 @@ def _candidates(compared: Sequence[Comparison], scored: int) -> list[TriedForm]:
 
 def _finished(whole: FormSample, pairs: Sequence[PairTable], chosen: ChosenForm | None) -> Formed:
     """Return the recipe with what shapes need, counted on all rows of the sample."""
-    counted = [table.counted(whole.terms) for table in pairs]
+    counted = [table.counted(whole.variables) for table in pairs]
     recipe = whole.recipe(counted)
     assert recipe.additive is not None, "it has splines"
     own = recipe.additive.model_copy(update={"chosen": chosen})
-    made = with_masses(recipe.model_copy(update={"additive": own}), whole.terms)
+    made = with_masses(recipe.model_copy(update={"additive": own}), whole.variables)
     return Formed(made, chosen)

@@ -34,7 +34,7 @@ from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.pair_tables import PairSelection, PairTable
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.terms import Term, TermsOfRows, terms_of
+from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows, variables_of
 from fewpass.storage.table import SparseTable
 
 LINEAR, SPLINES, PAIRS, SECOND = FORMS = ("linear", "splines", "pairs", "second round")
@@ -46,23 +46,23 @@ class FormSample(NamedTuple):
 
     today: Recipe  # without splines
     cells: Sequence[Any]  # Arrow arrays (n,), of its columns
-    terms: TermsOfRows
-    numbers: list[Term]
-    categories: list[Term]
+    variables: VariablesOfRows
+    numbers: list[Variable]
+    categories: list[Variable]
     splines: tuple[Spline, ...]
     rules: FormRules
 
     @classmethod
     def of(cls, today: Recipe, cells: Sequence[Any], rules: FormRules) -> FormSample:
         """Fit splines to the numbers."""
-        terms = TermsOfRows(today.columns, cells)
-        numbers, categories = terms_of(today.columns)
-        splines = fitted_splines(terms, numbers, rules.levels)
-        return cls(today, cells, terms, numbers, categories, splines, rules)
+        variables = VariablesOfRows(today.columns, cells)
+        numbers, categories = variables_of(today.columns)
+        splines = fitted_splines(variables, numbers, rules.levels)
+        return cls(today, cells, variables, numbers, categories, splines, rules)
 
     @property
     def n_rows(self) -> int:
-        return self.terms.n_rows
+        return self.variables.n_rows
 
     def recipe(self, pairs: Sequence[PairTable] = ()) -> Recipe:
         """Return the recipe with splines and pairs; splines replace ranks and logarithms."""
@@ -74,13 +74,13 @@ class FormSample(NamedTuple):
         own = Additive(splines=self.splines, pairs=tuple(pairs), rows=self.n_rows)
         return self.today.model_copy(update={"columns": columns, "additive": own})
 
-    def table(self, pair: Interaction | tuple[Term, Term]) -> PairTable:
+    def table(self, pair: Interaction | tuple[Variable, Variable]) -> PairTable:
         """Return the table of a pair."""
         selection = None
         if isinstance(pair, Interaction):
             selection = PairSelection(score=pair.score, z=pair.z, df=pair.df)
-        terms = (pair[0], pair[1])
-        return pair_table(terms, self.numbers, self.terms, self.rules.bins, selection)
+        variables = (pair[0], pair[1])
+        return pair_table(variables, self.numbers, self.variables, self.rules.bins, selection)
 
     def tables(self, pairs: Sequence[Interaction], before: Sequence[PairTable]) -> list[PairTable]:
         """Return the tables of pairs, as many as there may be cells."""
@@ -147,13 +147,13 @@ class FormTrial:
     targets
         Theirs.
     bins
-        The terms in cells, all rows.
+        The variables in cells, all rows.
     learnt, scored
         Which rows are learnt from, and which are compared on.
     """
 
     def __init__(
-        self, sample: FormSample, targets: SampleTargets, bins: dict[Term, Binned], learnt: Rows,
+        self, sample: FormSample, targets: SampleTargets, bins: dict[Variable, Binned], learnt: Rows,
         scored: Rows,
     ) -> None:  # fmt: skip
         self._sample, self._targets, self._bins = sample, targets, bins
@@ -195,13 +195,14 @@ class FormTrial:
         model = fitted_models(rows, form.d, own, (lam,), FINE)
         g, h = own.slopes(model.scores(0, form.matrix(self._learnt)))
         cells = {
-            term: Binned(one.codes[self._learnt], one.size) for term, one in self._bins.items()
+            variable: Binned(one.codes[self._learnt], one.size)
+            for variable, one in self._bins.items()
         }
         measured = interactions(cells, every, g, h, numbers=not own.classes)
         best = ranked(measured, rules.pairs, [table.of for table in taken])
         return self._sample.tables(best, taken), len(every)
 
-    def _candidates(self, form: EncodedForm, tried: Tried) -> list[tuple[Term, Term]]:
+    def _candidates(self, form: EncodedForm, tried: Tried) -> list[tuple[Variable, Variable]]:
         """Return all pairs; of many columns those of the most important ones."""
         sample = self._sample
         every = pairs_of(sample.numbers, sample.categories)

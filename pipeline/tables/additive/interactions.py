@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.additive.knots import knots_of
 from fewpass.pipeline.tables.encoding.cells import Floats
-from fewpass.pipeline.tables.encoding.terms import Term, TermsOfRows
+from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
 
 BINS, LEVELS = 16, 64  # of numbers, and of the most frequent values of categories
 SWEEPS = 3
@@ -36,17 +36,17 @@ Codes = NDArray[np.int64]
 
 
 class Binned(NamedTuple):
-    """A term in cells."""
+    """A variable in cells."""
 
     codes: Codes  # (n,)
     size: int
 
 
 class Interaction(NamedTuple):
-    """A pair of terms, and what it tells."""
+    """A pair of variables, and what it tells."""
 
-    a: Term
-    b: Term
+    a: Variable
+    b: Variable
     score: float
     z: float
     df: float
@@ -70,18 +70,18 @@ def binned_level(codes: Codes, n_levels: int, most: int = LEVELS) -> Binned:
     return Binned(own[codes], len(frequent) + 2)
 
 
-def binned(terms: TermsOfRows, numbers: Sequence[Term], categories: Sequence[Term], rows: Codes
-           ) -> dict[Term, Binned]:  # fmt: skip
-    """Return all terms of some rows in cells."""
-    cells = {term: binned_number(terms.numbers(term)[rows]) for term in numbers}
-    for term in categories:
-        levels = terms.levels(term)
-        cells[term] = binned_level(levels.codes[rows], len(levels.names))
+def binned(variables: VariablesOfRows, numbers: Sequence[Variable], categories: Sequence[Variable], rows: Codes
+           ) -> dict[Variable, Binned]:  # fmt: skip
+    """Return all variables of some rows in cells."""
+    cells = {variable: binned_number(variables.numbers(variable)[rows]) for variable in numbers}
+    for variable in categories:
+        levels = variables.levels(variable)
+        cells[variable] = binned_level(levels.codes[rows], len(levels.names))
     return cells
 
 
 def interactions(
-    cells: dict[Term, Binned], pairs: Sequence[tuple[Term, Term]], g: Floats, h: Floats, *,
+    cells: dict[Variable, Binned], pairs: Sequence[tuple[Variable, Variable]], g: Floats, h: Floats, *,
     numbers: bool,
 ) -> list[Interaction]:  # fmt: skip
     """Return what pairs tell; g and h are (classes, n), h is 1 where the targets are numbers."""
@@ -94,7 +94,13 @@ def interactions(
 
 
 def _interaction(
-    a: Term, b: Term, one: Binned, other: Binned, g: Floats, h: Floats, phis: Sequence[float]
+    a: Variable,
+    b: Variable,
+    one: Binned,
+    other: Binned,
+    g: Floats,
+    h: Floats,
+    phis: Sequence[float],
 ) -> Interaction:
     flat, shape = one.codes * other.size + other.codes, (one.size, other.size)
     score = df = 0.0
@@ -122,7 +128,7 @@ def _shrunk(v: Floats) -> float:
     return float((v / (v + 1.0)).sum())
 
 
-def ranked(measured: Sequence[Interaction], most: int, taken: Sequence[tuple[Term, Term]]
+def ranked(measured: Sequence[Interaction], most: int, taken: Sequence[tuple[Variable, Variable]]
            ) -> list[Interaction]:  # fmt: skip
     """Return the significant pairs of the highest scores, but those that were taken before."""
     new = [one for one in measured if one.z > SIGNIFICANT and (one.a, one.b) not in taken]

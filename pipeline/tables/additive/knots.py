@@ -8,7 +8,7 @@ import numpy as np
 
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.terms import Term, TermsOfRows
+from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
 
 
 def knots_of(present: Floats, parts: int) -> tuple[float, ...]:
@@ -28,17 +28,19 @@ def knots_of(present: Floats, parts: int) -> tuple[float, ...]:
     return tuple(np.unique(np.concatenate([knots, neighbours])).tolist())
 
 
-def fitted_splines(terms: TermsOfRows, numbers: list[Term], levels: int) -> tuple[Spline, ...]:
-    """Return a spline for every term with more than two distinct numbers."""
+def fitted_splines(
+    variables: VariablesOfRows, numbers: list[Variable], levels: int
+) -> tuple[Spline, ...]:
+    """Return a spline for every variable with more than two distinct numbers."""
     splines = []
-    for term in numbers:
-        values = terms.numbers(term)
+    for variable in numbers:
+        values = variables.numbers(variable)
         knots = knots_of(values[~np.isnan(values)], 1 << levels)
         if len(knots) > 2:
             own = min(levels, math.ceil(math.log2(len(knots) - 1)))
             splines.append(
                 Spline(
-                    name=f"{term.title} curve", column=term.column, part=term.part, knots=knots,
+                    name=f"{variable.title} curve", column=variable.column, part=variable.part, knots=knots,
                     levels=own,
                 )
             )  # fmt: skip

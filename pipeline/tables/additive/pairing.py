@@ -18,7 +18,7 @@ from fewpass.pipeline.tables.encoding.pair_tables import (
     PairTable,
     masses_text,
 )
-from fewpass.pipeline.tables.encoding.terms import Term, TermsOfRows
+from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
 
 #: Parts of dates that say in smaller steps what another part says: they are in no pairs.
 _COARSE = ("hour",)
@@ -26,62 +26,66 @@ _COARSE = ("hour",)
 MOST_LOOKED_AT = 5_000
 
 
-def pairs_of(numbers: Sequence[Term], categories: Sequence[Term]) -> list[tuple[Term, Term]]:
-    """Return all pairs of terms of different columns."""
-    every = [term for term in (*numbers, *categories) if term.part not in _COARSE]
+def pairs_of(
+    numbers: Sequence[Variable], categories: Sequence[Variable]
+) -> list[tuple[Variable, Variable]]:
+    """Return all pairs of variables of different columns."""
+    every = [variable for variable in (*numbers, *categories) if variable.part not in _COARSE]
     return [(a, b) for a, b in combinations(every, 2) if a.column != b.column]
 
 
 def named_pairs(
-    names: Sequence[tuple[str, str]], numbers: Sequence[Term], categories: Sequence[Term]
-) -> list[tuple[Term, Term]]:
-    """Return the pairs of terms of columns that somebody named; BadInput where there are none."""
+    names: Sequence[tuple[str, str]], numbers: Sequence[Variable], categories: Sequence[Variable]
+) -> list[tuple[Variable, Variable]]:
+    """Return the pairs of variables of columns that somebody named; BadInput where there are none."""
     every = [*numbers, *categories]
     pairs = []
     for pair in names:
         own = []
         for name in pair:
-            terms = [t for t in every if name in (t.column, t.title) and t.part not in _COARSE]
-            if not terms:
+            variables = [t for t in every if name in (t.column, t.title) and t.part not in _COARSE]
+            if not variables:
                 raise BadInput(
                     f"There is no column {name!r} to pair: pairs are of numbers, of words of at "
                     "most 1000 values and of dates, more than one value each. Name two of "
                     f"{', '.join(sorted({t.column for t in every})[:20])}."
                 )
-            own.append(terms)
+            own.append(variables)
         if {t.column for t in own[0]} & {t.column for t in own[1]}:
             raise BadInput(f"{pair[0]}:{pair[1]} is a column with itself. Name two columns.")
         pairs += [(a, b) for a in own[0] for b in own[1]]
     return pairs
 
 
-def number_axis(term: Term, terms: TermsOfRows, bins: int) -> HatAxis:
+def number_axis(variable: Variable, variables: VariablesOfRows, bins: int) -> HatAxis:
     """Return the axis of a number, of knots at its quantiles."""
-    values = terms.numbers(term)
+    values = variables.numbers(variable)
     knots = knots_of(values[~np.isnan(values)], bins)
-    return HatAxis(column=term.column, part=term.part, knots=knots)
+    return HatAxis(column=variable.column, part=variable.part, knots=knots)
 
 
-def level_axis(term: Term, terms: TermsOfRows, most: int) -> LevelAxis:
+def level_axis(variable: Variable, variables: VariablesOfRows, most: int) -> LevelAxis:
     """Return the axis of a category, of its most frequent levels in their order."""
-    levels = terms.levels(term)
-    own = levels.names[:-1] if term.part else levels.names[:-2]
+    levels = variables.levels(variable)
+    own = levels.names[:-1] if variable.part else levels.names[:-2]
     counts = np.bincount(levels.codes, minlength=len(levels.names))[: len(own)]
     frequent = np.sort(np.argsort(-counts, kind="stable")[:most])
     values = tuple(own[k] for k in frequent.tolist() if counts[k])
-    return LevelAxis(column=term.column, part=term.part, values=values)
+    return LevelAxis(column=variable.column, part=variable.part, values=values)
 
 
 def pair_table(
-    pair: tuple[Term, Term], numbers: Sequence[Term], terms: TermsOfRows, bins: int,
+    pair: tuple[Variable, Variable], numbers: Sequence[Variable], variables: VariablesOfRows, bins: int,
     selection: PairSelection | None,
 ) -> PairTable:  # fmt: skip
     """Return the table of a pair, its cells those that rows have; at most MOST_CELLS of them."""
     most = LEVELS
     while True:
         a, b = (
-            number_axis(term, terms, bins) if term in numbers else level_axis(term, terms, most)
-            for term in pair
+            number_axis(variable, variables, bins)
+            if variable in numbers
+            else level_axis(variable, variables, most)
+            for variable in pair
         )
         if a.n_features * b.n_features <= MOST_CELLS:
             break
@@ -91,4 +95,4 @@ def pair_table(
         name=f"{pair[0].title} x {pair[1].title}", a=a, b=b, selection=selection,
         cells=masses_text(np.zeros(shape)),
     )  # fmt: skip
-    return empty.counted(terms)
+    return empty.counted(variables)

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, Slot
 from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.terms import TermsOfRows
+from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
 
 
 class TriedForm(BaseModel):
@@ -55,7 +55,7 @@ class Additive(BaseModel):
     rows: int = 0
     """Of the sample."""
     masses: dict[str, tuple[float, ...]] = {}
-    """Rows of the sample at every point of a term's grid (additive_shapes.py), the missing last."""
+    """Rows of the sample at every point of a variable's grid (additive_shapes.py), the missing last."""
     chosen: ChosenForm | None = None
 
     @property
@@ -65,9 +65,9 @@ class Additive(BaseModel):
 
     def slots(self, columns: Any, cells: Any) -> Iterator[tuple[int, Slot]]:
         """Yield the entries of rows, each with the number of its first output column."""
-        terms, start = TermsOfRows(columns, cells), 0
+        variables, start = VariablesOfRows(columns, cells), 0
         for part in self.parts:
-            for slot in part.slots(terms):
+            for slot in part.slots(variables):
                 yield start, slot
             start += part.width
 

@@ -25,13 +25,13 @@ from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.terms import (
+from fewpass.pipeline.tables.encoding.variables import (
     LEVELS_OF,
     MISSING,
     RARE,
     Part,
-    Term,
-    TermsOfRows,
+    Variable,
+    VariablesOfRows,
 )
 
 MOST_SWEEPS, CONVERGED = 200, 1e-13  # of purification
@@ -40,14 +40,14 @@ MOST_SWEEPS, CONVERGED = 200, 1e-13  # of purification
 class ColumnCurve(NamedTuple):
     """A function of a number: linear between the points of a grid, constant beyond."""
 
-    term: Term
+    variable: Variable
     grid: Floats  # (m,) ascending
     values: Floats  # (m + 1,), the last of missing numbers
     masses: Floats  # (m + 1,) rows of the sample
 
-    def of(self, terms: TermsOfRows) -> Floats:
+    def of(self, variables: VariablesOfRows) -> Floats:
         """Return the values of rows (n,)."""
-        numbers = terms.numbers(self.term)
+        numbers = variables.numbers(self.variable)
         own = np.interp(numbers, self.grid, self.values[:-1])
         return np.where(np.isnan(numbers), self.values[-1], own)
 
@@ -55,14 +55,14 @@ class ColumnCurve(NamedTuple):
 class LevelSteps(NamedTuple):
     """A function of a category."""
 
-    term: Term
+    variable: Variable
     names: tuple[str, ...]  # of its levels, the missing one last
     values: Floats  # (levels,)
     masses: Floats  # (levels,) rows of the sample
 
-    def of(self, terms: TermsOfRows) -> Floats:
+    def of(self, variables: VariablesOfRows) -> Floats:
         """Return the values of rows (n,)."""
-        values: Floats = self.values[terms.levels(self.term).codes]
+        values: Floats = self.values[variables.levels(self.variable).codes]
         return values
 
 
@@ -82,10 +82,10 @@ class Surface(NamedTuple):
         """Rows of the sample in every cell."""
         return self.table.masses
 
-    def of(self, terms: TermsOfRows) -> Floats:
+    def of(self, variables: VariablesOfRows) -> Floats:
         """Return the values of rows (n,)."""
-        total, others = np.zeros(terms.n_rows), self.table.b.shares(terms)
-        for one in self.table.a.shares(terms):
+        total, others = np.zeros(variables.n_rows), self.table.b.shares(variables)
+        for one in self.table.a.shares(variables):
             for other in others:
                 total += one.share * other.share * self.values[one.level, other.level]
         return total
@@ -110,7 +110,7 @@ class Shapes(NamedTuple):
 
 def title_of(function: Function) -> str:
     """Return what a function is called."""
-    return function.title if isinstance(function, Surface) else function.term.title
+    return function.title if isinstance(function, Surface) else function.variable.title
 
 
 def spread_of(function: Function) -> float:
@@ -121,17 +121,17 @@ def spread_of(function: Function) -> float:
     return float(np.sqrt((masses * np.square(function.values - mean)).sum() / total))
 
 
-def shape_terms(recipe: Recipe) -> Iterator[tuple[Term, bool]]:
-    """Yield the terms that columns are functions of, and whether each is a number."""
+def shape_variables(recipe: Recipe) -> Iterator[tuple[Variable, bool]]:
+    """Yield the variables that columns are functions of, and whether each is a number."""
     for column in recipe.columns:
         if isinstance(column, Number | Category):
-            yield Term(column.name), isinstance(column, Number)
+            yield Variable(column.name), isinstance(column, Number)
         elif isinstance(column, Date):
-            yield Term(column.name, "days"), True
+            yield Variable(column.name, "days"), True
             for part in _levels_of(column):
-                yield Term(column.name, part), False
+                yield Variable(column.name, part), False
             for spline in _splines_of(recipe, column.name):
-                yield spline.term, True
+                yield spline.variable, True
 
 
 def _levels_of(column: Date) -> list[Part]:
@@ -145,17 +145,19 @@ def _splines_of(recipe: Recipe, name: str) -> list[Spline]:
     return [spline for spline in splines if spline.column == name]
 
 
-def grid_of(recipe: Recipe, term: Term) -> Floats:
+def grid_of(recipe: Recipe, variable: Variable) -> Floats:
     """Return the points between which all that is a function of a number is linear."""
     assert recipe.additive is not None, "asked before"
-    points = [spline.kinks() for spline in recipe.additive.splines if spline.term == term]
+    points = [spline.kinks() for spline in recipe.additive.splines if spline.variable == variable]
     for pair in recipe.additive.pairs:
         axes = zip((pair.a, pair.b), pair.of, strict=True)
-        points += [np.asarray(a.knots) for a, own in axes if own == term and a.kind == "hats"]
+        points += [np.asarray(a.knots) for a, own in axes if own == variable and a.kind == "hats"]
     for column in recipe.columns:
-        if column.name == term.column and isinstance(column, Number):
+        if column.name == variable.column and isinstance(column, Number):
             points.append(np.array([column.low, column.high]))
-        elif column.name == term.column and isinstance(column, Date) and term.part == "days":
+        elif (
+            column.name == variable.column and isinstance(column, Date) and variable.part == "days"
+        ):
             last = column.first if column.last is None else column.last
             most = (last - column.first) / SECONDS_OF_DAY
             points.append(np.array([0.0, most or max(1.0, 2.0 * column.mean)]))
@@ -165,14 +167,14 @@ def grid_of(recipe: Recipe, term: Term) -> Floats:
 def shapes_of(recipe: Recipe, coef: Floats, intercept: float) -> Shapes:
     """Return the functions of weights (d,) and an intercept, purified and centred."""
     assert recipe.additive is not None, "asked before"
-    functions: dict[Term, ColumnCurve | LevelSteps] = {}
-    for term, is_number in shape_terms(recipe):
-        masses = np.asarray(recipe.additive.masses[term.title])
+    functions: dict[Variable, ColumnCurve | LevelSteps] = {}
+    for variable, is_number in shape_variables(recipe):
+        masses = np.asarray(recipe.additive.masses[variable.title])
         zeros = np.zeros(len(masses))
         if is_number:
-            functions[term] = ColumnCurve(term, grid_of(recipe, term), zeros, masses)
+            functions[variable] = ColumnCurve(variable, grid_of(recipe, variable), zeros, masses)
         else:
-            functions[term] = LevelSteps(term, _names(recipe, term), zeros, masses)
+            functions[variable] = LevelSteps(variable, _names(recipe, variable), zeros, masses)
     pairs: list[Surface] = []
     rest: list[tuple[str, slice]] = []
     start = 0
@@ -193,52 +195,52 @@ def shapes_of(recipe: Recipe, coef: Floats, intercept: float) -> Shapes:
     return Shapes(constant, tuple(centred), tuple(pairs), tuple(rest))
 
 
-def _names(recipe: Recipe, term: Term) -> tuple[str, ...]:
-    if term.part:
-        return (*LEVELS_OF[term.part], MISSING)
-    column = next(c for c in recipe.columns if c.name == term.column)
+def _names(recipe: Recipe, variable: Variable) -> tuple[str, ...]:
+    if variable.part:
+        return (*LEVELS_OF[variable.part], MISSING)
+    column = next(c for c in recipe.columns if c.name == variable.column)
     assert isinstance(column, Category), "the only other category"
     return (*column.values, RARE, MISSING)
 
 
-def _add_part(part: Any, own: Floats, functions: dict[Term, ColumnCurve | LevelSteps]) -> None:
-    """Add what the weights of a part stand for to the functions of its terms, in place."""
+def _add_part(part: Any, own: Floats, functions: dict[Variable, ColumnCurve | LevelSteps]) -> None:
+    """Add what the weights of a part stand for to the functions of its variables, in place."""
     if isinstance(part, Spline):
-        function = functions[part.term]
+        function = functions[part.variable]
         assert isinstance(function, ColumnCurve), "of a number"
         for slot in part.slots_of(function.grid):
             function.values[:-1] += own[slot.column] * slot.value
     elif isinstance(part, Number):
-        function = functions[Term(part.name)]
+        function = functions[Variable(part.name)]
         assert isinstance(function, ColumnCurve), "of a number"
         function.values[:-1] += own[0] * (part.reshaped(function.grid) - part.mean) / part.deviation
         function.values[-1] += own[1] if part.has_missing else 0.0
     elif isinstance(part, Category):
-        functions[Term(part.name)].values[:] += own
+        functions[Variable(part.name)].values[:] += own
     else:
         _add_date(part, own, functions)
 
 
-def _add_date(part: Date, own: Floats, functions: dict[Term, ColumnCurve | LevelSteps]) -> None:
-    days = functions[Term(part.name, "days")]
+def _add_date(part: Date, own: Floats, functions: dict[Variable, ColumnCurve | LevelSteps]) -> None:
+    days = functions[Variable(part.name, "days")]
     assert isinstance(days, ColumnCurve), "of a number"
     days.values[:-1] += own[0] * (days.grid - part.mean) / part.deviation
     days.values[-1] += own[1]
     start = 2
     for word in _levels_of(part):
         count = len(LEVELS_OF[word])
-        functions[Term(part.name, word)].values[:count] += own[start : start + count]
+        functions[Variable(part.name, word)].values[:count] += own[start : start + count]
         start += count
 
 
 def _purified(
-    table: PairTable, own: Floats, functions: dict[Term, ColumnCurve | LevelSteps]
+    table: PairTable, own: Floats, functions: dict[Variable, ColumnCurve | LevelSteps]
 ) -> Surface:
     """Return a pair's function without what is its columns' alone, which is added to theirs."""
     values = np.where(table.places < 0, 0.0, table.scale * own[np.maximum(table.places, 0)])
     values, rows, columns = purified(values, table.masses)
-    for axis, term, part in zip((table.a, table.b), table.of, (rows, columns), strict=True):
-        functions[term].values[:] += _on(functions[term], axis, part)
+    for axis, variable, part in zip((table.a, table.b), table.of, (rows, columns), strict=True):
+        functions[variable].values[:] += _on(functions[variable], axis, part)
     return Surface(table, values)
 
 

@@ -24,7 +24,13 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     Slot,
     require_ascending,
 )
-from fewpass.pipeline.tables.encoding.terms import MISSING, RARE, Part, Term, TermsOfRows
+from fewpass.pipeline.tables.encoding.variables import (
+    MISSING,
+    RARE,
+    Part,
+    Variable,
+    VariablesOfRows,
+)
 
 #: Features of a pair, at most; what each is multiplied by.
 MOST_CELLS = 4096
@@ -63,9 +69,9 @@ class HatAxis(BaseModel):
         """Levels that have features: what is missing has none."""
         return len(self.knots)
 
-    def shares(self, terms: TermsOfRows) -> tuple[Shared, ...]:
+    def shares(self, variables: VariablesOfRows) -> tuple[Shared, ...]:
         """Return the levels of rows; the shares of a row sum to 1."""
-        numbers = terms.numbers(Term(self.column, self.part))
+        numbers = variables.numbers(Variable(self.column, self.part))
         last = len(self.knots) - 1
         place = np.interp(numbers, self.knots, np.arange(last + 1.0))
         missing = np.isnan(place)
@@ -96,13 +102,13 @@ class LevelAxis(BaseModel):
         """Levels that have features: all."""
         return len(self.values) + 2
 
-    def shares(self, terms: TermsOfRows) -> tuple[Shared, ...]:
+    def shares(self, variables: VariablesOfRows) -> tuple[Shared, ...]:
         """Return the level of every row."""
-        every = terms.levels(Term(self.column, self.part))
+        every = variables.levels(Variable(self.column, self.part))
         own = {name: k for k, name in enumerate(self.values)}
         rare, n = len(self.values), len(every.names)
         places = np.array([own.get(name, rare) for name in every.names[: n - 1]] + [rare + 1])
-        return (Shared(places[every.codes], np.ones(terms.n_rows)),)
+        return (Shared(places[every.codes], np.ones(variables.n_rows)),)
 
 
 AnyAxis = Annotated[HatAxis | LevelAxis, Field(discriminator="kind")]
@@ -139,9 +145,9 @@ class PairTable(ColumnRecipe):
         return self
 
     @property
-    def of(self) -> tuple[Term, Term]:
+    def of(self) -> tuple[Variable, Variable]:
         """What it is a function of."""
-        return Term(self.a.column, self.a.part), Term(self.b.column, self.b.part)
+        return Variable(self.a.column, self.a.part), Variable(self.b.column, self.b.part)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -160,7 +166,7 @@ class PairTable(ColumnRecipe):
 
     @property
     def outputs(self) -> list[str]:
-        one, other = (term.title for term in self.of)
+        one, other = (variable.title for variable in self.of)
         names = zip(*(index.tolist() for index in np.nonzero(self.places >= 0)), strict=True)
         return [f"{one}={self.a.names[i]} x {other}={self.b.names[j]}" for i, j in names]
 
@@ -177,34 +183,34 @@ class PairTable(ColumnRecipe):
         chosen = f", z {self.selection.z:.3g}" if self.selection else ", asked for"
         return f"a function of both, of {self.width} cells{chosen}"
 
-    def slots(self, terms: TermsOfRows) -> tuple[Slot, ...]:
+    def slots(self, variables: VariablesOfRows) -> tuple[Slot, ...]:
         """Return the entries of rows."""
         places = self.places.ravel()
         slots = []
-        for flat, share in self._products(terms):
+        for flat, share in self._products(variables):
             column = places[flat]
             value = np.where(column < 0, 0.0, self.scale * share)
             slots.append(Slot(np.maximum(column, 0), value))
         return tuple(slots)
 
-    def counted(self, terms: TermsOfRows) -> PairTable:
+    def counted(self, variables: VariablesOfRows) -> PairTable:
         """Return the same with the cells of these rows."""
         rows, columns = self.shape
         masses = np.zeros(rows * columns)
-        for flat, share in self._products(terms):
+        for flat, share in self._products(variables):
             masses += np.bincount(flat, share, rows * columns)
         return PairTable.model_validate({**self.model_dump(), "cells": masses_text(masses)})
 
-    def _products(self, terms: TermsOfRows) -> Iterator[Shared]:
+    def _products(self, variables: VariablesOfRows) -> Iterator[Shared]:
         """Yield the cells of rows, ascending, and the shares of each."""
         width = len(self.b.names)
-        others = self.b.shares(terms)
-        for one in self.a.shares(terms):
+        others = self.b.shares(variables)
+        for one in self.a.shares(variables):
             for other in others:
                 yield Shared(one.level * width + other.level, one.share * other.share)
 
     def entries(self, cells: Any) -> Any:
-        raise NotImplementedError("a pair takes terms: see `slots`")
+        raise NotImplementedError("a pair takes variables: see `slots`")
 
 
 def masses_text(masses: Floats) -> str:

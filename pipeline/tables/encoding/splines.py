@@ -23,7 +23,7 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     Slot,
     require_ascending,
 )
-from fewpass.pipeline.tables.encoding.terms import Part, Term, TermsOfRows
+from fewpass.pipeline.tables.encoding.variables import Part, Variable, VariablesOfRows
 
 MOST_LEVELS = 12
 ALPHA = 1.0
@@ -45,13 +45,13 @@ class Spline(ColumnRecipe):
         return self
 
     @property
-    def term(self) -> Term:
+    def variable(self) -> Variable:
         """What it is a function of."""
-        return Term(self.column, self.part)
+        return Variable(self.column, self.part)
 
     @property
     def outputs(self) -> list[str]:
-        title = self.term.title
+        title = self.variable.title
         hats = [
             f"{title} hat {2 * i + 1}/{1 << j}"
             for j in range(1, self.levels + 1)
@@ -78,9 +78,9 @@ class Spline(ColumnRecipe):
         u: Floats = np.interp(numbers, self.knots, places)
         return np.where(np.isnan(numbers), np.nan, u)
 
-    def slots(self, terms: TermsOfRows) -> tuple[Slot, ...]:
+    def slots(self, variables: VariablesOfRows) -> tuple[Slot, ...]:
         """Return the entries of rows."""
-        return self.slots_of(terms.numbers(self.term))
+        return self.slots_of(variables.numbers(self.variable))
 
     def slots_of(self, numbers: Floats) -> tuple[Slot, ...]:
         """Return the entries of numbers (n,): one feature, and one of every level."""
@@ -103,4 +103,4 @@ class Spline(ColumnRecipe):
         return np.unique(np.concatenate([self.knots, dyadic]))
 
     def entries(self, cells: Any) -> Any:
-        raise NotImplementedError("a spline takes terms: see `slots`")
+        raise NotImplementedError("a spline takes variables: see `slots`")

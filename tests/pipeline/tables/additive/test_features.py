@@ -19,7 +19,7 @@ from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.splines import Spline
-from fewpass.pipeline.tables.encoding.terms import Term, TermsOfRows, terms_of
+from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows, variables_of
 
 ascending = st.lists(st.integers(-1000, 1000), min_size=2, max_size=40, unique=True).map(sorted)
 
@@ -105,28 +105,28 @@ def table(n=400, seed=0, gaps=True):
 def additive_recipe(rows, pairs=(("x", "v"), ("x", "kind"), ("kind", "day month"))):
     recipe = fitted(rows, RecipeRules(ranks=False, n_rows=rows.num_rows))
     cells = [column.combine_chunks() for column in rows.columns]
-    terms = TermsOfRows(recipe.columns, cells)
-    numbers, categories = terms_of(recipe.columns)
+    variables = VariablesOfRows(recipe.columns, cells)
+    numbers, categories = variables_of(recipe.columns)
     splines = tuple(
         Spline(name=f"{t.title} curve", column=t.column, part=t.part, levels=3,
-               knots=knots_of(terms.numbers(t)[~np.isnan(terms.numbers(t))], 8))
+               knots=knots_of(variables.numbers(t)[~np.isnan(variables.numbers(t))], 8))
         for t in numbers
     )  # fmt: skip
-    named = {term.title: term for term in (*numbers, *categories)}
-    tables = [pair_table((named[a], named[b]), numbers, terms, 4, None) for a, b in pairs]
+    named = {variable.title: variable for variable in (*numbers, *categories)}
+    tables = [pair_table((named[a], named[b]), numbers, variables, 4, None) for a, b in pairs]
     own = Additive(splines=splines, pairs=tuple(tables), rows=rows.num_rows)
-    return with_masses(recipe.model_copy(update={"additive": own}), terms), terms
+    return with_masses(recipe.model_copy(update={"additive": own}), variables), variables
 
 
 def test_a_pair_is_the_product_of_its_axes():
     rows = table()
-    recipe, terms = additive_recipe(rows)
+    recipe, variables = additive_recipe(rows)
     start = recipe.n_outputs - sum(pair.width for pair in recipe.additive.pairs)
     X = encoded(recipe, rows).toarray()
     for pair in recipe.additive.pairs:
         one, other = (np.zeros((rows.num_rows, len(axis.names))) for axis in (pair.a, pair.b))
         for full, axis in ((one, pair.a), (other, pair.b)):
-            for part in axis.shares(terms):
+            for part in axis.shares(variables):
                 full[np.arange(len(full)), part.level] += part.share
             np.testing.assert_allclose(full.sum(axis=1), 1.0)
         product = one[:, :, None] * other[:, None, :]
@@ -170,19 +170,19 @@ def test_cells_that_are_no_numbers_are_refused(cells):
 
 def test_shapes_add_up_to_the_score_and_are_purified_and_centred():
     rows, new = table(), table(300, seed=1)
-    recipe, terms = additive_recipe(rows)
+    recipe, variables = additive_recipe(rows)
     coef = np.random.default_rng(2).normal(size=recipe.n_outputs)
     shapes = shapes_of(recipe, coef, 0.7)
     for frame in (rows, new):
         cells = [column.combine_chunks() for column in frame.columns]
-        own = TermsOfRows(recipe.columns, cells)
+        own = VariablesOfRows(recipe.columns, cells)
         found = shapes.constant + sum(function.of(own) for function in shapes.functions)
         wanted = encoded(recipe, frame) @ coef + 0.7
         np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
     assert not shapes.rest
     for function in shapes.columns:
         assert abs(function.masses @ function.values) < 1e-9 * rows.num_rows
-        assert abs(function.of(terms).mean()) < 1e-6
+        assert abs(function.of(variables).mean()) < 1e-6
     for surface in shapes.pairs:
         weighted = surface.masses * surface.values
         np.testing.assert_allclose(weighted.sum(axis=0), 0.0, atol=1e-8)
@@ -202,8 +202,12 @@ def test_purifying_subtracts_what_it_returns(rows, columns, seed):
 def test_terms_of_dates_are_calendars():
     days = pa.array(np.array(["2024-02-29T13:30", "2024-12-31T00:00", "NaT"], "datetime64[s]"))
     recipe = fitted(pa.table({"d": days}), RecipeRules())
-    terms = TermsOfRows(recipe.columns, [days])
-    np.testing.assert_array_equal(terms.numbers(Term("d", "day of the year")), [60, 366, np.nan])
-    np.testing.assert_array_equal(terms.numbers(Term("d", "time of day")), [13.5, 0, np.nan])
-    np.testing.assert_array_equal(terms.levels(Term("d", "weekday")).codes, [3, 1, 7])
-    np.testing.assert_array_equal(terms.levels(Term("d", "month")).codes, [1, 11, 12])
+    variables = VariablesOfRows(recipe.columns, [days])
+    np.testing.assert_array_equal(
+        variables.numbers(Variable("d", "day of the year")), [60, 366, np.nan]
+    )
+    np.testing.assert_array_equal(
+        variables.numbers(Variable("d", "time of day")), [13.5, 0, np.nan]
+    )
+    np.testing.assert_array_equal(variables.levels(Variable("d", "weekday")).codes, [3, 1, 7])
+    np.testing.assert_array_equal(variables.levels(Variable("d", "month")).codes, [1, 11, 12])

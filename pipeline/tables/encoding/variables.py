@@ -1,6 +1,6 @@
 """Columns as functions of one variable: a number, a category, or a part of a date.
 
-Splines (splines.py) and pairs (pair_tables.py) are made of such terms.  A number is NaN where it is
+Splines (splines.py) and pairs (pair_tables.py) are made of such variables.  A number is NaN where it is
 missing; a category is the place of its level, the last of which stands for missing ones.
 """
 
@@ -30,7 +30,7 @@ _READ_BY = {"number": "numbers", "date": "moments", "category": "codes"}
 RARE, MISSING = "rare or unseen", "missing"
 
 
-class Term(NamedTuple):
+class Variable(NamedTuple):
     """A variable of an additive model."""
 
     column: str
@@ -49,25 +49,25 @@ class Levels(NamedTuple):
     codes: Codes  # (n,)
 
 
-def terms_of(columns: Sequence[Any]) -> tuple[list[Term], list[Term]]:
+def variables_of(columns: Sequence[Any]) -> tuple[list[Variable], list[Variable]]:
     """Return the numbers and the categories that recipes of columns have, in their order."""
-    numbers: list[Term] = []
-    categories: list[Term] = []
+    numbers: list[Variable] = []
+    categories: list[Variable] = []
     for column in columns:
         if isinstance(column, Number) and column.low < column.high:
-            numbers.append(Term(column.name))
+            numbers.append(Variable(column.name))
         elif isinstance(column, Category) and len(column.values) > 1:
-            categories.append(Term(column.name))
+            categories.append(Variable(column.name))
         elif isinstance(column, Date):
             hours: list[Part] = ["time of day"] if column.has_hours else []
-            numbers += [Term(column.name, part) for part in ("day of the year", *hours)]
+            numbers += [Variable(column.name, part) for part in ("day of the year", *hours)]
             parts: list[Part] = [*["weekday"] * column.has_weekdays, "month"]  # type: ignore[list-item]
-            categories += [Term(column.name, part) for part in parts]
+            categories += [Variable(column.name, part) for part in parts]
     return numbers, categories
 
 
-class TermsOfRows:
-    """The terms of some rows; every column is read once.
+class VariablesOfRows:
+    """The variables of some rows; every column is read once.
 
     Parameters
     ----------
@@ -84,21 +84,21 @@ class TermsOfRows:
         self._read: dict[str, Any] = {}
         self.n_rows = len(cells[0])
 
-    def numbers(self, term: Term) -> Floats:
-        """Return a term's numbers (n,), NaN where they are missing."""
-        values: Floats = self._read_once(term.column)
-        if term.part == "days":
-            days: Floats = self._columns[term.column][0].days(values)
+    def numbers(self, variable: Variable) -> Floats:
+        """Return a variable's numbers (n,), NaN where they are missing."""
+        values: Floats = self._read_once(variable.column)
+        if variable.part == "days":
+            days: Floats = self._columns[variable.column][0].days(values)
             return days
-        return values if term.part == "" else number_of_date(values, term.part)
+        return values if variable.part == "" else number_of_date(values, variable.part)
 
-    def levels(self, term: Term) -> Levels:
-        """Return a term's levels."""
-        column, _ = self._columns[term.column]
-        values = self._read_once(term.column)
+    def levels(self, variable: Variable) -> Levels:
+        """Return a variable's levels."""
+        column, _ = self._columns[variable.column]
+        values = self._read_once(variable.column)
         if isinstance(column, Category):
             return Levels((*column.values, RARE, MISSING), values)
-        return Levels((*LEVELS_OF[term.part], MISSING), level_of_date(values, term.part))
+        return Levels((*LEVELS_OF[variable.part], MISSING), level_of_date(values, variable.part))
 
     def _read_once(self, name: str) -> Any:
         if name not in self._read:

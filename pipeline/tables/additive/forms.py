@@ -153,8 +153,8 @@ class FormTrial:
     """
 
     def __init__(
-        self, sample: FormSample, targets: SampleTargets, bins: dict[Variable, Binned], learnt: Rows,
-        scored: Rows,
+        self, sample: FormSample, targets: SampleTargets, bins: dict[Variable, Binned],
+        learnt: Rows, scored: Rows,
     ) -> None:  # fmt: skip
         self._sample, self._targets, self._bins = sample, targets, bins
         self._learnt, self._scored = learnt, scored

@@ -70,8 +70,10 @@ def binned_level(codes: Codes, n_levels: int, most: int = LEVELS) -> Binned:
     return Binned(own[codes], len(frequent) + 2)
 
 
-def binned(variables: VariablesOfRows, numbers: Sequence[Variable], categories: Sequence[Variable], rows: Codes
-           ) -> dict[Variable, Binned]:  # fmt: skip
+def binned(
+    variables: VariablesOfRows, numbers: Sequence[Variable], categories: Sequence[Variable],
+    rows: Codes,
+) -> dict[Variable, Binned]:  # fmt: skip
     """Return all variables of some rows in cells."""
     cells = {variable: binned_number(variables.numbers(variable)[rows]) for variable in numbers}
     for variable in categories:
@@ -81,8 +83,8 @@ def binned(variables: VariablesOfRows, numbers: Sequence[Variable], categories: 
 
 
 def interactions(
-    cells: dict[Variable, Binned], pairs: Sequence[tuple[Variable, Variable]], g: Floats, h: Floats, *,
-    numbers: bool,
+    cells: dict[Variable, Binned], pairs: Sequence[tuple[Variable, Variable]], g: Floats,
+    h: Floats, *, numbers: bool,
 ) -> list[Interaction]:  # fmt: skip
     """Return what pairs tell; g and h are (classes, n), h is 1 where the targets are numbers."""
     if numbers:

@@ -14,7 +14,7 @@ from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
 def knots_of(present: Floats, parts: int) -> tuple[float, ...]:
     """Return the distinct quantiles 0, 1/parts, ..., 1 of numbers, or all of few distinct ones.
 
-    A number that is several quantiles brings its neighbours, so that what lies next to it may differ.
+    A number that is several quantiles brings its neighbours, so that these may differ from it.
     """
     values = np.unique(present)
     if len(values) <= parts + 1:
@@ -40,8 +40,8 @@ def fitted_splines(
             own = min(levels, math.ceil(math.log2(len(knots) - 1)))
             splines.append(
                 Spline(
-                    name=f"{variable.title} curve", column=variable.column, part=variable.part, knots=knots,
-                    levels=own,
+                    name=f"{variable.title} curve", column=variable.column, part=variable.part,
+                    knots=knots,                    levels=own,
                 )
             )  # fmt: skip
     return tuple(splines)

@@ -37,7 +37,7 @@ def pairs_of(
 def named_pairs(
     names: Sequence[tuple[str, str]], numbers: Sequence[Variable], categories: Sequence[Variable]
 ) -> list[tuple[Variable, Variable]]:
-    """Return the pairs of variables of columns that somebody named; BadInput where there are none."""
+    """Return the pairs that somebody named, of columns or of parts of dates; or BadInput."""
     every = [*numbers, *categories]
     pairs = []
     for pair in names:
@@ -75,8 +75,8 @@ def level_axis(variable: Variable, variables: VariablesOfRows, most: int) -> Lev
 
 
 def pair_table(
-    pair: tuple[Variable, Variable], numbers: Sequence[Variable], variables: VariablesOfRows, bins: int,
-    selection: PairSelection | None,
+    pair: tuple[Variable, Variable], numbers: Sequence[Variable], variables: VariablesOfRows,
+    bins: int, selection: PairSelection | None,
 ) -> PairTable:  # fmt: skip
     """Return the table of a pair, its cells those that rows have; at most MOST_CELLS of them."""
     most = LEVELS

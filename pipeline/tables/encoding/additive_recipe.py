@@ -55,7 +55,7 @@ class Additive(BaseModel):
     rows: int = 0
     """Of the sample."""
     masses: dict[str, tuple[float, ...]] = {}
-    """Rows of the sample at every point of a variable's grid (additive_shapes.py), the missing last."""
+    """Rows of the sample at every point of a grid (additive_shapes.py), the missing ones last."""
     chosen: ChosenForm | None = None
 
     @property

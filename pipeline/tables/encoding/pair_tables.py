@@ -37,7 +37,7 @@ MOST_CELLS = 4096
 SCALE = 0.5
 
 
-class Shared(NamedTuple):
+class ShareOfLevel(NamedTuple):
     """A level of every row, and the row's share of it."""
 
     level: Codes  # (n,)
@@ -69,7 +69,7 @@ class HatAxis(BaseModel):
         """Levels that have features: what is missing has none."""
         return len(self.knots)
 
-    def shares(self, variables: VariablesOfRows) -> tuple[Shared, ...]:
+    def shares(self, variables: VariablesOfRows) -> tuple[ShareOfLevel, ...]:
         """Return the levels of rows; the shares of a row sum to 1."""
         numbers = variables.numbers(Variable(self.column, self.part))
         last = len(self.knots) - 1
@@ -78,8 +78,8 @@ class HatAxis(BaseModel):
         place[missing] = 0.0
         left = np.minimum(place.astype(np.int64), last - 1)
         right = place - left
-        first = Shared(np.where(missing, last + 1, left), np.where(missing, 1.0, 1.0 - right))
-        return first, Shared(np.where(missing, 0, left + 1), np.where(missing, 0.0, right))
+        first = ShareOfLevel(np.where(missing, last + 1, left), np.where(missing, 1.0, 1.0 - right))
+        return first, ShareOfLevel(np.where(missing, 0, left + 1), np.where(missing, 0.0, right))
 
 
 class LevelAxis(BaseModel):
@@ -102,13 +102,13 @@ class LevelAxis(BaseModel):
         """Levels that have features: all."""
         return len(self.values) + 2
 
-    def shares(self, variables: VariablesOfRows) -> tuple[Shared, ...]:
+    def shares(self, variables: VariablesOfRows) -> tuple[ShareOfLevel, ...]:
         """Return the level of every row."""
         every = variables.levels(Variable(self.column, self.part))
         own = {name: k for k, name in enumerate(self.values)}
         rare, n = len(self.values), len(every.names)
         places = np.array([own.get(name, rare) for name in every.names[: n - 1]] + [rare + 1])
-        return (Shared(places[every.codes], np.ones(variables.n_rows)),)
+        return (ShareOfLevel(places[every.codes], np.ones(variables.n_rows)),)
 
 
 AnyAxis = Annotated[HatAxis | LevelAxis, Field(discriminator="kind")]
@@ -201,13 +201,13 @@ class PairTable(ColumnRecipe):
             masses += np.bincount(flat, share, rows * columns)
         return PairTable.model_validate({**self.model_dump(), "cells": masses_text(masses)})
 
-    def _products(self, variables: VariablesOfRows) -> Iterator[Shared]:
+    def _products(self, variables: VariablesOfRows) -> Iterator[ShareOfLevel]:
         """Yield the cells of rows, ascending, and the shares of each."""
         width = len(self.b.names)
         others = self.b.shares(variables)
         for one in self.a.shares(variables):
             for other in others:
-                yield Shared(one.level * width + other.level, one.share * other.share)
+                yield ShareOfLevel(one.level * width + other.level, one.share * other.share)
 
     def entries(self, cells: Any) -> Any:
         raise NotImplementedError("a pair takes variables: see `slots`")

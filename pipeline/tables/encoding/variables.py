@@ -1,6 +1,6 @@
 """Columns as functions of one variable: a number, a category, or a part of a date.
 
-Splines (splines.py) and pairs (pair_tables.py) are made of such variables.  A number is NaN where it is
+Splines (splines.py) and pairs (pair_tables.py) are made of them.  A number is NaN where it is
 missing; a category is the place of its level, the last of which stands for missing ones.
 """
 

@@ -117,7 +117,7 @@ class Date(ColumnRecipe):
     def entries(self, cells: Any) -> Entries:
         seconds, bad = read_moments(cells, self.form, self.missing, self.standins)
         missing = np.isnan(seconds)
-        days = ((self._within(seconds) - self.first) / SECONDS_OF_DAY - self.mean) / self.deviation
+        days = (self.days(seconds) - self.mean) / self.deviation
         slots = [Slot(missing.astype(np.int64), np.where(missing, 1.0, days))]
         for part, first in self._parts(np.where(missing, 0.0, seconds)):
             slots.append(Slot(first + part, np.where(missing, 0.0, 1.0)))
@@ -160,7 +160,15 @@ class Date(ColumnRecipe):
 
     def is_missing(self, cells: Any) -> Mask:
         """Say which cells (n,) are missing, or no dates."""
-        return np.isnan(read_moments(cells, self.form, self.missing, self.standins).values)
+        return np.isnan(self.moments(cells))
+
+    def moments(self, cells: Any) -> Floats:
+        """Return seconds since 1970 (n,) of cells, NaN where there is no date."""
+        return read_moments(cells, self.form, self.missing, self.standins).values
+
+    def days(self, seconds: Floats) -> Floats:
+        """Return the days (n,) from the first date seen to moments, within the range seen."""
+        return (self._within(seconds) - self.first) / SECONDS_OF_DAY
 
     def _parts(self, seconds: Floats) -> Iterator[tuple[Codes, int]]:
         """Yield weekday, month and hour from 0, and where their columns begin."""

@@ -14,7 +14,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
-    from fewpass.pipeline.scoring.prediction import PredictionResult
+    from fewpass.pipeline.scoring.scored_file import PredictionResult
 
 
 def predict(
@@ -27,6 +27,8 @@ def predict(
     probability: bool = False,
     defuse: bool = False,
     clip: Annotated[bool, Parameter(negative="--no-clip")] = True,
+    keep: tuple[str, ...] = (),
+    threshold: float | None = None,
     memory: str | None = None,
     threads: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
     reading: Reading = READING,
@@ -52,6 +54,11 @@ def predict(
         In .csv, put a ' before labels that a spreadsheet would run as a formula.
     clip
         Clip predicted numbers to the range of the targets seen, if the training was to.
+    keep
+        Column of INPUT that is written first, as it is, such as an id; may be repeated.
+    threshold
+        Predict the second of two labels from this probability on [default: where the score is
+        above 0].
     memory
         Memory limit, in addition to what the libraries take [default: 1GiB, and what the weights
         take].
@@ -87,6 +94,8 @@ def predict(
             probability=probability,
             defuse=defuse,
             clip=clip,
+            keep=keep,
+            threshold=threshold,
             memory=parse_bytes(memory) if memory else None,
             threads=threads,
             on_progress=lambda now: show(now.fraction, f"{now.rows:,} rows"),

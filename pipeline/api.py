@@ -227,7 +227,9 @@ def predict(
     inputs
         Files that `ingest` reads, with or without labels; or a data set.
     output
-        A .parquet, .csv or .npy file.  It is either complete or does not exist.
+        A .parquet, .csv or .npy file.  It is either complete or does not exist.  A folder, with a
+        slash at its end: a file for each of the inputs' files; the same call again goes on where
+        one was killed.
     overwrite
         Replace `output` if it exists already; what fewpass wrote there itself, and nobody changed
         since, is replaced without.  Inputs, sources of the model's data set, and files

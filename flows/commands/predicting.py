@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from fewpass.pipeline.scoring.scored_file import PredictionResult
 
 
+#: Facts that are left out where there is nothing to say.
+OPTIONAL = ("left_out", "beyond", "files", "done_before")
+
+
 def predict(
     run: str,
     input_: Annotated[str, Parameter(name="INPUT")],
@@ -43,7 +47,8 @@ def predict(
     input_
         File, glob or address that ingest could read, labels optional; or a data set.
     out
-        File to write; its ending says what kind. A - stands for CSV on standard output.
+        File to write; its ending says what kind. A - stands for CSV on standard output. A folder,
+        with a slash at its end: a file for each of INPUT's files, which may be killed and repeated.
     overwrite
         Replace OUT if it exists already; never an input, a source of the model's data set, or what
         lies in a data set or a run.
@@ -103,12 +108,17 @@ def predict(
     if result.left_out:
         terminal.say(left_out_sentence(result.left_out), style="yellow")
     facts = result._asdict()
-    facts = {k: v for k, v in facts.items() if v or k not in ("left_out", "beyond")}
+    facts = {k: v for k, v in facts.items() if v or k not in OPTIONAL}
     if piped:
         terminal.show(facts_table("Predictions", _shown(result)))
     else:
         terminal.result(facts, facts_table("Predictions", _shown(result)))
     return 0
+
+
+def _files(result: PredictionResult) -> str | None:
+    before = f", {result.done_before:,} of them before" if result.done_before else ""
+    return f"{result.files:,}{before}" if result.files else None
 
 
 def _shown(result: PredictionResult) -> dict[str, Any]:
@@ -119,8 +129,11 @@ def _shown(result: PredictionResult) -> dict[str, Any]:
     return {
         "at": result.output,
         "rows": result.rows,
+        "files": _files(result),
         "columns": ", ".join(result.columns),
         "left out": left_out,
         "took": f"{format_seconds(result.seconds)}, at most "
-        f"{format_bytes(result.peak_memory_bytes)} of memory",
+        f"{format_bytes(result.peak_memory_bytes)} of memory"
+        if result.seconds
+        else None,
     }

@@ -16,6 +16,7 @@ from fewpass.pipeline.rows.target_range import clipped
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.prediction_files import STANDARD_OUTPUT, defused
+from fewpass.pipeline.scoring.prediction_folder import is_folder, predict_folder
 from fewpass.pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
 from fewpass.pipeline.scoring.scored_file import (
     PredictionProgress,
@@ -140,7 +141,8 @@ def predict(
         Inputs as for `fewpass ingest`, labels optional; or the address of one data set.
     output
         A .parquet, .csv or .npy file, which appears only if complete; "-" for CSV on standard
-        output.
+        output.  A folder, with a slash at its end: a file for each file of the inputs, .csv for
+        CSV and .parquet for others; the same call again goes on where one was killed.
     options
         Options for reading, and for matching the columns with the model's.
     overwrite
@@ -173,19 +175,45 @@ def predict(
         output is of another kind or must not be written.
     """
     model = model if clip else model._replace(seen=None)
+    how = PredictedColumns(probability, defuse, tuple(keep), threshold)
 
-    def make(raw: bool) -> Predictor:
-        budget = scoring_budget(model, memory)
-        predictor = make_predictor(
-            model, probability=probability, raw=raw, threshold=threshold, budget=budget
-        )
-        is_text = output.endswith((".csv", STANDARD_OUTPUT))
-        return predictor.defused() if defuse and is_text else predictor
+    def into_file(
+        specs: Sequence[str], url: str, tell: Callable[[PredictionProgress], None]
+    ) -> PredictionResult:
+        out = ScoredOutput(url, overwrite, how.keep, memory, threads, storage_options, tell)
+        return write_rows(how.maker(model, out), model, specs, options, out)
 
-    out = ScoredOutput(
-        output, overwrite, tuple(keep), memory, threads, storage_options, on_progress
-    )
-    return write_rows(make, model, inputs, options, out)
+    if not is_folder(output):
+        return into_file(inputs, output, on_progress)
+    settings = how._asdict() | {"clip": clip, "reading": options.model_dump(mode="json")}
+    return predict_folder(
+        lambda spec, url, tell: into_file([spec], url, tell),
+        model, inputs, output, settings, overwrite=overwrite, storage_options=storage_options,
+        on_progress=on_progress,
+    )  # fmt: skip
+
+
+class PredictedColumns(NamedTuple):
+    """Which columns are written."""
+
+    probability: bool
+    defuse: bool
+    keep: tuple[str, ...]
+    threshold: float | None
+
+    def maker(self, model: Model, out: ScoredOutput) -> Callable[[bool], Predictor]:
+        """Return what makes the predictor of raw rows (True) or those of a data set."""
+        budget = scoring_budget(model, out.memory)
+        is_text = out.url.endswith((".csv", STANDARD_OUTPUT))
+
+        def make(raw: bool) -> Predictor:
+            predictor = make_predictor(
+                model, probability=self.probability, raw=raw, threshold=self.threshold,
+                budget=budget,
+            )  # fmt: skip
+            return predictor.defused() if self.defuse and is_text else predictor
+
+        return make
 
 
 def make_predictor(

@@ -49,6 +49,8 @@ class PredictionResult(NamedTuple):
     peak_memory_bytes: int
     left_out: tuple[str, ...] = ()  # columns of the input that the model does not have
     beyond: int = 0  # values ignored, as their index is beyond the model's features
+    files: int = 0  # that were made of the files of a folder; 0 where one was made of all
+    done_before: int = 0  # of these, by an earlier call
 
 
 class PredictionProgress(NamedTuple):

@@ -27,7 +27,8 @@ from fewpass.pipeline.runs.model import Model, require_same_columns
 from fewpass.pipeline.scoring.evaluation import evaluation_job
 from fewpass.pipeline.scoring.row_losses import losses_of_scores
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.pipeline.training.spans.reduce import ReduceReport, reduce
+from fewpass.pipeline.training.spans.reduce import reduce
+from fewpass.pipeline.training.spans.reduce_span import ReduceReport
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.storage.dataset import Dataset

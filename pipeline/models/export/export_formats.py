@@ -38,10 +38,10 @@ def export(model: PlainModel, path: Any, *, overwrite: bool = False) -> int:
             f"{place}: no format has the suffix {place.suffix!r}. Choose one of "
             f"{', '.join(FORMATS)}."
         )
-    if model.recipe is not None:
+    if model.recipe is not None and place.suffix.lower() not in OF_TABLES:
         raise BadInput(
-            f"{place}: the model takes the columns of a table, which it encodes, and no file here "
-            "can hold that. Predict with fewpass, or in Python: `from_run` encodes and predicts."
+            f"{place}: the model takes the columns of a table, which it encodes, and no such file "
+            f"can hold that. Choose one of {', '.join(OF_TABLES)}."
         )
     output = OutputFile(os.fspath(path), overwrite, record=model.record)
     output.require_free()
@@ -122,6 +122,9 @@ FORMATS: dict[str, Callable[[PlainModel], bytes]] = {
     ".liblinear": as_liblinear,
     ".skops": as_skops,
 }
+
+#: Formats that hold the encoding of a table's columns, too.
+OF_TABLES = (".onnx",)
 
 
 @contextmanager

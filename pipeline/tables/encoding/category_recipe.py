@@ -19,6 +19,7 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     one_hot,
 )
 from fewpass.pipeline.tables.encoding.hashing import hashed_slots, hashes
+from fewpass.pipeline.tables.encoding.terms import ColumnTerms, HashTerm, WordCell, WordTerm
 
 
 class Category(ColumnRecipe):
@@ -52,6 +53,10 @@ class Category(ColumnRecipe):
         codes = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
         codes[words.is_null().to_numpy(zero_copy_only=False)] = len(self.values) + 1
         return Entries((one_hot(codes),))
+
+    def described(self) -> ColumnTerms:
+        terms = (WordTerm(at=0, values=self.values),)
+        return ColumnTerms(columns=(self.name,), read=WordCell(), terms=terms)
 
 
 class Hashed(ColumnRecipe):
@@ -105,3 +110,7 @@ class Hashed(ColumnRecipe):
             missing = words.is_null().to_numpy(zero_copy_only=False)
             column[missing], value[missing] = 1 << self.bits, 1.0
         return Entries((Slot(column, value),))
+
+    def described(self) -> ColumnTerms:
+        terms = (HashTerm(at=0, prefix=f"{self.name}=", bits=self.bits),)
+        return ColumnTerms(columns=(self.name,), read=WordCell(), terms=terms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fewpass.pipeline.tables.encoding.cells import Floats, Mask
 from fewpass.pipeline.tables.encoding.text import Ragged
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.tables.encoding.terms import ColumnTerms
 
 Codes = NDArray[np.int64]
 
@@ -128,4 +131,8 @@ class ColumnRecipe(BaseModel):
 
     def entries(self, cells: Any) -> Entries:
         """Encode cells (n,), an Arrow array."""
+        raise NotImplementedError
+
+    def described(self) -> ColumnTerms:
+        """Return what `entries` makes of one cell, as plain data."""
         raise NotImplementedError

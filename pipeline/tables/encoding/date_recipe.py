@@ -23,15 +23,23 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
 )
 from fewpass.pipeline.tables.encoding.date_forms import has_days, is_open, order_of
 from fewpass.pipeline.tables.encoding.inference import Inferred
-from fewpass.pipeline.tables.encoding.moments import (
-    BETWEEN,
-    ISO,
-    WEEKS,
-    read_moments,
+from fewpass.pipeline.tables.encoding.moments import BETWEEN, ISO, WEEKS, read_moments
+from fewpass.pipeline.tables.encoding.terms import (
+    CodeTerm,
+    ColumnTerms,
+    DatePart,
+    InYears,
+    MissingTerm,
+    MomentCell,
+    NumberTerm,
+    Standardise,
+    Step,
+    ValueTerm,
 )
 
 SECONDS_OF_DAY = 86_400
 SECONDS_OF_YEAR = 365.25 * SECONDS_OF_DAY
+_WIDTHS = {"weekday": 7, "month": 12, "hour": 24}
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
@@ -142,6 +150,28 @@ class Date(ColumnRecipe):
         for part, first in self._parts(np.where(missing, 0.0, seconds)):
             slots.append(Slot(first + part, np.where(missing, 0.0, 1.0)))
         return Entries(tuple(slots), bad)
+
+    def described(self) -> ColumnTerms:
+        steps: list[Step] = []
+        if self.last is not None:
+            steps.append(InYears(first=self.first, last=self.last))
+        steps.append(Standardise(mean=self.first, deviation=SECONDS_OF_DAY))
+        steps.append(Standardise(mean=self.mean, deviation=self.deviation))
+        terms: list[NumberTerm] = [ValueTerm(at=0, steps=tuple(steps)), MissingTerm(at=1)]
+        at = 2
+        for part in self._part_names:
+            terms.append(CodeTerm(at=at, steps=(DatePart(of=part),), width=_WIDTHS[part]))
+            at += _WIDTHS[part]
+        read = MomentCell(form=self.form, missing=self.missing, standins=self.standins)
+        return ColumnTerms(columns=(self.name,), read=read, terms=tuple(terms))
+
+    @property
+    def _part_names(self) -> Iterator[Literal["weekday", "month", "hour"]]:
+        if self.has_weekdays:
+            yield "weekday"
+        yield "month"
+        if self.has_hours:
+            yield "hour"
 
     def _within(self, seconds: Floats) -> Floats:
         """Return moments within the range seen: whole years earlier or later, where it has any.

@@ -25,6 +25,7 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     Entries,
     require_sizes,
 )
+from fewpass.pipeline.tables.encoding.terms import ColumnTerms, ListCell, TagsTerm, VectorTerm
 from fewpass.pipeline.tables.encoding.text import Ragged
 
 _FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in double
@@ -78,6 +79,10 @@ class Vector(ColumnRecipe):
         value[places] = scaled.ravel()
         return Entries((Ragged(starts, column, value),), bad if bad.any() else None)
 
+    def described(self) -> ColumnTerms:
+        terms = (VectorTerm(at=0, mean=self.mean, deviation=self.deviation),)
+        return ColumnTerms(columns=(self.name,), read=ListCell(cell="numbers"), terms=terms)
+
 
 class Tags(ColumnRecipe):
     """A column for each word that the sample has often, and one for all others."""
@@ -106,6 +111,10 @@ class Tags(ColumnRecipe):
         present = np.unique(rows * width + codes)
         starts = np.searchsorted(present, np.arange(len(cells) + 1) * width)
         return Entries((Ragged(starts, present % width, np.ones(len(present))),))
+
+    def described(self) -> ColumnTerms:
+        terms = (TagsTerm(at=0, values=self.values),)
+        return ColumnTerms(columns=(self.name,), read=ListCell(cell="words"), terms=terms)
 
 
 def _rows_of(cells: Any) -> NDArray[np.int64]:

@@ -18,6 +18,7 @@ from fewpass.pipeline.tables.encoding.cells import (
     words_of,
 )
 from fewpass.pipeline.tables.encoding.column_recipe import LARGEST, ColumnRecipe, Entries
+from fewpass.pipeline.tables.encoding.terms import ColumnTerms, ListCell, MapTerm
 from fewpass.pipeline.tables.encoding.text import Ragged
 
 
@@ -85,6 +86,10 @@ class Map(ColumnRecipe):
         bad = np.zeros(len(cells), np.bool_)
         bad[present[np.abs(sums) > LARGEST_ENCODED] // self.width] = True
         return Entries((Ragged(starts, present % self.width, sums),), bad if bad.any() else None)
+
+    def described(self) -> ColumnTerms:
+        terms = (MapTerm(at=0, names=self.names, scale=self.scale),)
+        return ColumnTerms(columns=(self.name,), read=ListCell(cell="map"), terms=terms)
 
 
 def pairs_in(cells: Any) -> Pairs:

@@ -22,6 +22,21 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     require_ascending,
     require_sizes,
 )
+from fewpass.pipeline.tables.encoding.terms import (
+    AtMost,
+    Clip,
+    CodeTerm,
+    ColumnTerms,
+    Interpolate,
+    LogOfOneMore,
+    MissingTerm,
+    NumberCell,
+    NumberTerm,
+    Range,
+    Standardise,
+    Step,
+    ValueTerm,
+)
 
 #: Numbers at which a column is shown, besides those that ranks are known of.
 _POINTS = 81
@@ -176,10 +191,6 @@ class Number(ColumnRecipe):
             return Entries(tuple(slots), words=bad)
         return Entries(tuple(slots), bad)
 
-    def is_missing(self, cells: Any) -> Mask:
-        """Say which cells (n,) are missing, or no numbers."""
-        return np.isnan(read_numbers(cells, self.written, self.missing).values)
-
     def _more_values(self, numbers: Floats, clipped: Floats, missing: Mask) -> Iterator[Floats]:
         """Yield the values of what stands next to numbers; missing ones have none."""
         if self.log is not None:
@@ -189,10 +200,37 @@ class Number(ColumnRecipe):
         if self.lowest is not None:
             yield (numbers <= self.lowest).astype(np.float64)
 
+    def described(self) -> ColumnTerms:
+        clip = Clip(low=self.low, high=self.high)
+        shape: list[Step] = [clip, *[LogOfOneMore()] * self.logarithm]
+        scaled = Standardise(mean=self.mean, deviation=self.deviation)
+        terms: list[NumberTerm] = [ValueTerm(at=0, steps=(*shape, scaled))]
+        if self.has_missing:
+            terms.append(MissingTerm(at=1))
+        at = len(terms)
+        for k, steps in enumerate(self._more_steps(clip)):
+            terms.append(ValueTerm(at=at + k, steps=steps))
+        read = NumberCell(written=self.written, missing=self.missing, takes_words=self.takes_words)
+        return ColumnTerms(columns=(self.name,), read=read, terms=tuple(terms))
+
+    def _more_steps(self, clip: Clip) -> Iterator[tuple[Step, ...]]:
+        """Yield the steps to what stands next to the number, as `_more_values` takes them."""
+        if self.log is not None:
+            yield clip, LogOfOneMore(), _standardised(self.log)
+        if self.rank is not None:
+            points = Interpolate(x=self.rank.values, y=self.rank.shares)
+            yield points, _standardised(self.rank)
+        if self.lowest is not None:
+            yield (AtMost(bound=self.lowest),)
+
     def reshaped(self, numbers: Floats) -> Floats:
         """Return numbers clipped, and their logarithms where those are used."""
         clipped = np.clip(numbers, self.low, self.high)
         return np.log1p(clipped) if self.logarithm else clipped
+
+
+def _standardised(part: Rank | Log) -> Standardise:
+    return Standardise(mean=part.mean, deviation=part.deviation)
 
 
 class Bins(ColumnRecipe):
@@ -235,3 +273,10 @@ class Bins(ColumnRecipe):
         codes = np.searchsorted(np.asarray(self.edges), numbers, side="right")
         codes[np.isnan(numbers)] = len(self.edges) + 1
         return Entries((one_hot(codes),), bad)
+
+    def described(self) -> ColumnTerms:
+        width = len(self.edges) + 1
+        code = CodeTerm(at=0, steps=(Range(edges=self.edges),), width=width)
+        read = NumberCell(written=self.written, missing=self.missing)
+        terms = (code, MissingTerm(at=width))
+        return ColumnTerms(columns=(self.name,), read=read, terms=terms)

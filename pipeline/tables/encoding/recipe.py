@@ -21,6 +21,7 @@ from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.lists import Tags, Vector
 from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
+from fewpass.pipeline.tables.encoding.terms import ColumnTerms, PairCell
 from fewpass.pipeline.tables.encoding.text_recipe import Text
 
 #: Stands between the values of two columns that are crossed.
@@ -45,6 +46,11 @@ class Cross(BaseModel):
     def entries(self, one: Any, other: Any) -> Entries:
         """Encode the cells (n,) of both columns."""
         return self.pairs.entries(joined(one, other))
+
+    def described(self) -> ColumnTerms:
+        """Return what becomes of a pair, as plain data."""
+        read = PairCell(between=_BETWEEN)
+        return ColumnTerms(columns=self.of, read=read, terms=self.pairs.described().terms)
 
 
 class Recipe(BaseModel):
@@ -74,6 +80,17 @@ class Recipe(BaseModel):
     def signs(self) -> NDArray[np.float64]:
         """Return 1 (d,); -1 where an output column falls with what it is named by."""
         return np.concatenate([part.signs for part in self.parts])
+
+    def described(self) -> tuple[ColumnTerms, ...]:
+        """Return what becomes of a row, as plain data: of every column, and of pairs last."""
+        first, all_of = 0, []
+        for part in self.columns:
+            all_of.append(part.described().behind(first))
+            first += part.width
+        for cross in self.crosses:
+            all_of.append(cross.described().behind(first))
+            first += cross.pairs.width
+        return tuple(all_of)
 
     @property
     def layout(self) -> Literal["dense", "sparse"]:

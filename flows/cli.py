@@ -20,6 +20,7 @@ from fewpass.flows.commands import (
     demo,
     doctor,
     evaluating,
+    explaining,
     exporting,
     ingesting,
     inspecting,
@@ -70,7 +71,7 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
         run_report.report,
     ),
     LOOKING: (
-        plan.plan, weights.weights, methods.methods, inspecting.inspect,
+        plan.plan, weights.weights, explaining.explain, methods.methods, inspecting.inspect,
         inspecting.verify, inspecting.dashboard,
     ),
     OTHERS: (

@@ -16,6 +16,7 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     ColumnRecipe,
     Entries,
     Slot,
+    TypicalCells,
     one_hot,
 )
 from fewpass.pipeline.tables.encoding.hashing import hashed_slots, hashes
@@ -40,6 +41,12 @@ class Category(ColumnRecipe):
     @property
     def summary(self) -> str:
         return f"category of {len(self.values)} values, and one for rare or unseen ones"
+
+    @property
+    def looks(self) -> list[TypicalCells]:
+        unseen = "\x00" + "".join(self.values)[:1]
+        cells = pa.array([*self.values, unseen, None], pa.large_string())
+        return [TypicalCells(self.name, cells, [*self.values, "rare or unseen", "missing"])]
 
     def entries(self, cells: Any) -> Entries:
         return Entries((one_hot(self.codes(cells)),))

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 
-from fewpass.pipeline.tables.encoding.cells import Floats, Mask, is_text, words_of
+from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, Floats, Mask, is_text, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import (
     Codes,
     ColumnRecipe,
     Deviation,
     Entries,
     Slot,
+    TypicalCells,
     require_ascending,
     require_sizes,
 )
@@ -49,6 +50,8 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 #: A moment stands for a missing one where it is in ten rows, in this share of them, and so many
 #: times further from all others than the middle 99 % of these are from each other.
 _SHARE, _FAR = 0.001, 10.0
+#: Moments at which the days are shown.
+_POINTS = 101
 #: Days of years that stand for a missing date, by which a recipe tells what it left out.
 _NAMED = 5
 
@@ -113,6 +116,37 @@ class Date(ColumnRecipe):
         return (
             f"; {first} first, as no cell tells: `column={self.name}=date:{other}` if they are not"
         )
+
+    @property
+    def looks(self) -> list[TypicalCells]:
+        """Return the days, the weekdays, the months and the hours."""
+        last = self.last
+        if last is None:  # where the sample's middle says that about all are
+            last = self.first + (self.mean + 2.0 * self.deviation) * SECONDS_OF_DAY
+        days = np.linspace(self.first, last, _POINTS)
+        months = np.arange(12).astype("datetime64[M]").astype("datetime64[s]").astype(np.float64)
+        steps = {
+            "weekday": (SECONDS_OF_DAY * np.arange(4.0, 11.0), list(WEEKDAYS)),
+            "month": (months, [str(month) for month in range(1, 13)]),
+            "hour": (3600.0 * np.arange(24.0), [str(hour) for hour in range(24)]),
+        }
+        has = {"weekday": self.has_weekdays, "month": True, "hour": self.has_hours}
+        shown = [TypicalCells(self.name, self._cells(days), days.tolist(), True, slice(0, 1))]
+        first = 2
+        for part, (moments, names) in steps.items():
+            if has[part]:
+                own = slice(first, first + len(names))
+                shown.append(
+                    TypicalCells(f"{self.name}: {part}", self._cells(moments), names, outputs=own)
+                )
+                first += len(names)
+        return shown
+
+    def _cells(self, seconds: Floats) -> Any:
+        """Write moments as cells that the column reads."""
+        if self.form in UNITS_OF_TIME:
+            return pa.array(seconds / UNITS_OF_TIME[self.form])
+        return pa.array((1e6 * seconds).astype(np.int64)).cast(pa.timestamp("us"))
 
     def entries(self, cells: Any) -> Entries:
         seconds, bad = read_moments(cells, self.form, self.missing, self.standins)

@@ -80,6 +80,11 @@ class Recipe(BaseModel):
         return (*self.columns, *(cross.pairs for cross in self.crosses), *more)
 
     @property
+    def term_columns(self) -> list[tuple[str, ...]]:
+        """Return the columns of the source that each of `parts` is a function of."""
+        return [*((column.name,) for column in self.columns), *(cross.of for cross in self.crosses)]
+
+    @property
     def outputs(self) -> list[str]:
         """Return the names of the output columns (d,)."""
         return [name for part in self.parts for name in part.outputs]

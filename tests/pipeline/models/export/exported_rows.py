@@ -1,6 +1,6 @@
 """A table with a column of every kind, and models on it: what all exports are tried on."""
 
-import datetime
+import datetime as dt
 
 import numpy as np
 import pyarrow as pa
@@ -25,9 +25,7 @@ def table(n=1200, seed=0):
     """Rows of every kind of column, with gaps."""
     rng = np.random.default_rng(seed)
     pick = lambda of, p=None: gaps(rng, rng.choice(of, n, p=p).tolist())  # noqa: E731
-    days = [
-        datetime.date(2019, 1, 1) + datetime.timedelta(int(d)) for d in rng.integers(0, 1500, n)
-    ]
+    days = [dt.date(2019, 1, 1) + dt.timedelta(int(d)) for d in rng.integers(0, 1500, n)]
     amounts = np.where(rng.random(n) < 0.3, 0.0, np.exp(rng.normal(3, 2, n))).round(2)
     texts = [
         " ".join(rng.choice(WORDS, rng.integers(0, 9))) + rng.choice([".", " -- ", ",  ", ""])

@@ -7,6 +7,7 @@ has these names: classes declare their properties, and the defaults are here.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -135,6 +136,7 @@ def fit_for(solver: Any, width: int) -> Any:
     return _imported(WIDE_METHODS[solver.kind])(width=width, **solver.model_dump())
 
 
+@cache
 def _imported(place: str) -> Any:
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)

@@ -33,7 +33,8 @@ from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import loss_word, problem_of
-from fewpass.pipeline.training.spans.reduce import ReduceReport, reduce
+from fewpass.pipeline.training.spans.reduce import reduce
+from fewpass.pipeline.training.spans.reduce_span import ReduceReport
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Loss, Problem, value

@@ -28,7 +28,7 @@ from fewpass.pipeline.scoring.evaluation import (
 )
 from fewpass.pipeline.scoring.prediction import label_names
 from fewpass.pipeline.scoring.reliability import Reliability, reliability
-from fewpass.pipeline.training.spans.reduce import ReduceReport
+from fewpass.pipeline.training.spans.reduce_span import ReduceReport
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.storage.dataset import Dataset

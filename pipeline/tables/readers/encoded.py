@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import release_freed_memory
-from fewpass.pipeline.settings.encoding import READ_KINDS
+from fewpass.pipeline.settings.encoding import READ_KINDS, Kind
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.applying import encode
+from fewpass.pipeline.tables.encoding.category_recipe import Hashed
 from fewpass.pipeline.tables.encoding.cells import (
     Written,
     is_single,
@@ -29,7 +30,8 @@ from fewpass.pipeline.tables.encoding.fitting import SHOWN, RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.inference import as_asked, infer
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
-from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.number_recipe import Bins
+from fewpass.pipeline.tables.encoding.recipe import AnyColumn, Recipe
 from fewpass.pipeline.tables.encoding.remarks import remark_on
 from fewpass.pipeline.tables.encoding.schema import encoding_of, recipe_in
 from fewpass.pipeline.tables.encoding.text import DocumentCounts, slots_of
@@ -299,18 +301,28 @@ class EncodedSource:
                 f"`column={name}=category`, or =number."
             )
         rows = sample.slice(0, min(sample.num_rows, 10_000))
-        for k in self._columns.features:
+        for k, recipe in zip(self._columns.features, self.recipe.columns, strict=True):
             name = name_of(self._columns, k)
             cells = rows.column(name).combine_chunks()
-            inferred = infer(name, cells)
             asked = self._options.column.get(name)
-            inferred = as_asked(name, asked, cells) if asked == "number" else inferred
-            if asked and asked.partition(":")[0] != inferred.kind:
+            kind = self._kind(recipe, cells)
+            if asked and asked.partition(":")[0] != kind:
                 continue
-            said = remark_on(name, cells, inferred, self._columns.advice(k))
+            said = remark_on(name, cells, kind, self._columns.advice(k))
             if said is not None:
                 yield f"C{self._columns.title(k)[1:]} {said}"
         yield from self._hint()
+
+    def _kind(self, recipe: AnyColumn, cells: Any) -> Kind:
+        """Return what the cells of a column hold, as they tell themselves."""
+        name = recipe.name
+        if self._options.column.get(name) == "number":
+            return as_asked(name, "number", cells).kind
+        if name in self._options.column or name in self._rows.kinds:
+            return infer(name, cells).kind
+        if isinstance(recipe, Bins):
+            return "number"
+        return "category" if isinstance(recipe, Hashed) else recipe.kind
 
     def _hint(self) -> Iterator[str]:
         """Yield a sentence on how to judge a model on later rows, where there are dates."""

@@ -21,7 +21,7 @@ from fewpass.pipeline.tables.encoding.cells import (
     read_numbers,
     words_of,
 )
-from fewpass.pipeline.tables.encoding.date_recipe import Date, fitted_date
+from fewpass.pipeline.tables.encoding.date_recipe import GOES_ON, Date, are_years, fitted_date
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.inference import FEW, Inferred, as_asked, infer, is_open
 from fewpass.pipeline.tables.encoding.lists import fitted_tags, fitted_vector
@@ -130,11 +130,14 @@ def _text(name: str, words: Any, rules: RecipeRules, grams: Grams) -> Text:
 
 def _with_missing(column: AnyColumn, cells: Any) -> AnyColumn:
     """Return the recipe of a column with the share of the sample that is missing."""
-    if isinstance(column, Number | Date):
-        missing = column.is_missing(cells).mean()
-    else:
-        missing = cells.null_count / max(1, len(cells))
-    return column.model_copy(update={"missing_share": round(float(missing), 6)})
+    if isinstance(column, Number):
+        return column  # has it
+    missing = column.is_missing(cells).sum() if isinstance(column, Date) else cells.null_count
+    return column.model_copy(update={"missing_share": _share(missing, cells)})
+
+
+def _share(n: Any, cells: Any) -> float:
+    return round(float(n) / max(1, len(cells)), 6)
 
 
 def _cross(of: tuple[str, str], sample: Any, rules: RecipeRules) -> Cross:
@@ -156,12 +159,15 @@ def _number(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> Nu
     present = every[~np.isnan(every)]
     fields: dict[str, Any] = {
         "name": name, "has_missing": bool(missing.any()), "written": inferred.written,
-        "missing": inferred.missing,
-        "is_open": not inferred.said and is_open(cells, inferred.written),
+        "missing": inferred.missing, "missing_share": _share(np.isnan(every).sum(), cells),
+        "is_open": not inferred.said and is_open(cells, inferred.written, every),
     } | (words or {})  # fmt: skip
     if not len(present):
         return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **fields)
     low, median, p99, high = np.quantile(present, (CLIP, 0.5, 0.99, 1.0 - CLIP)).tolist()
+    if are_years(present):  # a trend may go on, as that of dates does
+        low, high = float(present.min()), float(present.max())
+        high += GOES_ON * (high - low)
     clipped = np.clip(present, low, high)
     mean, deviation = map(float, mean_and_deviation(clipped))
     constant = deviation <= 1e-12 * abs(mean)

@@ -22,10 +22,10 @@ from benchmarks.auto import METHODS, OTHERS, TOLS
 from benchmarks.data_sets import STUDIES
 from benchmarks.evidence_words import HOW, QUESTIONS, TITLE, WORDS
 from benchmarks.one_pass_findings import tables as one_pass_peers
-from fewpass.pipeline.training.spans.reduce import MOST_SPANS
 from testing.results import EVIDENCE, Row, shown, table
 
 PAGE = EVIDENCE.with_name("evidence.md")
+SPANS = 64  # of a reduction, when the costs of tasks were measured
 SHOWN = ("4", "6")  # digits of the tolerances that are tabulated
 
 
@@ -354,7 +354,7 @@ def modelled(costs: scaling.Costs, work: float) -> str:
     def line(name: str, seconds: Iterable[float]) -> list[str]:
         return [name, *(f"{s:.0f} s" for s in seconds)]
 
-    spans = MOST_SPANS
+    spans = SPANS
     reduced = (scaling.reduce_seconds(w, costs, work, spans) for w in scaling.WORKERS)
     cells = [line(f"reduce, {spans} spans", reduced)]
     cells += [

@@ -127,12 +127,7 @@ class Certificate(NamedTuple):
     @property
     def each(self) -> tuple[Certificate, ...]:
         """The certificates of all models, of one model its own."""
-        pairs = self.models or ((self.objective, self.gap),)
-        constants = self.constants or (0.0,) * len(pairs)
-        return tuple(
-            Certificate(*pair, constants=(constant,))
-            for pair, constant in zip(pairs, constants, strict=True)
-        )
+        return tuple(Certificate(*pair, constants=(one,)) for pair, one in self._with_scales())
 
     @property
     def relative(self) -> float:
@@ -141,7 +136,12 @@ class Certificate(NamedTuple):
         F is the objective, and F_0 the mean loss of the best constant prediction; where that is
         unknown, F alone counts, which makes the relative gap larger if anything.
         """
-        return max(_over_scale(one.objective, one.gap, *one.constants) for one in self.each)
+        return max(_over_scale(*pair, one) for pair, one in self._with_scales())
+
+    def _with_scales(self) -> zip[tuple[tuple[float, float], float]]:
+        """Yield objective and gap of each model, with its F_0."""
+        pairs = self.models or ((self.objective, self.gap),)
+        return zip(pairs, self.constants or (0.0,) * len(pairs), strict=True)
 
     @property
     def proves_nothing(self) -> bool:

@@ -7,6 +7,7 @@ has these names: classes declare their properties, and the defaults are here.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -63,15 +64,17 @@ PENALTIES = {
     "l2": "fewpass.solvers.penalties.l2:L2",
     "l1": "fewpass.solvers.penalties.elastic_net:ElasticNet",
     "elasticnet": "fewpass.solvers.penalties.elastic_net:ElasticNet",
+    "group_lasso": "fewpass.solvers.penalties.group_lasso:GroupLasso",
 }
 
 #: The share of lam that each charges for the sizes of weights, where none is given.
-L1_RATIOS = {"l2": 0.0, "l1": 1.0, "elasticnet": 0.5}
+L1_RATIOS = {"l2": 0.0, "l1": 1.0, "elasticnet": 0.5, "group_lasso": 1.0}
 
 # Default penalty, the one with zeros in its optima, and what an l1_ratio alone means.
 SQUARES = "l2"
 SIZES = "l1"
 SIZES_AND_SQUARES = "elasticnet"
+WITH_RATIO = ("elasticnet", "group_lasso")  # those of which an l1_ratio may be given
 
 # Default losses.
 LOSS_OF_LABELS = "logistic"
@@ -135,6 +138,7 @@ def fit_for(solver: Any, width: int) -> Any:
     return _imported(WIDE_METHODS[solver.kind])(width=width, **solver.model_dump())
 
 
+@cache
 def _imported(place: str) -> Any:
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)

@@ -19,6 +19,7 @@ class CallingThread:
     why = "rows in memory"
     dashboard: str | None = None
     near = alone = True
+    together = None  # tasks are submitted one by one
 
     def __init__(self) -> None:
         self.compiled: set[str] = set()

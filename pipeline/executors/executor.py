@@ -19,6 +19,7 @@ from fewpass.pipeline.executors.on_dask import SAME_VERSIONS, OnDask, OnDaskThre
 from fewpass.pipeline.executors.semaphores import require_semaphores
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.executors.tls_certificates import require_trust, security_of
+from fewpass.pipeline.executors.together import Together
 from fewpass.pipeline.executors.workers import (
     Deaths,
     of_scheduler,
@@ -51,6 +52,10 @@ class Executor(Protocol):
     @property
     def dashboard(self) -> str | None:
         """Address of the cluster's dashboard, if there is one."""
+
+    @property
+    def together(self) -> Together | None:
+        """Submits graphs of tasks; None in this process, where tasks are submitted one by one."""
 
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Start function(*args) and return a handle; arguments may be handles of earlier tasks."""

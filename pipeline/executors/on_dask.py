@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import io
 import itertools
-import pickle
 from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import cached_property
 from operator import itemgetter
 from threading import Lock
 from typing import Any
 from uuid import uuid4
 
-import cloudpickle  # type: ignore[import-untyped]
-
 from fewpass.pipeline.errors import NoWorkers
+from fewpass.pipeline.executors.packed import OtherVersions, call, packed, type_of_handles
 from fewpass.pipeline.executors.threads import InProcess, Item, PoolTask, value_of
-from fewpass.pipeline.executors.versions import Versions, version_differences, versions_here
+from fewpass.pipeline.executors.together import PATIENCE_S, Together
+from fewpass.pipeline.executors.versions import versions_here
 from fewpass.pipeline.executors.workers import ANSWER_SECONDS, LOOK_SECONDS, Workers
 
 TOPIC = "fewpass-runs"  # of a scheduler's events: the runs trained on it
-PATIENCE_S = 4.0  # wait for a result before asking whether there are workers
 SAME_VERSIONS = (
     "Have it use the same environment as this process, then give the same command again, or "
     "`fewpass resume`."
@@ -66,6 +63,11 @@ class OnDask:
         self._handle = type_of_handles()
         self.dashboard, self.why = dashboard, why
 
+    @cached_property
+    def together(self) -> Together:
+        """Submits graphs of tasks."""
+        return Together(self._client, self._require_workers)
+
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Submit a task under a key that the dashboard shows as `name`."""
         key = f"{name}-{next(self._numbers):06d}-{self._token}"
@@ -91,20 +93,22 @@ class OnDask:
             raise
 
     def _result(self, handle: Any) -> Any:
-        from distributed.comm.core import CommClosedError  # noqa: PLC0415
-
         while handle.status == "pending":
             try:
                 return result_of(handle, PATIENCE_S)
             except TimeoutError:
                 if handle.status != "pending":
                     break
-            if self._workers is not None:
-                with suppress(
-                    CommClosedError
-                ):  # the task raises the error of a scheduler that ended
-                    self._workers.wait(self._stopping)
+            self._require_workers()
         return result_of(handle)
+
+    def _require_workers(self) -> None:
+        """Wait for workers, where there are none."""
+        from distributed.comm.core import CommClosedError  # noqa: PLC0415
+
+        if self._workers is not None:
+            with suppress(CommClosedError):  # a task raises the error of a scheduler that ended
+                self._workers.wait(self._stopping)
 
     def _require_equals(self, error: Exception) -> None:
         """Raise OtherVersions if new workers have other versions: that is why a task failed."""
@@ -194,13 +198,6 @@ def _do(number: int) -> None:
     _lent.pop(number).do()
 
 
-def type_of_handles() -> type:
-    """Return the class of the futures of `distributed.Client.submit`."""
-    from distributed import Future  # noqa: PLC0415
-
-    return Future
-
-
 def result_of(future: Any, timeout_s: float | None = None) -> Any:
     """Return the result of a future; ConnectionError if the cluster is gone."""
     from distributed import KilledWorker  # noqa: PLC0415
@@ -220,65 +217,3 @@ def result_of(future: Any, timeout_s: float | None = None) -> Any:
             f"snapshot ({type(error).__name__}). Start it again, then the same command "
             "or fewpass resume: it goes on from that snapshot."
         ) from error
-
-
-# -- arguments of tasks ----------------------------------------------------------------------------
-#
-# A data set is opened when it is unpickled, and that may fail: no credentials there, or another set
-# at its address.  Dask unpickles arguments in the connection between two processes, where an error
-# closes the connection, and with it the worker.  So tasks get bytes, and unpickle them themselves.
-
-
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """A pickled value."""
-
-    pickled: bytes
-
-
-class OtherVersions(ConnectionError):  # noqa: N818 - users read the message, not the name
-    """A worker whose versions differ from those of the process that submitted a task."""
-
-
-class _HasFuture(Exception):  # noqa: N818 - never seen outside
-    """A value that holds the result of an earlier task, which Dask must see."""
-
-
-class _Packer(cloudpickle.Pickler):  # type: ignore[misc]
-    """Stops at a handle on an earlier task."""
-
-    def __init__(self, file: io.BytesIO, handle: type) -> None:
-        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
-        self._handle = handle
-
-    def persistent_id(self, value: Any) -> None:
-        if isinstance(value, self._handle):
-            raise _HasFuture
-
-
-def packed(value: Any, handle: type) -> Any:
-    """Pickle a value; return it unchanged if it holds handles on earlier tasks."""
-    file = io.BytesIO()
-    try:
-        _Packer(file, handle).dump(value)
-    except _HasFuture:
-        return value
-    return Packed(file.getvalue())
-
-
-def call(versions: Versions, function: Packed | Callable[..., Any], *args: Any) -> Any:
-    """Unpickle a function and its arguments, and call it.
-
-    Raises OtherVersions if the submitting process has other versions than this one.
-    """
-    differences = [
-        words for weighs, words in version_differences(versions_here(), versions) if weighs
-    ]
-    if differences:
-        raise OtherVersions("; ".join(differences))
-    run, *given = [_unpacked(value) for value in (function, *args)]
-    return run(*given)
-
-
-def _unpacked(value: Any) -> Any:
-    return pickle.loads(value.pickled) if isinstance(value, Packed) else value

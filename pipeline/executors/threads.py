@@ -82,6 +82,7 @@ class InProcess:
     engine = "threads"
     dashboard: str | None = None
     near = True
+    together = None  # tasks are submitted one by one
 
     def __init__(self, threads: int = 1, why: str = "") -> None:
         self.compiled: set[str] = set()

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.scores import scores
-from fewpass.solvers.losses import Problem, value
+from fewpass.solvers.losses import Loss, Problem, value
 from fewpass.solvers.losses.wide_loss import WideLoss
 from fewpass.solvers.protocol import Block, Weights, as_sides
+from fewpass.solvers.wide_gradient import losses_of_wide_scores
 
 
 class RowLosses(NamedTuple):
@@ -80,6 +81,21 @@ def _of_all_scores(
     each = zip(model.coef, np.asarray(model.intercept) * intercept, strict=True)
     S = np.stack([scores(w, float(b), block.rows) for w, b in each], axis=1)
     return loss.losses(S, block.y), S.argmax(axis=1) != block.y
+
+
+def losses_of_scores(
+    loss: Loss, scores: NDArray[np.float64], y: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the losses (n,) of rows with scores (n, K): of one of all classes, or of K = 1.
+
+    Of classes each against the rest it is the mean.
+    """
+    if isinstance(loss, WideLoss):
+        return losses_of_wide_scores(loss, scores, y)
+    if scores.shape[1] == 1:
+        return np.asarray(value(loss, scores[:, 0], y), np.float64)
+    each = [value(loss, p, as_sides(y, k)) for k, p in enumerate(scores.T)]
+    return np.asarray(np.mean(each, axis=0), np.float64)
 
 
 def together(parts: Sequence[RowLosses]) -> RowLosses:

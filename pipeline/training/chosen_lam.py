@@ -65,7 +65,10 @@ def with_chosen_lam(
         return ChosenLam(plan.model_copy(update={"lam": Lam.of("1/n")}), None)
     with one_blas_thread():
         origin = origin_on(plan, dataset, LamComparison.on(plan, dataset, held_out))
-    return ChosenLam(plan.model_copy(update={"lam": Lam.of(origin.written)}), origin)
+    lam = Lam.of(origin.written)
+    if lam.has("max"):
+        lam = Lam.of(best_of([*origin.candidates]).lam)
+    return ChosenLam(plan.model_copy(update={"lam": lam}), origin)
 
 
 def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> LamOrigin:

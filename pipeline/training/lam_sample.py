@@ -73,4 +73,4 @@ def in_memory(dataset: Dataset, table: Table) -> MemoryDataset:
     else:
         moments = {"mean": float(table.target.mean()), "variance": float(table.target.var())}
         targets = targets.model_copy(update=moments)
-    return MemoryDataset(table, dataset.n_features, targets)
+    return MemoryDataset(table, dataset.n_features, targets, dataset.feature_groups)

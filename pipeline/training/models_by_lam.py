@@ -76,7 +76,9 @@ def with_columns_present(
     places = np.cumsum(counts > 0) - 1
     fewer = table._replace(indices=places[table.indices].astype(table.indices.dtype))
     width = max(1, len(present))
-    return present, MemoryDataset(fewer, width, dataset.manifest.targets)
+    groups = dataset.feature_groups
+    groups = None if groups is None else groups[present]
+    return present, MemoryDataset(fewer, width, dataset.manifest.targets, groups)
 
 
 def _with_all_columns(model: Weights, present: NDArray[np.int64] | None, d: int) -> Weights:
@@ -141,8 +143,13 @@ def _group(
 
 
 def _solver(planned: PlannedProblem) -> Method:
-    """Return Newton's method for one model of all classes with little work, else dual ascent."""
+    """Return Newton's method for one model of all classes with little work, else dual ascent.
+
+    Penalties of several columns together are Newton's, too.
+    """
     problem, stats = planned.problem, planned.stats
+    if not problem.penalty.by_column:
+        return method(SECOND_ORDER)
     if has_few_weights(problem, stats):
         weights = problem.loss.width * (stats.d + 1)
         if stats.n * weights**2 <= WORK:

@@ -12,7 +12,8 @@ from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.rows.target_range import Bounds, joint, range_of
 from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.runs.model import load_model, weights_to_start_at
-from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_log import LOG, SEGMENTS
 from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluation import evaluation_job
@@ -139,7 +140,7 @@ def _require_place(run: RunFolder) -> None:
     shown = without_secrets(run.url)
     if owner_of(run.folder) is not None:
         raise BadInput(f"{shown} is a data set, and no place for a run. {ELSEWHERE}")
-    for name in (LOG, "report"):
+    for name in (LOG, SEGMENTS, "report"):
         files = [name] if run.folder.exists(name) else run.folder.list(name)
         if files and not run.snapshots.names():
             raise BadInput(

@@ -17,7 +17,8 @@ from fewpass.pipeline.runs.engine import RunStore, Stopped
 from fewpass.pipeline.runs.events import Event, Restart, Span, Summed, SweepEnd, Warned
 from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.training.one_reading import OneReading
-from fewpass.pipeline.training.spans.reduce import ReduceReport, absorb_sum, reduce
+from fewpass.pipeline.training.spans.reduce import absorb_sum, reduce
+from fewpass.pipeline.training.spans.reduce_span import ReduceReport
 from fewpass.pipeline.training.spans.span import Job, Stopwatch, logged
 from fewpass.pipeline.training.spans.walk_spans import SpanReport, join_own_streams, join_streams
 from fewpass.pipeline.training.walk import StreamPosition, WalkDriver
@@ -326,8 +327,9 @@ class Sweeps:
 
         with self._adding:
             return reduce(
-                self.executor, self.job, what, at, count, number, versions, self.records, check
-            )
+                self.executor, self.job, what, at, count, number, versions, self.records, check,
+                f"pass {number + 1}, {what.name}",
+            )  # fmt: skip
 
     def _log_sweep(self, name: str, asking: Stopwatch) -> None:
         """Log where the driver's time went since the sweep before; see sweep_times.py."""

@@ -36,14 +36,17 @@ def constant_losses(
         Whether there is a constant to choose.
     """
     share = weight / weight.sum(axis=1, keepdims=True)
-    at_zero = _means(loss, np.zeros((len(share), 1)), y, share)
+    zero = np.zeros((len(share), 1))
     if not intercept:
-        return tuple(at_zero.tolist())
-    best = _means(loss, _best_constants(loss, y, share), y, share)
+        return tuple(_means(loss, zero, y, share).tolist())
+    b = loss.best_constant((share * y).sum(axis=1, keepdims=True))
+    b = _searched(loss, y, share) if b is None else b
+    both = _means(loss, np.concatenate([zero, b]), y, np.concatenate([share, share]))
+    at_zero, best = np.split(both, 2)
     return tuple(np.maximum(np.minimum(best, at_zero), ROUNDED * at_zero).tolist())
 
 
-def _best_constants(
+def _searched(
     loss: Loss, y: NDArray[np.float64], share: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return where the mean slopes change their sign, (K, 1): they never fall."""

@@ -37,6 +37,7 @@ def logs(a: Number) -> tuple[Number, Number, Number]:
 LAST_STEP = 4e-3
 FAR, LEAST_BEND = 8.0, 0.02  # for a first guess that is good for any a and q
 MOST_STEPS = 60
+MOST_MEAN = 1.0 - 1e-15  # of targets: odds of a single class have no end
 
 
 class Logistic(Loss, NoParameters):
@@ -52,6 +53,11 @@ class Logistic(Loss, NoParameters):
     def link(self) -> Link:
         """1 / (1 + exp(-score))."""
         return probabilities
+
+    def best_constant(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+        """log(p / (1 - p)) for a share p of +1."""
+        odds: NDArray[np.float64] = 2.0 * np.arctanh(np.clip(mean, -MOST_MEAN, MOST_MEAN))
+        return odds
 
     def value(self, p: Number, y: Number) -> Number:
         """log(1 + exp(-z)), with exp(-|z|) alone."""

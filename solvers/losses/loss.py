@@ -159,6 +159,13 @@ class Loss:
         """Function from scores (n,) to probabilities of +1 (n,); None if the loss models none."""
         return None
 
+    def best_constant(self, mean: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return the constants of least mean loss for targets of these means, or None.
+
+        None where that depends on more than the mean: the constant is searched for then.
+        """
+        return None
+
     @property
     def width(self) -> int:
         """Number of scores of a row that it is a function of."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.losses.loss import Loss, NoParameters
 
@@ -16,6 +19,10 @@ class Squared(Loss, NoParameters):
     curvature = 1.0
     takes_numbers = True
     is_quadratic = True
+
+    def best_constant(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean."""
+        return mean
 
     def value(self, p: Number, y: Number) -> Number:
         """(p - y)^2 / 2."""

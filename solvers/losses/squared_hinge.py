@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.kernels.simd.lanes import maximum, where
 from fewpass.solvers.losses.loss import Loss, NoParameters, inside, onto
@@ -17,6 +20,10 @@ class SquaredHinge(Loss, NoParameters):
     name = "squared_hinge"
     liblinear = "L2R_L2LOSS_SVC_DUAL"
     curvature = 1.0
+
+    def best_constant(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the mean: no margin is above 1 there."""
+        return mean
 
     def value(self, p: Number, y: Number) -> Number:
         """max(0, 1 - z)^2 / 2."""

@@ -9,120 +9,118 @@ import numpy as np
 
 from fewpass.pipeline.calibration import Sigmoid, Softmax, Steps
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.export.graph_parts import (
+    DOUBLE,
+    INT64,
+    ONNXRUNTIME,
+    TREES_AND_LABELS,
+    GraphParts,
+)
+from fewpass.pipeline.models.export.onnx_steps import interpolated
+from fewpass.pipeline.models.export.onnx_table import table_scores
 from fewpass.pipeline.models.export.plain_model import PlainModel
 
 OPSET, IR = 17, 9  # supported by all recent runtimes
+#: Words are joined and cut since then.
+OPSET_OF_WORDS = 20
+_VERSIONS = {ONNXRUNTIME: 1, TREES_AND_LABELS: 3}
 
 
 def onnx_model(model: PlainModel) -> Any:
-    """Return the graph from rows X (n, d), float64, to labels and scores, or to predictions.
+    """Return the graph from rows to labels and scores, or to predictions.
 
-    Outputs are `label` (n,), `scores` (n,) or (n, K) and, for the logistic loss or a calibrated
-    run, `probabilities` (n, K); for regression `prediction` (n,).  BadInput for a calibration
-    without a graph.
+    Inputs are X (n, d), float64; of a table one by the name of each column (see
+    `fewpass.pipeline.models.export.onnx_table`).  Outputs are `label` (n,), `scores` (n,) or (n, K)
+    and, for the logistic loss or a calibrated run, `probabilities` (n, K); for regression
+    `prediction` (n,).  BadInput for a column without a graph.
     """
-    from onnx import TensorProto, checker, helper  # noqa: PLC0415 - an extra
+    from onnx import checker, helper  # noqa: PLC0415 - an extra
 
     model.require_no_offset("The graph")
-    double = TensorProto.DOUBLE
-    X = helper.make_tensor_value_info("X", double, [None, model.coef.shape[1]])
-    nodes, values = (list(part) for part in zip(*_parts(model), strict=True))
+    graph = GraphParts()
+    _put(graph, model)
+    opset = OPSET if model.recipe is None else OPSET_OF_WORDS
+    domains = [helper.make_opsetid(name, _VERSIONS[name]) for name in sorted(graph.domains)]
     made = helper.make_model(
         helper.make_graph(
-            [node for node in nodes if node is not None], "fewpass", [X], list(_outputs(model)),
-            [value for value in values if value is not None],
+            graph.nodes, "fewpass", [*graph.inputs.values()], list(_outputs(model)),
+            graph.constants,
         ),
-        opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="fewpass",
+        opset_imports=[helper.make_opsetid("", opset), *domains], ir_version=IR,
+        producer_name="fewpass",
     )  # fmt: skip
     checker.check_model(made)
     return made
 
 
-Part = tuple[Any, Any]  # a node, or a constant
-
-
-def constant(name: str, array: Any) -> Part:
-    """Return a constant of the graph."""
-    from onnx import numpy_helper  # noqa: PLC0415
-
-    return None, numpy_helper.from_array(np.asarray(array), name)
-
-
-def node(kind: str, inputs: str, output: str, **how: Any) -> Part:
-    """Return a node with one output."""
-    from onnx import helper  # noqa: PLC0415
-
-    return helper.make_node(kind, inputs.split(), [output], **how), None
-
-
-def _parts(model: PlainModel) -> Iterator[Part]:
-    """Yield the graph's nodes and its constants."""
-    one = len(model.coef) == 1
-    yield constant("coef", np.ascontiguousarray(model.coef.T))
-    yield constant("intercept", model.intercept)
-    yield node("MatMul", "X coef", "products")
-    yield node("Add", "products intercept", "columns")
-    numbers = "prediction" if model.bounds is None else "unclipped"
-    scores = "scores" if model.classes is not None or model.has_response else numbers
+def _put(graph: GraphParts, model: PlainModel) -> None:
+    """Put the way from inputs to outputs into a graph."""
+    columns, one = _scores(graph, model), len(model.coef) == 1
+    classifies = model.classes is not None
+    name = "scores" if classifies or model.has_response else None
+    axis = graph.whole(1)
     if one:
-        yield constant("columns_axis", np.array([1], np.int64))
-        yield node("Squeeze", "columns columns_axis", scores)
+        scores = graph.op("Squeeze", columns, axis, output=name)
     else:
-        yield node("Identity", "columns", scores)
-    if model.has_response:
-        yield node("Exp", "scores", numbers)
-    if model.classes is None:
-        yield from _clipped(model)
+        scores = graph.op("Identity", columns, output=name)
+    if not classifies:
+        _put_numbers(graph, model, scores)
         return
-    yield constant("classes", _classes(model))
+    classes = graph.constant(_classes(model))
     if one:
-        yield constant("zero", np.float64(0.0))
-        yield node("Greater", "scores zero", "is_second")
-        yield node("Cast", "is_second", "best", to=7)  # int64
+        second = graph.op("Greater", scores, graph.number(0.0))
+        best = graph.op("Cast", second, to=INT64)
     else:
-        yield node("ArgMax", "scores", "best", axis=1, keepdims=0)
-    yield node("Gather", "classes best", "label")
+        best = graph.op("ArgMax", scores, axis=1, keepdims=0)
+    graph.op("Gather", classes, best, output="label")
     if model.has_probabilities:
-        yield from _probabilities(model)
+        _put_probabilities(graph, model, columns)
 
 
-def _clipped(model: PlainModel) -> Iterator[Part]:
-    """Yield the nodes that clip predicted numbers, where they are."""
-    if model.bounds is not None:
-        lowest, highest = model.bounds
-        yield constant("lowest", np.float64(lowest))
-        yield constant("highest", np.float64(highest))
-        yield node("Clip", "unclipped lowest highest", "prediction")
+def _scores(graph: GraphParts, model: PlainModel) -> str:
+    """Return the scores (n, K), one column for two classes and for regression."""
+    if model.recipe is not None:
+        return table_scores(graph, model.recipe.described(), model.coef, model.intercept)
+    X = graph.input("X", DOUBLE, model.coef.shape[1])
+    products = graph.op("MatMul", X, graph.constant(np.ascontiguousarray(model.coef.T)))
+    return graph.op("Add", products, graph.constant(model.intercept))
 
 
-def _probabilities(model: PlainModel) -> Iterator[Part]:
-    """Yield the nodes from scores to probabilities, in columns (n, 1) or (n, K)."""
+def _put_numbers(graph: GraphParts, model: PlainModel, scores: str) -> None:
+    """Put predicted numbers into a graph, clipped where they are."""
+    numbers = graph.op("Exp", scores) if model.has_response else scores
+    if model.bounds is None:
+        graph.op("Identity", numbers, output="prediction")
+        return
+    low, high = (graph.number(bound) for bound in model.bounds)
+    graph.op("Clip", numbers, low, high, output="prediction")
+
+
+def _put_probabilities(graph: GraphParts, model: PlainModel, scores: str) -> None:
+    """Put the way from scores (n, 1) or (n, K) to probabilities into a graph."""
     calibration, one = model.calibration, len(model.coef) == 1
-    scores = "columns"
     if isinstance(calibration, Steps):
-        raise BadInput(
-            "ONNX has no steps, and the run's calibration is isotonic. Choose .safetensors, or "
-            "train with `calibrate=platt`."
-        )
+        _put_shares(graph, interpolated(graph, scores, calibration.scores, calibration.p))
+        return
     if calibration is not None:
         offsets = [calibration.offset] if isinstance(calibration, Sigmoid) else calibration.offsets
-        yield constant("slope", np.float64(calibration.slope))
-        yield constant("offsets", np.array(offsets))
-        yield node("Mul", "columns slope", "sloped")
-        yield node("Add", "sloped offsets", "calibrated")
-        scores = "calibrated"
+        sloped = graph.op("Mul", scores, graph.number(calibration.slope))
+        scores = graph.op("Add", sloped, graph.constant(np.array(offsets)))
     if isinstance(calibration, Softmax) or (calibration is None and model.is_multinomial):
-        yield node("Softmax", scores, "probabilities", axis=1)
+        graph.op("Softmax", scores, axis=1, output="probabilities")
         return
-    yield node("Sigmoid", scores, "shares")
+    shares = graph.op("Sigmoid", scores)
     if one:
-        yield constant("certain", np.float64(1.0))
-        yield node("Sub", "certain shares", "first_share")
-        yield node("Concat", "first_share shares", "probabilities", axis=1)
+        _put_shares(graph, shares)
     else:
-        yield constant("classes_axis", np.array([1], np.int64))
-        yield node("ReduceSum", "shares classes_axis", "total")
-        yield node("Div", "shares total", "probabilities")
+        total = graph.op("ReduceSum", shares, graph.whole(1), keepdims=1)
+        graph.op("Div", shares, total, output="probabilities")
+
+
+def _put_shares(graph: GraphParts, second: str) -> None:
+    """Put the probabilities of two classes into a graph, by those of the second one (n, 1)."""
+    first = graph.op("Sub", graph.number(1.0), second)
+    graph.op("Concat", first, second, axis=1, output="probabilities")
 
 
 def _outputs(model: PlainModel) -> Iterator[Any]:

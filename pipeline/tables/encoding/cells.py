@@ -85,10 +85,18 @@ def read_numbers(cells: Any, written: Written = "plain", missing: tuple[str, ...
     cells = abridged(without(cells, missing))
     if written != "plain":
         return _read_where(cells, _OTHERWISE[written], _PLAIN[written])
+    plain = plain_numbers(cells)
+    if plain is not None:
+        return Read(plain)
+    return _read_where(cells, _NUMBER, lambda good: pc.cast(good, pa.float64()))
+
+
+def plain_numbers(cells: Any) -> Floats | None:
+    """Return the numbers of cells of text that are all written as 1234.5, or missing; or None."""
     try:
-        return Read(_finite(pc.cast(cells, pa.float64())))
+        return _finite(pc.cast(cells, pa.float64()))
     except pa.ArrowInvalid:
-        return _read_where(cells, _NUMBER, lambda good: pc.cast(good, pa.float64()))
+        return None
 
 
 def abridged(cells: Any) -> Any:

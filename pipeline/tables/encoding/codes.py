@@ -10,7 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, is_numeric, is_text, read_numbers
+from fewpass.pipeline.tables.encoding.cells import (
+    UNITS_OF_TIME,
+    Read,
+    is_numeric,
+    is_text,
+    read_numbers,
+)
 
 #: Share of the cells that begin with a zero, and that may have another width.
 _PADDED, _STRAY = 0.001, 0.01
@@ -104,7 +110,12 @@ def unit_since_1970(cells: Any) -> str | None:
     """
     if not (is_numeric(cells.type) or is_text(cells.type)) or cells.null_count == len(cells):
         return None
-    numbers, bad = read_numbers(cells)
+    return unit_of(read_numbers(cells))
+
+
+def unit_of(read: Read) -> str | None:
+    """Return the unit in which numbers that were read (n,) may count the time since 1970."""
+    numbers, bad = read
     if bad is not None or np.isnan(numbers).all():
         return None
     low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))

@@ -10,22 +10,36 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 
-from fewpass.pipeline.tables.encoding.cells import Floats, Mask, is_text, words_of
+from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, Floats, Mask, is_text, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import (
     Codes,
     ColumnRecipe,
     Deviation,
     Entries,
     Slot,
+    TypicalCells,
     require_ascending,
     require_sizes,
 )
 from fewpass.pipeline.tables.encoding.date_forms import has_days, is_open, order_of
 from fewpass.pipeline.tables.encoding.inference import Inferred
 from fewpass.pipeline.tables.encoding.moments import BETWEEN, ISO, WEEKS, read_moments
+from fewpass.pipeline.tables.encoding.terms import (
+    CodeTerm,
+    ColumnTerms,
+    DatePart,
+    InYears,
+    MissingTerm,
+    MomentCell,
+    NumberTerm,
+    Standardise,
+    Step,
+    ValueTerm,
+)
 
 SECONDS_OF_DAY = 86_400
 SECONDS_OF_YEAR = 365.25 * SECONDS_OF_DAY
+_WIDTHS = {"weekday": 7, "month": 12, "hour": 24}
 #: From so many years on days and months tell different things, and a trend of days may go on, for
 #: this part of the range seen.
 _YEARS, GOES_ON = 3.0, 0.5
@@ -36,6 +50,8 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 #: A moment stands for a missing one where it is in ten rows, in this share of them, and so many
 #: times further from all others than the middle 99 % of these are from each other.
 _SHARE, _FAR = 0.001, 10.0
+#: Moments at which the days are shown.
+_POINTS = 101
 #: Days of years that stand for a missing date, by which a recipe tells what it left out.
 _NAMED = 5
 
@@ -101,14 +117,67 @@ class Date(ColumnRecipe):
             f"; {first} first, as no cell tells: `column={self.name}=date:{other}` if they are not"
         )
 
+    @property
+    def looks(self) -> list[TypicalCells]:
+        """Return the days, the weekdays, the months and the hours."""
+        last = self.last
+        if last is None:  # where the sample's middle says that about all are
+            last = self.first + (self.mean + 2.0 * self.deviation) * SECONDS_OF_DAY
+        days = np.linspace(self.first, last, _POINTS)
+        months = np.arange(12).astype("datetime64[M]").astype("datetime64[s]").astype(np.float64)
+        steps = {
+            "weekday": (SECONDS_OF_DAY * np.arange(4.0, 11.0), list(WEEKDAYS)),
+            "month": (months, [str(month) for month in range(1, 13)]),
+            "hour": (3600.0 * np.arange(24.0), [str(hour) for hour in range(24)]),
+        }
+        has = {"weekday": self.has_weekdays, "month": True, "hour": self.has_hours}
+        shown = [TypicalCells(self.name, self._cells(days), days.tolist(), True, slice(0, 1))]
+        first = 2
+        for part, (moments, names) in steps.items():
+            if has[part]:
+                own = slice(first, first + len(names))
+                shown.append(
+                    TypicalCells(f"{self.name}: {part}", self._cells(moments), names, outputs=own)
+                )
+                first += len(names)
+        return shown
+
+    def _cells(self, seconds: Floats) -> Any:
+        """Write moments as cells that the column reads."""
+        if self.form in UNITS_OF_TIME:
+            return pa.array(seconds / UNITS_OF_TIME[self.form])
+        return pa.array((1e6 * seconds).astype(np.int64)).cast(pa.timestamp("us"))
+
     def entries(self, cells: Any) -> Entries:
         seconds, bad = read_moments(cells, self.form, self.missing, self.standins)
         missing = np.isnan(seconds)
-        days = ((self._within(seconds) - self.first) / SECONDS_OF_DAY - self.mean) / self.deviation
+        days = (self.days(seconds) - self.mean) / self.deviation
         slots = [Slot(missing.astype(np.int64), np.where(missing, 1.0, days))]
         for part, first in self._parts(np.where(missing, 0.0, seconds)):
             slots.append(Slot(first + part, np.where(missing, 0.0, 1.0)))
         return Entries(tuple(slots), bad)
+
+    def described(self) -> ColumnTerms:
+        steps: list[Step] = []
+        if self.last is not None:
+            steps.append(InYears(first=self.first, last=self.last))
+        steps.append(Standardise(mean=self.first, deviation=SECONDS_OF_DAY))
+        steps.append(Standardise(mean=self.mean, deviation=self.deviation))
+        terms: list[NumberTerm] = [ValueTerm(at=0, steps=tuple(steps)), MissingTerm(at=1)]
+        at = 2
+        for part in self._part_names:
+            terms.append(CodeTerm(at=at, steps=(DatePart(of=part),), width=_WIDTHS[part]))
+            at += _WIDTHS[part]
+        read = MomentCell(form=self.form, missing=self.missing, standins=self.standins)
+        return ColumnTerms(columns=(self.name,), read=read, terms=tuple(terms))
+
+    @property
+    def _part_names(self) -> Iterator[Literal["weekday", "month", "hour"]]:
+        if self.has_weekdays:
+            yield "weekday"
+        yield "month"
+        if self.has_hours:
+            yield "hour"
 
     def _within(self, seconds: Floats) -> Floats:
         """Return moments within the range seen: whole years earlier or later, where it has any.
@@ -125,7 +194,15 @@ class Date(ColumnRecipe):
 
     def is_missing(self, cells: Any) -> Mask:
         """Say which cells (n,) are missing, or no dates."""
-        return np.isnan(read_moments(cells, self.form, self.missing, self.standins).values)
+        return np.isnan(self.moments(cells))
+
+    def moments(self, cells: Any) -> Floats:
+        """Return seconds since 1970 (n,) of cells, NaN where there is no date."""
+        return read_moments(cells, self.form, self.missing, self.standins).values
+
+    def days(self, seconds: Floats) -> Floats:
+        """Return the days (n,) from the first date seen to moments, within the range seen."""
+        return (self._within(seconds) - self.first) / SECONDS_OF_DAY
 
     def _parts(self, seconds: Floats) -> Iterator[tuple[Codes, int]]:
         """Yield weekday, month and hour from 0, and where their columns begin."""

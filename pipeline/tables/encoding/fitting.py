@@ -135,11 +135,14 @@ def _text(name: str, words: Any, rules: RecipeRules, grams: Grams) -> Text:
 
 def _with_missing(column: AnyColumn, cells: Any) -> AnyColumn:
     """Return the recipe of a column with the share of the sample that is missing."""
-    if isinstance(column, Number | Date):
-        missing = column.is_missing(cells).mean()
-    else:
-        missing = cells.null_count / max(1, len(cells))
-    return column.model_copy(update={"missing_share": round(float(missing), 6)})
+    if isinstance(column, Number):
+        return column  # has it
+    missing = column.is_missing(cells).sum() if isinstance(column, Date) else cells.null_count
+    return column.model_copy(update={"missing_share": _share(missing, cells)})
+
+
+def _share(n: Any, cells: Any) -> float:
+    return round(float(n) / max(1, len(cells)), 6)
 
 
 def _cross(of: tuple[str, str], sample: Any, rules: RecipeRules) -> Cross:
@@ -161,8 +164,8 @@ def _number(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> Nu
     present = every[~np.isnan(every)]
     fields: dict[str, Any] = {
         "name": name, "has_missing": bool(missing.any()), "written": inferred.written,
-        "missing": inferred.missing,
-        "is_open": not inferred.said and is_open(cells, inferred.written),
+        "missing": inferred.missing, "missing_share": _share(np.isnan(every).sum(), cells),
+        "is_open": not inferred.said and is_open(cells, inferred.written, every),
     } | (words or {})  # fmt: skip
     if not len(present):
         return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **fields)

@@ -13,12 +13,15 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import Kind
 from fewpass.pipeline.tables.encoding.cells import (
     STRAY,
+    Floats,
+    Mask,
     Written,
     abridged,
     frequent,
     is_numeric,
     is_span,
     is_text,
+    plain_numbers,
     read_numbers,
     says_nothing,
 )
@@ -125,11 +128,11 @@ def _as_said(kind: Kind, how: str, cells: Any) -> Inferred:
 
 def _infer_text(name: str, cells: Any) -> Inferred:
     sample = abridged(cells)
-    numbers = _as_numbers(sample, "plain")
+    numbers, all_are = _as_numbers(sample, "plain")
     if numbers is not None:
         if _are_compact_dates(sample):
             return Inferred("date", form="%Y%m%d")
-        if read_numbers(sample).bad is not None:  # some are written otherwise, maybe
+        if not all_are:  # some are written otherwise, maybe
             numbers = _best(sample, ("plain", *_OTHERWISE)) or numbers
         is_name = are_codes(sample) and not are_times(name, sample)
         return Inferred("category") if is_name else numbers
@@ -149,7 +152,7 @@ def _words(cells: Any) -> Inferred:
 def _best(cells: Any, ways: Sequence[Written]) -> Inferred | None:
     """Return how numbers are written so that most cells are some; of several the first."""
     candidates = [
-        inferred for written in ways if (inferred := _as_numbers(cells, written)) is not None
+        inferred for written in ways if (inferred := _as_numbers(cells, written)[0]) is not None
     ]
     return min(candidates, key=lambda inferred: _unread(cells, inferred.written), default=None)
 
@@ -158,31 +161,58 @@ def _unread(cells: Any, written: Written) -> int:
     return int(np.isnan(read_numbers(cells, written).values).sum())
 
 
-def is_open(cells: Any, written: Written) -> bool:
-    """Say whether numbers are others with comma and point exchanged, and no cell tells which."""
-    if not is_text(cells.type) or written == "clock":
+def is_open(cells: Any, written: Written, numbers: Floats) -> bool:
+    """Say whether numbers are others with comma and point exchanged, and no cell tells which.
+
+    Parameters
+    ----------
+    numbers
+        What the cells (n,) are as they are written.
+    """
+    if not is_text(cells.type) or written == "clock" or _tells_its_mark(cells, written, numbers):
         return False
     other: Written = "units" if written == "comma" else "comma"
-    for some in (cells[:_TRIED], cells):
-        one, two = read_numbers(some, written).values, read_numbers(some, other).values
+    for n in (_TRIED, len(cells)):
+        one, two = numbers[:n], read_numbers(cells[:n], other).values
         read = ~np.isnan(one)
         if not (~np.isnan(two[read])).all() or (one[read] == two[read]).all():
             return False
     return True
 
 
-def _as_numbers(cells: Any, written: Written) -> Inferred | None:
-    """Take text for numbers where most of it is; what is not is then a code, or a bad cell."""
+def _tells_its_mark(cells: Any, written: Written, numbers: Floats) -> bool:
+    """Say whether a cell that is a number has other than three digits behind its mark, or all none.
+
+    Where that tells, nothing needs to be read the other way.
+    """
+    read, mark = pa.array(~np.isnan(numbers)), "," if written == "comma" else "."
+    decimals = pc.match_substring_regex(cells, rf"\{mark}(\d{{0,2}}|\d{{4,}})(\D|$)")
+    if pc.any(pc.and_(decimals, read)).as_py():
+        return True
+    return not pc.any(pc.and_(pc.match_substring_regex(cells, "[.,]"), read)).as_py()
+
+
+def _as_numbers(cells: Any, written: Written) -> tuple[Inferred | None, bool]:
+    """Take text for numbers where most of it is; what is not is then a code, or a bad cell.
+
+    Returns
+    -------
+    tuple
+        Numbers, or None where they are none; and whether each cell is one, or says nothing.
+    """
+    if written == "plain" and (plain := plain_numbers(cells)) is not None:
+        return Inferred("number", missing=_gaps(cells, plain)), True
     few = cells.take(pa.array(range(0, len(cells), max(1, len(cells) // _TRIED)), pa.int64()))
     _, bad = read_numbers(few, written)
-    hopeless = bad is not None and bad.mean() > _HOPELESS
-    return None if hopeless else _mostly_numbers(cells, written)
-
-
-def _mostly_numbers(cells: Any, written: Written) -> Inferred | None:
+    if bad is not None and bad.mean() > _HOPELESS:
+        return None, False
     numbers, bad = read_numbers(cells, written)
     if bad is None:
-        return Inferred("number", written, missing=_gaps(cells, numbers))
+        return Inferred("number", written, missing=_gaps(cells, numbers)), True
+    return _mostly_numbers(cells, written, bad), False
+
+
+def _mostly_numbers(cells: Any, written: Written, bad: Mask) -> Inferred | None:
     if bad.mean() > 0.5:
         return None
     if len(cells) < FEW:

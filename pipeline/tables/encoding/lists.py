@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     Entries,
     require_sizes,
 )
+from fewpass.pipeline.tables.encoding.terms import ColumnTerms, ListCell, TagsTerm, VectorTerm
 from fewpass.pipeline.tables.encoding.text import Ragged
 
 _FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in double
@@ -32,6 +33,8 @@ _FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in d
 
 class Vector(ColumnRecipe):
     """As many numbers in every row, standardised; one column for a missing or an empty list."""
+
+    is_group: ClassVar[bool] = False
 
     kind: Literal["vector"] = "vector"
     mean: tuple[float, ...]
@@ -62,6 +65,9 @@ class Vector(ColumnRecipe):
     def summary(self) -> str:
         return f"{len(self.mean)} numbers, standardised"
 
+    def nothing(self, n: int) -> Any:
+        return pa.nulls(n, pa.list_(pa.float64()))
+
     def entries(self, cells: Any) -> Entries:
         """Encode lists; bad is one of another length, or far larger than those of the sample."""
         values, usable, bad = vectors_in(cells, len(self.mean))
@@ -75,9 +81,15 @@ class Vector(ColumnRecipe):
         value[places] = scaled.ravel()
         return Entries((Ragged(starts, column, value),), bad if bad.any() else None)
 
+    def described(self) -> ColumnTerms:
+        terms = (VectorTerm(at=0, mean=self.mean, deviation=self.deviation),)
+        return ColumnTerms(columns=(self.name,), read=ListCell(cell="numbers"), terms=terms)
+
 
 class Tags(ColumnRecipe):
     """A column for each word that the sample has often, and one for all others."""
+
+    is_group: ClassVar[bool] = False
 
     kind: Literal["tags"] = "tags"
     values: tuple[str, ...]
@@ -90,6 +102,9 @@ class Tags(ColumnRecipe):
     def summary(self) -> str:
         return f"lists of {len(self.values)} words, and one for rare or unseen ones"
 
+    def nothing(self, n: int) -> Any:
+        return pa.nulls(n, pa.list_(pa.large_string()))
+
     def entries(self, cells: Any) -> Entries:
         """Encode lists of words: 1 for each that is there, however often."""
         words = words_of(pc.list_flatten(cells)).drop_null()
@@ -100,6 +115,10 @@ class Tags(ColumnRecipe):
         present = np.unique(rows * width + codes)
         starts = np.searchsorted(present, np.arange(len(cells) + 1) * width)
         return Entries((Ragged(starts, present % width, np.ones(len(present))),))
+
+    def described(self) -> ColumnTerms:
+        terms = (TagsTerm(at=0, values=self.values),)
+        return ColumnTerms(columns=(self.name,), read=ListCell(cell="words"), terms=terms)
 
 
 def _rows_of(cells: Any) -> NDArray[np.int64]:

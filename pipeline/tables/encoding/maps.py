@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from fewpass.pipeline.tables.encoding.cells import (
     words_of,
 )
 from fewpass.pipeline.tables.encoding.column_recipe import LARGEST, ColumnRecipe, Entries
+from fewpass.pipeline.tables.encoding.terms import ColumnTerms, ListCell, MapTerm
 from fewpass.pipeline.tables.encoding.text import Ragged
 
 
@@ -31,6 +32,8 @@ class Pairs(NamedTuple):
 
 class Map(ColumnRecipe):
     """A column per name that the sample has often, for its number; one for all other names."""
+
+    is_group: ClassVar[bool] = False
 
     kind: Literal["map"] = "map"
     names: tuple[str, ...]
@@ -65,6 +68,9 @@ class Map(ColumnRecipe):
     def summary(self) -> str:
         return f"map of {len(self.names)} names to numbers, rare or unseen ones counted together"
 
+    def nothing(self, n: int) -> Any:
+        return pa.nulls(n, pa.map_(pa.large_string(), pa.float64()))
+
     def entries(self, cells: Any) -> Entries:
         """Encode maps; a name that comes twice in a row has the sum of its numbers.
 
@@ -82,6 +88,10 @@ class Map(ColumnRecipe):
         bad = np.zeros(len(cells), np.bool_)
         bad[present[np.abs(sums) > LARGEST_ENCODED] // self.width] = True
         return Entries((Ragged(starts, present % self.width, sums),), bad if bad.any() else None)
+
+    def described(self) -> ColumnTerms:
+        terms = (MapTerm(at=0, names=self.names, scale=self.scale),)
+        return ColumnTerms(columns=(self.name,), read=ListCell(cell="map"), terms=terms)
 
 
 def pairs_in(cells: Any) -> Pairs:

@@ -45,7 +45,7 @@ _HAS_ZONE = rf"{_ZONE}|{_TIME}{_ZULU}"
 _FRACTION = r"(:\d{2})[.,](\d{1,6})\d*"
 #: Days that stand for a missing one: 0000-00-00, and those of the first and the last years.
 _NO_DAY = r"^[0\s:./TZ+-]*$"
-_FIRST, _LAST = -62_104_000_000.0, 253_370_764_800.0  # within the years 1 and 9998
+FIRST_MOMENT, LAST_MOMENT = -62_104_000_000.0, 253_370_764_800.0  # within the years 1 and 9998
 
 
 #: What may count on: days at the end of a month, and seconds beyond a minute.
@@ -99,7 +99,7 @@ def is_no_day(cells: Any) -> Any:
 def stands_for_no_day(seconds: Floats) -> Any:
     """Say which moments (n,) are of a year that stands for a missing one."""
     with np.errstate(invalid="ignore"):
-        return (seconds < _FIRST) | (seconds >= _LAST)
+        return (seconds < FIRST_MOMENT) | (seconds >= LAST_MOMENT)
 
 
 def has_zone(cells: Any) -> Any:

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 
 from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Written, read_numbers
@@ -16,11 +17,29 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     Deviation,
     Entries,
     Slot,
+    TypicalCells,
     one_hot,
     require_ascending,
     require_sizes,
 )
+from fewpass.pipeline.tables.encoding.terms import (
+    AtMost,
+    Clip,
+    CodeTerm,
+    ColumnTerms,
+    Interpolate,
+    LogOfOneMore,
+    MissingTerm,
+    NumberCell,
+    NumberTerm,
+    Range,
+    Standardise,
+    Step,
+    ValueTerm,
+)
 
+#: Numbers at which a column is shown, besides those that ranks are known of.
+_POINTS = 81
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -148,6 +167,16 @@ class Number(ColumnRecipe):
             parts.append(f"among them {self.n_words:,} that are no numbers ({shown}{more})")
         return ", ".join(parts)
 
+    @property
+    def looks(self) -> list[TypicalCells]:
+        at = np.linspace(self.low, self.high, _POINTS)
+        if self.rank is not None:  # where the sample has many
+            at = np.append(at, np.clip(self.rank.values, self.low, self.high))
+        if self.lowest is not None:
+            at = np.append(at, [self.lowest, np.nextafter(self.lowest, np.inf)])
+        at = np.unique(at)
+        return [TypicalCells(self.name, pa.array(at), at.tolist())]
+
     def entries(self, cells: Any) -> Entries:
         """Encode numbers; missing ones are the mean, which is 0."""
         numbers, bad = read_numbers(cells, self.written, self.missing)
@@ -164,7 +193,11 @@ class Number(ColumnRecipe):
 
     def is_missing(self, cells: Any) -> Mask:
         """Say which cells (n,) are missing, or no numbers."""
-        return np.isnan(read_numbers(cells, self.written, self.missing).values)
+        return np.isnan(self.numbers(cells))
+
+    def numbers(self, cells: Any) -> Floats:
+        """Return the numbers (n,) of cells, NaN where there is none."""
+        return read_numbers(cells, self.written, self.missing).values
 
     def _more_values(self, numbers: Floats, clipped: Floats, missing: Mask) -> Iterator[Floats]:
         """Yield the values of what stands next to numbers; missing ones have none."""
@@ -175,10 +208,37 @@ class Number(ColumnRecipe):
         if self.lowest is not None:
             yield (numbers <= self.lowest).astype(np.float64)
 
+    def described(self) -> ColumnTerms:
+        clip = Clip(low=self.low, high=self.high)
+        shape: list[Step] = [clip, *[LogOfOneMore()] * self.logarithm]
+        scaled = Standardise(mean=self.mean, deviation=self.deviation)
+        terms: list[NumberTerm] = [ValueTerm(at=0, steps=(*shape, scaled))]
+        if self.has_missing:
+            terms.append(MissingTerm(at=1))
+        at = len(terms)
+        for k, steps in enumerate(self._more_steps(clip)):
+            terms.append(ValueTerm(at=at + k, steps=steps))
+        read = NumberCell(written=self.written, missing=self.missing, takes_words=self.takes_words)
+        return ColumnTerms(columns=(self.name,), read=read, terms=tuple(terms))
+
+    def _more_steps(self, clip: Clip) -> Iterator[tuple[Step, ...]]:
+        """Yield the steps to what stands next to the number, as `_more_values` takes them."""
+        if self.log is not None:
+            yield clip, LogOfOneMore(), _standardised(self.log)
+        if self.rank is not None:
+            points = Interpolate(x=self.rank.values, y=self.rank.shares)
+            yield points, _standardised(self.rank)
+        if self.lowest is not None:
+            yield (AtMost(bound=self.lowest),)
+
     def reshaped(self, numbers: Floats) -> Floats:
         """Return numbers clipped, and their logarithms where those are used."""
         clipped = np.clip(numbers, self.low, self.high)
         return np.log1p(clipped) if self.logarithm else clipped
+
+
+def _standardised(part: Rank | Log) -> Standardise:
+    return Standardise(mean=part.mean, deviation=part.deviation)
 
 
 class Bins(ColumnRecipe):
@@ -209,8 +269,22 @@ class Bins(ColumnRecipe):
     def summary(self) -> str:
         return f"number, one of {len(self.edges) + 1} ranges"
 
+    @property
+    def looks(self) -> list[TypicalCells]:
+        ends = np.asarray(self.edges)
+        beyond = 0.05 * (ends[-1] - ends[0]) or 1.0
+        at = np.unique([ends[0] - beyond, *np.nextafter(ends, -np.inf), *ends, ends[-1] + beyond])
+        return [TypicalCells(self.name, pa.array(at), at.tolist())]
+
     def entries(self, cells: Any) -> Entries:
         numbers, bad = read_numbers(cells, self.written, self.missing)
         codes = np.searchsorted(np.asarray(self.edges), numbers, side="right")
         codes[np.isnan(numbers)] = len(self.edges) + 1
         return Entries((one_hot(codes),), bad)
+
+    def described(self) -> ColumnTerms:
+        width = len(self.edges) + 1
+        code = CodeTerm(at=0, steps=(Range(edges=self.edges),), width=width)
+        read = NumberCell(written=self.written, missing=self.missing)
+        terms = (code, MissingTerm(at=width))
+        return ColumnTerms(columns=(self.name,), read=read, terms=terms)

@@ -8,7 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from fewpass.pipeline.tables.encoding.cells import Floats, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, Entries
 from fewpass.pipeline.tables.encoding.hashing import hashes
+from fewpass.pipeline.tables.encoding.terms import ColumnTerms, TextTerm, WordCell
 from fewpass.pipeline.tables.encoding.text import (
     LONGEST,
     MOST_TEXT_BITS,
@@ -39,6 +40,8 @@ _WORD, _NO_WORD = re.compile(rb"[0-9a-z\x80-\xff]+"), re.compile(rb"[^0-9a-z\x80
 class Text(ColumnRecipe):
     """2^bits columns for words and pairs, or for runs of characters; tf-idf, rows of length 1."""
 
+    is_group: ClassVar[bool] = False
+
     kind: Literal["text"] = "text"
     bits: Annotated[int, Field(ge=1, le=MOST_TEXT_BITS)]
     grams: Grams = "words"
@@ -49,7 +52,7 @@ class Text(ColumnRecipe):
 
     @model_validator(mode="after")
     def _fits(self) -> Text:
-        _weights_in(self.idf, self.bits)  # not stored: a copy with others would have them
+        weights_in(self.idf, self.bits)  # not stored: a copy with others would have them
         return self
 
     @property
@@ -90,14 +93,18 @@ class Text(ColumnRecipe):
 
     @cached_property
     def _weights(self) -> Floats:
-        return _weights_in(self.idf, self.bits)
+        return weights_in(self.idf, self.bits)
 
     def entries(self, cells: Any) -> Entries:
         """Encode text; what is missing has no words."""
         return Entries((encode_text(words_of(cells), self.bits, self.grams, self._weights),))
 
+    def described(self) -> ColumnTerms:
+        terms = (TextTerm(at=0, bits=self.bits, grams=self.grams, idf=self.idf),)
+        return ColumnTerms(columns=(self.name,), read=WordCell(), terms=terms)
 
-def _weights_in(idf: str, bits: int) -> Floats:
+
+def weights_in(idf: str, bits: int) -> Floats:
     """Return the weights of words (2^bits,) that are written down; ValueError where none are."""
     try:
         packed = base64.b64decode(idf, validate=True)

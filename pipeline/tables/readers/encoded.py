@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import release_freed_memory
-from fewpass.pipeline.settings.encoding import READ_KINDS
+from fewpass.pipeline.settings.encoding import ADDITIVE, READ_KINDS, Kind
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.encoding.applying import encode
+from fewpass.pipeline.tables.additive.choosing import Formed, with_form
+from fewpass.pipeline.tables.additive.of_table import asked_form, notes_on, targets_in
+from fewpass.pipeline.tables.encoding.applying import columns_of, encode
+from fewpass.pipeline.tables.encoding.category_recipe import Hashed
 from fewpass.pipeline.tables.encoding.cells import (
     Written,
     is_single,
@@ -29,7 +32,8 @@ from fewpass.pipeline.tables.encoding.fitting import SHOWN, RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.inference import as_asked, infer
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
-from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.number_recipe import Bins
+from fewpass.pipeline.tables.encoding.recipe import AnyColumn, Recipe
 from fewpass.pipeline.tables.encoding.remarks import remark_on
 from fewpass.pipeline.tables.encoding.schema import encoding_of, recipe_in
 from fewpass.pipeline.tables.encoding.text import DocumentCounts, slots_of
@@ -44,6 +48,7 @@ from fewpass.pipeline.tables.readers.sampling import (
     SAMPLE_BYTES,
     chosen_columns,
     name_of,
+    passed_columns,
     position_of,
     sampled,
     used_columns,
@@ -101,6 +106,8 @@ class EncodedSource:
         self.has_weight = self._columns.weight is not None
         self.has_offset = self._offset_role is not None
         self._split: tuple[int, SplitColumn] | None = None
+        self._formed: Formed | None = None
+        self._passed = passed_columns(self._columns, expected, rows.files[0].name)
         self._used = self._read_columns()
         given = recipe_in(expected.schema)
         most = LOOK_BYTES if given else SAMPLE_BYTES
@@ -183,8 +190,9 @@ class EncodedSource:
 
     def _read_columns(self) -> list[int]:
         """Return the columns that are read: those that are used, and that rows are held out by."""
-        used, at = used_columns(self._columns), self._split_position()
-        return used if at is None or at in used else [*used, at]
+        at = self._split_position()
+        more = [*self._passed, *([] if at is None else [at])]
+        return list(dict.fromkeys([*used_columns(self._columns), *more]))
 
     def _split_position(self) -> int | None:
         split = self._expected.split
@@ -226,7 +234,26 @@ class EncodedSource:
             options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses,
             n_rows=n_rows, classes=self._n_classes(sample),
         )  # fmt: skip
-        return fitted(sample.select(names), rules)
+        recipe = fitted(sample.select(names), rules)
+        return self._with_form(recipe, sample) if options.encode in ADDITIVE else recipe
+
+    def _with_form(self, recipe: Recipe, sample: Any) -> Recipe:
+        """Add curves and pairs, chosen by the rows of the sample that may be learnt from."""
+        learnt, expected = sample, self._expected
+        if self._split is not None and expected.held_out:
+            at, split = self._split
+            keys = split.keys(sample.column(name_of(self._columns, at)).combine_chunks())
+            learnt = sample.filter(pa.array(keys < threshold_of(split, [keys], expected.held_out)))
+        targets, label = None, self._columns.label
+        if label is not None:
+            cells = learnt.column(name_of(self._columns, label)).combine_chunks()
+            targets, has = targets_in(cells, self._target_written, expected.task)
+            learnt = learnt.filter(pa.array(has))
+        cells = [*columns_of(learnt, [column.name for column in recipe.columns])]
+        self._formed = with_form(
+            recipe, cells, targets, asked_form(self._options), expected.seed
+        )  # fmt: skip
+        return self._formed.recipe
 
     def _n_classes(self, sample: Any) -> int:
         """Return how many classes the targets of a sample have; 1 of numbers, and of two."""
@@ -308,22 +335,38 @@ class EncodedSource:
                 f"`column={name}=category`, or =number."
             )
         rows = sample.slice(0, min(sample.num_rows, 10_000))
-        for k in self._columns.features:
+        for k, recipe in zip(self._columns.features, self.recipe.columns, strict=True):
             name = name_of(self._columns, k)
             cells = rows.column(name).combine_chunks()
-            inferred = infer(name, cells)
             asked = self._options.column.get(name)
-            inferred = as_asked(name, asked, cells) if asked == "number" else inferred
-            if asked and asked.partition(":")[0] != inferred.kind:
+            kind = self._kind(recipe, cells)
+            if asked and asked.partition(":")[0] != kind:
                 continue
-            said = remark_on(name, cells, inferred, self._columns.advice(k))
+            said = remark_on(name, cells, kind, self._columns.advice(k))
             if said is not None:
                 yield f"C{self._columns.title(k)[1:]} {said}"
+        if self._formed is not None:
+            yield from notes_on(self._formed, self._dates)
         yield from self._hint()
+
+    @property
+    def _dates(self) -> list[str]:
+        return [column.name for column in self.recipe.columns if column.kind == "date"]
+
+    def _kind(self, recipe: AnyColumn, cells: Any) -> Kind:
+        """Return what the cells of a column hold, as they tell themselves."""
+        name = recipe.name
+        if self._options.column.get(name) == "number":
+            return as_asked(name, "number", cells).kind
+        if name in self._options.column or name in self._rows.kinds:
+            return infer(name, cells).kind
+        if isinstance(recipe, Bins):
+            return "number"
+        return "category" if isinstance(recipe, Hashed) else recipe.kind
 
     def _hint(self) -> Iterator[str]:
         """Yield a sentence on how to judge a model on later rows, where there are dates."""
-        dates = [column.name for column in self.recipe.columns if column.kind == "date"]
+        dates = self._dates
         if dates and self._expected.split is None:
             yield (
                 f"Column {shown_name(dates[0])} holds dates. If later rows are to be predicted, "
@@ -377,9 +420,12 @@ class EncodedSource:
             at, column = self._split
             split = column.keys(own[at])
             split = split if good.rows is None else split[good.rows]
+        passed = tuple(own[k] for k in self._passed)
+        if good.rows is not None:
+            passed = tuple(cells.take(pa.array(good.rows)) for cells in passed)
         return Parsed(
             good.table, targets.labels, last, good.skipped, good.n_skipped, written=good.written,
-            split=split,
+            split=split, passed=passed,
         )  # fmt: skip
 
     def _count_words(self, piece: Piece, words: Any, own: dict[int, Any]) -> None:

@@ -282,7 +282,8 @@ def for_an_l1_penalty(
         reason = f"{fitting[-1].kind}, whose first pass has zeros already"
         return MethodChoice(methods=(fitting[-1],), reason=reason)
     usual = passes_of(fitting[0], problem, stats, plan.tol)
-    reason = f"{fitting[0].kind}, for an l1 penalty"
+    what = "an l1" if problem.penalty.by_column else "a group"
+    reason = f"{fitting[0].kind}, for {what} penalty"
     if math.isfinite(usual):
         reason += f", usually about {format_passes(usual)} to {plan.tol:g}"
     if len(fitting) > 1:

@@ -1,0 +1,154 @@
+"""What a cluster's scheduler and client do for each span of a reduction: CPU, bytes, memory.
+
+    python -m benchmarks.cluster --workers 64 --spans 1024 --span-seconds .01 --json
+
+A real scheduler in a process of its own, many workers of one thread in a few processes, and the
+product's own `reduce()` over spans that sleep: they take time and next to no processor.  What the
+scheduler takes when nobody asks anything (workers report every half second) is measured first, and
+subtracted.  On a machine with few cores CPU seconds, bytes and memory are sound; wall time, and
+with it the busy share, is only as good as the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+import psutil
+from distributed import Client
+from threadpoolctl import threadpool_limits
+
+from benchmarks.cluster_processes import (
+    Processes,
+    bytes_sent,
+    count_bytes,
+    processes,
+    sleeping_job,
+    sleeping_sum,
+)
+from fewpass.pipeline.executors.on_dask import OnDask
+from fewpass.pipeline.training.spans import reduce as reductions
+from fewpass.solvers.protocol import Weights
+
+IDLE_SECONDS = 4.0
+
+
+def cpu_of(process: psutil.Process) -> float:
+    """Return a process's CPU seconds so far."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+class Meter:
+    """Reads what the processes of a cluster have taken so far."""
+
+    def __init__(self, client: Client, started: Processes) -> None:
+        self._client = client
+        self.scheduler = psutil.Process(started.scheduler.pid)
+        self._workers = [psutil.Process(process.pid) for process in started.workers]
+        self._own = psutil.Process()
+
+    def bytes_sent(self) -> int:
+        """Return the bytes written to connections, by all."""
+        own = {pid: at for at, pid in self._client.run(os.getpid).items()}
+        sent = self._client.run(bytes_sent, workers=list(own.values()))
+        return sum(sent.values()) + self._client.run_on_scheduler(bytes_sent) + bytes_sent()
+
+    def cpu(self) -> np.ndarray:
+        """Return CPU seconds: of the scheduler, this client, all workers; and the clock."""
+        workers = sum(map(cpu_of, self._workers))
+        return np.array([cpu_of(self.scheduler), cpu_of(self._own), workers, time.perf_counter()])
+
+
+def idle_share(meter: Meter) -> np.ndarray:
+    """Return the cores that scheduler, client and workers take while nothing is asked."""
+    before = meter.cpu()
+    time.sleep(IDLE_SECONDS)
+    taken = meter.cpu() - before
+    return taken / taken[-1]
+
+
+def reduced(client: Client, spans: int, seconds: float, columns: int) -> int:
+    """Add up over spans that sleep; return the number of reports that came."""
+    executor = OnDask(client, None)
+    reports: list[Any] = []
+    at = Weights(np.ones(columns), 0.0)
+    total = executor.result(reductions.reduce(
+        executor, sleeping_job(spans), sleeping_sum(seconds), at, reports.append
+    ))  # fmt: skip
+    assert total.blocks == spans, "every span was added once"
+    assert sum(report.rows for report in reports) == spans, "every span was told of once"
+    return len(reports)
+
+
+def measured(arguments: argparse.Namespace) -> dict[str, float]:
+    """Start a cluster, and measure one reduction, or the median of several."""
+    with (
+        processes(arguments.workers, arguments.processes, arguments.deaths) as started,
+        Client(started.address, set_as_default=False) as client,
+        threadpool_limits(1),
+    ):
+        client.wait_for_workers(arguments.workers, timeout=300)
+        meter = Meter(client, started)
+        reduced(client, arguments.workers, 0.0, arguments.columns)  # imports
+        idle = idle_share(meter)
+        found = [measured_once(client, meter, idle, arguments) for _ in range(arguments.repeat)]
+        asked = ("workers", "spans", "span_seconds", "columns")
+        medians = {name: statistics.median(each[name] for each in found) for name in found[0]}
+        idle_cores = {"scheduler_idle_cores": round(float(idle[0]), 3)}
+        return {name: getattr(arguments, name) for name in asked} | idle_cores | medians
+
+
+def measured_once(
+    client: Client, meter: Meter, idle: np.ndarray, arguments: argparse.Namespace
+) -> dict[str, float]:
+    """Measure one reduction."""
+    spans, seconds = arguments.spans, arguments.span_seconds
+    sent, before = meter.bytes_sent(), meter.cpu()
+    reduced(client, spans, seconds, arguments.columns)
+    taken = meter.cpu() - before
+    sent = meter.bytes_sent() - sent
+    scheduler, client_s, workers, wall = taken
+    net = np.maximum(taken - idle * wall, 0.0)
+    per_span = 1e3 / spans
+    return {
+        "scheduler_cpu_ms_per_span": round(float(net[0]) * per_span, 3),
+        "client_cpu_ms_per_span": round(float(net[1]) * per_span, 3),
+        "worker_cpu_ms_per_span": round(float(net[2]) * per_span, 3),
+        "bytes_per_span": round(sent / spans),
+        "busy_share": round(spans * seconds / (arguments.workers * float(wall)), 3),
+        "scheduler_rss_mb": round(meter.scheduler.memory_info().rss / 1e6, 1),
+        "scheduler_cpu_s": round(float(scheduler), 2),
+        "client_cpu_s": round(float(client_s), 2),
+        "worker_cpu_s": round(float(workers), 2),
+        "wall_s": round(float(wall), 2),
+    }
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--workers", type=int, default=64, help="of one thread each")
+    parser.add_argument("--processes", type=int, default=2, help="that these workers share")
+    parser.add_argument("--spans", type=int, default=1024)
+    parser.add_argument("--span-seconds", type=float, default=1.0)
+    parser.add_argument("--columns", type=int, default=10_000)
+    parser.add_argument("--deaths", type=float, default=0.0, help="percent of workers a minute")
+    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    count_bytes()
+    found = measured(arguments)
+    if arguments.json:
+        print(json.dumps(found))
+    else:
+        print("\n".join(f"{name:28} {value}" for name, value in found.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Tasks that are submitted together: one graph, in one message, its keys in one group.
+
+Dask's scheduler takes a fraction of the time for them that it takes for as many single tasks; it
+hands them out as workers become free; and its pages show which share of them is done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from fewpass.pipeline.executors.packed import Packed, call, packed, type_of_handles
+from fewpass.pipeline.executors.versions import versions_here
+
+Key = tuple[str, int]  # the group, and the number in it
+Task = tuple[Any, ...]  # a function and its arguments
+
+PATIENCE_S = 4.0  # wait for a result before asking whether there are workers
+TOPICS = 16  # of a scheduler, which keeps the last thousand messages of each
+TREE_BYTES, TREE_WORKERS = 1_000_000, 8  # from there on a value goes out by a tree
+
+
+class ResultOf(NamedTuple):
+    """Stands for the result of another task of a graph, among a task's arguments."""
+
+    key: Key
+
+
+class Together:
+    """Submits graphs of tasks to a cluster, and hears what these tell.
+
+    Parameters
+    ----------
+    client
+        A `distributed.Client`.
+    require_workers
+        Waits for workers, where the cluster has none; called when nothing is heard for long.
+
+    Attributes
+    ----------
+    topic : str
+        Where tasks tell: given to `tell`.
+    """
+
+    def __init__(self, client: Any, require_workers: Callable[[], None]) -> None:
+        self._client, self._versions = client, versions_here()
+        self._handle, self._require_workers = type_of_handles(), require_workers
+        self.topic = f"fewpass-tasks-{uuid4().int % TOPICS}"
+        self._heard: SimpleQueue[Any] = SimpleQueue()
+        self._last = time.monotonic()
+        client.subscribe_topic(self.topic, lambda event: self._heard.put(event[1]))
+
+    def threads(self) -> list[int]:
+        """Return the threads of every worker; of one, if there are none yet."""
+        return list(self._client.nthreads().values()) or [1]
+
+    def workers(self) -> set[str]:
+        """Return the addresses of all workers."""
+        return set(self._client.nthreads())
+
+    def is_handle(self, value: Any) -> bool:
+        """Whether a value is a handle on the result of a task."""
+        return isinstance(value, self._handle)
+
+    def packed(self, value: Any) -> Packed:
+        """Return a value that holds no handles, pickled."""
+        pickled = packed(value, self._handle)
+        assert isinstance(pickled, Packed), "it holds no handles"
+        return pickled
+
+    def submit(
+        self,
+        tasks: Mapping[Key, Task],
+        wanted: Sequence[Key],
+        only: Collection[str] = (),
+        first: str = "",
+    ) -> list[Any]:
+        """Submit tasks; return handles on the results that are wanted.
+
+        Parameters
+        ----------
+        tasks
+            By key.  Arguments may be results of each other, or handles.
+        wanted
+            Keys.
+        only
+            The workers that should do them, if there are such.
+        first
+            The group whose tasks go to any worker, wherever their arguments are.
+        """
+        graph = {key: self._task(key, task, spread=key[0] == first) for key, task in tasks.items()}
+        where = {"workers": list(only), "allow_other_workers": True} if only else {}
+        handles: list[Any] = self._client.get(graph, list(wanted), sync=False, **where)
+        for handle in handles:
+            handle.add_done_callback(lambda _: self._heard.put(None))
+        self._last = time.monotonic()
+        return handles
+
+    def _task(self, key: Key, task: Task, *, spread: bool) -> Any:
+        from dask._task_spec import Task as Made  # noqa: PLC0415
+        from dask._task_spec import TaskRef  # noqa: PLC0415
+
+        given = [
+            TaskRef(value.key)
+            if isinstance(value, ResultOf) or self.is_handle(value)
+            else packed(value, self._handle)
+            for value in task
+        ]
+        return Made(key, call, self._versions, *given, _data_producer=spread)
+
+    def spread(self, handle: Any, size: int) -> None:
+        """Bring a large result to all workers by a tree; a small one goes where it is needed."""
+        if size >= TREE_BYTES and len(self.threads()) >= TREE_WORKERS:
+            self._client.replicate([handle])
+
+    def hear(self, seconds: float) -> Any:
+        """Return a task's message, or None after some time, or as soon as a result is there.
+
+        Raises NoWorkers where nothing is heard for long, and there are no workers.
+        """
+        try:
+            message = self._heard.get(timeout=seconds)
+        except Empty:
+            if time.monotonic() - self._last > PATIENCE_S:
+                self._require_workers()
+                self._last = time.monotonic()
+            return None
+        self._last = time.monotonic()
+        return message
+
+
+def tell(topic: str, message: Any) -> None:
+    """Tell the client of something, from inside a task: plain values only."""
+    from distributed import get_worker  # noqa: PLC0415
+
+    get_worker().log_event(topic, message)
+
+
+def here() -> str:
+    """Return the address of the worker that a task runs on."""
+    from distributed import get_worker  # noqa: PLC0415
+
+    return str(get_worker().address)

@@ -1,0 +1,258 @@
+"""What a recipe does to one row, as plain data: for whoever scores rows without fewpass.
+
+Every column says how its cell is read (as a number, a moment, a word, a list), and has terms: each
+puts values into output columns.  A number goes through steps on its way.  All exports, and
+predictions of single rows, are made of this and of nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from fewpass.pipeline.tables.encoding.cells import Written
+from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES
+from fewpass.pipeline.tables.encoding.text import Grams
+
+At = Annotated[int, Field(ge=0)]
+
+
+class _Plain(BaseModel):
+    model_config = OF_RECIPES
+
+
+class NumberCell(_Plain):
+    """A number; missing where it is not finite."""
+
+    cell: Literal["number"] = "number"
+    written: Written = "plain"
+    """As text: 1234.5 (plain), 1.234,5 (comma), $1,234.5 (units), 11:47 in seconds (clock)."""
+    missing: tuple[str, ...] = ()
+    """Words that stand for a missing number."""
+    takes_words: bool = False
+    """Whether cells that are no numbers are missing, and not bad."""
+    required: bool = False
+    """Whether rows without it are refused."""
+
+
+class MomentCell(_Plain):
+    """A date or a time, as seconds since 1970; missing in the years 1 and 9999."""
+
+    cell: Literal["moment"] = "moment"
+    form: str | None = None
+    """Of text, for `strptime`, several with a bar between; None: ISO 8601.  s, ms, us, ns: of
+    numbers."""
+    missing: tuple[str, ...] = ()
+    """Words that stand for a missing moment."""
+    standins: tuple[float, ...] = ()
+    """Moments that do."""
+
+
+class WordCell(_Plain):
+    """A word, or a text."""
+
+    cell: Literal["word"] = "word"
+
+
+class PairCell(_Plain):
+    """The words of two columns, with something between; missing where one is."""
+
+    cell: Literal["pair"] = "pair"
+    between: str
+
+
+class ListCell(_Plain):
+    """A list of words, a list of numbers, or names with a number each."""
+
+    cell: Literal["words", "numbers", "map"]
+
+
+Cell = Annotated[
+    NumberCell | MomentCell | WordCell | PairCell | ListCell, Field(discriminator="cell")
+]
+
+
+class Clip(_Plain):
+    """At least `low`, at most `high`."""
+
+    step: Literal["clip"] = "clip"
+    low: float
+    high: float
+
+
+class LogOfOneMore(_Plain):
+    """log(1 + x)."""
+
+    step: Literal["log1p"] = "log1p"
+
+
+class Standardise(_Plain):
+    """(x - mean) / deviation."""
+
+    step: Literal["standardise"] = "standardise"
+    mean: float
+    deviation: float
+
+
+class Interpolate(_Plain):
+    """Straight lines between points (x, y), whose x ascend; beyond, the first and the last y."""
+
+    step: Literal["interpolate"] = "interpolate"
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+class AtMost(_Plain):
+    """1 up to a bound, 0 beyond."""
+
+    step: Literal["at_most"] = "at_most"
+    bound: float
+
+
+class InYears(_Plain):
+    """A moment from `first` to `last`: earlier and later ones move by whole years, if it has any.
+
+    A year has 365.25 days.
+    """
+
+    step: Literal["in_years"] = "in_years"
+    first: float
+    last: float
+
+
+class DatePart(_Plain):
+    """Weekday (0 is Monday), month or hour of a moment, from 0."""
+
+    step: Literal["part"] = "part"
+    of: Literal["weekday", "month", "hour"]
+
+
+class Range(_Plain):
+    """How many edges a number is not below."""
+
+    step: Literal["range"] = "range"
+    edges: tuple[float, ...]
+
+
+Step = Annotated[
+    Clip | LogOfOneMore | Standardise | Interpolate | AtMost | InYears | DatePart | Range,
+    Field(discriminator="step"),
+]
+
+
+class ValueTerm(_Plain):
+    """The number, behind its steps, in one output column; 0 where it is missing."""
+
+    term: Literal["value"] = "value"
+    at: At
+    steps: tuple[Step, ...] = ()
+
+
+class MissingTerm(_Plain):
+    """1 in an output column where the cell is missing."""
+
+    term: Literal["missing"] = "missing"
+    at: At
+
+
+class CodeTerm(_Plain):
+    """1 in the output column `at` + the number behind its steps; nothing where it is missing."""
+
+    term: Literal["code"] = "code"
+    at: At
+    steps: Annotated[tuple[Step, ...], Field(min_length=1)]
+    width: At
+
+
+class WordTerm(_Plain):
+    """1 in the output column of the word; words that have none are `other`, missing ones last."""
+
+    term: Literal["word"] = "word"
+    at: At
+    values: tuple[str, ...]
+
+    @property
+    def other(self) -> int:
+        """Return the output column of rare and unseen words."""
+        return self.at + len(self.values)
+
+    @property
+    def missing(self) -> int:
+        """Return the output column of missing ones."""
+        return self.other + 1
+
+
+class HashTerm(_Plain):
+    """The sign of MurmurHash3(prefix + word) in the output column `at` + abs(hash) mod 2^bits.
+
+    A missing word has 1 behind these.
+    """
+
+    term: Literal["hash"] = "hash"
+    at: At
+    prefix: str
+    bits: At
+
+    @property
+    def missing(self) -> int:
+        """Return the output column of missing words."""
+        return self.at + (1 << self.bits)
+
+
+class TextTerm(_Plain):
+    """Words and pairs of words, or runs of characters, hashed to 2^bits columns and weighted."""
+
+    term: Literal["text"] = "text"
+    at: At
+    bits: At
+    grams: Grams
+    idf: str
+    """Of every column, a byte each in sixteenths; zlib, base64."""
+
+
+class TagsTerm(_Plain):
+    """1 in the column of each word of a list; words that have none have the last together."""
+
+    term: Literal["tags"] = "tags"
+    at: At
+    values: tuple[str, ...]
+
+
+class VectorTerm(_Plain):
+    """(x - mean) / deviation of every number of a list; a missing list has 1 behind these."""
+
+    term: Literal["vector"] = "vector"
+    at: At
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+
+class MapTerm(_Plain):
+    """The number of each name, times its scale; names that have no column count in the last."""
+
+    term: Literal["map"] = "map"
+    at: At
+    names: tuple[str, ...]
+    scale: tuple[float, ...]
+
+
+NumberTerm = ValueTerm | MissingTerm | CodeTerm
+Term = Annotated[
+    NumberTerm | WordTerm | HashTerm | TextTerm | TagsTerm | VectorTerm | MapTerm,
+    Field(discriminator="term"),
+]
+
+
+class ColumnTerms(_Plain):
+    """One column of a table, or two that are crossed."""
+
+    columns: Annotated[tuple[str, ...], Field(min_length=1, max_length=2)]
+    """Their names."""
+    read: Cell
+    terms: tuple[Term, ...]
+
+    def behind(self, first: int) -> ColumnTerms:
+        """Return a copy whose output columns begin at `first`."""
+        moved = tuple(t.model_copy(update={"at": t.at + first}) for t in self.terms)
+        return self.model_copy(update={"terms": moved})

@@ -1,0 +1,146 @@
+"""A table with a column of every kind, and models on it: what all exports are tried on."""
+
+import datetime as dt
+
+import numpy as np
+import pyarrow as pa
+
+from fewpass.pipeline.calibration import Sigmoid, Softmax, Steps
+from fewpass.pipeline.models.export.plain_model import PlainModel
+from fewpass.pipeline.tables.encoding.applying import encoded
+from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, read_numbers
+from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
+from fewpass.pipeline.tables.encoding.moments import read_moments
+from fewpass.pipeline.tables.encoding.terms import ListCell, MomentCell, NumberCell
+
+WORDS = ["good", "Bad", "film", "o'clock", "É1", "ñandú", "x"]
+LISTS = ("tags", "map")
+
+
+def gaps(rng, values, share=0.1):
+    return [None if gone else v for v, gone in zip(values, rng.random(len(values)) < share)]
+
+
+def table(n=1200, seed=0):
+    """Rows of every kind of column, with gaps."""
+    rng = np.random.default_rng(seed)
+    pick = lambda of, p=None: gaps(rng, rng.choice(of, n, p=p).tolist())  # noqa: E731
+    days = [dt.date(2019, 1, 1) + dt.timedelta(int(d)) for d in rng.integers(0, 1500, n)]
+    amounts = np.where(rng.random(n) < 0.3, 0.0, np.exp(rng.normal(3, 2, n))).round(2)
+    texts = [
+        " ".join(rng.choice(WORDS, rng.integers(0, 9))) + rng.choice([".", " -- ", ",  ", ""])
+        + rng.choice(WORDS) for _ in range(n)
+    ]  # fmt: skip
+    return pa.table({
+        "age": pa.array(gaps(rng, rng.integers(18, 90, n).tolist()), pa.int64()),
+        "paid": pa.array(gaps(rng, amounts.tolist()), pa.float64()),
+        "rooms": pa.array(rng.integers(1, 9, n).astype(float)),
+        "price": pa.array(gaps(rng, [f"${a:,.2f}" for a in amounts]), pa.string()),
+        "preis": pa.array([f"{a:,.2f} €".translate(str.maketrans(",.", ".,")) for a in amounts]),
+        "took": pa.array([f"{int(a) % 24}:{int(a) % 60:02d}:07" for a in amounts]),
+        "city": pa.array(pick(["Bern", "Oslo", "Rome", "it's \\ \"x\""], [0.5, 0.3, 0.15, 0.05])),
+        "user": pa.array(gaps(rng, [f"u{k}" for k in rng.integers(0, 400, n)])),
+        "shop": pa.array(pick(["a", "b", "c"])),
+        "day": pa.array(gaps(rng, [d.isoformat() for d in days])),
+        "us": pa.array(gaps(rng, [d.strftime("%m/%d/%Y") for d in days])),
+        "at": pa.array(gaps(rng, [f"{d} {k % 24:02d}:30:00" for k, d in enumerate(days)])),
+        "typed": pa.array(gaps(rng, days), pa.date32()),
+        "ts": pa.array([int(k) for k in rng.integers(1_500_000_000_000, 1_600_000_000_000, n)]),
+        "review": pa.array(gaps(rng, texts)),
+        "title": pa.array(texts),
+        "embedding": pa.array([None if k % 9 == 0 else rng.normal(size=3).tolist() for k in range(n)]),
+        "tags": pa.array(gaps(rng, [rng.choice(WORDS, k % 4).tolist() for k in range(n)])),
+        "map": pa.array(
+            [[(w, float(k % 5)) for w in WORDS[: k % 4]] for k in range(n)],
+            pa.map_(pa.string(), pa.float64()),
+        ),
+    })  # fmt: skip
+
+
+KINDS = {
+    "rooms": "bins:5", "user": "hash", "review": "text", "title": "chars", "ts": "date",
+}  # fmt: skip
+
+
+def recipe_of(rows, **kinds):
+    """Return the recipe of some columns."""
+    known = {name: kind for name, kind in (KINDS | kinds).items() if name in rows.column_names}
+    crosses = [("city", "shop")] if {"city", "shop"} <= set(rows.column_names) else []
+    return fitted(rows, RecipeRules(bits=6, kinds=known, crosses=crosses))
+
+
+def model_of(recipe, name, seed=0):
+    """Return a model with weights drawn at random, of one of the kinds of `MODELS`."""
+    how = dict(MODELS[name])
+    rng = np.random.default_rng(seed)
+    K = how.pop("scores", 1)
+    coef = rng.normal(size=(K, recipe.n_outputs)) * 0.2
+    plain = {"lam": 1e-4, "feature_names": None, "certificate": None, "recipe": recipe}
+    return PlainModel(coef, rng.normal(size=K), **plain | how)
+
+
+MODELS = {
+    "two classes": {"classes": np.array(["no", "yes"]), "loss": "logistic"},
+    "two classes, no probabilities": {"classes": np.array([0, 1]), "loss": "hinge"},
+    "Platt": {
+        "classes": np.array([0, 1]), "loss": "hinge", "calibration": Sigmoid(-1.5, 0.25),
+    },
+    "isotonic": {
+        "classes": np.array([False, True]), "loss": "hinge",
+        "calibration": Steps((-1.0, 0.0, 0.5, 2.0), (0.05, 0.3, 0.6, 0.9)),
+    },
+    "softmax": {"classes": np.array(["a", "b", "c"]), "loss": "softmax", "scores": 3},
+    "one against the rest": {"classes": np.array([1, 2, 3]), "loss": "logistic", "scores": 3},
+    "softmax calibrated": {
+        "classes": np.array(["a", "b", "c"]), "loss": "hinge", "scores": 3,
+        "calibration": Softmax(1.5, (0.25, -0.5, 0.25)),
+    },
+    "numbers": {"classes": None, "loss": "squared", "bounds": (-0.5, 1.25)},
+    "counts": {"classes": None, "loss": "poisson"},
+}  # fmt: skip
+
+
+def expected_of(model, rows):
+    """Return what a model gives for rows: label and probabilities, or prediction."""
+    scores = encoded(model.recipe, rows) @ model.coef.T + model.intercept
+    if model.classes is None:
+        prediction = np.exp(scores[:, 0]) if model.has_response else scores[:, 0]
+        return {
+            "prediction": prediction if model.bounds is None else np.clip(prediction, *model.bounds)
+        }
+    one = len(model.coef) == 1
+    best = (scores[:, 0] > 0).astype(int) if one else scores.argmax(axis=1)
+    made = {"label": model.classes[best], "scores": scores[:, 0] if one else scores}
+    if model.has_probabilities:
+        given = made["scores"]
+        if model.calibration is not None:
+            p = model.calibration.probabilities(given)
+        elif model.is_multinomial:
+            p = Softmax(1.0, (0.0,) * len(model.coef)).probabilities(given)
+        else:
+            p = Sigmoid(1.0, 0.0).probabilities(given)
+            p = p if p.ndim == 1 else p / p.sum(axis=1, keepdims=True)
+        made["probabilities"] = np.column_stack([1 - p, p]) if p.ndim == 1 else p
+    return made
+
+
+def feeds_of(recipe, rows):
+    """Return rows as ONNX models take them."""
+    feeds = {}
+    for one in recipe.described():
+        for name in one.columns:
+            cells = rows.column(name).combine_chunks()
+            if isinstance(one.read, NumberCell):
+                feeds[name] = read_numbers(cells, one.read.written, one.read.missing).values
+            elif isinstance(one.read, MomentCell):
+                is_number = one.read.form in UNITS_OF_TIME
+                feeds[name] = (
+                    read_numbers(cells) if is_number else
+                    read_moments(cells, one.read.form, one.read.missing)
+                ).values  # fmt: skip
+            elif isinstance(one.read, ListCell):
+                size = len(one.terms[0].mean)
+                feeds[name] = np.array([cell or [np.nan] * size for cell in cells.to_pylist()])
+            else:
+                feeds[name] = np.array(cells.fill_null("").to_pylist(), object)
+    return feeds

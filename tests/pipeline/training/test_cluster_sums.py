@@ -1,0 +1,195 @@
+"""Reductions as one graph: the same bits for any number of leaves a task has, and any workers."""
+
+import time
+from functools import partial
+from threading import Event, Lock
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+from fewpass.pipeline.executors.on_dask import OnDask
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.spans import reduce as reductions
+from fewpass.pipeline.training.spans import reduce_on_cluster as on_cluster
+from fewpass.pipeline.training.spans.reduce import reduce
+from fewpass.pipeline.training.spans.stragglers import Stragglers
+from fewpass.pipeline.training.spans.sum_tree import SumTree
+from fewpass.solvers.gradient import GRADIENT
+from fewpass.solvers.protocol import Weights
+from testing.datasets import make
+from testing.jobs import job_of
+
+CHUNKS = 67
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Four workers of a thread each, in this process."""
+    with LocalCluster(
+        n_workers=4, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=0,
+        host="127.0.0.1", protocol="tcp",
+    ) as cluster:  # fmt: skip
+        yield cluster
+
+
+@pytest.fixture
+def executor(cluster):
+    with Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(4, timeout=60)
+        yield OnDask(client, None)
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    dataset = make(tmp_path_factory.mktemp("sums") / "set", n=CHUNKS * 10, d=7, chunk_rows=10)
+    return job_of(TrainingPlan(dataset=dataset.folder.url), dataset)
+
+
+@pytest.fixture(autouse=True)
+def a_leaf_per_chunk(monkeypatch):
+    monkeypatch.setattr(reductions, "SMALL_SPAN_VALUES", 1)
+
+
+AT = Weights(np.linspace(-1, 1, 7), 0.5)
+
+
+def added(executor, job, what=GRADIENT, **more):
+    reports = []
+    total = executor.result(reduce(executor, job, what, AT, reports.append, **more))
+    assert sum(report.rows for report in reports) == CHUNKS * 10
+    assert len(reports) == -(-CHUNKS // reductions.chunks_per_span(job))
+    return total
+
+
+def assert_same(one, other):
+    assert (one.loss, one.g_b, one.rows) == (other.loss, other.g_b, other.rows)
+    assert np.array_equal(one.G, other.G)
+
+
+def as_text(left, right):
+    return f"({left}{right})"
+
+
+@pytest.mark.parametrize("leaves", [1, 2, 3, 11, 16, 37, 64])
+def test_subtrees_and_adds_of_any_size_keep_the_order(leaves):
+    def summed(values):
+        tree = SumTree(as_text)
+        for value in values:
+            tree.push(value)
+        return tree.total()
+
+    whole = summed(map(str, range(leaves)))
+    for own in (1, 2, 8):
+        subtrees = [
+            (summed(map(str, range(k, min(leaves, k + own)))),) for k in range(0, leaves, own)
+        ]
+        for together in (2, 4, 16):
+            tree = on_cluster.tree_of("sum", subtrees, together)
+            done = {}
+            for key, (first, *given) in tree.tasks.items():
+                done[key] = summed(done[part.key] for part in given) if given else first
+            assert done[tree.root] == whole
+
+
+@pytest.mark.parametrize("leaves_a_chunk", [16, CHUNKS])
+def test_the_same_bits_as_on_threads(executor, job, monkeypatch, leaves_a_chunk):
+    monkeypatch.setattr(reductions, "LEAST_SPANS", leaves_a_chunk)
+    expected = added(InProcess(3), job)
+    assert_same(added(InProcess(1), job), expected)
+    monkeypatch.setattr(on_cluster, "TASKS_PER_THREAD", 1)
+    for threads in ([1], [1] * 2, [1] * 4, [2] * 16):
+        monkeypatch.setattr(executor.together, "threads", lambda threads=threads: threads)
+        assert_same(added(executor, job), expected)
+
+
+def test_memory_for_few_parts_makes_smaller_tasks():
+    assert on_cluster.cut_to_tasks(1024, [1] * 64, 8_000, 1 << 24) == (4, 16)
+    assert on_cluster.cut_to_tasks(1024, [1], 8_000, 1 << 24) == (256, 16)
+    assert on_cluster.cut_to_tasks(1024, [1], 8_000_000, 1 << 25) == (4, 4)
+    assert on_cluster.cut_to_tasks(1024, [16], 8_000_000, 1 << 24) == (1, 2)
+
+
+class Slow:
+    """Makes the first run of one chunk last until it is let go."""
+
+    def __init__(self):
+        self.go_on, self.lock, self.runs = Event(), Lock(), 0
+
+    def add(self, problem, at, block, part):
+        if block.y.size and float(block.rows.X[0, 0]) == SLOW[1]:
+            with self.lock:
+                self.runs += 1
+                first = self.runs == 1
+            if first:
+                self.go_on.wait(60.0)
+        return GRADIENT.add(problem, at, block, part)
+
+
+SLOW = [None, None]
+
+
+def add_slowly(problem, at, block, part):
+    return SLOW[0].add(problem, at, block, part)
+
+
+def test_a_straggler_is_started_elsewhere_and_the_first_result_counts(executor, job, monkeypatch):
+    monkeypatch.setattr(reductions, "LEAST_SPANS", CHUNKS)
+    monkeypatch.setattr("fewpass.pipeline.training.spans.stragglers.LEAST_SECONDS", 0.05)
+    monkeypatch.setattr("fewpass.pipeline.training.spans.reduce_span.READ_TOGETHER", 1)
+    expected = added(InProcess(1), job)
+    SLOW[:] = [Slow(), float(job.dataset.read_stored(30).X[0, 0])]
+    what = GRADIENT._replace(name="reduce-slow", add=add_slowly, telling=None)
+    began = time.monotonic()
+    try:
+        assert_same(added(executor, job, what), expected)
+    finally:
+        SLOW[0].go_on.set()
+    assert SLOW[0].runs == 2
+    assert time.monotonic() - began < 30.0
+
+
+def test_who_is_a_straggler():
+    watched = Stragglers(8)
+    for task in range(7):
+        watched.note(task, f"w{task % 4}", 0.0, is_done=False)
+    for task in range(5):
+        watched.note(task, f"w{task % 4}", 10.0, is_done=True)
+    assert not watched.slow(100.0)  # one has not begun: no worker is idle
+    watched.note(7, "w0", 20.0, is_done=False)
+    assert not watched.slow(39.0)
+    assert set(watched.slow(41.0)) == {5, 6}
+    assert watched.start_again({5, 6}) == {"w1", "w2"}
+    assert not watched.slow(59.0)
+    assert set(watched.slow(61.0)) == {7}
+
+
+def test_a_worker_that_dies_costs_its_own_spans(cluster, executor, job, monkeypatch):
+    monkeypatch.setattr(reductions, "LEAST_SPANS", CHUNKS)
+    monkeypatch.setattr("fewpass.pipeline.training.spans.reduce_span.READ_TOGETHER", 1)
+    expected = added(InProcess(1), job)
+    died, visits = [], []
+
+    def check():
+        if not died and len(visits) > CHUNKS // 2:
+            died.append(cluster.workers[0])
+            cluster.loop.add_callback(partial(died[0].close, executor_wait=False))
+
+    def count(problem, at, block, part):
+        visits.append(1)
+        time.sleep(0.02)
+        return GRADIENT.add(problem, at, block, part)
+
+    what = GRADIENT._replace(name="reduce-dying", add=count, telling=None)
+    COUNT[:] = [count]
+    assert_same(added(executor, job, what._replace(add=add_and_count), check=check), expected)
+    assert died
+    assert CHUNKS <= len(visits) < 2 * CHUNKS
+
+
+COUNT = []
+
+
+def add_and_count(problem, at, block, part):
+    return COUNT[0](problem, at, block, part)

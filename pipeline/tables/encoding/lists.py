@@ -65,6 +65,9 @@ class Vector(ColumnRecipe):
     def summary(self) -> str:
         return f"{len(self.mean)} numbers, standardised"
 
+    def nothing(self, n: int) -> Any:
+        return pa.nulls(n, pa.list_(pa.float64()))
+
     def entries(self, cells: Any) -> Entries:
         """Encode lists; bad is one of another length, or far larger than those of the sample."""
         values, usable, bad = vectors_in(cells, len(self.mean))
@@ -98,6 +101,9 @@ class Tags(ColumnRecipe):
     @property
     def summary(self) -> str:
         return f"lists of {len(self.values)} words, and one for rare or unseen ones"
+
+    def nothing(self, n: int) -> Any:
+        return pa.nulls(n, pa.list_(pa.large_string()))
 
     def entries(self, cells: Any) -> Entries:
         """Encode lists of words: 1 for each that is there, however often."""

@@ -68,6 +68,9 @@ class Map(ColumnRecipe):
     def summary(self) -> str:
         return f"map of {len(self.names)} names to numbers, rare or unseen ones counted together"
 
+    def nothing(self, n: int) -> Any:
+        return pa.nulls(n, pa.map_(pa.large_string(), pa.float64()))
+
     def entries(self, cells: Any) -> Entries:
         """Encode maps; a name that comes twice in a row has the sum of its numbers.
 

@@ -27,6 +27,7 @@ from fewpass.flows.commands import (
     plan,
     predicting,
     run_report,
+    shapes_of_run,
     store,
     training,
     warming,
@@ -70,7 +71,7 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
         run_report.report,
     ),
     LOOKING: (
-        plan.plan, weights.weights, methods.methods, inspecting.inspect,
+        plan.plan, weights.weights, shapes_of_run.shapes, methods.methods, inspecting.inspect,
         inspecting.verify, inspecting.dashboard,
     ),
     OTHERS: (

@@ -27,6 +27,7 @@ from fewpass.pipeline.reporting.page.held_out import base_rate, held_out
 from fewpass.pipeline.reporting.page.learning import forecast, lam_chosen, learning, time
 from fewpass.pipeline.reporting.page.path_of_lams import path_of_lams
 from fewpass.pipeline.reporting.page.quality import Quality
+from fewpass.pipeline.reporting.page.shape_cards import shape_cards
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
@@ -66,7 +67,7 @@ def page(run: ReportedRun, quality: Quality | None, reproduction: Reproduction) 
         held_out(quality) if quality else _without_held_out(reproduction),
         learning(run),
         path_of_lams(run.saved.choice),
-        _weights(model),
+        shape_cards(model) or _weights(model),
         _data(model),
         section("The training", _facts(run), lam_chosen(model.record.lam_origin), forecast(report)),
         time(report),

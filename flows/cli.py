@@ -20,6 +20,7 @@ from fewpass.flows.commands import (
     demo,
     doctor,
     evaluating,
+    explaining,
     exporting,
     ingesting,
     inspecting,
@@ -71,7 +72,8 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
         run_report.report,
     ),
     LOOKING: (
-        plan.plan, weights.weights, shapes_of_run.shapes, methods.methods, inspecting.inspect,
+        plan.plan, weights.weights, explaining.explain, shapes_of_run.shapes, methods.methods,
+        inspecting.inspect,
         inspecting.verify, inspecting.dashboard,
     ),
     OTHERS: (

@@ -17,7 +17,7 @@ from fewpass.flows.refusals import UsageError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fewpass.pipeline.reporting.model_shapes import Importance
+    from fewpass.pipeline.reporting.model_shapes import ShapeImportance
     from fewpass.pipeline.runs.model import Model
     from fewpass.pipeline.tables.encoding.additive_shapes import Function, Shapes, Surface
 
@@ -91,7 +91,7 @@ def shapes(
     return 0
 
 
-def _most_important(own: Shapes, rows: Sequence[Importance]) -> list[Function]:
+def _most_important(own: Shapes, rows: Sequence[ShapeImportance]) -> list[Function]:
     from fewpass.pipeline.tables.encoding.additive_shapes import title_of
 
     by_name = {title_of(function): function for function in own.functions}
@@ -121,7 +121,7 @@ def drawn(model: Model, own: Shapes, functions: Sequence[Function]) -> list[str]
     return [folder.address(key) for key in keys]
 
 
-def importance_table(rows: Sequence[Importance]) -> Table:
+def importance_table(rows: Sequence[ShapeImportance]) -> Table:
     """Lay out how much functions move scores."""
     from fewpass.flows.display.console import titled_table
 

@@ -25,7 +25,7 @@ from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 
 
-class Importance(NamedTuple):
+class ShapeImportance(NamedTuple):
     """How much a function moves scores."""
 
     name: str
@@ -60,12 +60,12 @@ def model_shapes(model: Model, label: str | None = None) -> Shapes:
     return shapes_of(recipe, plain.coef[row], float(np.squeeze(intercept)))
 
 
-def importances(shapes: Shapes) -> list[Importance]:
+def importances(shapes: Shapes) -> list[ShapeImportance]:
     """Return what every function moves, the largest first."""
     spreads = [spread_of(function) for function in shapes.functions]
     total = max(sum(spread * spread for spread in spreads), 1e-300)
     each = [
-        Importance(title_of(function), kind_of(function), spread, spread * spread / total)
+        ShapeImportance(title_of(function), kind_of(function), spread, spread * spread / total)
         for function, spread in zip(shapes.functions, spreads, strict=True)
     ]
     return sorted(each, key=lambda one: (-one.importance, one.name))

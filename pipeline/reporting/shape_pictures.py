@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from fewpass.pipeline.reporting.model_shapes import Importance, axis_values
+from fewpass.pipeline.reporting.model_shapes import ShapeImportance, axis_values
 from fewpass.pipeline.reporting.pictures import as_png
 from fewpass.pipeline.tables.encoding.additive_shapes import (
     ColumnCurve,
@@ -23,7 +23,7 @@ FEW_ROWS = 10.0  # of a cell, below which it is hatched
 FACE, THIN, EDGE = "#3182bd", "#9ecae1", "#08519c"
 
 
-def importance_bars(rows: Sequence[Importance]) -> bytes:
+def importance_bars(rows: Sequence[ShapeImportance]) -> bytes:
     """Draw how much the most important functions move scores."""
     shown = rows[:MOST_BARS][::-1]
     figure = Figure(figsize=(8.0, 0.6 + 0.28 * max(4, len(shown))), layout="constrained")

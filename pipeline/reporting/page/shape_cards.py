@@ -8,7 +8,7 @@ from fewpass.pipeline.drawing.charts import Curve, chart
 from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, signed_heat
 from fewpass.pipeline.reporting.largest_weights import classes_of
 from fewpass.pipeline.reporting.model_shapes import (
-    Importance,
+    ShapeImportance,
     axis_values,
     importances,
     is_additive,
@@ -48,7 +48,7 @@ def shape_cards(model: Model) -> str:
     return section(f"Shapes{of}", *(one for one in cards if one))
 
 
-def _importances(rows: list[Importance]) -> str:
+def _importances(rows: list[ShapeImportance]) -> str:
     drawn = bars([Bar(row.name, row.importance, f"{row.importance:.4g}") for row in rows])
     note = (
         "The standard deviation of what each column, and each pair beyond its columns, adds to the "

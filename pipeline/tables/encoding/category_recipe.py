@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     ColumnRecipe,
     Entries,
     Slot,
+    TypicalCells,
     one_hot,
 )
 from fewpass.pipeline.tables.encoding.hashing import hashed_slots, hashes
@@ -41,6 +42,12 @@ class Category(ColumnRecipe):
     def summary(self) -> str:
         return f"category of {len(self.values)} values, and one for rare or unseen ones"
 
+    @property
+    def looks(self) -> list[TypicalCells]:
+        unseen = "\x00" + "".join(self.values)[:1]
+        cells = pa.array([*self.values, unseen, None], pa.large_string())
+        return [TypicalCells(self.name, cells, [*self.values, "rare or unseen", "missing"])]
+
     def entries(self, cells: Any) -> Entries:
         return Entries((one_hot(self.codes(cells)),))
 
@@ -60,6 +67,8 @@ class Category(ColumnRecipe):
 
 class Hashed(ColumnRecipe):
     """2^bits columns, one of them by the value's hash, whose sign it takes; missing has its own."""
+
+    is_group: ClassVar[bool] = False
 
     kind: Literal["hashed"] = "hashed"
     bits: Annotated[int, Field(ge=1, le=30)]

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
 from fewpass.pipeline.tables.encoding.cells import words_of
@@ -24,6 +25,7 @@ from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, PairCell
 from fewpass.pipeline.tables.encoding.text_recipe import Text
+from fewpass.storage.column_schema import FeatureRange
 
 #: Stands between the values of two columns that are crossed.
 _BETWEEN = " x "
@@ -79,6 +81,12 @@ class Recipe(BaseModel):
         return (*self.columns, *(cross.pairs for cross in self.crosses), *more)
 
     @property
+    def term_columns(self) -> list[tuple[str, ...]]:
+        """Return the columns of the source that each of `parts` is a function of."""
+        own = [*((column.name,) for column in self.columns), *(cross.of for cross in self.crosses)]
+        return [*own, *(part.columns for part in (self.additive.parts if self.additive else ()))]
+
+    @property
     def outputs(self) -> list[str]:
         """Return the names of the output columns (d,)."""
         return [name for part in self.parts for name in part.outputs]
@@ -89,7 +97,15 @@ class Recipe(BaseModel):
         return np.concatenate([part.signs for part in self.parts])
 
     def described(self) -> tuple[ColumnTerms, ...]:
-        """Return what becomes of a row, as plain data: of every column, and of pairs last."""
+        """Return what becomes of a row, as plain data: of every column, and of pairs last.
+
+        Raises BadInput where there are curves and pairs, which plain data has no terms for.
+        """
+        if self.additive is not None:
+            raise BadInput(
+                "A model with curves and pairs cannot be described as plain data. Predict with "
+                "fewpass, or take its shapes (fewpass shapes --json)."
+            )
         first, all_of = 0, []
         for part in self.columns:
             all_of.append(part.described().behind(first))
@@ -98,6 +114,16 @@ class Recipe(BaseModel):
             all_of.append(cross.described().behind(first))
             first += cross.pairs.width
         return tuple(all_of)
+
+    @property
+    def groups(self) -> tuple[FeatureRange, ...]:
+        """Return the output columns of every column whose own are charged for together."""
+        groups, first = [], 0
+        for part in self.parts:
+            if part.is_group and part.width > 1:
+                groups.append(FeatureRange(first, part.width))
+            first += part.width
+        return tuple(groups)
 
     @property
     def layout(self) -> Literal["dense", "sparse"]:

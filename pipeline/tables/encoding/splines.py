@@ -50,6 +50,11 @@ class Spline(ColumnRecipe):
         return Variable(self.column, self.part)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns of the source that it is a function of."""
+        return (self.column,)
+
+    @property
     def outputs(self) -> list[str]:
         title = self.variable.title
         hats = [

@@ -48,6 +48,7 @@ from fewpass.pipeline.tables.readers.sampling import (
     SAMPLE_BYTES,
     chosen_columns,
     name_of,
+    passed_columns,
     position_of,
     sampled,
     used_columns,
@@ -105,6 +106,7 @@ class EncodedSource:
         self.has_offset = self._offset_role is not None
         self._split: tuple[int, SplitColumn] | None = None
         self._formed: Formed | None = None
+        self._passed = passed_columns(self._columns, expected, rows.files[0].name)
         self._used = self._read_columns()
         given = recipe_in(expected.schema)
         most = LOOK_BYTES if given else SAMPLE_BYTES
@@ -187,8 +189,9 @@ class EncodedSource:
 
     def _read_columns(self) -> list[int]:
         """Return the columns that are read: those that are used, and that rows are held out by."""
-        used, at = used_columns(self._columns), self._split_position()
-        return used if at is None or at in used else [*used, at]
+        at = self._split_position()
+        more = [*self._passed, *([] if at is None else [at])]
+        return list(dict.fromkeys([*used_columns(self._columns), *more]))
 
     def _split_position(self) -> int | None:
         split = self._expected.split
@@ -408,9 +411,12 @@ class EncodedSource:
             at, column = self._split
             split = column.keys(own[at])
             split = split if good.rows is None else split[good.rows]
+        passed = tuple(own[k] for k in self._passed)
+        if good.rows is not None:
+            passed = tuple(cells.take(pa.array(good.rows)) for cells in passed)
         return Parsed(
             good.table, targets.labels, last, good.skipped, good.n_skipped, written=good.written,
-            split=split,
+            split=split, passed=passed,
         )  # fmt: skip
 
     def _count_words(self, piece: Piece, words: Any, own: dict[int, Any]) -> None:

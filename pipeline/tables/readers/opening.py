@@ -78,6 +78,11 @@ def open_source(
         first = in_address(addresses[0], options, expected.longest_line)
         addresses = [address._replace(quotes=first.quotes) for address in addresses]
     if word not in TABLES:
+        if expected.passed:
+            raise BadInput(
+                f"{addresses[0].name}: only tables have columns to keep ({', '.join(TABLES)}), and "
+                f"this is {word}. Leave `keep` out."
+            )
         if _wants(options) or _asks(options):
             raise BadInput(
                 f"Only tables are encoded ({', '.join(TABLES)}), but this is {word}. Leave "

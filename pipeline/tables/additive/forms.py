@@ -24,7 +24,6 @@ from fewpass.pipeline.tables.additive.rules import FormRules
 from fewpass.pipeline.tables.additive.sample_fit import (
     COARSE,
     FINE,
-    GRID,
     SampleModels,
     SampleTargets,
     fitted_models,
@@ -177,9 +176,10 @@ class FormTrial:
             tried[SECOND] = self.tried(every)
         return Comparison(tried, (first, second), looked_at)
 
-    def tried(self, form: EncodedForm, lams: tuple[float, ...] = GRID) -> Tried:
+    def tried(self, form: EncodedForm, lams: tuple[float, ...] = ()) -> Tried:
         """Train a form for several lam, and sum the losses of the held-out rows."""
         rows, own = rows_of(form.table, self._learnt), self._targets.of(self._learnt)
+        lams = lams or own.grid
         models = fitted_models(rows, form.d, own, lams, COARSE)
         X, theirs = form.matrix(self._scored), self._targets.of(self._scored)
         losses = [float(theirs.losses(models.scores(k, X)).sum()) for k in range(len(lams))]

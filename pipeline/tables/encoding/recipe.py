@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
 from fewpass.pipeline.tables.encoding.cells import words_of
@@ -82,7 +83,8 @@ class Recipe(BaseModel):
     @property
     def term_columns(self) -> list[tuple[str, ...]]:
         """Return the columns of the source that each of `parts` is a function of."""
-        return [*((column.name,) for column in self.columns), *(cross.of for cross in self.crosses)]
+        own = [*((column.name,) for column in self.columns), *(cross.of for cross in self.crosses)]
+        return [*own, *(part.columns for part in (self.additive.parts if self.additive else ()))]
 
     @property
     def outputs(self) -> list[str]:
@@ -95,7 +97,15 @@ class Recipe(BaseModel):
         return np.concatenate([part.signs for part in self.parts])
 
     def described(self) -> tuple[ColumnTerms, ...]:
-        """Return what becomes of a row, as plain data: of every column, and of pairs last."""
+        """Return what becomes of a row, as plain data: of every column, and of pairs last.
+
+        Raises BadInput where there are curves and pairs, which plain data has no terms for.
+        """
+        if self.additive is not None:
+            raise BadInput(
+                "A model with curves and pairs cannot be described as plain data. Predict with "
+                "fewpass, or take its shapes (fewpass shapes --json)."
+            )
         first, all_of = 0, []
         for part in self.columns:
             all_of.append(part.described().behind(first))

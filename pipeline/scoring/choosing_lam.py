@@ -17,7 +17,8 @@ from fewpass.pipeline.scoring.compared_losses import (
     standard_errors,
     with_products,
 )
-from fewpass.pipeline.scoring.evaluation import Evaluation, evaluation_job, figures_of, sum_of
+from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of, sum_of
+from fewpass.pipeline.scoring.judging import evaluation_job
 from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.each_model import sum_each

@@ -11,7 +11,7 @@ import numpy as np
 from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
-from fewpass.pipeline.scoring.evaluation import evaluation_job
+from fewpass.pipeline.scoring.judging import evaluation_job
 from fewpass.pipeline.scoring.row_losses import RowLosses, row_losses, together
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan

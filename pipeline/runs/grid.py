@@ -26,6 +26,7 @@ class Candidate(NamedTuple):
     gap: float | None = None
     standard_error: float | None = None  # of how far the loss is above the best one
     nonzeros: int | None = None  # weights that are not 0, of all classes, under an l1 penalty
+    cost: float | None = None  # of the metric that was asked for, lower is better; None: the loss
 
 
 class Choice(NamedTuple):
@@ -57,11 +58,14 @@ class LamOrigin(NamedTuple):
 
 
 def best_of(candidates: list[Candidate]) -> Choice:
-    """Choose the least held-out loss, of equal ones the larger lam.
+    """Choose the least held-out loss, of equal ones the larger lam; or by the metric asked for.
 
     Where standard errors are known, the largest lam whose loss is within its own of the least, or
     within a thousandth.
     """
+    if any(each.cost is not None for each in candidates):
+        least_cost = min(candidates, key=lambda each: (or_loss(each), -each.lam))
+        return Choice(least_cost.lam, tuple(candidates))
     best = min(candidates, key=lambda each: (each.loss, -each.lam))
     least = ALIKE * abs(best.loss)
     near = [
@@ -71,6 +75,11 @@ def best_of(candidates: list[Candidate]) -> Choice:
         or (c.standard_error is not None and c.loss - best.loss <= max(c.standard_error, least))
     ]
     return Choice(max(near, key=lambda each: each.lam).lam, tuple(candidates))
+
+
+def or_loss(candidate: Candidate) -> float:
+    """Return what a candidate is judged by: the lower the better."""
+    return candidate.loss if candidate.cost is None else candidate.cost
 
 
 def weights_of(weights: Weights, lams: int, k: int) -> Weights:

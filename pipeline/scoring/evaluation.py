@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.buffers import let_go_of_buffers
 from fewpass.pipeline.rows.target_range import Bounds, clipped
-from fewpass.pipeline.rows.targets import TargetRule, label_text
+from fewpass.pipeline.rows.targets import Targeted, TargetRule, label_text
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.evaluate_classes import (
     CLASS_SCORES,
@@ -110,7 +109,7 @@ def full_sum(measured: Measured, rule: TargetRule, bits: int = HISTOGRAM_BITS) -
 
 def full_figures(
     problem: Problem,
-    trained: RunRecord,
+    trained: Targeted,
     at: Weights,
     total: tuple[Any, MetricPart],
     asked: AskedMetrics = USUAL,
@@ -135,7 +134,7 @@ def sum_of(rule: TargetRule, bounds: Bounds | None = None, bits: int = HISTOGRAM
 
 
 def figures_of(
-    problem: Problem, trained: RunRecord, at: Weights, total: ScorePart | ClassPart
+    problem: Problem, trained: Targeted, at: Weights, total: ScorePart | ClassPart
 ) -> Evaluation:
     """Return the figures of one model from the sums over all rows."""
     if isinstance(total, ClassPart):
@@ -246,9 +245,7 @@ def deviances(loss: Loss, total: ScorePart) -> dict[str, float | None]:
     return {"deviance": 2.0 * total.loss / total.weight, "d2": explained}
 
 
-def class_summary(
-    problem: Problem, trained: RunRecord, at: Weights, total: ClassPart
-) -> Evaluation:
+def class_summary(problem: Problem, trained: Targeted, at: Weights, total: ClassPart) -> Evaluation:
     """Return the figures of several classes from the sums over all rows.
 
     The loss is the mean of all classes' against the rest, or the one of all scores.

@@ -11,15 +11,17 @@ and no columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.target_range import Bounds, clipped
+from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.calibrating import scored_parts
@@ -34,6 +36,7 @@ from fewpass.pipeline.scoring.reliability import (
     nothing,
     summary,
 )
+from fewpass.pipeline.settings.training_plan import MetricName
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 
@@ -105,6 +108,14 @@ class Measured(NamedTuple):
         n_labels = len(model.weights.coef) if model.weights.coef.ndim == 2 else 2
         made = probabilities_if_any(model)
         return cls(0 if model.predicts_numbers else n_labels, made, asked.threshold, model.bounds)
+
+    @classmethod
+    def of_problem(cls, problem: Problem, rule: TargetRule) -> Measured:
+        """Return what models of a problem make of scores, without a calibration and unclipped."""
+        n_labels = rule.n_classes or (2 if rule.positive >= 0 else 0)
+        has_any = bool(n_labels) and problem.loss.link is not None
+        made = Probabilities(None, problem.loss) if has_any else None
+        return cls(n_labels, made, None, None)
 
 
 def sum_of_metrics(measured: Measured) -> Sum:
@@ -263,28 +274,45 @@ def _add_each(
 class Metric(NamedTuple):
     """A figure that models are chosen by."""
 
-    of: Callable[[Any], float | None]  # of an Evaluation
-    higher_is_better: bool = False
+    name: MetricName
 
-    def cost(self, evaluation: Any) -> float | None:
-        """Return the figure, negated where higher is better."""
-        figure = self.of(evaluation)
-        return -figure if self.higher_is_better and figure is not None else figure
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a model is the better the higher it is."""
+        return self.name in HIGHER
+
+    def cost(self, evaluation: Any) -> float:
+        """Return the figure of an Evaluation with all metrics, negated where higher is better.
+
+        Where it has no meaning, as precision where nothing is called positive, it is the worst.
+        """
+        own = self.name in OF_EVALUATIONS
+        figure = getattr(evaluation if own else evaluation.metrics, self.name)
+        if figure is None:
+            return math.inf
+        return float(-figure if self.higher_is_better else figure)
+
+    def require_defined(self, problem: Problem, rule: TargetRule) -> None:
+        """Refuse a metric that models of a problem have no figure of; BadInput names those."""
+        measured = Measured.of_problem(problem, rule)
+        names = {*_ALWAYS, *(_OF_NUMBERS if not measured.n_labels else _OF_LABELS)}
+        names |= {*_OF_TWO} if measured.n_labels == 2 else set()
+        names |= {*_OF_PROBABILITIES} if measured.probabilities else set()
+        names |= {*_OF_STEEP} if problem.loss.is_steep else set()
+        if self.name not in names:
+            raise BadInput(
+                f"metric is {self.name}, which these models have no figure of (loss "
+                f"{problem.loss.name}). They have {', '.join(sorted(names))}."
+            )
 
 
-def _field(name: str) -> Callable[[Any], float | None]:
-    return lambda evaluation: getattr(
-        evaluation if name in ("loss", "error", "auc", "mse", "r2", "deviance", "d2")
-        else evaluation.metrics, name,
-    )  # fmt: skip
-
-
-_HIGHER = ("auc", "r2", "d2", "f1", "balanced_accuracy", "precision", "recall",
-           "average_precision", "lift")  # fmt: skip
-_LOWER = ("loss", "error", "log_loss", "brier", "calibration_error", "mse", "rmse", "mae", "mape",
-          "deviance")  # fmt: skip
-#: By the names that settings have.
-METRICS: Mapping[str, Metric] = MappingProxyType(
-    {name: Metric(_field(name)) for name in _LOWER}
-    | {name: Metric(_field(name), higher_is_better=True) for name in _HIGHER}
+#: Fields of an Evaluation; the others are its metrics.
+OF_EVALUATIONS = frozenset(("loss", "error", "auc", "mse", "r2", "deviance", "d2"))
+HIGHER = frozenset(
+    ("auc", "r2", "d2", "f1", "balanced_accuracy", "precision", "recall", "average_precision")
 )
+_ALWAYS, _OF_STEEP = ("loss",), ("deviance", "d2")
+_OF_NUMBERS = ("mse", "rmse", "mae", "mape", "r2")
+_OF_LABELS = ("error", "f1", "balanced_accuracy")
+_OF_TWO = ("auc", "precision", "recall", "average_precision")
+_OF_PROBABILITIES = ("log_loss", "brier", "calibration_error")

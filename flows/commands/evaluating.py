@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
     from fewpass.pipeline.scoring.evaluated_slices import Sliced
     from fewpass.pipeline.scoring.evaluation import Evaluation
-    from fewpass.pipeline.scoring.metrics import AskedMetrics
+    from fewpass.pipeline.scoring.row_metrics import AskedMetrics
 
 NO_DIAGRAM = (
     "No diagram is drawn, as matplotlib is not installed. Install it with pip install "
@@ -87,7 +87,7 @@ def evaluate(
     from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
-    from fewpass.pipeline.scoring.metrics import AskedMetrics
+    from fewpass.pipeline.scoring.row_metrics import AskedMetrics
     from fewpass.pipeline.tables.stream.sources import is_source
 
     terminal, words = Terminal(output), given(reading)
@@ -147,8 +147,8 @@ def _on_data_set(
     from fewpass.pipeline.reporting.reliability_report import draw_reliability
     from fewpass.pipeline.runs.model import within
     from fewpass.pipeline.scoring import evaluation
-    from fewpass.pipeline.scoring.metrics import USUAL
     from fewpass.pipeline.scoring.probabilities import probabilities_of
+    from fewpass.pipeline.scoring.row_metrics import USUAL
     from fewpass.storage.dataset import Dataset
 
     drawn, data = None, Dataset.open(dataset)

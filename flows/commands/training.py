@@ -264,7 +264,7 @@ def origin_table(origin: dict[str, Any], metric: str) -> Table:
 
 def _figure(cost: float, metric: str) -> str:
     """Write a metric by its cost, which is negated where higher is better."""
-    from fewpass.pipeline.scoring.metrics import HIGHER
+    from fewpass.pipeline.scoring.row_metrics import HIGHER
 
     return f"{-cost if metric in HIGHER else cost:.6g}"
 

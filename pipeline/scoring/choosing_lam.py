@@ -25,7 +25,7 @@ from fewpass.pipeline.scoring.evaluation import (
     sum_of,
 )
 from fewpass.pipeline.scoring.judging import evaluation_job
-from fewpass.pipeline.scoring.metrics import Measured, Metric
+from fewpass.pipeline.scoring.row_metrics import Measured, Metric
 from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.each_model import sum_each

@@ -32,9 +32,9 @@ from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluate_rows import targets_of
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
 from fewpass.pipeline.scoring.judging import evaluation_job
-from fewpass.pipeline.scoring.metrics import Measured, predicted_labels
 from fewpass.pipeline.scoring.prediction import as_stepped
 from fewpass.pipeline.scoring.reliability import NORMAL_975, several_classes, two_classes
+from fewpass.pipeline.scoring.row_metrics import Measured, predicted_labels
 from fewpass.pipeline.scoring.scoring_budget import piece_bytes, scoring_budget
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions

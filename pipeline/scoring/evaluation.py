@@ -25,7 +25,7 @@ from fewpass.pipeline.scoring.evaluate_classes import (
     top_error,
 )
 from fewpass.pipeline.scoring.judging import judged
-from fewpass.pipeline.scoring.metrics import (
+from fewpass.pipeline.scoring.row_metrics import (
     USUAL,
     AskedMetrics,
     Measured,
@@ -123,7 +123,7 @@ def full_figures(
 def sum_of(rule: TargetRule, bounds: Bounds | None = None, bits: int = HISTOGRAM_BITS) -> Sum:
     """Return the sum of an evaluation; predicted numbers are clipped to `bounds`.
 
-    Scores are counted by so many of their first bits.
+    Scores are counted by their first `bits`.
     """
     if (bounds is not None or bits != HISTOGRAM_BITS) and not rule.n_classes:
         add = partial(add_scores, bounds=bounds, bits=bits)

@@ -43,11 +43,11 @@ class SliceBy(NamedTuple):
     def of(cls, asked: str, model: Model) -> SliceBy:
         """Read `column` or `column:edge,edge,...`; BadInput where the edges do not ascend."""
         recipe = recipe_in(model.record.columns)
-        known = {column.name: column for column in recipe.columns} if recipe else {}
+        own_columns = {column.name: column for column in recipe.columns} if recipe else {}
         name, colon, edges = asked.rpartition(":")
-        if asked in known or not colon:
+        if asked in own_columns or not colon:
             name, edges = asked, ""
-        column = known.get(name)
+        column = own_columns.get(name)
         numbers = _edges(asked, edges) if edges else ()
         if isinstance(column, Date):
             return cls(name, date=column)

@@ -14,8 +14,8 @@ from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, s
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluation import full_figures, full_sum
 from fewpass.pipeline.scoring.judging import evaluation_job
-from fewpass.pipeline.scoring.metrics import Measured, Metric
 from fewpass.pipeline.scoring.row_losses import RowLosses, row_losses, together
+from fewpass.pipeline.scoring.row_metrics import Measured, Metric
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.lam_sample import sample_of

@@ -27,9 +27,9 @@ from fewpass.pipeline.scoring.evaluation import (
     score_bins,
 )
 from fewpass.pipeline.scoring.judging import judged
-from fewpass.pipeline.scoring.metrics import Measured
 from fewpass.pipeline.scoring.prediction import label_names
 from fewpass.pipeline.scoring.reliability import Reliability, reliability
+from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.pipeline.training.spans.reduce_span import ReduceReport
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights

@@ -45,6 +45,7 @@ from fewpass.flows.display.printing import (
 )
 from fewpass.flows.flags import in_flags
 from fewpass.flows.refusals import Interrupted, UsageError, exit_status, sentence
+from fewpass.flows.short_options import spelled_out
 from fewpass.flows.signals import Interrupts, end_at_once, handling, sending_lost_ones_again
 
 OPTIONS = Group.create_default_parameters("Options")
@@ -146,6 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0, 1 a failed run, 2 a bad request."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     tokens = ["stdin://" if word == "-" else word for word in tokens]  # no option, but a source
+    tokens = spelled_out(tokens)
     interrupts = Interrupts()
     with (
         handling(interrupts.handle, [signal.SIGINT]), sending_lost_ones_again(interrupts),

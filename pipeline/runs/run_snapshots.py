@@ -55,6 +55,7 @@ class TrainedFolder(RunFolder):
         name = self.snapshots.save(attributes, arrays)
         self.snapshots.prune(SNAPSHOTS_RETAINED)
         drop_versions(self)
+        self.lines.compact()
         return new.written(name)
 
     def read_state(

@@ -41,6 +41,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.source import Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
+from fewpass.pipeline.training.planning.column_groups import with_groups
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.solvers.losses import Problem
@@ -119,6 +120,7 @@ def contestants(models: Sequence[Model]) -> list[Contestant]:
 
 def _contestant(model: Model, measured: Measured, names: tuple[str, ...]) -> Contestant:
     problem = problem_of(model.record.plan, model.record, model.lam)
+    problem = with_groups(problem, model.record.feature_groups)
     rule = target_rule(model.record, problem.loss, model.record.plan.positive)
     return Contestant(model, problem, measured, full_sum(measured, rule), names)
 

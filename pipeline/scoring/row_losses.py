@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ class RowLosses(NamedTuple):
     """What each of M models makes of n rows."""
 
     loss: NDArray[np.float64]  # (M, n); of several classes their mean
-    wrong: NDArray[np.bool_] | None  # (M, n); None for numbers
+    wrong: NDArray[Any] | None  # (M, n), or the share of times; None for numbers
     weight: NDArray[np.float64]  # (n,)
     costs: NDArray[np.float64] | None = None  # (M,) of the metric asked for, lower is better; of
     # several parts of the rows their weighted mean
@@ -124,3 +124,20 @@ def _mean_costs(parts: Sequence[RowLosses]) -> NDArray[np.float64] | None:
         return None
     weights = [float(one.weight.sum()) for one in parts]
     return np.asarray(np.average(costs, axis=0, weights=weights), np.float64)
+
+
+def over_times(times: Sequence[RowLosses], orders: Sequence[NDArray[np.int64]]) -> RowLosses:
+    """Return the means of the same rows under models that correspond, each in an order of theirs.
+
+    The loss of a row that was scored several times is one number for a standard error.
+    """
+    if len(times) == 1:
+        return times[0]
+    pairs = list(zip(times, orders, strict=True))
+    wrong = [one.wrong[:, order] for one, order in pairs if one.wrong is not None]
+    return RowLosses(
+        np.mean([one.loss[:, order] for one, order in pairs], axis=0),
+        np.mean(wrong, axis=0) if wrong else None,
+        times[0].weight[orders[0]],
+        _mean_costs(times),
+    )

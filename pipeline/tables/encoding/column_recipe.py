@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -72,6 +72,10 @@ class ColumnRecipe(BaseModel):
     """How one column is encoded."""
 
     model_config = OF_RECIPES
+
+    is_group: ClassVar[bool] = True
+    """Whether its output columns say one thing together; every word of a text says its own, and so
+    does every hash."""
 
     name: str
     missing_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0

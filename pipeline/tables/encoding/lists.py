@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,8 @@ _FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in d
 
 class Vector(ColumnRecipe):
     """As many numbers in every row, standardised; one column for a missing or an empty list."""
+
+    is_group: ClassVar[bool] = False
 
     kind: Literal["vector"] = "vector"
     mean: tuple[float, ...]
@@ -86,6 +88,8 @@ class Vector(ColumnRecipe):
 
 class Tags(ColumnRecipe):
     """A column for each word that the sample has often, and one for all others."""
+
+    is_group: ClassVar[bool] = False
 
     kind: Literal["tags"] = "tags"
     values: tuple[str, ...]

@@ -191,6 +191,14 @@ class Number(ColumnRecipe):
             return Entries(tuple(slots), words=bad)
         return Entries(tuple(slots), bad)
 
+    def is_missing(self, cells: Any) -> Mask:
+        """Say which cells (n,) are missing, or no numbers."""
+        return np.isnan(self.numbers(cells))
+
+    def numbers(self, cells: Any) -> Floats:
+        """Return the numbers (n,) of cells, NaN where there is none."""
+        return read_numbers(cells, self.written, self.missing).values
+
     def _more_values(self, numbers: Floats, clipped: Floats, missing: Mask) -> Iterator[Floats]:
         """Yield the values of what stands next to numbers; missing ones have none."""
         if self.log is not None:

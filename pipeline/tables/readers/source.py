@@ -60,6 +60,9 @@ class Expected(NamedTuple):
     budget: Budget = UNTOLD  # that memory has
     plain: bool = False  # columns of tables are to be plain numbers
     split: SplitBy | None = None  # rows are to have keys that they are held out by
+    task: str = "auto"  # what targets are
+    held_out: float = 0.0  # share of the rows that nothing may be chosen by
+    seed: int = 0
     passed: tuple[str, ...] = ()  # columns whose cells are handed on as they are
 
     @property

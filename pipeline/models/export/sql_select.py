@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.models.export.hashed_words import WordsOfColumns
 from fewpass.pipeline.models.export.model_form import columns_of, outcome_of
 from fewpass.pipeline.models.export.plain_model import PlainModel
 from fewpass.pipeline.models.export.sql_answer import answer
 from fewpass.pipeline.models.export.sql_dialects import DIALECTS, SqlDialect
 from fewpass.pipeline.models.export.sql_steps import literal, stepped, total
 from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME
+from fewpass.pipeline.tables.encoding.hashing import hashed_slots
 from fewpass.pipeline.tables.encoding.moments import FIRST_MOMENT, LAST_MOMENT
 from fewpass.pipeline.tables.encoding.terms import (
     CodeTerm,
     ColumnTerms,
+    HashTerm,
     MissingTerm,
     MomentCell,
     NumberCell,
@@ -29,6 +34,7 @@ from fewpass.pipeline.tables.encoding.terms import (
     WordTerm,
 )
 
+NO_WORDS: WordsOfColumns = MappingProxyType({})
 #: Words of a column beyond which their weights are joined, and stand in no CASE.
 MOST_CASES = 64
 _LARGEST = float(np.finfo(np.float64).max)
@@ -43,10 +49,15 @@ class Query:
         Of the database.
     coef
         Weights (K, d) of the output columns.
+    words
+        Of hashed columns: what is joined in place of hashing.
     """
 
-    def __init__(self, dialect: SqlDialect, coef: NDArray[np.float64]) -> None:
-        self.dialect, self.coef = dialect, coef
+    def __init__(
+        self, dialect: SqlDialect, coef: NDArray[np.float64], words: WordsOfColumns
+    ) -> None:
+        self.dialect, self.coef, self.words = dialect, coef, words
+        self.unknown: list[str] = []
         self.cells: list[str] = []
         self.features: list[str] = []
         self.joins: list[str] = []
@@ -62,6 +73,8 @@ class Query:
         for term in one.terms:
             if isinstance(term, WordTerm):
                 self._add_words(name, term)
+            elif isinstance(term, HashTerm):
+                self._add_hashes(name, one, term)
             elif isinstance(term, ValueTerm | CodeTerm | MissingTerm):
                 required = isinstance(one.read, NumberCell) and one.read.required
                 self._add_number(name, term, required=required)
@@ -154,6 +167,21 @@ class Query:
         for score, weighed, (_, missing) in zip(self.scores, chosen, others, strict=True):
             score.append(f"CASE WHEN {cell} IS NULL THEN {literal(missing)} ELSE {weighed} END")
 
+    def _add_hashes(self, cell: str, one: ColumnTerms, term: HashTerm) -> None:
+        """Join the weights of the words given; all others weigh nothing, and are counted."""
+        words = self.words.get(one.columns)
+        if not words:
+            raise _refused(one, "its words are hashed. Say `words=FILES`, whose words are joined")
+        places, signs = hashed_slots(pa.array(words, pa.large_string()), term.prefix, term.bits)
+        alias = f"j{len(self.joins)}"
+        self._join(alias, cell, words, self.coef[:, term.at + places] * signs)
+        for k, score in enumerate(self.scores):
+            missing = literal(float(self.coef[k, term.missing]))
+            weight = f"COALESCE({alias}.w{k}, 0e0)"
+            score.append(f"CASE WHEN {cell} IS NULL THEN {missing} ELSE {weight} END")
+        is_unknown = f"{cell} IS NOT NULL AND {alias}.word IS NULL"
+        self.unknown.append(f"CASE WHEN {is_unknown} THEN 1 ELSE 0 END")
+
     def _join(
         self, alias: str, cell: str, words: Sequence[str], weights: NDArray[np.float64]
     ) -> None:
@@ -166,7 +194,12 @@ class Query:
         self.joins.append(f"LEFT JOIN {made} ON {alias}.word = {cell}")
 
 
-def as_select(model: PlainModel, dialect: str = "duckdb", table: str = "input") -> str:
+def as_select(
+    model: PlainModel,
+    dialect: str = "duckdb",
+    table: str = "input",
+    words: WordsOfColumns = NO_WORDS,
+) -> str:
     """Return a model as one SELECT, which gives all columns of a table and what is predicted.
 
     Parameters
@@ -175,6 +208,9 @@ def as_select(model: PlainModel, dialect: str = "duckdb", table: str = "input") 
         duckdb, postgres, bigquery or spark.
     table
         Name of the table or the view, with its schema's before a point.
+    words
+        Of hashed columns, all that are to weigh something.  A row's others are counted in the
+        column `unknown_words`.
 
     Raises
     ------
@@ -186,7 +222,7 @@ def as_select(model: PlainModel, dialect: str = "duckdb", table: str = "input") 
             f"There is no dialect {dialect!r} here. Choose one of {', '.join(DIALECTS)}."
         )
     of = DIALECTS[dialect]
-    query = Query(of, model.coef)
+    query = Query(of, model.coef, words)
     for one in columns_of(model):
         query.add(one)
     scores = [
@@ -195,14 +231,16 @@ def as_select(model: PlainModel, dialect: str = "duckdb", table: str = "input") 
             zip(model.intercept.tolist(), query.scores, strict=True)
         )
     ]
+    counted = [f"{' + '.join(query.unknown)} AS unknown_words"] if query.unknown else []
     source = ".".join(of.named(part) for part in table.split("."))
     steps = [
         ("cells", [f"{of.row} AS fewpass_row", *query.cells], f"FROM {source} AS t"),
         ("features", ["cells.*", *query.features], "FROM cells"),
-        ("scores", ["fewpass_row", *scores], "\n".join(["FROM features", *query.joins])),
+        ("scores", ["fewpass_row", *scores, *counted], "\n".join(["FROM features", *query.joins])),
     ]
     parts = ",\n".join(f"{name} AS ({_selected(columns, rows)})" for name, columns, rows in steps)
-    last = _selected([of.fields, *answer(of, outcome_of(model), len(scores))], "FROM scores")
+    answers = [*answer(of, outcome_of(model), len(scores)), *["unknown_words"] * bool(counted)]
+    last = _selected([of.fields, *answers], "FROM scores")
     return f"WITH {parts}\n{last}\n"
 
 
@@ -214,7 +252,7 @@ def _selected(columns: Sequence[str], rows: str) -> str:
 def _refused(one: ColumnTerms, why: str) -> BadInput:
     name = " x ".join(one.columns)
     return BadInput(
-        f"Column {shown_name(name)} is not for SQL: {why}. Choose .onnx or .json, or leave the "
+        f"Column {shown_name(name)} is not for SQL: {why}. Or choose .onnx or .json, or leave the "
         f"column out with `column={one.columns[0]}=drop` and train again."
     )
 

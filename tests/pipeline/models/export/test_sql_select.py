@@ -3,11 +3,14 @@
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import sqlglot
 
+import fewpass
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.export.export_formats import export
+from fewpass.pipeline.models.export.plain_model import of_run
 from fewpass.pipeline.models.export.sql_dialects import DIALECTS
 from fewpass.pipeline.models.export.sql_select import MOST_CASES, as_select
 from fewpass.pipeline.tables.encoding.category_recipe import Category
@@ -105,7 +108,7 @@ def test_names_and_words_are_quoted():
 @pytest.mark.parametrize(
     ("column", "why"),
     [
-        ("took", "it holds times as text"), ("user", "SQL computes no hash"),
+        ("took", "it holds times as text"), ("user", "its words are hashed. Say"),
         ("review", "SQL computes no text"), ("embedding", "lists are no cells"),
         ("tags", "lists are no cells"), ("map", "lists are no cells"),
     ],
@@ -121,5 +124,23 @@ def test_a_dialect_is_one_of_four_and_of_sql_alone(recipe, tmp_path):
     model = model_of(recipe, "numbers")
     with pytest.raises(BadInput, match=r"no dialect 'oracle' here\. Choose one of duckdb"):
         as_select(model, "oracle")
-    with pytest.raises(BadInput, match=r"a dialect and a table are for .sql"):
+    with pytest.raises(BadInput, match=r"a dialect, a table and words are for .sql"):
         export(model, tmp_path / "model.onnx", dialect="spark")
+
+
+def test_hashed_columns_are_joined_by_the_words_of_files(tmp_path):
+    """Words that the files lack weigh nothing, and are counted."""
+    rows = table(600).select(["age", "user", "city", "shop"])
+    labelled = rows.append_column("y", pa.array(np.random.default_rng(1).normal(size=600)))
+    pq.write_table(labelled, tmp_path / "rows.parquet")
+    how = {"label": "y", "column": {"user": "hash"}, "cross": ["city,shop"], "hash_bits": 6}
+    fewpass.ingest(tmp_path / "rows.parquet", tmp_path / "set", **how)
+    fewpass.train(tmp_path / "set", tmp_path / "run", passes=2)
+    model = of_run(str(tmp_path / "run"))._replace(bounds=None)
+    export(model, tmp_path / "model.sql", words=[str(tmp_path / "rows.parquet")])
+    database = duckdb.connect()
+    new = rows.slice(0, 1).set_column(1, "user", pa.array(["nobody"]))
+    database.register("input", pa.concat_tables([rows, new]))
+    got = database.sql((tmp_path / "model.sql").read_text()).to_arrow_table()
+    require_same(got.slice(0, 600), expected_of(model, rows))
+    assert got.column("unknown_words").to_pylist() == [0] * 600 + [1]

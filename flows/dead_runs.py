@@ -8,7 +8,8 @@ from typing import NamedTuple
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.lease import KEY as LEASE
 from fewpass.pipeline.runs.lease import holder_of, release_stale
-from fewpass.pipeline.runs.run_folder import KEY, LOG, RunFolder
+from fewpass.pipeline.runs.run_folder import KEY, RunFolder
+from fewpass.pipeline.runs.run_log import LOG
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.storage.addresses import command

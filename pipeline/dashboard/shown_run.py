@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fewpass.pipeline.runs.lease import holder_of
-from fewpass.pipeline.runs.run_folder import LOG, RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.work_done import WorkDone
 from fewpass.pipeline.training.planning.problem import problem_of
@@ -48,11 +48,11 @@ def shown_run(run: RunFolder) -> ShownRun:
 def read_again(url: str) -> ShownRun:
     """Read a run, unless neither its log nor its lease has changed."""
     run = RunFolder(url)
-    return _read(url, run.folder.size(LOG), _lease(run))
+    return _read(url, run.lines.version, _lease(run))
 
 
 @lru_cache(maxsize=MOST_SHOWN)
-def _read(url: str, _size: int, _holder: str) -> ShownRun:
+def _read(url: str, _version: str, _holder: str) -> ShownRun:
     return shown_run(RunFolder(url))
 
 

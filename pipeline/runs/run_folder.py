@@ -18,11 +18,12 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.runs.grid import LamOrigin
+from fewpass.pipeline.runs.run_log import RunLog
 from fewpass.pipeline.settings.training_plan import TrainingPlan, as_stored
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.storage.column_schema import Schema
+from fewpass.storage.column_schema import Groups, Schema
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.hashed_names import HashedNames, require_columns
 from fewpass.storage.kinds import RUN_FORMAT, RUN_KEY, instead, kind_of
@@ -32,7 +33,8 @@ from fewpass.storage.seal import seal, unseal
 from fewpass.storage.snapshot import Snapshot, SnapshotStore
 
 FORMAT_VERSION: Final = 2
-KEY, LOG = RUN_KEY, "log.jsonl"
+KEY = RUN_KEY
+MAY_WAIT = ("span", "reduce")  # events of which there are many
 
 
 class RunRecord(BaseModel):
@@ -83,6 +85,11 @@ class RunRecord(BaseModel):
             raise ValueError("its columns are not as many as its features")
         require_columns(self.hashed_names, self.n_features)
         return self
+
+    @property
+    def feature_groups(self) -> Groups | None:
+        """The group of every feature (d,); None where no column became several."""
+        return self.columns.feature_groups if self.columns is not None else None
 
     def method(self, number: int = 0) -> str:
         """Tell the method; of those that `auto` chose the first, or that and the one after it."""
@@ -138,6 +145,7 @@ class RunFolder:
         self.folder = Folder(url, storage_options)
         self.snapshots = SnapshotStore(self.folder.child("snapshots"))
         self.row_state = RowStateStore(self.folder.child("rows"))
+        self.lines = RunLog(self.folder)
 
     @property
     def url(self) -> str:
@@ -275,28 +283,26 @@ class RunFolder:
             )
 
     def log(self, event: str, **facts: Any) -> None:
-        """Add one line to log.jsonl, sealed."""
+        """Add one line to the log, sealed."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = seal(
             {"time": now, "event": event} | facts, allow_nan=True
         )  # of a loss that exploded
-        self.folder.append_line(LOG, line.decode().rstrip("\n"))
+        self.lines.append(line.decode().rstrip("\n"), may_wait=event in MAY_WAIT)
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Read the log back; a line that is not intact is skipped."""
-        return (event for event in map(_event_in, self._log_lines()) if event is not None)
+        events = (_event_in(line) for _, _, line in self.lines.read())
+        return (event for event in events if event is not None)
 
     def log_faults(self) -> Iterator[str]:
         """Yield a sentence per line of the log that is not intact."""
-        for number, line in enumerate(self._log_lines(), 1):
+        for key, number, line in self.lines.read():
             if _event_in(line) is None:
                 yield (
-                    f"{self.folder.address(LOG)}, line {number}, is not as it was written: "
+                    f"{self.folder.address(key)}, line {number}, is not as it was written: "
                     f"{line[:40]!r}. Nothing but what is shown of the run's past depends on it."
                 )
-
-    def _log_lines(self) -> list[bytes]:
-        return self.folder.read(LOG).splitlines() if self.folder.exists(LOG) else []
 
 
 def _in_words(setting: str, value: Any) -> str:

@@ -16,7 +16,8 @@ from websockets.sync.client import connect
 from fewpass.pipeline.dashboard.page_server import _serve
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.lease import Lease
-from fewpass.pipeline.runs.run_folder import LOG, RunFolder
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_log import LOG
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.seal import seal, unseal

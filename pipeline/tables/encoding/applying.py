@@ -147,6 +147,10 @@ def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
         one, other = (cells[names.index(name)] for name in cross.of)
         parts += [Part(start, entries) for entries in cross.entries(one, other).slots]
         start += cross.pairs.width
+    if recipe.additive is not None:
+        slots = recipe.additive.slots(recipe.columns, cells)
+        parts += [Part(start + first, slot) for first, slot in slots]
+        start += sum(part.width for part in recipe.additive.parts)
     return Encoded(len(cells[0]), start, tuple(parts), tuple(bad), tuple(words))
 
 

@@ -12,7 +12,8 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.export.export_formats import export
 from fewpass.pipeline.models.export.plain_model import of_run
 from fewpass.pipeline.models.export.sql_dialects import DIALECTS
-from fewpass.pipeline.models.export.sql_select import MOST_CASES, as_select
+from fewpass.pipeline.models.export.sql_query import MOST_CASES
+from fewpass.pipeline.models.export.sql_select import as_select
 from fewpass.pipeline.tables.encoding.category_recipe import Category
 from tests.pipeline.models.export.exported_rows import (
     MODELS,
@@ -20,6 +21,7 @@ from tests.pipeline.models.export.exported_rows import (
     model_of,
     recipe_of,
     table,
+    with_curves,
 )
 
 OTHERS = ("took", "review", "title", "embedding", "tags", "map")
@@ -32,7 +34,8 @@ def rows():
 
 @pytest.fixture(scope="module")
 def recipe(rows):
-    return recipe_of(rows, user="category").model_copy(update={"crosses": ()})
+    plain = recipe_of(rows, user="category").model_copy(update={"crosses": ()})
+    return with_curves(plain)
 
 
 def answers(model, rows, **how):

@@ -28,6 +28,7 @@ from fewpass.flows.commands import (
     plan,
     predicting,
     run_report,
+    shapes_of_run,
     store,
     training,
     warming,
@@ -71,7 +72,8 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
         run_report.report,
     ),
     LOOKING: (
-        plan.plan, weights.weights, explaining.explain, methods.methods, inspecting.inspect,
+        plan.plan, weights.weights, explaining.explain, shapes_of_run.shapes, methods.methods,
+        inspecting.inspect,
         inspecting.verify, inspecting.dashboard,
     ),
     OTHERS: (

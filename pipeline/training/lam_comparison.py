@@ -100,9 +100,9 @@ def _on_given(
     record = RunRecord.of(one, dataset.manifest, None, None, dataset.schema)
     matched = require_same_columns(record, others)
     job = evaluation_job(record, others)
-    models = [
+    models = (
         stored_weights(sourced_weights(one, dataset), others, matched) for one in trained.models
-    ]
+    )
     return row_losses(job.problem, dataset_block(rest, others, job.rule), models)
 
 

@@ -83,7 +83,8 @@ class Recipe(BaseModel):
     @property
     def term_columns(self) -> list[tuple[str, ...]]:
         """Return the columns of the source that each of `parts` is a function of."""
-        return [*((column.name,) for column in self.columns), *(cross.of for cross in self.crosses)]
+        own = [*((column.name,) for column in self.columns), *(cross.of for cross in self.crosses)]
+        return [*own, *(part.columns for part in (self.additive.parts if self.additive else ()))]
 
     @property
     def outputs(self) -> list[str]:

@@ -115,7 +115,7 @@ class Slow:
     """Makes the first run of one chunk last until it is let go."""
 
     def __init__(self):
-        self.go_on, self.lock, self.runs = Event(), Lock(), 0
+        self.go_on, self.lock, self.runs, self.ended = Event(), Lock(), 0, False
 
     def add(self, problem, at, block, part):
         if block.y.size and float(block.rows.X[0, 0]) == SLOW[1]:
@@ -123,7 +123,7 @@ class Slow:
                 self.runs += 1
                 first = self.runs == 1
             if first:
-                self.go_on.wait(60.0)
+                self.ended = not self.go_on.wait(120.0)
         return GRADIENT.add(problem, at, block, part)
 
 
@@ -141,13 +141,12 @@ def test_a_straggler_is_started_elsewhere_and_the_first_result_counts(executor, 
     expected = added(InProcess(1), job)
     SLOW[:] = [Slow(), float(job.dataset.read_stored(30).X[0, 0])]
     what = GRADIENT._replace(name="reduce-slow", add=add_slowly, telling=None)
-    began = time.monotonic()
     try:
         assert_same(added(executor, job, what), expected)
+        assert not SLOW[0].ended
     finally:
         SLOW[0].go_on.set()
-    assert SLOW[0].runs == 2
-    assert time.monotonic() - began < 30.0
+    assert SLOW[0].runs >= 2
 
 
 def test_who_is_a_straggler():

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         from_run,
         mend_dask_ml,
     )
+    from fewpass.pipeline.models.serving.loaded_model import load
     from fewpass.pipeline.settings.execution import Execution
     from fewpass.pipeline.settings.ingest_plan import IngestPlan
     from fewpass.pipeline.settings.source_options import SourceOptions
@@ -48,6 +49,7 @@ __all__ = [
     "evaluate",
     "from_run",
     "ingest",
+    "load",
     "load_model",
     "mend_dask_ml",
     "models",
@@ -68,6 +70,7 @@ _HOMES = {
     "TableEncoder": "fewpass.pipeline.models.estimators",
     "from_run": "fewpass.pipeline.models.estimators",
     "mend_dask_ml": "fewpass.pipeline.models.estimators",
+    "load": "fewpass.pipeline.models.serving.loaded_model",
     "warm_up": "fewpass.pipeline.compiling_ahead",
 }
 

@@ -20,6 +20,7 @@ from fewpass.flows.commands import (
     demo,
     doctor,
     evaluating,
+    explaining,
     exporting,
     ingesting,
     inspecting,
@@ -43,6 +44,7 @@ from fewpass.flows.display.printing import (
 )
 from fewpass.flows.flags import in_flags
 from fewpass.flows.refusals import Interrupted, UsageError, exit_status, sentence
+from fewpass.flows.short_options import spelled_out
 from fewpass.flows.signals import Interrupts, end_at_once, handling, sending_lost_ones_again
 
 OPTIONS = Group.create_default_parameters("Options")
@@ -69,7 +71,7 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
         run_report.report,
     ),
     LOOKING: (
-        plan.plan, weights.weights, methods.methods, inspecting.inspect,
+        plan.plan, weights.weights, explaining.explain, methods.methods, inspecting.inspect,
         inspecting.verify, inspecting.dashboard,
     ),
     OTHERS: (
@@ -144,6 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 0, 1 a failed run, 2 a bad request."""
     tokens = list(sys.argv[1:] if arguments is None else arguments)
     tokens = ["stdin://" if word == "-" else word for word in tokens]  # no option, but a source
+    tokens = spelled_out(tokens)
     interrupts = Interrupts()
     with (
         handling(interrupts.handle, [signal.SIGINT]), sending_lost_ones_again(interrupts),

@@ -17,6 +17,7 @@ from fewpass.pipeline.runs.model import load_model as model_of
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.scoring import evaluation, prediction
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
+from fewpass.pipeline.scoring.scored_file import PredictionResult
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -212,9 +213,11 @@ def predict(
     overwrite: bool = False,
     probability: bool = False,
     clip: bool = True,
+    keep: Sequence[str] = (),
+    threshold: float | None = None,
     memory: int | str | None = None,
     **reading: Any,
-) -> prediction.PredictionResult:
+) -> PredictionResult:
     """Write predictions for files of any size to a file, as `fewpass predict` does.
 
     Parameters
@@ -224,7 +227,9 @@ def predict(
     inputs
         Files that `ingest` reads, with or without labels; or a data set.
     output
-        A .parquet, .csv or .npy file.  It is either complete or does not exist.
+        A .parquet, .csv or .npy file.  It is either complete or does not exist.  A folder, with a
+        slash at its end: a file for each of the inputs' files; the same call again goes on where
+        one was killed.
     overwrite
         Replace `output` if it exists already; what fewpass wrote there itself, and nobody changed
         since, is replaced without.  Inputs, sources of the model's data set, and files
@@ -235,6 +240,11 @@ def predict(
     clip
         Clip predicted numbers to the range of the targets that were learnt from, unless the run was
         trained with clip=False; False: write the linear function.
+    keep
+        Columns of the files that are written first, as they are, such as ids.
+    threshold
+        Predict the second of two labels where its probability is at least this [default: where the
+        score is above 0].
     memory
         Memory limit, such as "256MB" [default: 1 GiB, and the weights].
     **reading
@@ -260,6 +270,8 @@ def predict(
         overwrite=overwrite,
         probability=probability,
         clip=clip,
+        keep=keep,
+        threshold=threshold,
         memory=None if memory is None else parse_bytes(memory),
     )
 

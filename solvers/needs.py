@@ -10,6 +10,7 @@ from fewpass.solvers.registry import (
     DUAL,
     LOSS_OF_LABELS,
     SECOND_ORDER,
+    SIZES,
     SMALLER_DUAL,
     SQUARES,
     WIDE_METHODS,
@@ -25,8 +26,8 @@ class Needs(NamedTuple):
     only_loss: type[Loss] | None = None
     """The only loss that it supports."""
     penalty: Literal["smooth", "sizes", "strong", "any"] = "smooth"
-    """Penalties that it supports: those with a gradient, also those of sizes (l1, elastic net),
-    all with squares in them, or all."""
+    """Penalties that it supports: those with a gradient, also those of sizes (l1, elastic net,
+    groups), all sums over columns with squares in them, or all such sums."""
     numbers_per_row: int = 0
     """Numbers that it stores per row."""
     one_stream: str = ""
@@ -43,8 +44,8 @@ class Needs(NamedTuple):
     """Whether it charges the intercept for its distance from a level other than 0, too."""
 
 
-def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int) -> None:
-    """Raise ValueError if a method does not suit a problem with d columns, or the streams."""
+def refuse_loss(kind: str, needs: Needs, problem: Problem) -> None:
+    """Raise ValueError if a method does not take a problem's loss."""
     if needs.only_loss and not isinstance(problem.loss, needs.only_loss):
         word = needs.only_loss.name
         raise ValueError(
@@ -75,6 +76,11 @@ def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int
             f"The slope of the {word} loss has no bound, and {kind} needs one for its steps. Use "
             f"`solver={DUAL}` or `solver={SECOND_ORDER}`."
         )
+
+
+def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int) -> None:
+    """Raise ValueError if a method does not suit a problem with d columns, or the streams."""
+    refuse_loss(kind, needs, problem)
     refuse_penalty(kind, needs, problem)
     if problem.level and not needs.any_level:
         raise ValueError(
@@ -102,12 +108,23 @@ def takes(needs: Needs, problem: Problem) -> bool:
     return True
 
 
+def takes_loss(needs: Needs, problem: Problem) -> bool:
+    """Whether a method takes a problem's loss, whatever the penalty."""
+    try:
+        refuse_loss("", needs, problem)
+    except ValueError:
+        return False
+    return True
+
+
 def takes_penalty(needs: Needs, penalty: Penalty) -> bool:
     """Whether a method takes a penalty."""
-    if penalty.is_smooth or needs.penalty == "any":
+    if penalty.is_smooth:
         return True
-    if needs.penalty == "sizes":
-        return penalty.is_l1
+    if not penalty.by_column:
+        return needs.penalty == "sizes"
+    if needs.penalty in ("any", "sizes"):
+        return needs.penalty == "any" or penalty.is_l1
     return needs.penalty == "strong" and bool(strength(penalty) > 0.0)
 
 
@@ -117,17 +134,24 @@ def refuse_penalty(kind: str, needs: Needs, problem: Problem) -> None:
     if takes_penalty(needs, penalty):
         return
     article = "an" if penalty.name[0] in "aeiol" else "a"
-    if problem.loss.width > 1:
-        raise ValueError(
-            f"No method takes {problem.loss.name} with {article} {penalty.name} penalty. Use "
-            f"`loss={LOSS_OF_LABELS}`, a model for each class, or `penalty={SQUARES}`."
-        )
-    if needs.penalty == "strong":
+    if needs.penalty == "strong" and penalty.by_column and problem.loss.width == 1:
         raise ValueError(
             f"{kind} divides by what the penalty charges for squares, and l1 alone charges none. "
             f"Use `l1_ratio=0.99`, or `solver={DUAL}`."
         )
-    able = [w for w in (SECOND_ORDER, DUAL) if takes_penalty(method_class(w).needs, penalty)]
+    wanted = {word: method_class(word).needs for word in (SECOND_ORDER, DUAL)}
+    able = [
+        word
+        for word, other in wanted.items()
+        if takes_loss(other, problem) and takes_penalty(other, penalty)
+    ]
+    if not able:
+        other = SQUARES if penalty.by_column else SIZES
+        apart = f"`loss={LOSS_OF_LABELS}`, a model for each class, or "
+        raise ValueError(
+            f"No method takes {problem.loss.name} with {article} {penalty.name} penalty. Use "
+            f"{apart if problem.loss.width > 1 else ''}`penalty={other}`."
+        )
     raise ValueError(
         f"{kind} does not take {article} {penalty.name} penalty; {' and '.join(able)} "
         f"{'do' if len(able) > 1 else 'does'}. Use `solver={able[0]}`, or `penalty={SQUARES}`."

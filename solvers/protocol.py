@@ -10,7 +10,7 @@ Everything a method needs can be imported from here.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
@@ -227,8 +227,17 @@ class Settings(Described):
                 f"{problem.loss.name} has {problem.loss.width}. Leave solver.{name} out."
             )
 
-    def for_more_columns(self, problem: Problem, stats: ProblemStats) -> Self:  # noqa: ARG002
-        """Return settings that work if more columns than in `stats` may appear."""
+    def for_more_columns(
+        self,
+        problem: Problem,  # noqa: ARG002
+        stats: ProblemStats,  # noqa: ARG002
+        models: int,  # noqa: ARG002
+        fits: Callable[[Self, int], bool],  # noqa: ARG002
+    ) -> Self:
+        """Return settings that work if more columns than in `stats` may appear, in each model.
+
+        `fits` says whether the memory has space for these settings with so many columns.
+        """
         return self
 
 

@@ -64,15 +64,17 @@ PENALTIES = {
     "l2": "fewpass.solvers.penalties.l2:L2",
     "l1": "fewpass.solvers.penalties.elastic_net:ElasticNet",
     "elasticnet": "fewpass.solvers.penalties.elastic_net:ElasticNet",
+    "group_lasso": "fewpass.solvers.penalties.group_lasso:GroupLasso",
 }
 
 #: The share of lam that each charges for the sizes of weights, where none is given.
-L1_RATIOS = {"l2": 0.0, "l1": 1.0, "elasticnet": 0.5}
+L1_RATIOS = {"l2": 0.0, "l1": 1.0, "elasticnet": 0.5, "group_lasso": 1.0}
 
 # Default penalty, the one with zeros in its optima, and what an l1_ratio alone means.
 SQUARES = "l2"
 SIZES = "l1"
 SIZES_AND_SQUARES = "elasticnet"
+WITH_RATIO = ("elasticnet", "group_lasso")  # those of which an l1_ratio may be given
 
 # Default losses.
 LOSS_OF_LABELS = "logistic"

@@ -65,8 +65,9 @@ def scaled_gap(
     x, y = x[order], y[order]
     s, s_b = -g.coef, -g.intercept
     penalty, up = problem.penalty, at.intercept - problem.level
-    counts = (at.coef != 0.0) | ~penalty.zero_for_certain(s, np.zeros_like(s))
+    counts = penalty.whole(at.coef != 0.0) | ~penalty.zero_for_certain(s, np.zeros_like(s))
     w, s = at.coef[counts], s[counts]  # the other columns' brackets are 0 for every theta
+    penalty = penalty.among(counts)
 
     def gap(theta: float) -> float:
         whole = float(np.interp(theta, x, y)) + penalty.brackets(w, theta * s)

@@ -9,6 +9,7 @@ set, rows by `Dataset.read_chunk`.
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from fewpass.storage.table import Integers, SparseTable, Table, index_dtype
 
 Vectors = NDArray[np.float64]
+Number = TypeVar("Number", bound=np.generic)
 
 
 class ColumnOrder:
@@ -38,7 +40,7 @@ class ColumnOrder:
         place[self.source] = np.arange(self.source.size)
         return place
 
-    def stored(self, numbers: Vectors) -> Vectors:
+    def stored(self, numbers: NDArray[Number]) -> NDArray[Number]:
         """Return numbers (..., d), one per column, in stored order."""
         return numbers if self.source is None else np.take(numbers, self.source, axis=-1)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 #: Key of the schema in a data set: separate from the manifest, as there may be a million names.
@@ -23,6 +25,24 @@ class SourceColumn(NamedTuple):
     role: Role
 
 
+class FeatureRange(NamedTuple):
+    """Features that follow one another."""
+
+    first: Position
+    number: Annotated[int, Field(ge=1)]
+
+
+Groups = NDArray[np.int32]
+
+
+def groups_of(n_features: int, ranges: Iterable[FeatureRange]) -> Groups:
+    """Return the group of every feature (n_features,): ranges, and each other feature alone."""
+    begins = np.ones(n_features, np.int32)
+    for one in ranges:
+        begins[one.first + 1 : one.first + one.number] = 0
+    return np.cumsum(begins, dtype=np.int32) - np.int32(1)
+
+
 class EncodingRecord(BaseModel):
     """How columns were encoded as features, if they are not features themselves."""
 
@@ -34,6 +54,18 @@ class EncodingRecord(BaseModel):
     """Encoding of each column, as defined by the pipeline."""
     left_out: dict[str, str] = Field(default_factory=dict)
     """Columns that were left out without being asked to, and why."""
+    groups: tuple[FeatureRange, ...] | None = None
+    """Features that one column became, first and number of them, where these belong together;
+    None: written by an earlier version."""
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what groups follow from, which earlier versions did not write."""
+        if not isinstance(other, EncodingRecord):
+            return NotImplemented
+        same = self.n_features == other.n_features and self.recipe == other.recipe
+        return same and self.left_out == other.left_out
+
+    __hash__ = None  # type: ignore[assignment]  # as it has a dictionary
 
 
 class Schema(BaseModel):
@@ -91,6 +123,13 @@ class Schema(BaseModel):
     def n_features(self) -> int:
         """Number of features."""
         return self.encoding.n_features if self.encoding else len(self.features)
+
+    @property
+    def feature_groups(self) -> Groups | None:
+        """The group of every feature (d,); None where no column became several, or is known to."""
+        if self.encoding is None or not self.encoding.groups:
+            return None
+        return groups_of(self.n_features, self.encoding.groups)
 
     def written(self) -> bytes:
         """Return the schema as JSON."""

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from fewpass.storage.array_layout import SPARSE_PARTS, chunk_parts, chunk_templates, root_keys
 from fewpass.storage.column_order import ColumnOrder, is_order
 from fewpass.storage.column_schema import KEY as SCHEMA
-from fewpass.storage.column_schema import Schema
+from fewpass.storage.column_schema import Groups, Schema
 from fewpass.storage.folder import Damaged, Folder, NotADataset
 from fewpass.storage.hashed_names import KEY as NAMES
 from fewpass.storage.hashed_names import HashedNames
@@ -152,6 +152,18 @@ class Dataset:
                 f"{self.n_features} were expected. {RESTORE}"
             )
         return schema
+
+    @cached_property
+    def feature_groups(self) -> Groups | None:
+        """The group of every feature (d,), in stored order; None where there are none.
+
+        Raises
+        ------
+        Damaged
+            As for `schema` and `column_order`.
+        """
+        groups = self.schema.feature_groups if self.schema is not None else None
+        return None if groups is None else self.column_order.stored(groups)
 
     @cached_property
     def hashed_names(self) -> HashedNames:

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.storage.column_schema import Groups
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import (
@@ -35,13 +36,22 @@ class MemoryDataset(Dataset):
         Number of columns.
     targets
         Kind of the targets: labels, whose positions are stored, or numbers.
+    groups
+        The group of every column (d,), where columns belong together.
     """
 
     in_memory = True
 
-    def __init__(self, table: Table, n_features: int, targets: Labels | Values) -> None:
+    def __init__(
+        self,
+        table: Table,
+        n_features: int,
+        targets: Labels | Values,
+        groups: Groups | None = None,
+    ) -> None:
         super().__init__(nowhere(), manifest_of(table, n_features, targets))
         self.table = table
+        self.feature_groups = groups
 
     def read_stored(self, k: int) -> Table:
         assert k == 0, "there is one chunk"

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fewpass.flows.display.printing import printable
 from fewpass.flows.options import OUTPUT, READING, WHERE, Output, Reading, Where, given
 from fewpass.flows.outcomes import evaluation_facts
 from fewpass.pipeline.settings.execution import Execution
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.explaining.importance import Importance
     from fewpass.pipeline.reporting.reliability_report import DrawnReliability
     from fewpass.pipeline.runs.model import Model
     from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
@@ -38,6 +40,7 @@ def evaluate(
     /,
     *,
     reliability: bool = False,
+    importance: bool = False,
     memory: str | None = None,
     reading: Reading = READING,
     where: Where = WHERE,
@@ -56,6 +59,9 @@ def evaluate(
     reliability
         Say whether its probabilities come true, too: Brier score, log loss, calibration error, and
         the reliability diagram in RUN/report/reliability.png.
+    importance
+        Say how important each column is, too: its share of the scores' variance, and how much the
+        loss grows where its values are exchanged among rows.
     memory
         Memory limit, in addition to what the libraries take [default: as in training; of files
         1GiB].
@@ -78,9 +84,10 @@ def evaluate(
         refuse_reading(words.keys() - Matching.model_fields.keys(), dataset)
     model = load_model(run_at(run))
     work = _on_files if from_files else _on_data_set
-    evaluation, probabilities = work(
-        terminal, model, dataset, options, place, memory=limit, with_reliability=reliability
-    )
+    evaluation, probabilities, columns = work(
+        terminal, model, dataset, options, place, memory=limit, with_reliability=reliability,
+        with_importance=importance,
+    )  # fmt: skip
     if evaluation.left_out:
         terminal.say(left_out_sentence(evaluation.left_out), style="yellow")
     shown: list[RenderableType] = [facts_table(f"{run} on {dataset}", _shown(evaluation))]
@@ -92,6 +99,9 @@ def evaluate(
             terminal.say(NO_DIAGRAM)
         facts["reliability"] = reliability_facts(probabilities)
         shown.append(reliability_table(probabilities))
+    if columns is not None:
+        facts["importance"] = importance_facts(columns)
+        shown.append(importance_table(columns))
     terminal.result(facts, Group(*shown))
     return 0
 
@@ -105,9 +115,11 @@ def _on_data_set(
     *,
     memory: int | None = None,
     with_reliability: bool = False,
-) -> tuple[Evaluation, DrawnReliability | None]:
+    with_importance: bool = False,
+) -> tuple[Evaluation, DrawnReliability | None, Importance | None]:
     from fewpass.flows.cluster import engine_for_pass
     from fewpass.flows.display.bars import rows_display
+    from fewpass.pipeline.explaining.importance import importance
     from fewpass.pipeline.reporting.reliability_report import draw_reliability
     from fewpass.pipeline.runs.model import within
     from fewpass.pipeline.scoring import evaluation
@@ -124,7 +136,8 @@ def _on_data_set(
             result = evaluation.evaluate(model, data, executor, count, rules)
         if with_reliability:
             drawn = draw_reliability(model, data, executor, rules)
-    return result, drawn
+        columns = importance(model, data, executor, rules=rules) if with_importance else None
+    return result, drawn, columns
 
 
 def _on_files(
@@ -136,28 +149,37 @@ def _on_files(
     *,
     memory: int | None,
     with_reliability: bool,
-) -> tuple[Evaluation, DrawnReliability | None]:
+    with_importance: bool,
+) -> tuple[Evaluation, DrawnReliability | None, Importance | None]:
     from fewpass.flows.display.bars import work_display
+    from fewpass.pipeline.explaining.importance import (
+        sum_over_files,
+        summary_of_terms,
+        terms_for,
+    )
     from fewpass.pipeline.reporting.reliability_report import DrawnReliability, draw
     from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
 
     require_here(place)
     _say_snapshot(terminal, model)
+    terms = terms_for(model) if with_importance else None
     with work_display(terminal, "Evaluating") as show:
         result = evaluate_rows(
             model,
             [source],
             options,
             with_reliability=with_reliability,
+            others=[sum_over_files(model, terms)] if terms else [],
             memory=memory,
             on_progress=lambda rows, share: show(share, f"{rows:,} rows"),
         )
     if result.skipped:
         terminal.say(f"{result.skipped:,} rows were left out (--on-bad-row skip).", style="yellow")
+    columns = summary_of_terms(terms, result.others[0]) if terms else None
     if result.reliability is None:
-        return result.evaluation, None
+        return result.evaluation, None, columns
     image = draw(model, result.reliability, Path(source).name)
-    return result.evaluation, DrawnReliability(result.reliability, image)
+    return result.evaluation, DrawnReliability(result.reliability, image), columns
 
 
 def _say_snapshot(terminal: Terminal, model: Model) -> None:
@@ -170,8 +192,33 @@ def evaluate_shown(terminal: Terminal, run: str, dataset: str) -> Evaluation:
     from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
 
-    result, _ = _on_data_set(terminal, load_model(run_at(run)), dataset, BY_NAME, Execution())
+    result, *_ = _on_data_set(terminal, load_model(run_at(run)), dataset, BY_NAME, Execution())
     return result
+
+
+def importance_facts(columns: Importance) -> dict[str, Any]:
+    """Return what --json prints of the importance of columns."""
+    return columns._asdict() | {"terms": [one._asdict() for one in columns.terms]}
+
+
+def importance_table(columns: Importance, most: int = MOST_CLASSES) -> Table:
+    """Lay out how important columns are, the largest share of the scores' variance first."""
+    from fewpass.flows.display.console import titled_table
+
+    shown = columns.terms[:most]
+    more = "" if len(shown) == len(columns.terms) else f", the first of {len(columns.terms):,}"
+    table = titled_table(
+        f"Columns{more} (scores vary by {columns.deviation:.4g}; loss {columns.loss:.6g})"
+    )
+    table.add_column("column", style="cyan", overflow="fold")
+    for name in ("share of the variance", "mean contribution", "loss without it", "+-"):
+        table.add_column(name, justify="right")
+    for one in shown:
+        table.add_row(
+            printable(one.name), f"{one.share:.2%}", f"{one.size:.4g}", f"{one.loss_without:+.4g}",
+            f"{1.96 * one.standard_error:.2g}",
+        )  # fmt: skip
+    return table
 
 
 def reliability_facts(drawn: DrawnReliability) -> dict[str, Any]:

@@ -3,15 +3,30 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from fewpass.flows.options import OUTPUT, Output
 
+Dialect = Literal["duckdb", "postgres", "bigquery", "spark"]
 
-def export(run: str, out: str, /, *, overwrite: bool = False, output: Output = OUTPUT) -> int:
-    """Write a run's model for other programs: .onnx, .safetensors, .liblinear, .skops.
 
-    .onnx (float64 rows X in; label, scores, probabilities or prediction out), .safetensors (coef,
-    intercept and what they mean), .liblinear (labels must be integers) or .skops (scikit-learn's
-    own classes).  Scaling is undone: the model takes rows as the sources had them.
+def export(
+    run: str,
+    out: str,
+    /,
+    *,
+    dialect: Dialect | None = None,
+    table: str | None = None,
+    overwrite: bool = False,
+    output: Output = OUTPUT,
+) -> int:
+    """Write a run's model for other programs: .onnx, .sql, .json, .safetensors, .liblinear, .skops.
+
+    .onnx (an input for each column of a table, or float64 rows X; label, scores, probabilities or
+    prediction out), .sql (one SELECT), .json (a document, with a scorer in plain Python in the
+    documentation), .safetensors (coef, intercept and what they mean), .liblinear (labels must be
+    integers) or .skops (scikit-learn's own classes).  The first three hold the encoding of a
+    table's columns.  Scaling is undone: the model takes rows as the sources had them.
 
     Parameters
     ----------
@@ -19,6 +34,10 @@ def export(run: str, out: str, /, *, overwrite: bool = False, output: Output = O
         Folder or address of the run, or of a store that has published one.
     out
         File to write; its ending says what kind.
+    dialect
+        Of .sql: duckdb, if none is given.
+    table
+        Of .sql: the table or view whose rows are scored [default: input].
     overwrite
         Replace OUT if it exists already; never a source of the model's data set, or what lies in a
         data set or a run.
@@ -29,7 +48,7 @@ def export(run: str, out: str, /, *, overwrite: bool = False, output: Output = O
     from fewpass.pipeline.sizes import format_bytes
 
     model = of_run(run)
-    size = export_formats.export(model, out, overwrite=overwrite)
+    size = export_formats.export(model, out, overwrite=overwrite, dialect=dialect, table=table)
     features = model.coef.shape[1]
     classes = None if model.classes is None else len(model.classes)
     facts = {

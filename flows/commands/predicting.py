@@ -14,7 +14,11 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
-    from fewpass.pipeline.scoring.prediction import PredictionResult
+    from fewpass.pipeline.scoring.scored_file import PredictionResult
+
+
+#: Facts that are left out where there is nothing to say.
+OPTIONAL = ("left_out", "beyond", "files", "done_before")
 
 
 def predict(
@@ -27,6 +31,8 @@ def predict(
     probability: bool = False,
     defuse: bool = False,
     clip: Annotated[bool, Parameter(negative="--no-clip")] = True,
+    keep: tuple[str, ...] = (),
+    threshold: float | None = None,
     memory: str | None = None,
     threads: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
     reading: Reading = READING,
@@ -41,7 +47,8 @@ def predict(
     input_
         File, glob or address that ingest could read, labels optional; or a data set.
     out
-        File to write; its ending says what kind. A - stands for CSV on standard output.
+        File to write; its ending says what kind. A - stands for CSV on standard output. A folder,
+        with a slash at its end: a file for each of INPUT's files, which may be killed and repeated.
     overwrite
         Replace OUT if it exists already; never an input, a source of the model's data set, or what
         lies in a data set or a run.
@@ -52,6 +59,11 @@ def predict(
         In .csv, put a ' before labels that a spreadsheet would run as a formula.
     clip
         Clip predicted numbers to the range of the targets seen, if the training was to.
+    keep
+        Column of INPUT that is written first, as it is, such as an id; may be repeated.
+    threshold
+        Predict the second of two labels from this probability on [default: where the score is
+        above 0].
     memory
         Memory limit, in addition to what the libraries take [default: 1GiB, and what the weights
         take].
@@ -87,6 +99,8 @@ def predict(
             probability=probability,
             defuse=defuse,
             clip=clip,
+            keep=keep,
+            threshold=threshold,
             memory=parse_bytes(memory) if memory else None,
             threads=threads,
             on_progress=lambda now: show(now.fraction, f"{now.rows:,} rows"),
@@ -94,12 +108,17 @@ def predict(
     if result.left_out:
         terminal.say(left_out_sentence(result.left_out), style="yellow")
     facts = result._asdict()
-    facts = {k: v for k, v in facts.items() if v or k not in ("left_out", "beyond")}
+    facts = {k: v for k, v in facts.items() if v or k not in OPTIONAL}
     if piped:
         terminal.show(facts_table("Predictions", _shown(result)))
     else:
         terminal.result(facts, facts_table("Predictions", _shown(result)))
     return 0
+
+
+def _files(result: PredictionResult) -> str | None:
+    before = f", {result.done_before:,} of them before" if result.done_before else ""
+    return f"{result.files:,}{before}" if result.files else None
 
 
 def _shown(result: PredictionResult) -> dict[str, Any]:
@@ -110,8 +129,11 @@ def _shown(result: PredictionResult) -> dict[str, Any]:
     return {
         "at": result.output,
         "rows": result.rows,
+        "files": _files(result),
         "columns": ", ".join(result.columns),
         "left out": left_out,
         "took": f"{format_seconds(result.seconds)}, at most "
-        f"{format_bytes(result.peak_memory_bytes)} of memory",
+        f"{format_bytes(result.peak_memory_bytes)} of memory"
+        if result.seconds
+        else None,
     }

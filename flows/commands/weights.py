@@ -18,6 +18,7 @@ from fewpass.flows.refusals import UsageError
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.reporting.largest_weights import NamedWeight
     from fewpass.pipeline.runs.model import Model
 
@@ -29,6 +30,8 @@ def weights(
     top: Annotated[int, whole(1)] = 20,
     label: Annotated[str | None, Parameter(name="--class")] = None,
     csv: bool = False,
+    by_column: bool = False,
+    held_out: str | None = None,
     names: str | None = None,
     output: Output = OUTPUT,
 ) -> int:
@@ -44,6 +47,12 @@ def weights(
         One class of a model of several [default: each].
     csv
         Print them as CSV.
+    by_column
+        List the columns of the source by how important they are, in place of features: their share
+        of the scores' variance, and how much the loss grows without each.
+    held_out
+        Data set whose rows say so [default: that of the training, or what ingest stored next to
+        its data set with --test-fraction; else the rows learnt from].
     names
         Vowpal Wabbit text whose first 4 MB name hashed columns that the model has no names of.
     """
@@ -53,6 +62,10 @@ def weights(
     from fewpass.pipeline.runs.model import load_model
 
     model = load_model(run_at(run))
+    if by_column:
+        return _by_column(Terminal(output), model, held_out, top)
+    if held_out is not None:
+        raise UsageError("--held-out is for the importance of columns: add --by-column.")
     labels = (label,) if label is not None else classes_of(model) or (None,)
     given_names = _names(model, names)
     rows = [
@@ -65,6 +78,33 @@ def weights(
         "weights": [{"label": of} | weight._asdict() for of, weight in rows],
     }
     Terminal(output).result(facts, _as_csv(rows) if csv else weights_table(rows))
+    return 0
+
+
+def _by_column(terminal: Terminal, model: Model, held_out: str | None, top: int) -> int:
+    """List the columns by their importance on held-out rows, or on those of the training."""
+    from fewpass.flows.cluster import engine_for_pass
+    from fewpass.flows.commands.evaluating import importance_facts, importance_table
+    from fewpass.flows.commands.report_tables import held_out_rows
+    from fewpass.flows.display.bars import rows_display
+    from fewpass.pipeline.explaining.importance import importance
+    from fewpass.pipeline.settings.execution import Execution
+    from fewpass.storage.dataset import Dataset
+
+    plan = model.record.plan
+    data = held_out_rows(plan, held_out)
+    if data is None:
+        if plan.source is not None:
+            raise UsageError("No rows were stored: --held-out DATASET names some.")
+        terminal.say("There are no held-out rows: those that were learnt from.", style="yellow")
+        data = Dataset.open(plan.dataset)
+    with (
+        engine_for_pass(Execution(), data) as executor,
+        rows_display(terminal, "Columns", data.n_rows) as count,
+    ):
+        figures = importance(model, data, executor, count)
+    facts = {"run": model.run.url, "dataset": data.folder.url} | importance_facts(figures)
+    terminal.result(facts, importance_table(figures, top))
     return 0
 
 

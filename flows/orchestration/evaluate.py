@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from fewpass.flows.cluster import engine_for_pass
@@ -13,6 +14,8 @@ from fewpass.flows.orchestration.scheduled import (
     made_flow,
 )
 from fewpass.flows.outcomes import evaluation_facts
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
@@ -33,9 +36,19 @@ def evaluate(run: str, dataset: str, matching: Matching, where: Execution) -> di
     evaluation = evaluate_model.with_options(task_run_name=f"evaluate on {dataset}")(
         run, dataset, where, matching
     )
-    card = model_card(run_at(run), {dataset: evaluation})
+    card = model_card(run_at(run), {dataset: evaluation}, columns_of(run, dataset, where, matching))
     show_text(run, "card", card, f"model of {run}")
     return evaluation_facts(evaluation)
+
+
+def columns_of(run: str, dataset: str, where: Execution, matching: Matching) -> Importance | None:
+    """Return how important columns are on a data set; None of files, and where that is unknown."""
+    if is_source(dataset):
+        return None
+    data = Dataset.open(dataset)
+    with suppress(BadInput), engine_for_pass(where, data) as executor:
+        return importance(load_model(run_at(run)), data, executor, rules=matching)
+    return None
 
 
 @durable_task("evaluate")

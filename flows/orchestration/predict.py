@@ -10,16 +10,16 @@ from fewpass.flows.orchestration.scheduled import dated, durable_task, made_flow
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.runs.model import load_model
-from fewpass.pipeline.scoring.prediction import PredictionResult
 from fewpass.pipeline.scoring.prediction import predict as predicted
+from fewpass.pipeline.scoring.scored_file import PredictionResult
 from fewpass.pipeline.settings.source_options import SourceOptions
 
 
 @made_flow(requests.PredictParameters, "out")
 def predict(
     run: str, inputs: tuple[str, ...], out: str, options: SourceOptions,
-    overwrite: bool, probability: bool, defuse: bool, clip: bool, memory: int | None,
-    threads: int | None,
+    overwrite: bool, probability: bool, defuse: bool, clip: bool, keep: tuple[str, ...],
+    threshold: float | None, memory: int | None, threads: int | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Score the rows, and return what was written."""
     run, out = dated(run, "run"), dated(out, "out")
@@ -28,6 +28,8 @@ def predict(
         "probability": probability,
         "defuse": defuse,
         "clip": clip,
+        "keep": keep,
+        "threshold": threshold,
         "memory": memory,
         "threads": threads,
     }

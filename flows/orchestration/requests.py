@@ -90,6 +90,11 @@ class PredictParameters(Described):
     """In .csv, put a ' before labels that a spreadsheet would run as a formula."""
     clip: bool = True
     """Clip predicted numbers to the range of the targets seen, if the training was to."""
+    keep: tuple[str, ...] = ()
+    """Columns of the inputs that are written first, as they are, such as ids."""
+    threshold: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    """Predict the second of two labels from this probability on; default where the score is above
+    0."""
     memory: ByteSize | None = None
     """Memory limit, in addition to what the libraries take."""
     threads: Workers | None = None

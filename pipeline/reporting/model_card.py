@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fewpass.pipeline.drawing.safe_text import as_markdown
+from fewpass.pipeline.explaining.importance import Importance
 from fewpass.pipeline.runs.model import load_model, trained_lam
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
@@ -14,16 +15,23 @@ from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.tables.encoding.schema import described_columns
 
+MOST_COLUMNS = 20  # that are listed by importance
 CARD = "report/model-card.md"
 
 
-def model_card(run: RunFolder, evaluations: Mapping[str, Evaluation] | None = None) -> str:
+def model_card(
+    run: RunFolder,
+    evaluations: Mapping[str, Evaluation] | None = None,
+    importance: Importance | None = None,
+) -> str:
     """Write the card of a run's newest model into the run's folder, and return it.
 
     Parameters
     ----------
     evaluations
         Figures by the data set that they are of; none by default.
+    importance
+        Of the columns, on held-out rows; none by default.
     """
     model = load_model(run)
     saved = Saved.of(run.snapshots.load(model.snapshot))
@@ -37,6 +45,7 @@ def model_card(run: RunFolder, evaluations: Mapping[str, Evaluation] | None = No
         _certificate(model.record, saved),
         "## Evaluation",
         *_evaluations(evaluations or {}),
+        *_importance(importance),
         "## Plan",
         f"```json\n{json.dumps(model.record.plan.model_dump(mode='json'), indent=2)}\n```",
         "## Versions",
@@ -112,6 +121,17 @@ def _evaluations(evaluations: Mapping[str, Evaluation]) -> list[str]:
         + _table({k: v for k, v in e._asdict().items() if v is not None})
         for dataset, e in evaluations.items()
     ]
+
+
+def _importance(importance: Importance | None) -> list[str]:
+    """Lay out the most important columns."""
+    if importance is None:
+        return []
+    shown = {
+        one.name: f"{one.share:.1%} of the variance of scores, loss {one.loss_without:+.4g} without"
+        for one in importance.terms[:MOST_COLUMNS]
+    }
+    return [f"## Columns by importance\n\nOn {importance.rows:,} rows.", _table(shown)]
 
 
 def _table(facts: Mapping[str, Any]) -> str:

@@ -29,6 +29,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import Table
 
+FEW_COLUMNS = 512  # up to here a state has no more than rows have
 POLL_S = 0.2  # how often a thread looks whether it is to end
 
 
@@ -205,7 +206,9 @@ class SourceRows:
         """See a buffer as kernels do, its rows in a random order drawn by its number."""
         at, source = buffer.position, self.source
         if at.n_features > self.n_columns:
-            self._resize(max(at.n_features, int(GROWTH * self.n_columns)))
+            grown = at.n_features > FEW_COLUMNS  # few cost little, and a method may take no more
+            room = int(GROWTH * self.n_columns) if grown else 0
+            self._resize(max(at.n_features, room))
         if buffer.sums is not None:
             self.sums = resized(buffer.sums, self.n_columns)
             self._moments = moments_of(self.sums, at.rows, self._moments)

@@ -33,7 +33,7 @@ FEW_COLUMNS, FILLED = 2000, 0.5
 #: Sizes of columns further apart than this factor are of different units.
 UNLIKE = 100.0
 #: Of the first rows, that decide on it.
-FEWEST_ROWS, MOST_ROWS = 100, 10_000
+FEWEST_ROWS, MOST_ROWS = 20, 10_000
 
 
 class Scaler:

@@ -14,6 +14,7 @@ import numpy as np
 from fewpass.solvers.protocol import Certificate, Weights
 
 ALIKE = 1e-3  # of a loss: models that are only good to a percent are alike where theirs differ less
+CLOSE = 1e-2  # of a loss: further from the least no standard error makes up for it
 
 
 class Candidate(NamedTuple):
@@ -43,6 +44,7 @@ class LamOrigin(NamedTuple):
     rows: int  # that the candidates learnt from
     held_out_rows: int  # that they were compared on
     folds: int = 1  # above 1: all of them in turn, each by models of the others
+    times: int = 1  # that all rows were held out, in other folds each time
 
     def as_facts(self) -> dict[str, Any]:
         """Return the same for JSON."""
@@ -52,25 +54,29 @@ class LamOrigin(NamedTuple):
         """Say what was chosen, from what, and how to do without."""
         by = f"the loss of {self.held_out_rows:,} held-out rows"
         if self.folds > 1:
-            by += f", in {self.folds} folds"
+            by += f", in {self.folds} folds" + f", {self.times} times" * (self.times > 1)
         return f"lam {self.written} of {len(self.candidates)} by {by}; `lam=1/n` trains one"
 
 
-def best_of(candidates: list[Candidate]) -> Choice:
+def best_of(candidates: list[Candidate], usual: float | None = None) -> Choice:
     """Choose the least held-out loss, of equal ones the larger lam.
 
     Where standard errors are known, the largest lam whose loss is within its own of the least, or
-    within a thousandth.
+    within a thousandth.  With a `usual` lam the nearest to it instead, at most a percent above the
+    least: a standard error of few rows is large, and would take whatever fits worst.
     """
     best = min(candidates, key=lambda each: (each.loss, -each.lam))
-    least = ALIKE * abs(best.loss)
-    near = [
-        c
-        for c in candidates
-        if c is best
-        or (c.standard_error is not None and c.loss - best.loss <= max(c.standard_error, least))
-    ]
-    return Choice(max(near, key=lambda each: each.lam).lam, tuple(candidates))
+    least, most = ALIKE * abs(best.loss), np.inf if usual is None else CLOSE * abs(best.loss)
+
+    def is_near(one: Candidate) -> bool:
+        if one is best or one.standard_error is None:
+            return one is best
+        return one.loss - best.loss <= min(max(one.standard_error, least), most)
+
+    near = [one.lam for one in candidates if is_near(one)]
+    if usual is None:
+        return Choice(max(near), tuple(candidates))
+    return Choice(min(near, key=lambda lam: abs(np.log(lam / usual))), tuple(candidates))
 
 
 def weights_of(weights: Weights, lams: int, k: int) -> Weights:

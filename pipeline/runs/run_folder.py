@@ -23,7 +23,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan, as_stored
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.storage.column_schema import Schema
+from fewpass.storage.column_schema import Groups, Schema
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.hashed_names import HashedNames, require_columns
 from fewpass.storage.kinds import RUN_FORMAT, RUN_KEY, instead, kind_of
@@ -85,6 +85,11 @@ class RunRecord(BaseModel):
             raise ValueError("its columns are not as many as its features")
         require_columns(self.hashed_names, self.n_features)
         return self
+
+    @property
+    def feature_groups(self) -> Groups | None:
+        """The group of every feature (d,); None where no column became several."""
+        return self.columns.feature_groups if self.columns is not None else None
 
     def method(self, number: int = 0) -> str:
         """Tell the method; of those that `auto` chose the first, or that and the one after it."""

@@ -27,6 +27,8 @@ from fewpass.storage.row_state_store import NOTHING_YET, RowRecords
 from fewpass.storage.snapshot import Snapshot
 
 SNAPSHOTS_RETAINED = 3
+#: Features whose means are stored with a finished model, which explains scores by them.
+MOST_MEANS = 1 << 22
 
 
 class TrainedFolder(RunFolder):
@@ -76,6 +78,8 @@ def _arrays_of(new: Saved, dataset: Dataset) -> dict[str, NDArray[Any]]:
     scaling = [name for name in ("scale", "shift") if name in dataset.manifest.columns]
     arrays = {name: dataset.column(name) for name in scaling} | {"coef": new.weights.coef}
     arrays |= {"best_coef": new.best.coef} if new.best else {}
+    if new.finished and dataset.n_features <= MOST_MEANS and "mean" in dataset.manifest.columns:
+        arrays["mean"] = dataset.column("mean")
     return arrays if new.moments is None else arrays | {"moments": new.moments}
 
 

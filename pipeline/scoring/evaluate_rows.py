@@ -28,6 +28,7 @@ from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
+from fewpass.pipeline.training.planning.column_groups import with_groups
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Sum, add_parts
@@ -43,6 +44,7 @@ class EvaluatedRows(NamedTuple):
     evaluation: Evaluation
     reliability: Reliability | None  # if requested
     skipped: int  # unreadable rows that were skipped
+    others: tuple[Any, ...] = ()  # of the sums that were asked for besides
 
 
 class _Part(NamedTuple):
@@ -60,6 +62,7 @@ def evaluate_rows(
     options: SourceOptions,
     *,
     with_reliability: bool = False,
+    others: Sequence[Sum] = (),
     memory: int | None = None,
     threads: int | None = None,
     storage_options: dict[str, Any] | None = None,
@@ -77,6 +80,8 @@ def evaluate_rows(
         Options for reading, and for matching their columns with the model's.
     with_reliability
         Whether to evaluate its probabilities, too.
+    others
+        More sums over the rows, at the weights for them.
     memory
         Memory budget in bytes beyond that of imported libraries; default: 1 GiB plus the weights.
     threads
@@ -90,10 +95,12 @@ def evaluate_rows(
         Rows are unreadable, or do not have the model's columns or labels.
     """
     problem = problem_of(model.record.plan, model.record, model.lam)
+    problem = with_groups(problem, model.record.feature_groups)
     rule = target_rule(model.record, problem.loss, model.record.plan.positive)
     sums = [sum_of(rule, model.bounds)]
     if with_reliability:
         sums.append(sum_of_reliability(probabilities_of(model)))
+    sums += others
     budget = scoring_budget(model, memory)
     expected = Expected(model.record.columns, budget=budget)
     like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
@@ -116,7 +123,8 @@ def evaluate_rows(
         raise BadInput("No row is left to judge the model by. Check the format and the weights.")
     figures = figures_of(problem, model.record, model.weights, total[0])
     reliability = reliability_figures(total[1]) if with_reliability else None
-    return EvaluatedRows(figures._replace(left_out=source.left_out), reliability, skipped)
+    more = tuple(total[len(total) - len(others) :])
+    return EvaluatedRows(figures._replace(left_out=source.left_out), reliability, skipped, more)
 
 
 def _judged(

@@ -31,6 +31,7 @@ from fewpass.pipeline.scoring.evaluate_classes import (
 )
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.planning.column_groups import with_groups
 from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import loss_word, problem_of
 from fewpass.pipeline.training.spans.reduce import reduce
@@ -145,7 +146,7 @@ def evaluation_job(
     require_same_columns(trained, dataset, rules)
     plan, manifest = trained.plan, dataset.manifest
     # lam, "10/n" and the default label are those of the training set.
-    problem = problem_of(plan, trained, lam)
+    problem = with_groups(problem_of(plan, trained, lam), trained.feature_groups)
     trained_rule = target_rule(trained, problem.loss, plan.positive)
     if trained_rule.n_classes:
         rule = _same_classes(manifest.targets, trained.targets, problem.loss.width)

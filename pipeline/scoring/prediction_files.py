@@ -16,13 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
-from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.storage.whole_file import whole_file
 
-Batch = Mapping[str, NDArray[Any]]
+Batch = Mapping[str, Any]  # NumPy or Arrow arrays
 COPY_BYTES = 1 << 20
 STANDARD_OUTPUT = "-"
 
@@ -90,14 +89,20 @@ class _Parquet:
         self._writer: Any = None
 
     def write(self, batch: Batch) -> None:
-        table = pa.table({name: pa.array(column) for name, column in batch.items()})
+        table = pa.table({name: _as_arrow(column) for name, column in batch.items()})
         if self._writer is None:
             self._writer = pa.parquet.ParquetWriter(self._target, table.schema)
-        self._writer.write_table(table)
+        self._writer.write_table(table.cast(self._writer.schema))
 
     def close(self) -> None:
         if self._writer is not None:
             self._writer.close()
+
+
+def _as_arrow(column: Any) -> Any:
+    """Return a column as an Arrow array; words with a code for each as words."""
+    array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 class _Csv:
@@ -108,10 +113,10 @@ class _Csv:
         target.write(head.getvalue().encode())
 
     def write(self, batch: Batch) -> None:
-        columns = {name: pa.array(column) for name, column in batch.items()}
-        are_numbers = all(column.dtype.kind == "f" for column in batch.values())
-        if are_numbers and "label" in columns:
-            columns["label"] = _as_text(columns["label"])
+        columns = {name: _for_text(name, _as_arrow(column)) for name, column in batch.items()}
+        are_numbers = not any(map(_is_text, columns.values()))
+        if "predicted" in columns:
+            columns["predicted"] = _as_written(columns["predicted"], quoted=not are_numbers)
         text = io.BytesIO()
         # Text is quoted, numbers are not.
         quotes = "none" if are_numbers else "needed"
@@ -123,8 +128,27 @@ class _Csv:
         pass
 
 
-def _as_text(labels: Any) -> Any:
+def _is_text(column: Any) -> bool:
+    types = pa.types
+    return bool(types.is_string(column.type) or types.is_large_string(column.type))
+
+
+def _for_text(name: str, column: Any) -> Any:
+    """Return a column as CSV can hold it; BadInput for lists and the like."""
+    types = pa.types
+    if types.is_nested(column.type) or types.is_binary(column.type):
+        raise BadInput(
+            f"Column {name!r} holds {column.type} values, which CSV cannot. Write a .parquet file."
+        )
+    if types.is_decimal(column.type) or types.is_interval(column.type):
+        return column.cast(pa.string())
+    return column
+
+
+def _as_written(labels: Any, *, quoted: bool) -> Any:
     """Format numeric labels in the usual notation: Arrow's 1.0000000007e+10 is 10000000007."""
+    if quoted or not pa.types.is_floating(labels.type):
+        return labels
     coded = labels.dictionary_encode()
     names = pa.array([label_text(label) for label in coded.dictionary.to_pylist()], pa.string())
     return names.take(coded.indices)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.scores import scores
-from fewpass.solvers.losses import Problem, value
+from fewpass.solvers.losses import Loss, Problem, value
 from fewpass.solvers.losses.wide_loss import WideLoss
 from fewpass.solvers.protocol import Block, Weights, as_sides
+from fewpass.solvers.wide_gradient import losses_of_wide_scores
 
 
 class RowLosses(NamedTuple):
     """What each of M models makes of n rows."""
 
     loss: NDArray[np.float64]  # (M, n); of several classes their mean
-    wrong: NDArray[np.bool_] | None  # (M, n); None for numbers
+    wrong: NDArray[Any] | None  # (M, n), or the share of times; None for numbers
     weight: NDArray[np.float64]  # (n,)
 
     def mean(self) -> NDArray[np.float64]:
@@ -82,6 +83,21 @@ def _of_all_scores(
     return loss.losses(S, block.y), S.argmax(axis=1) != block.y
 
 
+def losses_of_scores(
+    loss: Loss, scores: NDArray[np.float64], y: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the losses (n,) of rows with scores (n, K): of one of all classes, or of K = 1.
+
+    Of classes each against the rest it is the mean.
+    """
+    if isinstance(loss, WideLoss):
+        return losses_of_wide_scores(loss, scores, y)
+    if scores.shape[1] == 1:
+        return np.asarray(value(loss, scores[:, 0], y), np.float64)
+    each = [value(loss, p, as_sides(y, k)) for k, p in enumerate(scores.T)]
+    return np.asarray(np.mean(each, axis=0), np.float64)
+
+
 def together(parts: Sequence[RowLosses]) -> RowLosses:
     """Return the losses of all rows, of models that correspond."""
     wrong = [one.wrong for one in parts if one.wrong is not None]
@@ -89,4 +105,20 @@ def together(parts: Sequence[RowLosses]) -> RowLosses:
         np.concatenate([one.loss for one in parts], axis=1),
         np.concatenate(wrong, axis=1) if wrong else None,
         np.concatenate([one.weight for one in parts]),
+    )
+
+
+def over_times(times: Sequence[RowLosses], orders: Sequence[NDArray[np.int64]]) -> RowLosses:
+    """Return the means of the same rows under models that correspond, each in an order of theirs.
+
+    The loss of a row that was scored several times is one number for a standard error.
+    """
+    if len(times) == 1:
+        return times[0]
+    pairs = list(zip(times, orders, strict=True))
+    wrong = [one.wrong[:, order] for one, order in pairs if one.wrong is not None]
+    return RowLosses(
+        np.mean([one.loss[:, order] for one, order in pairs], axis=0),
+        np.mean(wrong, axis=0) if wrong else None,
+        times[0].weight[orders[0]],
     )

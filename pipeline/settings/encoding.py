@@ -72,13 +72,47 @@ def _is_pair(text: str) -> str:
 Pair = Annotated[str, AfterValidator(_is_pair)]
 
 
+def _asked_pairs(given: Any) -> Any:
+    """Take a number of pairs, or A:B words, several of them with commas between."""
+    if isinstance(given, str) and re.fullmatch(r"\s*\d+\s*", given):
+        return int(given)
+    words = given.split(",") if isinstance(given, str) else given
+    if isinstance(words, list | tuple):
+        words = tuple(words)
+        wrong = [word for word in words if not re.fullmatch(r"[^:]+:[^:]+", str(word))]
+        if wrong or not words:
+            raise ValueError(
+                f"{', '.join(map(repr, wrong)) or 'nothing'} is no pair of columns. Write two "
+                "names, as A:B, or how many pairs to choose."
+            )
+    return words
+
+
+Encode = Literal["auto", "always", "none", "additive", "splines"]
+#: Of these the ones that add curves of numbers.
+ADDITIVE: tuple[Encode, ...] = ("additive", "splines")
+
+
 class Encoding(Described):
     """How columns become numbers."""
 
-    encode: Literal["auto", "always", "none"] = "auto"
+    encode: Encode = "auto"
     """Encode the columns of a table as numbers, by what a sample of its rows contains: words,
     dates, text, missing values, far outliers; auto: if there are any; none: accept numbers only,
-    and leave them as they are."""
+    and leave them as they are; additive: with a curve for every number and functions of some pairs
+    of columns, as far as held-out rows of the sample approve; splines: with the curves alone.
+    `--additive [splines]` is short for these."""
+    pairs: Annotated[
+        Annotated[int, Field(ge=0, le=1000)] | tuple[str, ...] | None, BeforeValidator(_asked_pairs)
+    ] = None
+    """Of an additive model, how many pairs to choose, or which: A:B,C:D [default: as many as the
+    rows bear, by what a sample tells]."""
+    knots: int | None = Field(default=None, ge=2, le=4096)
+    """Pieces of every curve of an additive model, rounded up to a power of two [default: 8 or 32,
+    by the number of rows]."""
+    pair_bins: int | None = Field(default=None, ge=2, le=64)
+    """Pieces of a number in a pair of an additive model [default: 4 or 8, by the number of
+    rows]."""
     column: Annotated[dict[str, ColumnKind], BeforeValidator(_as_pairs)] = Field(
         default_factory=dict
     )

@@ -75,7 +75,9 @@ class SourceOptions(Matching, Encoding):
 #: Settings that hold for every file like one that was read with them.
 REMEMBERED = ("missing", "delimiter", "quote", "header", "charset")
 #: Settings that a recipe is fitted by, and that no file read with the recipe can change.
-OF_RECIPE = ("column", "cross", "idf", "hash_bits", "ranks", "bins")
+OF_RECIPE = (
+    "column", "cross", "idf", "hash_bits", "ranks", "bins", "pairs", "knots", "pair_bins"
+)  # fmt: skip
 
 
 def unusual(options: SourceOptions) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from fewpass.solvers.registry import (
     SIZES,
     SIZES_AND_SQUARES,
     SQUARES,
+    WITH_RATIO,
     LossName,
     PenaltyName,
     loss_class,
@@ -83,10 +84,13 @@ class TrainingPlan(Described):
     [default: auto]."""
     penalty: PenaltyName | None = None
     """What weights are charged: their squares (l2), their sizes (l1, which makes many of them
-    exactly 0), or both (elasticnet) [default: l2]."""
+    exactly 0), both (elasticnet), or for every column of the source the norm of its features'
+    weights (group_lasso, which makes whole columns 0: all categories of a word, all parts of a
+    date) [default: l2]."""
     l1_ratio: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
     """The elastic net's share of lam that is charged for sizes, the rest for squares: lam (r sum
-    |w_j| + (1 - r)/2 sum w_j^2) [default: .5]."""
+    |w_j| + (1 - r)/2 sum w_j^2) [default: .5]; with penalty=group_lasso the share of the norms
+    [default: 1]."""
     held_out: str | None = None
     """Data set of held-out rows, to judge the model by its mean loss; needed to choose among
     several lam, to stop early and to calibrate."""
@@ -238,7 +242,7 @@ class TrainingPlan(Described):
     @model_validator(mode="after")
     def _charged(self) -> TrainingPlan:
         """Refuse shares of what the penalty does not have."""
-        if self.l1_ratio is not None and self.penalty not in (None, SIZES_AND_SQUARES):
+        if self.l1_ratio is not None and self.penalty not in (None, *WITH_RATIO):
             raise BadInput(
                 f"l1_ratio = {self.l1_ratio:g} is the share of {SIZES_AND_SQUARES}, and penalty is "
                 f"{self.penalty}. Leave one of them out."

@@ -7,10 +7,12 @@ The training learns from all rows.
     for c in 1000, 100, 10, 1, .1, .01 (10,000, ... where the first is the best so far), then
             between the best and the better one next to it:
         the loss of the held-out rows (lam_comparison.py)
-    the largest c whose loss is within one standard error of the least, or within a thousandth
+    the c nearest to 1 whose loss is within one standard error and a percent of the least, or within
+        a thousandth
 
 The standard error is that of the mean difference from the best, row by row.  With a penalty of
-sizes, shares of the largest lam take the place of c.
+sizes, shares of the largest lam take the place of c, and the largest within one standard error is
+taken, which leaves the fewest columns.
 """
 
 from __future__ import annotations
@@ -63,7 +65,10 @@ def with_chosen_lam(
         return ChosenLam(plan.model_copy(update={"lam": Lam.of("1/n")}), None)
     with one_blas_thread():
         origin = origin_on(plan, dataset, LamComparison.on(plan, dataset, held_out))
-    return ChosenLam(plan.model_copy(update={"lam": Lam.of(origin.written)}), origin)
+    lam = Lam.of(origin.written)
+    if lam.has("max"):
+        lam = Lam.of(best_of([*origin.candidates]).lam)
+    return ChosenLam(plan.model_copy(update={"lam": lam}), origin)
 
 
 def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> LamOrigin:
@@ -77,10 +82,10 @@ def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> 
     losses = losses.with_models(compared.losses(_with_lams(plan, unit, numbers[-1:])))
     lams = with_largest_lam(_with_lams(plan, unit, numbers), dataset).lam.values(dataset.n_rows)
     candidates = candidates_of(lams, losses)
-    choice = best_of(candidates)
+    choice = best_of(candidates, None if plan.l1_share else 1.0 / dataset.n_rows)
     written = f"{numbers[lams.index(choice.lam)]:g}{unit}"
     ordered = sorted(candidates, key=lambda each: -each.lam)
-    return LamOrigin(written, tuple(ordered), compared.rows, compared.held_out_rows, compared.folds)
+    return LamOrigin(written, tuple(ordered), *compared.counts)
 
 
 def candidates_of(lams: Sequence[float], losses: RowLosses) -> list[Candidate]:

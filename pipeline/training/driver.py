@@ -21,6 +21,7 @@ from fewpass.pipeline.runs.events import (
     Learners,
     Restart,
     Switch,
+    Warned,
 )
 from fewpass.pipeline.runs.model import (
     weights_shape,
@@ -30,6 +31,7 @@ from fewpass.pipeline.runs.run_snapshots import read_records
 from fewpass.pipeline.runs.saved import Cursor, Saved, require_array
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.training.against_constant import worse_by_certificate
 from fewpass.pipeline.training.class_groups import ClassGroups
 from fewpass.pipeline.training.early_stopping import EarlyStopping
 from fewpass.pipeline.training.one_reading import OneReading
@@ -346,6 +348,15 @@ class Driver:
             if self._once is not None and (left_out := self._once.finish()):
                 yield self._progress.event(left_out)
             yield self._save(certified, finished=True)
+            if worse := self._worse_than_constant(certified):
+                yield self._progress.event(worse)
+
+    def _worse_than_constant(self, certified: Certificate | None) -> Warned | None:
+        """Warn of a model that a constant would have been better than."""
+        newest = self._checkpoints.newest
+        if self._once is None or newest is None:
+            return worse_by_certificate(certified)
+        return self._once.worse_than_constant(self._job, newest.weights)
 
     def _proof(self, *, spent: bool) -> Certificate | None:
         """Certify the newest weights, if that is due after this epoch."""

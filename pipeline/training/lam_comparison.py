@@ -12,18 +12,18 @@ from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluation import evaluation_job
-from fewpass.pipeline.scoring.row_losses import RowLosses, row_losses, together
+from fewpass.pipeline.scoring.row_losses import RowLosses, over_times, row_losses, together
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.lam_sample import sample_of
+from fewpass.pipeline.training.lam_sample import in_memory, sample_of
 from fewpass.pipeline.training.models_by_lam import ModelsByLam, models_by_lam
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.manifest import Labels
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import Table, take
 
 FEW_ROWS, FOLDS = 10_000, 5
+VERY_FEW_ROWS, TIMES = 500, 4  # are held out so many times, as the folds decide much
 HELD_OUT_SHARE, MOST_HELD_OUT = 5, 20_000  # a fifth of the sample, at most
 PARTS = 44  # what a random generator is for
 
@@ -35,6 +35,12 @@ class LamComparison(NamedTuple):
     rows: int  # that each model learns from
     held_out_rows: int
     folds: int = 1
+    times: int = 1
+
+    @property
+    def counts(self) -> tuple[int, int, int, int]:
+        """The numbers of it."""
+        return self.rows, self.held_out_rows, self.folds, self.times
 
     @classmethod
     def on(cls, plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None) -> LamComparison:
@@ -44,19 +50,28 @@ class LamComparison(NamedTuple):
             rest = sample_of(plan, held_out)
             by_given = partial(_on_given, dataset=dataset, table=table, others=held_out, rest=rest)
             return cls(by_given, table.n_rows, rest.n_rows)
-        parts = _parts(plan, table)
-        learnt = table.n_rows - max(len(part) for part in parts)
-        scored = sum(len(part) for part in parts)
-        return cls(partial(_on_parts, dataset, table, parts), learnt, scored, len(parts))
+        times = TIMES if table.n_rows < VERY_FEW_ROWS else 1
+        each = [_parts(plan, table, number) for number in range(times)]
+        learnt = table.n_rows - max(len(part) for part in each[0])
+        scored, folds = sum(len(part) for part in each[0]), len(each[0])
+        return cls(partial(_on_all, dataset, table, each), learnt, scored, folds, times)
 
 
-def _parts(plan: TrainingPlan, table: Table) -> list[np.ndarray]:
-    """Return the rows that are held out, one part after the other."""
+def _parts(plan: TrainingPlan, table: Table, number: int) -> list[np.ndarray]:
+    """Return the rows that are held out, one part after the other; the same for a number."""
     n = table.n_rows
-    order = np.random.default_rng([plan.seed, PARTS]).permutation(n)
+    order = np.random.default_rng([plan.seed, PARTS, *[number] * (number > 0)]).permutation(n)
     if n < FEW_ROWS:
         return [np.sort(part) for part in np.array_split(order, FOLDS)]
     return [np.sort(order[: min(n // HELD_OUT_SHARE, MOST_HELD_OUT)])]
+
+
+def _on_all(
+    dataset: Dataset, table: Table, each: list[list[np.ndarray]], plan: TrainingPlan
+) -> RowLosses:
+    """Hold out the parts of each number in turn; a row's loss is its mean over all of them."""
+    scored = [_on_parts(dataset, table, parts, plan) for parts in each]
+    return over_times(scored, [np.argsort(np.concatenate(parts)) for parts in each])
 
 
 def _on_parts(
@@ -93,15 +108,3 @@ def _on_given(
 
 def _trained(plan: TrainingPlan, rows: MemoryDataset) -> ModelsByLam:
     return models_by_lam(with_largest_lam(plan, rows), rows)
-
-
-def in_memory(dataset: Dataset, table: Table) -> MemoryDataset:
-    """Return rows of a data set as one of their own, with the same labels."""
-    targets = dataset.manifest.targets
-    if isinstance(targets, Labels):
-        counts = np.bincount(table.target.astype(np.int64), minlength=len(targets.labels))
-        targets = targets.model_copy(update={"counts": tuple(counts.tolist())})
-    else:
-        moments = {"mean": float(table.target.mean()), "variance": float(table.target.var())}
-        targets = targets.model_copy(update=moments)
-    return MemoryDataset(table, dataset.n_features, targets)

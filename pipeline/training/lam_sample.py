@@ -9,6 +9,7 @@ import numpy as np
 from fewpass.pipeline.rows.windows import chunk_bytes
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Labels
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import Table, concatenate, take
 
@@ -61,3 +62,15 @@ def _some(plan: TrainingPlan, table: Table, wanted: int, which: int = 0) -> Tabl
         return table
     rng = np.random.default_rng([plan.seed, SAMPLED, which])
     return take(table, np.sort(rng.choice(table.n_rows, wanted, replace=False)))
+
+
+def in_memory(dataset: Dataset, table: Table) -> MemoryDataset:
+    """Return rows of a data set as one of their own, with the same labels."""
+    targets = dataset.manifest.targets
+    if isinstance(targets, Labels):
+        counts = np.bincount(table.target.astype(np.int64), minlength=len(targets.labels))
+        targets = targets.model_copy(update={"counts": tuple(counts.tolist())})
+    else:
+        moments = {"mean": float(table.target.mean()), "variance": float(table.target.var())}
+        targets = targets.model_copy(update=moments)
+    return MemoryDataset(table, dataset.n_features, targets, dataset.feature_groups)

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.rows.buffers import dataset_block
+from fewpass.pipeline.settings.method_kinds import Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.auto import FEW_COLUMNS, method
+from fewpass.pipeline.training.planning.auto import FEW_COLUMNS, has_few_weights, method
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.drive import AfterSweep, sweeps
@@ -22,13 +23,15 @@ from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block, Solver, State, Weights, as_sides
-from fewpass.solvers.registry import DUAL, fit_for, method_class
+from fewpass.solvers.registry import DUAL, SECOND_ORDER, fit_for, method_class
 from fewpass.solvers.tasks import Task
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable
 
 COARSE = 1e-2  # relative gap that is enough to choose by
-MOST_PASSES = 20.0
+MOST_PASSES = 20.0  # and of few values as many as are quick, as little lam takes hundreds
+VALUES, ALL_PASSES = 5_000_000, 500.0
+WORK = 2e7  # rows times squared weights: one model of all classes by Newton's method
 MOST_LANES = 64  # models at once
 SHARE = 4  # of the memory, a quarter is for their states
 
@@ -75,7 +78,9 @@ def with_columns_present(
     places = np.cumsum(counts > 0) - 1
     fewer = table._replace(indices=places[table.indices].astype(table.indices.dtype))
     width = max(1, len(present))
-    return present, MemoryDataset(fewer, width, dataset.manifest.targets)
+    groups = dataset.feature_groups
+    groups = None if groups is None else groups[present]
+    return present, MemoryDataset(fewer, width, dataset.manifest.targets, groups)
 
 
 def _with_all_columns(model: Weights, present: NDArray[np.int64] | None, d: int) -> Weights:
@@ -109,9 +114,8 @@ def _by_newton(planned: PlannedProblem, block: Block) -> list[Weights]:
 
 def _side_by_side(plan: TrainingPlan, planned: PlannedProblem, block: Block) -> list[Weights]:
     """Return every task's model, as many in the same passes as the memory has space for."""
-    word = planned.problem.loss.name
     width = planned.rule.width
-    solver = fit_for(method(DUAL, **method_class(DUAL).better.get(word, {})), width)
+    solver = fit_for(_solver(planned), width)
     each = max(1, solver.state_bytes(planned.problem, planned.stats))
     at_once = int(np.clip(plan.memory // SHARE // each, 1, MOST_LANES)) if width == 1 else 1
     tasks = planned.tasks
@@ -123,18 +127,39 @@ def _group(
     solver: Solver, tasks: Sequence[Task], planned: PlannedProblem, block: Block
 ) -> list[Weights]:
     """Return the models of some tasks after the pass that certified all, or after the last one."""
-    problem, stats = planned.problem, planned.stats
+    problem, stats, most = planned.problem, planned.stats, _most_passes(block)
     models = MultiModel(solver, tuple(tasks), COARSE)
     if len(tasks) == 1:
         own = block._replace(y=as_sides(block.y, tasks[0].label))
         after = sweeps(solver, tasks[0].problem(problem), stats, own)
-        return [solver.weights(_last(after, lambda state: models.is_converged(0, state)))]
+        return [solver.weights(_last(after, lambda state: models.is_converged(0, state), most))]
     state = _last(
         sweeps(models, problem, stats, block),
         lambda state: all(models.is_converged(k, one) for k, one in enumerate(state.models)),
+        most,
     )
     return [solver.weights(one) for one in state.models]
 
 
-def _last(after: Iterator[AfterSweep], is_enough: Callable[[State], bool]) -> State:
-    return next(one.state for one in after if one.passes >= MOST_PASSES or is_enough(one.state))
+def _solver(planned: PlannedProblem) -> Method:
+    """Return Newton's method for one model of all classes with little work, else dual ascent.
+
+    Penalties of several columns together are Newton's, too.
+    """
+    problem, stats = planned.problem, planned.stats
+    if not problem.penalty.by_column:
+        return method(SECOND_ORDER)
+    if has_few_weights(problem, stats):
+        weights = problem.loss.width * (stats.d + 1)
+        if stats.n * weights**2 <= WORK:
+            return method(SECOND_ORDER)
+    return method(DUAL, **method_class(DUAL).better.get(problem.loss.name, {}))
+
+
+def _most_passes(block: Block) -> float:
+    values = max(1, sum(part.nbytes for part in block.rows[:1]) // 4)
+    return float(np.clip(VALUES / values, MOST_PASSES, ALL_PASSES))
+
+
+def _last(after: Iterator[AfterSweep], is_enough: Callable[[State], bool], most: float) -> State:
+    return next(one.state for one in after if one.passes >= most or is_enough(one.state))

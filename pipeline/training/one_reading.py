@@ -14,10 +14,12 @@ from fewpass.pipeline.rows.from_source import SourceRows
 from fewpass.pipeline.rows.source_order import LossDrift, drift_sentence, sorted_sentence
 from fewpass.pipeline.rows.source_position import SourcePosition
 from fewpass.pipeline.runs.engine import Training
-from fewpass.pipeline.runs.events import Skipped
+from fewpass.pipeline.runs.events import Skipped, Warned
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.training.against_constant import FirstRowsLoss
+from fewpass.pipeline.training.spans.span import Job
 from fewpass.pipeline.training.spans.walk_spans import SpanReport
 from fewpass.solvers.protocol import Solver, State, Weights
 from fewpass.solvers.registry import method_class
@@ -46,6 +48,7 @@ class OneReading:
         self._counts = method_class(solver.kind).uses_moments
         self.position = SourcePosition(n_features=rows.source.dataset.n_features)
         self._warned = set[str]()
+        self._first = FirstRowsLoss.of(rows.source.dataset)
 
     @property
     def n_features(self) -> int:
@@ -97,6 +100,10 @@ class OneReading:
         if not left_out.rows:
             return None
         return Skipped(left_out.rows, list(left_out.listed))
+
+    def worse_than_constant(self, job: Job, weights: Weights) -> Warned | None:
+        """Warn of a model that is worse on the first rows than the best constant."""
+        return self._first.worse(job.problem, job.rule, weights)
 
     def held_out(self) -> Dataset | None:
         """Return the rows of the source that nothing was learnt from, if there are any."""

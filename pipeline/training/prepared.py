@@ -84,7 +84,7 @@ def prepare(
     run = TrainedFolder(url, storage_options)
     _require_place(run)
     if plan.source is not None:
-        return _on_source(open_source(plan, again=False), run)
+        return _on_source(plan, run, open_source)
     dataset = Dataset.open(plan.dataset, storage_options)
     held_out = _held_out_dataset(plan, storage_options, dataset)
     places = {"dataset": dataset.folder.url, "held_out": held_out.folder.url if held_out else None}
@@ -141,9 +141,10 @@ def _require_place(run: RunFolder) -> None:
             )
 
 
-def _on_source(source: OpenedSource, run: TrainedFolder) -> Prepared:
+def _on_source(asked: TrainingPlan, run: TrainedFolder, open_source: OpenSource) -> Prepared:
     """Make ready the plan of a source that is read once."""
-    plan, dataset = source.plan, source.dataset
+    source = open_source(asked, again=False)
+    plan = source.plan
     if plan.held_out is not None:
         plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
     if run.exists():
@@ -151,6 +152,13 @@ def _on_source(source: OpenedSource, run: TrainedFolder) -> Prepared:
         methods = choose_for_source(plan, source)
     else:
         plan, methods = planned_for_source(plan, source)
+        if plan.memory > source.plan.memory and not source.endless:
+            # More memory may mean more first rows: they are read as they will be for a resumed run.
+            source.close()
+            source = open_source(asked.model_copy(update={"memory": plan.memory}), again=False)
+            again = source.plan.model_copy(update={"held_out": plan.held_out})
+            plan, methods = planned_for_source(again, source)
+    dataset = source.dataset
     return Prepared(run, plan, dataset, Planner(plan, dataset), methods, source)
 
 

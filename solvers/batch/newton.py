@@ -210,7 +210,7 @@ class Newton(BatchMethod):
         begun: NewtonState | SetState = self.init(problem, stats)
         x = np.append(*weights)
         if isinstance(begun, SetState):
-            return started_at(begun, x)
+            return started_at(problem.penalty, begun, x)
         return begun._replace(x=x)
 
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:

@@ -22,9 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.batch.column_model import minimised
+from fewpass.solvers.batch.group_model import minimised_by_groups
 from fewpass.solvers.batch.working_set_sums import SHORTER, SetPart, SetPoint, add_sums, no_sums
 from fewpass.solvers.gradient import RISE, Bounds
+from fewpass.solvers.kernels.shapes import Matrix
 from fewpass.solvers.losses import Problem
+from fewpass.solvers.penalties import Penalty
 from fewpass.solvers.protocol import Block, Certificate, Outgrown, ProblemStats, Weights
 from fewpass.solvers.registry import DUAL
 from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, proven_zeros, scaled_gap
@@ -71,12 +74,14 @@ def first_set_state(problem: Problem, stats: ProblemStats) -> SetState:
     return SetState(x, np.zeros_like(x), every, Bounds(), rows_left=rows_of_start(stats.n))
 
 
-def started_at(state: SetState, x: Vector) -> SetState:
+def started_at(penalty: Penalty, state: SetState, x: Vector) -> SetState:
     """Return a first state at given weights (d + 1,), with no more of them than W has room for."""
     w = x[:-1]
-    if np.count_nonzero(w) > MOST_SET:
-        x[np.argsort(-np.abs(w), kind="stable")[MOST_SET:]] = 0.0
-    return state._replace(x=x, chosen=next_set(w, w), rows_left=0)
+    if np.count_nonzero(penalty.whole(w != 0.0)) > MOST_SET:
+        stays = np.zeros(w.shape[0], np.bool_)
+        stays[np.argsort(-penalty.slopes(w), kind="stable")[:MOST_SET]] = True
+        w[~penalty.complete(stays)] = 0.0
+    return state._replace(x=x, chosen=next_set(penalty, w, w), rows_left=0)
 
 
 def newest_of(state: SetState) -> Weights:
@@ -167,8 +172,8 @@ def stepped(
     problem: Problem, stats: ProblemStats, state: SetState, g: Weights, total: SetPart
 ) -> SetState:
     """Minimise the model at x; return the state with the step under trial and the next W."""
-    l1: float = problem.penalty.l1  # type: ignore[attr-defined]
-    chosen = np.flatnonzero(state.chosen)
+    chosen, penalty = np.flatnonzero(state.chosen), problem.penalty
+    own, l1 = penalty.among(chosen), least_l1(penalty)
     w, b = state.x[:-1], float(state.x[-1])
     smooth = g.coef + problem.lam * w
     A = whole_matrix(problem, stats, state.kappa, total)
@@ -176,19 +181,32 @@ def stepped(
     near = state.bounds.certificate.relative <= NEAR
     share = EXACTLY if problem.loss.is_quadratic else FINELY if near else ROUGHLY
     slopes = r.copy()
-    new = minimised(A, r, start, l1, share)
+    new = minimiser(own, A, r, start, share)
     p = np.zeros_like(state.x)
     p[chosen], p[-1] = new[:-1] - start[:-1], new[-1] - start[-1]
     there = w + p[:-1]
     there[chosen] = new[:-1]
     smooth[chosen] = r[:-1]
-    change = l1 * float(np.abs(new[:-1]).sum() - np.abs(start[:-1]).sum())
+    change = l1 * (own.size(new[:-1]) - own.size(start[:-1]))
     state = state._replace(
         p=p, t=1.0, slope=min(0.0, float(slopes @ (new - start)) + change),
-        chosen=next_set(there, smooth),
+        chosen=next_set(penalty, there, smooth),
         thinned=1 if state.shortened else thinned(problem, stats, chosen.shape[0]),
     )  # fmt: skip
-    return crowded(state, there, smooth, l1)
+    return crowded(penalty, state, there, smooth)
+
+
+def least_l1(penalty: Penalty) -> float:
+    """Return l1 of a penalty that has it."""
+    l1: float = penalty.l1  # type: ignore[attr-defined]
+    return l1
+
+
+def minimiser(own: Penalty, A: Matrix, r: Vector, start: Vector, share: float) -> Vector:
+    """Return the minimiser of the model (k + 1,), for the penalty of its columns."""
+    if own.by_column:
+        return minimised(A, r, start, least_l1(own), share)
+    return minimised_by_groups(own, A, r, start, share)
 
 
 def whole_matrix(
@@ -208,17 +226,21 @@ def whole_matrix(
     return H
 
 
-def next_set(w: Vector, g: Vector) -> NDArray[np.bool_]:
-    """Return the columns that are not 0 at w, and those of the largest gradient g, (d,)."""
-    d, nonzero = w.shape[0], w != 0.0
+def next_set(penalty: Penalty, w: Vector, g: Vector) -> NDArray[np.bool_]:
+    """Return the columns that are not 0 at w, and those of the largest gradient g, (d,).
+
+    Of groups all columns: the last one may be larger than what is left, if there is room.
+    """
+    d, nonzero = w.shape[0], penalty.whole(w != 0.0)
     if d <= ALL_COLUMNS:
         return np.full(d, fill_value=True)
     count = int(nonzero.sum())
     size = min(d, MOST_SET, max(LEAST_SET, int(PER_NONZERO * count)))
     chosen: NDArray[np.bool_] = nonzero.copy()
-    score = np.where(nonzero, 0.0, np.abs(g))
+    score = np.where(nonzero, 0.0, penalty.slopes(g))
     chosen[largest(score, size - count)] = True
-    return chosen
+    whole = penalty.whole(chosen)
+    return whole if np.count_nonzero(whole) <= MOST_SET else penalty.complete(chosen)
 
 
 def largest(score: Vector, size: int) -> NDArray[np.int64]:
@@ -238,10 +260,11 @@ def largest(score: Vector, size: int) -> NDArray[np.int64]:
     return order
 
 
-def crowded(state: SetState, w: Vector, g: Vector, l1: float) -> SetState:
+def crowded(penalty: Penalty, state: SetState, w: Vector, g: Vector) -> SetState:
     """Count the passes in a row in which columns are left out for want of room."""
-    left_out = np.abs(g[~state.chosen]).max(initial=0.0) > l1
-    full = left_out and np.count_nonzero(w) > CROWDED * MOST_SET
+    left_out = penalty.slopes(g)[~state.chosen].max(initial=0.0) > least_l1(penalty)
+    taken = np.count_nonzero(penalty.whole(w != 0.0)) + penalty.widest - 1
+    full = left_out and taken > CROWDED * MOST_SET
     return state._replace(crowded=state.crowded + 1 if full else 0)
 
 
@@ -280,7 +303,8 @@ def started(problem: Problem, stats: ProblemStats, state: SetState, block: Block
     order = np.ascontiguousarray(block.order[: state.rows_left])
     few = stats._replace(n=order.shape[0], columns=None)
     noisier = math.sqrt(stats.n / order.shape[0])
-    penalty = problem.penalty._replace(l1=noisier * problem.penalty.l1)  # type: ignore[attr-defined]
+    l1 = noisier * least_l1(problem.penalty)
+    penalty = problem.penalty._replace(l1=l1)  # type: ignore[attr-defined]
     rough, rows = problem._replace(penalty=penalty), block._replace(order=order)
     sample = started(rough, few, first_set_state(rough, few), rows)
     for _ in range(START_PASSES):

@@ -109,6 +109,7 @@ def add_sums(
     report: ReportLosses = ignore_losses, every: int = 0,
 ) -> SetPart:  # fmt: skip
     """Add one block, in place."""
+    problem = problem._replace(penalty=problem.penalty.in_kernels)
     rows, tiles = block.order.shape[0], max(1, every // TILE)
     inside = np.empty(0 if report is ignore_losses else (rows - 1) // (tiles * TILE))
     curvatures = np.empty(rows)

@@ -61,6 +61,8 @@ MOST_R = 1e12  # so that a number of this type has it exactly
 MANY = 1000  # columns, likewise; up to there `newton` is at hand
 MOST_STEEP = 0.5  # K = curvature mean ||x||^2 / (base n), where the penalty is not smooth
 POWER = 2.0 / 3.0  # of a column's mean square, in h
+FIRST_R = 16.0  # largest r of the first pass
+FEW = 10  # times as many rows as columns, or more: columns are few
 BEARABLE = 0.125  # K, to which r brings losses of unbounded curvature from the first pass on
 
 
@@ -111,16 +113,26 @@ def watched(pull: Pull, certificate: Certificate, growth: Growth, *, first: bool
     )  # fmt: skip
 
 
-def first_r(problem: Problem, stats: ProblemStats) -> int:
-    """Return the first reg / lam: 1, and for losses of unbounded curvature what makes K bearable.
+def first_r(problem: Problem, stats: ProblemStats, most: int) -> int:
+    """Return the first reg / lam, by K = curvature mean ||x||^2 / (lam n): 2 K, up to `FIRST_R`.
 
-    These do not arrive with r growing from 1 by 1: a count of a thousand is curved as a thousand
-    rows of another loss are.
+    Where there is a kink K is that of `rate`, and K / 2 is enough, as windows are visited often.
+    With more columns than a tenth of the rows K foretells nothing: 1.  Losses of unbounded
+    curvature begin with what makes K bearable: they do not arrive with r growing by 1.  A count of
+    a thousand is curved as a thousand rows of another loss are.
     """
-    if not problem.loss.is_steep:
+    loss = problem.loss
+    K = loss.rate(stats.target_mean) * stats.mean_square / (problem.lam * stats.n)
+    if loss.is_steep:
+        return max(1, math.ceil(min(K / BEARABLE, MOST_R)))
+    if not columns_are_few(stats):
         return 1
-    curved = problem.loss.rate(stats.target_mean) * stats.mean_square
-    return max(1, math.ceil(min(curved / (stats.n * BEARABLE * problem.lam), MOST_R)))
+    return int(min(FIRST_R, most, max(1.0, (2.0 if loss.is_smooth else 0.5) * K)))
+
+
+def columns_are_few(stats: ProblemStats) -> bool:
+    """Say whether K foretells how slow passes are."""
+    return FEW * stats.d < stats.n
 
 
 def pulls(problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:

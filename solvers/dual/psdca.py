@@ -3,8 +3,9 @@
 SDCA's steps (sdca.py), taken for the objective with r lam in place of lam and (r - 1) lam charged
 for the distance from a centre z.  That problem is r times better conditioned, and its answer is not
 the one asked for: the centre moves towards it after every pass, ahead with momentum (proximal.py).
-Every problem begins with r = 1, which is SDCA, but for losses of unbounded curvature, which begin
-with K = 1/8; r grows while the certified gap falls slowly.
+With many columns r begins at 1, which is SDCA, with few at what their conditioning K asks for, and
+for losses of unbounded curvature at K = 1/8 (proximal.py: first_r); r grows while the certified gap
+falls slowly.
 
 A pass also predicts every row by x, the weights that the pass before ended at, and so has P(x)
 exactly.  With v = w(a) under lam alone, and a the dual variables that it began with,
@@ -33,6 +34,7 @@ from fewpass.solvers.dual.proximal import (
     MANY,
     Growth,
     at_rest,
+    columns_are_few,
     first_r,
     move_centre,
     proven_at_x,
@@ -60,7 +62,8 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import Certificate, ExpectedPasses, ProblemStats, Reduce
 
-PER_ROOT = 0.7  # passes to expect, times the root of K and the digits
+PER_ROOT, PER_ROOT_FEW = 0.7, 0.45  # passes to expect, times the root of K and the digits; where
+# columns are few
 MOST_K = 16.0  # from here to about a thousand K tells nothing
 L1_ALONE, WITH_SQUARES = 5.5, 0.6  # passes to expect for a digit with an l1 penalty
 FAR_K = 4096.0  # from here on r lam, at its largest, is too small a lam again
@@ -118,7 +121,7 @@ class Psdca(Sdca):
         begin = np.zeros(stats.d + 1 if stats.streams > 1 else 0)
         pull = state.pull._replace(
             z=np.zeros(stats.d + 1), begin=begin, h=self.first_pulls(problem, stats),
-            r=first_r(problem, stats) if problem.penalty.is_smooth else 1,
+            r=first_r(problem, stats, self.grow_to) if problem.penalty.is_smooth else 1,
             s=np.zeros(stats.d if state.pull.shrinks else 0),
             own=problem.lam / self.stepped(problem, stats).lam,
         )  # fmt: skip
@@ -143,7 +146,8 @@ class Psdca(Sdca):
         if condition is None or self.batch != "serial" or not tol < 1.0:
             return ExpectedPasses()
         K = condition.slowness(stats.n)
-        per_digit = 1.0 + PER_ROOT * (math.sqrt(min(K, MOST_K)) + K / FAR_K)
+        root = PER_ROOT_FEW if columns_are_few(stats) else PER_ROOT
+        per_digit = 1.0 + root * (math.sqrt(min(K, MOST_K)) + K / FAR_K)
         return ExpectedPasses(usual=1.0 + digits(tol) * per_digit * stats.streams ** (1.0 / 3.0))
 
     def certificate(self, state: SdcaState) -> Certificate | None:

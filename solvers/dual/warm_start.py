@@ -14,6 +14,7 @@ proven of (w, b) itself.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -69,18 +70,24 @@ def begin_at_duals(
     """Begin the first pass of a state at its weights' dual variables, as many of them as help.
 
     The weights given are the best certified ones until a pass finds better ones.  `step` is the
-    problem of the steps, where that is another one.
+    problem of the steps, where that is another one.  A proximal centre is where the dual variables
+    are, or where the penalty shrinks weights, at those given.
     """
     n, b, step = total.rows, state.centre.offset, step or problem
-    column = constant_column(step, stats)
-    centre = column.offset(b)
+    column, reg = constant_column(step, stats), float(np.ravel(state.pull.charged)[-1])
+    left = column.left / reg
+    centre = (1.0 - left) * b + left * column.level
     w = np.append(total.V, column.unit * total.v_b) / (step.lam * n)
     worth = (total.worth - total.v_b * centre) / n
     shift = np.asarray(state.pull.shift)
+    w[-1] /= math.sqrt(reg)  # as its charge counts
     theta = share_of_steps(step, worth, w, shift)
+    w[-1] /= math.sqrt(reg)
     given = Weights(state.W[:-1, 0].copy(), b)
     best = state.best.replaced(given, proven_of_given(problem, given, total))
     state.W[:, 1] = theta * w + shift if state.pull.shrinks else theta * w
+    if len(state.pull.z) and not state.pull.shrinks:
+        state.pull.z[:-1] = theta * w[:-1]
     state.W[:, 0] = weights_of_steps(step, state)
     state.shares[:] = 0.0
     state.shares[0] = theta

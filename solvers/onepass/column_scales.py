@@ -33,8 +33,7 @@ def begun(problem: Problem, stats: ProblemStats, state: OnepassState, block: Blo
     columns, moments = state.columns, stats.columns()
     write_moments(columns, moments)
     if state.newton.used:
-        mean_square = moments.share * moments.square
-        scaled(state.newton, np.sqrt(np.where(mean_square > 0.0, mean_square, 1.0)))
+        scaled(state.newton, scales(moments, len(columns) - 1))
     first = block._replace(order=block.order[:TRIAL_ROWS])
     start = level(problem, first)
     unit = unit_of(problem, stats, first, start)
@@ -47,6 +46,14 @@ def begun(problem: Problem, stats: ProblemStats, state: OnepassState, block: Blo
     columns[:, G] = columns[:, G + 1] = pull * (G_START + state.rows_before * share)
     values = float(moments.share.sum()) + (problem.intercept != 0.0)
     return state._replace(values_per_row=values or 1.0, unit=unit)
+
+
+def scales(moments: ColumnMoments | None, d: int) -> NDArray[np.float64]:
+    """Return the root mean square of every column, (d,); 1 if 0 or unknown."""
+    if moments is None:
+        return np.ones(d)
+    mean_square = moments.share * moments.square
+    return np.sqrt(np.where(mean_square > 0.0, mean_square, 1.0))
 
 
 def write_moments(columns: NDArray[np.float64], moments: ColumnMoments) -> None:

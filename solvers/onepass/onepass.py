@@ -17,7 +17,7 @@ diverges.  docs/methods.md, section 3a.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -29,7 +29,7 @@ from fewpass.solvers.kernels.simd.lanes import Two
 from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses, sections
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.onepass.adagrad import ETAS, G_START, INVERSE_SHARE, RECORD, G, W
-from fewpass.solvers.onepass.column_scales import begun, write_moments
+from fewpass.solvers.onepass.column_scales import begun, scales, write_moments
 from fewpass.solvers.onepass.joining import join
 from fewpass.solvers.onepass.onepass_interleaved import (
     EMPTY,
@@ -56,9 +56,11 @@ from fewpass.solvers.onepass.streaming_newton import (
     MOST_WORK,
     Proof,
     first_summary,
+    most_columns,
     no_summary,
     suits,
     take,
+    widened,
 )
 from fewpass.solvers.onepass.visit import ASGD, OUTPUTS, AveragedSgd, Clock, visit_rows
 from fewpass.solvers.protocol import (
@@ -115,9 +117,16 @@ class Onepass(Method):
     def _runs_newton(self, problem: Problem, stats: ProblemStats) -> bool:
         return stats.d <= self.newton_columns and suits(problem, stats)
 
-    def for_more_columns(self, problem: Problem, stats: ProblemStats) -> Self:
-        """Return settings without streaming Newton, whose state cannot be resized."""
-        return self.model_copy(update={"newton_columns": 0}) if suits(problem, stats) else self
+    def for_more_columns(
+        self, problem: Problem, stats: ProblemStats, models: int, fits: Callable[[Self, int], bool]
+    ) -> Self:
+        """Return settings that end streaming Newton where columns become too many for it."""
+        most = min(self.newton_columns, most_columns(problem, stats, models))
+        ends = self.model_copy(update={"newton_columns": most})
+        while most > stats.d and not fits(ends, most):
+            most = max(stats.d, most // 2)
+            ends = self.model_copy(update={"newton_columns": most})
+        return ends
 
     def start_at(
         self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
@@ -144,27 +153,30 @@ class Onepass(Method):
     ) -> OnepassState:
         """Return the state with d columns, and these moments once training has begun."""
         if d > len(state.columns) - 1:
-            state = self._with_columns(problem, state, d)
+            state = self._with_columns(problem, state, d, moments)
         if moments is not None and state.values_per_row:
             write_moments(state.columns, moments)
         return state
 
-    def _with_columns(self, problem: Problem, state: OnepassState, d: int) -> OnepassState:
-        """Add columns, which is impossible with streaming Newton.
+    def _with_columns(
+        self, problem: Problem, state: OnepassState, d: int, moments: ColumnMoments | None
+    ) -> OnepassState:
+        """Add columns; beyond the most that it may have, streaming Newton ends.
 
         G of new columns is that of the first row; for regression approximately.
         """
-        if state.newton.used:
-            raise ValueError(
-                f"onepass began with fewer columns than the {d} that rows have by now. Say how "
-                "many there are (`n_features`)."
-            )
         columns, d_before = np.zeros((d + 1, RECORD)), len(state.columns) - 1
         columns[:d_before], columns[-1] = state.columns[:-1], state.columns[-1]
         columns[d_before:-1, INVERSE_SHARE] = 1.0
         pull = state.columns[-1, G : G + 2] / (G_START + state.t)  # the mean squared slope
         columns[d_before:-1, G : G + 2] = G_START * (pull if problem.loss.takes_numbers else 1.0)
-        return state._replace(columns=columns, sgd=SGD.resized(problem, state.sgd, d))
+        sgd, newton = SGD.resized(problem, state.sgd, d), state.newton
+        if newton.used and d > self.newton_columns:
+            state = state._replace(newton=no_summary())
+            state = state._replace(chosen=ahead(state))
+        elif newton.used:
+            state = state._replace(newton=widened(newton, scales(moments, d)))
+        return state._replace(columns=columns, sgd=sgd)
 
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """Return one walk; that of the first epoch may read rows in stored order."""

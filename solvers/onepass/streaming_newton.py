@@ -20,6 +20,7 @@ estimation).
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from operator import add
 from typing import NamedTuple
@@ -88,6 +89,18 @@ def suits(problem: Problem, stats: ProblemStats) -> bool:
     return problem.loss.is_smooth and n >= ENOUGH * d and bearable
 
 
+def most_columns(problem: Problem, stats: ProblemStats, models: int) -> int:
+    """Return the most columns that suit, where later rows may have some more; 0 if none do.
+
+    The work is that of all models together, but those that there are already may have theirs.
+    """
+    if not suits(problem, stats):
+        return 0
+    n = stats.stream_rows
+    bearable = FEW_COLUMNS if n == ENDLESS else math.isqrt(int(MOST_WORK / (n * models)))
+    return max(stats.d, min(n // ENOUGH, bearable))
+
+
 def first_summary(d: int) -> Summary:
     """Return the summary of no rows."""
     start = max(LEAST_START, 2 * (d + 1))
@@ -96,6 +109,24 @@ def first_summary(d: int) -> Summary:
         np.zeros((d + 1, d + 1)), np.zeros(d + 1), np.zeros(d + 1), np.zeros(d + 1), np.ones(d),
         np.zeros((rows, d + 1)), np.zeros(rows), np.zeros(rows), start,
     )  # fmt: skip
+
+
+def widened(summary: Summary, scale: Vector) -> Summary:
+    """Return the summary with more columns, which all rows so far lack; `scale` (d,) has theirs."""
+    before, d = len(summary.scale), len(scale)
+    wider = first_summary(d)
+    places = np.append(np.arange(before), d)  # the constant column stays the last one
+    wider.A[np.ix_(places, places)] = summary.A
+    wider.r[places], wider.w[places], wider.prior[places] = summary.r, summary.w, summary.prior
+    wider.scale[:before], wider.scale[before:] = summary.scale, scale[before:]
+    rows = slice(summary.filled)
+    wider.X[rows, places] = summary.X[rows]
+    wider.y[rows], wider.c[rows] = summary.y[rows], summary.c[rows]
+    start = wider.start if summary.rows < summary.start else summary.start
+    parts = {
+        name: getattr(wider, name) for name in ("A", "r", "w", "prior", "scale", "X", "y", "c")
+    }
+    return summary._replace(start=start, **parts)
 
 
 def scaled(summary: Summary, scale: Vector) -> Summary:

@@ -1,6 +1,7 @@
 """The penalties: one file each, and one line of the registry."""
 
 from fewpass.solvers.penalties.elastic_net import ElasticNet
+from fewpass.solvers.penalties.group_lasso import GroupLasso
 from fewpass.solvers.penalties.l2 import L2
 from fewpass.solvers.penalties.penalty import (
     Penalty,
@@ -16,6 +17,7 @@ from fewpass.solvers.penalties.predictions import shrunk
 __all__ = [
     "L2",
     "ElasticNet",
+    "GroupLasso",
     "Penalty",
     "in_lanes",
     "predict",

@@ -82,10 +82,15 @@ class Penalty:
     is_l1: ClassVar[bool] = False
     """Whether it charges for sizes, and for squares, and nothing else."""
 
+    by_column: ClassVar[bool] = True
+    """Whether it is a sum over columns; else over groups of them."""
+
     def __init_subclass__(cls) -> None:
         """Register the class's methods as bodies of the functions above."""
         for formula in FORMULAS:
-            formula.register(cls)(getattr(cls, formula.__name__))
+            body = getattr(cls, formula.__name__, None)
+            if body is not None:
+                formula.register(cls)(body)
 
     def scaled_dual(self, a: Number, theta: Number) -> Number:
         """Return theta a."""
@@ -116,6 +121,10 @@ class Penalty:
     def of(cls, lam: float, l1_ratio: float) -> Penalty:
         """Return the penalty of a plan's `lam` and `l1_ratio`."""
         raise NotImplementedError
+
+    def with_groups(self, groups: NDArray[np.int32]) -> Penalty:  # noqa: ARG002
+        """Return the same; of groups those of all columns, (d,)."""
+        return self
 
     def at(self, lam: float) -> Penalty:
         """Return the same penalty with another `lam`."""
@@ -161,6 +170,38 @@ class Penalty:
         Enforcing Penalties".
         """
         raise NotImplementedError
+
+    # What a working set of columns asks of penalties that are not smooth; here of sizes |w_j|.
+
+    @property
+    def in_kernels(self) -> Penalty:
+        """The penalty as kernels take it: numbers."""
+        return self
+
+    @property
+    def widest(self) -> int:
+        """Columns of the largest group."""
+        return 1
+
+    def size(self, w: Vector) -> float:
+        """Return what l1 is charged for."""
+        return float(np.abs(w).sum())
+
+    def slopes(self, g: Vector) -> Vector:
+        """Return for every column the least l1 that makes its weight 0 at the slopes g (d,)."""
+        return np.abs(g)
+
+    def whole(self, some: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return these columns (d,), with all others of their groups."""
+        return some
+
+    def complete(self, some: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return these columns (d,), without those of groups that are not all among them."""
+        return some
+
+    def among(self, columns: NDArray[np.bool_] | NDArray[np.int64]) -> Penalty:  # noqa: ARG002
+        """Return the penalty of the weights of some columns."""
+        return self
 
     def __eq__(self, other: object) -> bool:
         """Compare types, too."""

@@ -112,9 +112,9 @@ def test_every_command_gives_them_back(tmp_path, made):
     train(data, run)
     predict(run, path, out, probability=True)
     told = pd.read_csv(out, dtype=str)
-    assert set(told["label"]) == set(LONG)
+    assert set(told["predicted"]) == set(LONG)
     assert [f"probability_{label}" for label in LONG] == list(told.columns[2:5])
-    by_hand = float(np.mean(told["label"].to_numpy() != np.array(y)))
+    by_hand = float(np.mean(told["predicted"].to_numpy() != np.array(y)))
     assert evaluate(run, path).error == pytest.approx(by_hand) == evaluate(run, data).error
     train(path, straight)
     assert evaluate(straight, path).rows == N
@@ -143,7 +143,7 @@ def test_positive_and_class_weights_name_them(tmp_path):
     train(tmp_path / "data", tmp_path / "run", positive="007")
     train(tmp_path / "data", tmp_path / "weighted", class_weight={"007": 2.0})
     predict(tmp_path / "run", tmp_path / "t.csv", tmp_path / "p.csv")
-    assert set(pd.read_csv(tmp_path / "p.csv", dtype=str)["label"]) == {"007", "not 007"}
+    assert set(pd.read_csv(tmp_path / "p.csv", dtype=str)["predicted"]) == {"007", "not 007"}
 
 
 def test_numbers_of_eleven_digits_are_written_out(tmp_path):
@@ -152,7 +152,7 @@ def test_numbers_of_eleven_digits_are_written_out(tmp_path):
     ingest(path, tmp_path / "data", task="classification")
     train(tmp_path / "data", tmp_path / "run")
     predict(tmp_path / "run", path, tmp_path / "p.csv")
-    assert set(pd.read_csv(tmp_path / "p.csv", dtype=str)["label"]) <= set(y)
+    assert set(pd.read_csv(tmp_path / "p.csv", dtype=str)["predicted"]) <= set(y)
     assert '"' not in (tmp_path / "p.csv").read_text()
 
 

@@ -14,12 +14,13 @@ from fewpass.pipeline.models.estimators.table_encoder import (
     as_table,
     require_readable,
 )
+from fewpass.pipeline.settings.encoding import ADDITIVE
 from fewpass.pipeline.tables.encoding.cells import is_span
 from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.storage.column_schema import Schema
 
-ENCODES = ("none", "auto", "always")
+ENCODES = ("none", "auto", "always", *ADDITIVE)
 
 
 def require_encode(encode: Any) -> None:
@@ -54,11 +55,18 @@ def encoder_of(schema: Schema | None) -> TableEncoder | None:
     return None if recipe is None else TableEncoder.of(recipe)
 
 
-def fitted_encoder(X: Any, encode: str, columns: Any) -> TableEncoder | None:
-    """Return what encodes rows in memory; None where `auto` finds numbers alone."""
+def fitted_encoder(
+    X: Any, encode: str, columns: Any, y: Any = None, *, numbers: bool = False
+) -> TableEncoder | None:
+    """Return what encodes rows in memory; None where `auto` finds numbers alone.
+
+    Of an additive model the targets y (n,) choose the pairs; `numbers`: they are no labels.
+    """
     if encode == "auto" and not columns and not _is_more_than_numbers(X):
         return None
-    return TableEncoder(columns=columns).fit(X)
+    additive: Any = {"additive": True, "splines": "splines"}.get(encode, False)
+    task = "regression" if numbers else "classification"
+    return TableEncoder(columns=columns, additive=additive).fit_for(X, y, task)
 
 
 def refuse_cells(X: Any, because: Exception) -> None:

@@ -51,6 +51,7 @@ from fewpass.solvers.registry import (
     loss_class,
     method_class,
 )
+from fewpass.storage.column_schema import Groups, groups_of
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable, Table, take
 
@@ -64,7 +65,13 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
     scaler = fitted_scaler(scaling_of(model.scale), table, d)
     plan = plan_of(model, total_weight(table), held_out="memory" if held_out else None)
     dataset, held_out_rows = (
-        part and MemoryDataset(scaler.apply(part), d, model._described(part.target, part.weight))
+        part
+        and MemoryDataset(
+            scaler.apply(part),
+            d,
+            model._described(part.target, part.weight),
+            groups_of_model(model),
+        )
         for part in (table, held_out)
     )
     assert dataset is not None, "only held-out rows may be none"
@@ -84,6 +91,14 @@ def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
     if origin:
         model.candidates_ = origin.as_facts()["candidates"]
     model._last, model._weight_seen = None, total_weight(table)
+
+
+def groups_of_model(model: Any) -> Groups | None:
+    """Return the group of every feature (d,), where a table was encoded."""
+    recipe = getattr(getattr(model, "encoder_", None), "recipe_", None)
+    if recipe is None or not recipe.groups:
+        return None
+    return groups_of(recipe.n_outputs, recipe.groups)
 
 
 def parts_of(model: Any, table: Table, at: Weights | None) -> tuple[Table, Table | None]:
@@ -143,7 +158,7 @@ def learn_batch(model: Any, table: Table) -> None:
     )  # fmt: skip
     last = last if last is not None and last.method == method["kind"] else None
     at = (model._model(), seen) if last is None and hasattr(model, "coef_") else None
-    batch = MemoryDataset(table, model.n_features_in_, targets)
+    batch = MemoryDataset(table, model.n_features_in_, targets, groups_of_model(model))
     learned = interruptible(kernels_of(model), lambda _stop, _tell: learn(plan, batch, last, at))
     model._take(learned.weights)
     model._see(targets, more=seen > 0)

@@ -13,12 +13,12 @@ from fewpass.pipeline.models.estimators.encoded_rows import require_encode
 from fewpass.pipeline.models.estimators.fits import held_out_share, kernels_of, plan_of, tell
 from fewpass.pipeline.models.estimators.interruptible import interruptible
 from fewpass.pipeline.models.estimators.meanings import budget_of, scaling_of, seed_of
-from fewpass.pipeline.models.estimators.stored import Encode, Task, Wanted, stored, train_stored
+from fewpass.pipeline.models.estimators.stored import Task, Wanted, stored, train_stored
 from fewpass.pipeline.models.estimators.work_folder import work_folder
 from fewpass.pipeline.reporting.notebooks import progress
 from fewpass.pipeline.rows.scaling import Scaler, scaled, unscaled
 from fewpass.pipeline.runs.model import stored_weights
-from fewpass.pipeline.settings.encoding import column_kinds
+from fewpass.pipeline.settings.encoding import Encode, column_kinds
 
 
 def fit_stored(

@@ -21,12 +21,15 @@ class SharedParameters(BaseEstimator):
 
     Parameters
     ----------
-    penalty : {"l2", "l1", "elasticnet"}, default="l2"
+    penalty : {"l2", "l1", "elasticnet", "group_lasso"}, default="l2"
         What weights are charged: squares, (lam/2) ||w||^2; sizes, lam sum |w_j|, which makes many
-        of them exactly 0; or both.
+        of them exactly 0; or both.  "group_lasso": lam sum_g sqrt(d_g) ||w_g|| over the d_g
+        features that one column of a table became, which makes whole columns 0; `encode` must make
+        some.
     l1_ratio : float or None, default=None
         With "elasticnet": the share r of lam that is charged for sizes, as in scikit-learn,
-        lam (r sum |w_j| + (1 - r)/2 ||w||^2).  None is 0.5.
+        lam (r sum |w_j| + (1 - r)/2 ||w||^2).  None is 0.5.  With "group_lasso" that of the norms,
+        and None is 1.
     lam : float, str or list of them, default="1/n"
         Strength of the penalty: a number, or "A/n", where n is the sum of the row weights, or, with
         sizes in the penalty, "Amax", where max is the smallest lam that makes all weights 0.
@@ -63,10 +66,11 @@ class SharedParameters(BaseEstimator):
         Early stopping: epochs without a lower loss (by a ten-thousandth) before training stops.
     validation_fraction : float, default=0.1
         Early stopping: share of the rows to hold out, unless `held_out` is given.
-    encode : {"none", "auto", "always"}, default="none"
+    encode : {"none", "auto", "always", "additive", "splines"}, default="none"
         Whether to encode the columns of files and frames (words, dates, missing values) as numbers,
-        as `fewpass ingest` does; "auto" does so if a column needs it.  `predict` then takes raw
-        rows.  Encoded features of files are float32.
+        as `fewpass ingest` does; "auto" does so if a column needs it, "additive" adds curves of
+        numbers and functions of pairs that the targets choose, "splines" the curves alone.
+        `predict` then takes raw rows.  Encoded features of files are float32.
     columns : dict or None, default=None
         What columns of files and frames hold, by name, such as {"zip": "category"}: the kinds of
         `--column`.  They are encoded then, whatever `encode` is.

@@ -23,11 +23,12 @@ from fewpass.pipeline.models.export.plain_model import as_labels
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import Trained
+from fewpass.pipeline.settings.encoding import ADDITIVE, Encode
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.tables.encoding.schema import feature_names
+from fewpass.pipeline.tables.encoding.schema import feature_names, recipe_in
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.protocol import Weights
@@ -35,7 +36,6 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY, Labels
 
-Encode = Literal["none", "auto", "always"]
 Task = Literal["classification", "regression"]
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
 
@@ -232,7 +232,13 @@ def _require_as_it_lies(dataset: Dataset, named: Mapping[str, Any], wanted: Want
             f"{place} is a data set, whose columns were encoded when it was made. Leave columns "
             "out, or fit the files that it was made of."
         )
-    if wanted.encode == "always" and not (dataset.schema and dataset.schema.encoding):
+    recipe = recipe_in(dataset.schema)
+    if wanted.encode in ADDITIVE and (recipe is None or recipe.additive is None):
+        raise BadInput(
+            f"{place} is a data set without curves. Leave encode out, or fit the files that it was "
+            "made of."
+        )
+    if wanted.encode == "always" and recipe is None:
         raise BadInput(
             f"{place} is a data set of numbers as they came. Leave encode out, or fit the files "
             "that it was made of."

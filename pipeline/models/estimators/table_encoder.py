@@ -14,6 +14,12 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
+from fewpass.pipeline.models.estimators.form_of_table import (
+    TARGETS,
+    form_asked,
+    formed,
+    target_cells,
+)
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.meanings import seed_of
 from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS, column_kinds
@@ -56,6 +62,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     columns : dict or None, default=None
         What columns hold, by name, where the sample shall not decide: "drop", "number", "category",
         "hash", "date", "text", "chars", "bins:64" and the other kinds of `--column`.
+    additive : bool or "splines", default=False
+        Add a curve for every number and functions of some pairs of columns, as far as rows that are
+        held out of the sample approve; y chooses.  "splines" adds the curves alone.
+    pairs : int, list of "A:B" or None, default=None
+        How many pairs to choose, or which.  None is as many as the rows bear.
+    knots : int or None, default=None
+        Pieces of every curve, rounded up to a power of two.  None is 8 or 32, by the rows.
+    pair_bins : int or None, default=None
+        Pieces of a number in a pair.  None is 4 or 8, by the rows.
 
     Attributes
     ----------
@@ -78,6 +93,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         sample_rows: int = 100_000,
         random_state: Any = None,
         columns: Any = None,
+        additive: bool | str = False,
+        pairs: Any = None,
+        knots: int | None = None,
+        pair_bins: int | None = None,
     ) -> None:
         self.bits = bits
         self.bins = bins
@@ -87,22 +106,31 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.sample_rows = sample_rows
         self.random_state = random_state
         self.columns = columns
+        self.additive = additive
+        self.pairs = pairs
+        self.knots = knots
+        self.pair_bins = pair_bins
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's contract
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Decide how to encode each column.
 
         Parameters
         ----------
         X : frame of pandas, polars or Arrow, Dask dataframe, or array (n, d)
             A table.  The columns of an array are called x0, x1, ...
-        y
-            Ignored.
+        y : array (n,), default=None
+            Targets: words, whole numbers of at most 20 values (labels) or numbers.  They choose the
+            pairs of an additive model, and are ignored otherwise.
 
         Raises
         ------
         ValueError
             If there are no rows, or a column cannot be encoded; the message names it.
         """
+        return self.fit_for(X, y, "auto")
+
+    def fit_for(self, X: Any, y: Any, task: str) -> Self:
+        """Do the same for targets of a task: "classification", "regression" or "auto"."""
         if not 1 <= self.bits <= MOST_BITS:
             raise ValueError(f"bits is {self.bits!r}. Give a number from 1 to {MOST_BITS}.")
         kinds = column_kinds(self.columns)
@@ -112,13 +140,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         used = _without_dropped(table, kinds)
         require_readable(used)
         n_rows = table.num_rows if whole else None
-        sample = as_sample(used, self.sample_rows, seed_of(self.random_state))
+        asked = form_asked(self.additive, self.pairs, self.knots, self.pair_bins)
+        seed = seed_of(self.random_state)
+        if asked is not None:
+            used = used.append_column(TARGETS, target_cells(y, used.num_rows, asked))
+        sample = as_sample(used, self.sample_rows, seed)
+        if asked is not None:
+            targets = sample.column(TARGETS)
+            sample = sample.drop_columns([TARGETS])
         self.left_out_: dict[str, str] = ids_in(sample, kinds, n_rows)
         rules = RecipeRules(
             self.bits, self.bins, self.ranks, self.most_values, self.least_rows, kinds,
             n_rows=n_rows,
         )  # fmt: skip
-        self.recipe_: Recipe = fitted(sample.drop_columns([*self.left_out_]), rules)
+        sample = sample.drop_columns([*self.left_out_])
+        self.recipe_: Recipe = fitted(sample, rules)
+        if asked is not None:
+            self.recipe_ = formed(self.recipe_, sample, targets, asked, seed, task)
         self.feature_names_in_ = np.asarray(table.column_names, object)
         self.n_features_in_ = len(table.column_names)
         return self

@@ -6,22 +6,38 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.export.model_form import form_of
 from fewpass.pipeline.models.export.onnx_graph import onnx_model
 from fewpass.pipeline.models.export.plain_model import PlainModel
+from fewpass.pipeline.models.export.sql_select import as_select
 from fewpass.pipeline.outputs import OutputFile
 from fewpass.solvers.registry import loss_class
 
 SAFETENSORS_FORMAT = 1
 
 
-def export(model: PlainModel, path: Any, *, overwrite: bool = False) -> int:
+def export(
+    model: PlainModel,
+    path: Any,
+    *,
+    overwrite: bool = False,
+    dialect: str | None = None,
+    table: str | None = None,
+) -> int:
     """Write a model in the format of the path's suffix, atomically; return the number of bytes.
+
+    Parameters
+    ----------
+    dialect, table
+        Of .sql alone: duckdb (default), postgres, bigquery or spark, and what the rows to score are
+        in (default: input).
 
     Raises
     ------
@@ -33,10 +49,14 @@ def export(model: PlainModel, path: Any, *, overwrite: bool = False) -> int:
     """
     place = Path(path)
     write = FORMATS.get(place.suffix.lower())
+    if place.suffix.lower() == ".sql":
+        write = partial(as_sql, dialect=dialect or "duckdb", table=table or "input")
+    elif dialect or table:
+        raise BadInput(f"{place}: a dialect and a table are for .sql. Leave them out.")
     if write is None:
         raise BadInput(
             f"{place}: no format has the suffix {place.suffix!r}. Choose one of "
-            f"{', '.join(FORMATS)}."
+            f"{', '.join([*FORMATS, '.sql'])}."
         )
     if model.recipe is not None and place.suffix.lower() not in OF_TABLES:
         raise BadInput(
@@ -73,6 +93,16 @@ def as_safetensors(model: PlainModel) -> bytes:
 
         content: bytes = save(tensors, {"fewpass": json.dumps(metadata)})
     return content
+
+
+def as_json(model: PlainModel) -> bytes:
+    """Return a model as the document that `docs/exporting.md` describes, with its recipe."""
+    return f"{form_of(model).model_dump_json(indent=1)}\n".encode()
+
+
+def as_sql(model: PlainModel, dialect: str, table: str) -> bytes:
+    """Return a model as one SELECT: see `fewpass.pipeline.models.export.sql_select`."""
+    return as_select(model, dialect, table).encode()
 
 
 def as_liblinear(model: PlainModel) -> bytes:
@@ -118,13 +148,14 @@ def as_skops(model: PlainModel) -> bytes:
 
 FORMATS: dict[str, Callable[[PlainModel], bytes]] = {
     ".onnx": as_onnx,
+    ".json": as_json,
     ".safetensors": as_safetensors,
     ".liblinear": as_liblinear,
     ".skops": as_skops,
 }
 
 #: Formats that hold the encoding of a table's columns, too.
-OF_TABLES = (".onnx",)
+OF_TABLES = (".onnx", ".json", ".sql")
 
 
 @contextmanager

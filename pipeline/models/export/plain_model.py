@@ -24,6 +24,7 @@ from fewpass.solvers.registry import loss_class
 from fewpass.storage.manifest import Labels
 
 MOST_EXACT = 2.0**53
+_DIGITS = 12  # of a hash, which tell models apart
 
 
 class PlainModel(NamedTuple):
@@ -46,6 +47,8 @@ class PlainModel(NamedTuple):
     bounds: Bounds | None = None
     """What predicted numbers are clipped to; None: they are not."""
 
+    version: str = ""
+    """The first digits of the weights' SHA-256; of a run's model."""
     has_offset: bool = False
     """Whether rows have offsets, which scores are without."""
 
@@ -113,8 +116,9 @@ def of_run(run: Any) -> PlainModel:
         recipe,
         model.calibration,
         record,
-        has_offset=record.offsets is not None,
         bounds=model.bounds,
+        version=saved.weights_sha256[:_DIGITS],
+        has_offset=record.offsets is not None,
     )
 
 

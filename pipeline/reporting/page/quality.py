@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluate_classes import ClassPart
@@ -66,6 +67,7 @@ class Quality(NamedTuple):
     confusion: Vector | None  # (K, K) weight of rows by label, then by the label given
     reliability: Reliability | None  # of models with probabilities
     cells: Cells | None  # of numbers
+    importance: Importance | None = None  # of columns; None where mean features are gone
 
 
 def quality(
@@ -74,7 +76,7 @@ def quality(
     executor: Executor,
     on_report: Callable[[ReduceReport], None] = lambda _: None,
 ) -> Quality:
-    """Read a data set once, twice for probabilities or numbers, and return the figures of a model.
+    """Read a data set, two or three times, and return the figures of a model.
 
     `on_report` gets the reports of the spans of the first reading.
 
@@ -93,6 +95,7 @@ def quality(
         confusion=None if numbers else confusion(total),
         reliability=None if numbers else _reliability(model, dataset, executor),
         cells=_cells(model, dataset, executor) if numbers else None,
+        importance=_importance(model, dataset, executor),
     )
 
 
@@ -123,6 +126,13 @@ def _reliability(model: Model, dataset: Dataset, executor: Executor) -> Reliabil
     try:
         return reliability(model, dataset, executor)
     except BadInput:  # a loss that models no probabilities
+        return None
+
+
+def _importance(model: Model, dataset: Dataset, executor: Executor) -> Importance | None:
+    try:
+        return importance(model, dataset, executor)
+    except BadInput:  # the data set is gone, and it was one of before means were stored
         return None
 
 

@@ -147,6 +147,10 @@ def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
         one, other = (cells[names.index(name)] for name in cross.of)
         parts += [Part(start, entries) for entries in cross.entries(one, other).slots]
         start += cross.pairs.width
+    if recipe.additive is not None:
+        slots = recipe.additive.slots(recipe.columns, cells)
+        parts += [Part(start + first, slot) for first, slot in slots]
+        start += sum(part.width for part in recipe.additive.parts)
     return Encoded(len(cells[0]), start, tuple(parts), tuple(bad), tuple(words))
 
 
@@ -184,12 +188,17 @@ def encoded(recipe: Recipe, rows: Any, dtype: Any = np.float64) -> sparse.csr_ma
         raise BadInput(f"The rows have no column {absent[0]!r}, which there was before. Add it.")
     cells = [*columns_of(rows, [column.name for column in recipe.columns])]
     result = encode(recipe, cells)
-    for k, mask in result.bad:
-        row = int(np.flatnonzero(mask)[0])
-        raise _other_type(recipe.columns[k], cells[k], f"row {row} is {cells[k][row]}")
+    refuse_bad(recipe, cells, result)
     made = sparse.csr_matrix(result.sparse(dtype), (result.n_rows, result.n_outputs))
     made.has_sorted_indices = made.has_canonical_format = True
     return made
+
+
+def refuse_bad(recipe: Recipe, cells: Sequence[Any], result: Encoded) -> None:
+    """Raise BadInput, by row and column, where cells are not what their column holds."""
+    for k, mask in result.bad:
+        row = int(np.flatnonzero(mask)[0])
+        raise _other_type(recipe.columns[k], cells[k], f"row {row} is {cells[k][row]}")
 
 
 def columns_of(rows: Any, names: Sequence[str]) -> Iterator[Any]:

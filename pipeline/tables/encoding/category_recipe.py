@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from fewpass.pipeline.tables.encoding.cells import words_of
-from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, Entries, Slot, one_hot
+from fewpass.pipeline.tables.encoding.column_recipe import (
+    Codes,
+    ColumnRecipe,
+    Entries,
+    Slot,
+    TypicalCells,
+    one_hot,
+)
 from fewpass.pipeline.tables.encoding.hashing import hashed_slots, hashes
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, HashTerm, WordCell, WordTerm
 
@@ -35,12 +42,23 @@ class Category(ColumnRecipe):
     def summary(self) -> str:
         return f"category of {len(self.values)} values, and one for rare or unseen ones"
 
+    @property
+    def looks(self) -> list[TypicalCells]:
+        unseen = "\x00" + "".join(self.values)[:1]
+        cells = pa.array([*self.values, unseen, None], pa.large_string())
+        return [TypicalCells(self.name, cells, [*self.values, "rare or unseen", "missing"])]
+
     def entries(self, cells: Any) -> Entries:
+        return Entries((one_hot(self.codes(cells)),))
+
+    def codes(self, cells: Any) -> Codes:
+        """Return the place (n,) of every cell among values, rare or unseen ones, and missing."""
         words = words_of(cells)
         places = pc.index_in(words, value_set=pa.array(self.values, pa.large_string()))
+        codes: Codes
         codes = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
         codes[words.is_null().to_numpy(zero_copy_only=False)] = len(self.values) + 1
-        return Entries((one_hot(codes),))
+        return codes
 
     def described(self) -> ColumnTerms:
         terms = (WordTerm(at=0, values=self.values),)
@@ -49,6 +67,8 @@ class Category(ColumnRecipe):
 
 class Hashed(ColumnRecipe):
     """2^bits columns, one of them by the value's hash, whose sign it takes; missing has its own."""
+
+    is_group: ClassVar[bool] = False
 
     kind: Literal["hashed"] = "hashed"
     bits: Annotated[int, Field(ge=1, le=30)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -57,10 +58,24 @@ class Entries(NamedTuple):
     words: Mask | None = None  # (n,) cells that are no numbers, and were read as missing
 
 
+class TypicalCells(NamedTuple):
+    """Typical cells of a column: at which its contribution to scores is shown."""
+
+    title: str
+    cells: Any  # (n,) an Arrow array
+    at: Sequence[float] | Sequence[str]  # (n,) where they are drawn: numbers, or names of bars
+    is_date: bool = False  # whether numbers are seconds since 1970
+    outputs: slice = slice(None)  # of the column, that are looked at
+
+
 class ColumnRecipe(BaseModel):
     """How one column is encoded."""
 
     model_config = OF_RECIPES
+
+    is_group: ClassVar[bool] = True
+    """Whether its output columns say one thing together; every word of a text says its own, and so
+    does every hash."""
 
     name: str
     missing_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
@@ -108,6 +123,15 @@ class ColumnRecipe(BaseModel):
     def summary(self) -> str:
         """Say in a few words what becomes of the column."""
         raise NotImplementedError
+
+    @property
+    def looks(self) -> list[TypicalCells]:
+        """Return what is shown of the column; nothing where output columns say more themselves."""
+        return []
+
+    def nothing(self, n: int) -> Any:
+        """Return n missing cells, an Arrow array."""
+        return pa.nulls(n, pa.large_string())
 
     def entries(self, cells: Any) -> Entries:
         """Encode cells (n,), an Arrow array."""

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import model_validator
 
-from fewpass.pipeline.tables.encoding.cells import Floats, Mask, is_text, words_of
+from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, Floats, Mask, is_text, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import (
     Codes,
     ColumnRecipe,
     Deviation,
     Entries,
     Slot,
+    TypicalCells,
     require_ascending,
     require_sizes,
 )
@@ -39,12 +40,18 @@ from fewpass.pipeline.tables.encoding.terms import (
 SECONDS_OF_DAY = 86_400
 SECONDS_OF_YEAR = 365.25 * SECONDS_OF_DAY
 _WIDTHS = {"weekday": 7, "month": 12, "hour": 24}
+#: From so many years on days and months tell different things, and a trend of days may go on, for
+#: this part of the range seen.
+_YEARS, GOES_ON = 3.0, 0.5
+EARLIEST, LATEST = 1900.0, 2100.0  # years, where numbers may be some
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 #: A moment stands for a missing one where it is in ten rows, in this share of them, and so many
 #: times further from all others than the middle 99 % of these are from each other.
 _SHARE, _FAR = 0.001, 10.0
+#: Moments at which the days are shown.
+_POINTS = 101
 #: Days of years that stand for a missing date, by which a recipe tells what it left out.
 _NAMED = 5
 
@@ -55,7 +62,7 @@ class Date(ColumnRecipe):
     kind: Literal["date"] = "date"
     first: float  # seconds since 1970
     last: float | None = None
-    """Seconds since 1970 of the last date seen: days end there.  None: they go on."""
+    """Seconds since 1970 where days end.  None: they go on."""
     mean: float  # of days since
     deviation: Deviation
     has_hours: bool
@@ -93,7 +100,9 @@ class Date(ColumnRecipe):
     @property
     def summary(self) -> str:
         parts = ["days", *["weekday"] * self.has_weekdays, "month", *["hour"] * self.has_hours]
-        parts[0] += " from the first to the last seen" * (self.last is not None)
+        if self.last is not None:
+            ends = [str(np.datetime64(int(end), "s"))[:10] for end in (self.first, self.last)]
+            parts[0] += f" from {ends[0]} to {ends[1]}"
         gaps = f"; missing where {', '.join(self.missing)}" if self.missing else ""
         return f"date: {', '.join(parts)}{self._order}{gaps}"
 
@@ -108,10 +117,41 @@ class Date(ColumnRecipe):
             f"; {first} first, as no cell tells: `column={self.name}=date:{other}` if they are not"
         )
 
+    @property
+    def looks(self) -> list[TypicalCells]:
+        """Return the days, the weekdays, the months and the hours."""
+        last = self.last
+        if last is None:  # where the sample's middle says that about all are
+            last = self.first + (self.mean + 2.0 * self.deviation) * SECONDS_OF_DAY
+        days = np.linspace(self.first, last, _POINTS)
+        months = np.arange(12).astype("datetime64[M]").astype("datetime64[s]").astype(np.float64)
+        steps = {
+            "weekday": (SECONDS_OF_DAY * np.arange(4.0, 11.0), list(WEEKDAYS)),
+            "month": (months, [str(month) for month in range(1, 13)]),
+            "hour": (3600.0 * np.arange(24.0), [str(hour) for hour in range(24)]),
+        }
+        has = {"weekday": self.has_weekdays, "month": True, "hour": self.has_hours}
+        shown = [TypicalCells(self.name, self._cells(days), days.tolist(), True, slice(0, 1))]
+        first = 2
+        for part, (moments, names) in steps.items():
+            if has[part]:
+                own = slice(first, first + len(names))
+                shown.append(
+                    TypicalCells(f"{self.name}: {part}", self._cells(moments), names, outputs=own)
+                )
+                first += len(names)
+        return shown
+
+    def _cells(self, seconds: Floats) -> Any:
+        """Write moments as cells that the column reads."""
+        if self.form in UNITS_OF_TIME:
+            return pa.array(seconds / UNITS_OF_TIME[self.form])
+        return pa.array((1e6 * seconds).astype(np.int64)).cast(pa.timestamp("us"))
+
     def entries(self, cells: Any) -> Entries:
         seconds, bad = read_moments(cells, self.form, self.missing, self.standins)
         missing = np.isnan(seconds)
-        days = ((self._within(seconds) - self.first) / SECONDS_OF_DAY - self.mean) / self.deviation
+        days = (self.days(seconds) - self.mean) / self.deviation
         slots = [Slot(missing.astype(np.int64), np.where(missing, 1.0, days))]
         for part, first in self._parts(np.where(missing, 0.0, seconds)):
             slots.append(Slot(first + part, np.where(missing, 0.0, 1.0)))
@@ -154,7 +194,15 @@ class Date(ColumnRecipe):
 
     def is_missing(self, cells: Any) -> Mask:
         """Say which cells (n,) are missing, or no dates."""
-        return np.isnan(read_moments(cells, self.form, self.missing, self.standins).values)
+        return np.isnan(self.moments(cells))
+
+    def moments(self, cells: Any) -> Floats:
+        """Return seconds since 1970 (n,) of cells, NaN where there is no date."""
+        return read_moments(cells, self.form, self.missing, self.standins).values
+
+    def days(self, seconds: Floats) -> Floats:
+        """Return the days (n,) from the first date seen to moments, within the range seen."""
+        return (self._within(seconds) - self.first) / SECONDS_OF_DAY
 
     def _parts(self, seconds: Floats) -> Iterator[tuple[Codes, int]]:
         """Yield weekday, month and hour from 0, and where their columns begin."""
@@ -178,6 +226,8 @@ def fitted_date(name: str, cells: Any, inferred: Inferred, *, whole: bool) -> Da
     present = every[~np.isnan(every)]
     first = float(present.min()) if len(present) else 0.0
     last = float(present.max()) if whole and len(present) else None
+    if last is not None and last - first >= _YEARS * SECONDS_OF_YEAR:
+        last += GOES_ON * (last - first)
     days = (present - first) / SECONDS_OF_DAY
     mean, deviation = (float(days.mean()), float(days.std())) if len(days) else (0.0, 1.0)
     return Date(
@@ -187,6 +237,15 @@ def fitted_date(name: str, cells: Any, inferred: Inferred, *, whole: bool) -> Da
         missing=tuple(sorted({*missing, *_left_out(cells, every)})), standins=standins,
         is_open=not inferred.said and is_text(cells.type) and any(is_open(cells, f) for f in forms),
     )  # fmt: skip
+
+
+def are_years(numbers: Floats) -> bool:
+    """Say whether numbers (n,) are years: each of a row of them, in our time."""
+    first, last = float(numbers.min()), float(numbers.max())
+    if not EARLIEST <= first <= last <= LATEST or last - first < _YEARS:
+        return False
+    years = np.unique(numbers)
+    return len(years) == last - first + 1.0 and bool((years == np.floor(years)).all())
 
 
 def _standins(moments: Floats) -> tuple[float, ...]:

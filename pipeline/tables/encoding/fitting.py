@@ -21,7 +21,7 @@ from fewpass.pipeline.tables.encoding.cells import (
     read_numbers,
     words_of,
 )
-from fewpass.pipeline.tables.encoding.date_recipe import Date, fitted_date
+from fewpass.pipeline.tables.encoding.date_recipe import GOES_ON, Date, are_years, fitted_date
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.inference import FEW, Inferred, as_asked, infer, is_open
 from fewpass.pipeline.tables.encoding.lists import fitted_tags, fitted_vector
@@ -165,6 +165,9 @@ def _number(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> Nu
     if not len(present):
         return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **fields)
     low, median, p99, high = np.quantile(present, (CLIP, 0.5, 0.99, 1.0 - CLIP)).tolist()
+    if are_years(present):  # a trend may go on, as that of dates does
+        low, high = float(present.min()), float(present.max())
+        high += GOES_ON * (high - low)
     clipped = np.clip(present, low, high)
     mean, deviation = map(float, mean_and_deviation(clipped))
     constant = deviation <= 1e-12 * abs(mean)

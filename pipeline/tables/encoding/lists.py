@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,8 @@ _FITTED_VALUES = 1 << 19  # numbers of a sample that are looked at at once, in d
 class Vector(ColumnRecipe):
     """As many numbers in every row, standardised; one column for a missing or an empty list."""
 
+    is_group: ClassVar[bool] = False
+
     kind: Literal["vector"] = "vector"
     mean: tuple[float, ...]
     deviation: tuple[Deviation, ...]
@@ -63,6 +65,9 @@ class Vector(ColumnRecipe):
     def summary(self) -> str:
         return f"{len(self.mean)} numbers, standardised"
 
+    def nothing(self, n: int) -> Any:
+        return pa.nulls(n, pa.list_(pa.float64()))
+
     def entries(self, cells: Any) -> Entries:
         """Encode lists; bad is one of another length, or far larger than those of the sample."""
         values, usable, bad = vectors_in(cells, len(self.mean))
@@ -84,6 +89,8 @@ class Vector(ColumnRecipe):
 class Tags(ColumnRecipe):
     """A column for each word that the sample has often, and one for all others."""
 
+    is_group: ClassVar[bool] = False
+
     kind: Literal["tags"] = "tags"
     values: tuple[str, ...]
 
@@ -94,6 +101,9 @@ class Tags(ColumnRecipe):
     @property
     def summary(self) -> str:
         return f"lists of {len(self.values)} words, and one for rare or unseen ones"
+
+    def nothing(self, n: int) -> Any:
+        return pa.nulls(n, pa.list_(pa.large_string()))
 
     def entries(self, cells: Any) -> Entries:
         """Encode lists of words: 1 for each that is there, however often."""

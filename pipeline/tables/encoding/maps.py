@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,8 @@ class Pairs(NamedTuple):
 
 class Map(ColumnRecipe):
     """A column per name that the sample has often, for its number; one for all other names."""
+
+    is_group: ClassVar[bool] = False
 
     kind: Literal["map"] = "map"
     names: tuple[str, ...]
@@ -65,6 +67,9 @@ class Map(ColumnRecipe):
     @property
     def summary(self) -> str:
         return f"map of {len(self.names)} names to numbers, rare or unseen ones counted together"
+
+    def nothing(self, n: int) -> Any:
+        return pa.nulls(n, pa.map_(pa.large_string(), pa.float64()))
 
     def entries(self, cells: Any) -> Entries:
         """Encode maps; a name that comes twice in a row has the sum of its numbers.

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 
 from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Written, read_numbers
@@ -16,6 +17,7 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
     Deviation,
     Entries,
     Slot,
+    TypicalCells,
     one_hot,
     require_ascending,
     require_sizes,
@@ -36,6 +38,8 @@ from fewpass.pipeline.tables.encoding.terms import (
     ValueTerm,
 )
 
+#: Numbers at which a column is shown, besides those that ranks are known of.
+_POINTS = 81
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
@@ -163,6 +167,16 @@ class Number(ColumnRecipe):
             parts.append(f"among them {self.n_words:,} that are no numbers ({shown}{more})")
         return ", ".join(parts)
 
+    @property
+    def looks(self) -> list[TypicalCells]:
+        at = np.linspace(self.low, self.high, _POINTS)
+        if self.rank is not None:  # where the sample has many
+            at = np.append(at, np.clip(self.rank.values, self.low, self.high))
+        if self.lowest is not None:
+            at = np.append(at, [self.lowest, np.nextafter(self.lowest, np.inf)])
+        at = np.unique(at)
+        return [TypicalCells(self.name, pa.array(at), at.tolist())]
+
     def entries(self, cells: Any) -> Entries:
         """Encode numbers; missing ones are the mean, which is 0."""
         numbers, bad = read_numbers(cells, self.written, self.missing)
@@ -176,6 +190,14 @@ class Number(ColumnRecipe):
         if self.takes_words:
             return Entries(tuple(slots), words=bad)
         return Entries(tuple(slots), bad)
+
+    def is_missing(self, cells: Any) -> Mask:
+        """Say which cells (n,) are missing, or no numbers."""
+        return np.isnan(self.numbers(cells))
+
+    def numbers(self, cells: Any) -> Floats:
+        """Return the numbers (n,) of cells, NaN where there is none."""
+        return read_numbers(cells, self.written, self.missing).values
 
     def _more_values(self, numbers: Floats, clipped: Floats, missing: Mask) -> Iterator[Floats]:
         """Yield the values of what stands next to numbers; missing ones have none."""
@@ -246,6 +268,13 @@ class Bins(ColumnRecipe):
     @property
     def summary(self) -> str:
         return f"number, one of {len(self.edges) + 1} ranges"
+
+    @property
+    def looks(self) -> list[TypicalCells]:
+        ends = np.asarray(self.edges)
+        beyond = 0.05 * (ends[-1] - ends[0]) or 1.0
+        at = np.unique([ends[0] - beyond, *np.nextafter(ends, -np.inf), *ends, ends[-1] + beyond])
+        return [TypicalCells(self.name, pa.array(at), at.tolist())]
 
     def entries(self, cells: Any) -> Entries:
         numbers, bad = read_numbers(cells, self.written, self.missing)

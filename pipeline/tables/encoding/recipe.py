@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 
+from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
 from fewpass.pipeline.tables.encoding.cells import words_of
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe, Entries
@@ -23,6 +24,7 @@ from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, PairCell
 from fewpass.pipeline.tables.encoding.text_recipe import Text
+from fewpass.storage.column_schema import FeatureRange
 
 #: Stands between the values of two columns that are crossed.
 _BETWEEN = " x "
@@ -60,11 +62,27 @@ class Recipe(BaseModel):
 
     columns: tuple[AnyColumn, ...]
     crosses: tuple[Cross, ...] = ()
+    additive: Additive | None = None
+    """Splines and pairs next to the columns; None: there are none."""
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what recipes of earlier versions had none of."""
+        written: dict[str, Any] = handler(self)
+        if self.additive is None:
+            written.pop("additive", None)
+        return written
 
     @property
     def parts(self) -> tuple[ColumnRecipe, ...]:
         """What has output columns, in their order."""
-        return (*self.columns, *(cross.pairs for cross in self.crosses))
+        more = self.additive.parts if self.additive else ()
+        return (*self.columns, *(cross.pairs for cross in self.crosses), *more)
+
+    @property
+    def term_columns(self) -> list[tuple[str, ...]]:
+        """Return the columns of the source that each of `parts` is a function of."""
+        return [*((column.name,) for column in self.columns), *(cross.of for cross in self.crosses)]
 
     @property
     def outputs(self) -> list[str]:
@@ -88,8 +106,23 @@ class Recipe(BaseModel):
         return tuple(all_of)
 
     @property
+    def groups(self) -> tuple[FeatureRange, ...]:
+        """Return the output columns of every column whose own are charged for together."""
+        groups, first = [], 0
+        for part in self.parts:
+            if part.is_group and part.width > 1:
+                groups.append(FeatureRange(first, part.width))
+            first += part.width
+        return tuple(groups)
+
+    @property
     def layout(self) -> Literal["dense", "sparse"]:
-        """Return the smaller layout of rows: a sparse value takes its index, too."""
+        """Return the smaller layout of rows: a sparse value takes its index, too.
+
+        With splines they are sparse, whose columns nobody scales: their sizes are the penalty.
+        """
+        if self.additive is not None:
+            return "sparse"
         n_slots = sum(part.n_slots for part in self.parts)
         return "dense" if self.n_outputs <= 2 * n_slots else "sparse"
 

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 def encoding_of(recipe: Recipe, left_out: Mapping[str, str] | None = None) -> EncodingRecord:
     """Return what is written down of a recipe, and of columns that were left out by it: why."""
     written = recipe.model_dump(mode="json")
-    out = dict(left_out or {})
-    return EncodingRecord(n_features=recipe.n_outputs, recipe=written, left_out=out)
+    return EncodingRecord(
+        n_features=recipe.n_outputs,
+        recipe=written,
+        left_out=dict(left_out or {}),
+        groups=recipe.groups,
+    )
 
 
 def recipe_in(schema: Schema | None) -> Recipe | None:

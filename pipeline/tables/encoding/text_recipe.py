@@ -8,7 +8,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,8 @@ _WORD, _NO_WORD = re.compile(rb"[0-9a-z\x80-\xff]+"), re.compile(rb"[^0-9a-z\x80
 
 class Text(ColumnRecipe):
     """2^bits columns for words and pairs, or for runs of characters; tf-idf, rows of length 1."""
+
+    is_group: ClassVar[bool] = False
 
     kind: Literal["text"] = "text"
     bits: Annotated[int, Field(ge=1, le=MOST_TEXT_BITS)]

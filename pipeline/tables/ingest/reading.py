@@ -32,6 +32,9 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
         f"the data set {plan.like}",
         plan.budget,
         split=split_asked(plan, plan.seed),
+        task=plan.task,
+        held_out=plan.test_fraction,
+        seed=plan.seed,
     )
 
     def opened(how: SourceOptions) -> Source:

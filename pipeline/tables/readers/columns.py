@@ -225,7 +225,7 @@ def _in_expected_order(
     wanted = schema.feature_names or ()
     places = {names[k]: k for k in columns.features}
     refuse_missing(wanted, list(places), where, expected.whose)
-    all_names = schema.other_names.union(wanted)
+    all_names = schema.other_names.union(wanted, expected.passed)
     extra = tuple(name for name in places if name not in all_names)
     refuse_unknown(extra, where, expected.whose, options)
     return columns._replace(features=tuple(places[name] for name in wanted), left_out=extra)

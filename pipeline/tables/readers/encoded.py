@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import release_freed_memory
-from fewpass.pipeline.settings.encoding import READ_KINDS, Kind
+from fewpass.pipeline.settings.encoding import ADDITIVE, READ_KINDS, Kind
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.encoding.applying import encode
+from fewpass.pipeline.tables.additive.choosing import Formed, with_form
+from fewpass.pipeline.tables.additive.of_table import asked_form, notes_on, targets_in
+from fewpass.pipeline.tables.encoding.applying import columns_of, encode
 from fewpass.pipeline.tables.encoding.category_recipe import Hashed
 from fewpass.pipeline.tables.encoding.cells import (
     Written,
@@ -46,6 +48,7 @@ from fewpass.pipeline.tables.readers.sampling import (
     SAMPLE_BYTES,
     chosen_columns,
     name_of,
+    passed_columns,
     position_of,
     sampled,
     used_columns,
@@ -102,6 +105,8 @@ class EncodedSource:
         self.has_weight = self._columns.weight is not None
         self.has_offset = self._offset_role is not None
         self._split: tuple[int, SplitColumn] | None = None
+        self._formed: Formed | None = None
+        self._passed = passed_columns(self._columns, expected, rows.files[0].name)
         self._used = self._read_columns()
         given = recipe_in(expected.schema)
         most = LOOK_BYTES if given else SAMPLE_BYTES
@@ -184,8 +189,9 @@ class EncodedSource:
 
     def _read_columns(self) -> list[int]:
         """Return the columns that are read: those that are used, and that rows are held out by."""
-        used, at = used_columns(self._columns), self._split_position()
-        return used if at is None or at in used else [*used, at]
+        at = self._split_position()
+        more = [*self._passed, *([] if at is None else [at])]
+        return list(dict.fromkeys([*used_columns(self._columns), *more]))
 
     def _split_position(self) -> int | None:
         split = self._expected.split
@@ -227,7 +233,26 @@ class EncodedSource:
             options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses,
             n_rows=n_rows,
         )  # fmt: skip
-        return fitted(sample.select(names), rules)
+        recipe = fitted(sample.select(names), rules)
+        return self._with_form(recipe, sample) if options.encode in ADDITIVE else recipe
+
+    def _with_form(self, recipe: Recipe, sample: Any) -> Recipe:
+        """Add curves and pairs, chosen by the rows of the sample that may be learnt from."""
+        learnt, expected = sample, self._expected
+        if self._split is not None and expected.held_out:
+            at, split = self._split
+            keys = split.keys(sample.column(name_of(self._columns, at)).combine_chunks())
+            learnt = sample.filter(pa.array(keys < threshold_of(split, [keys], expected.held_out)))
+        targets, label = None, self._columns.label
+        if label is not None:
+            cells = learnt.column(name_of(self._columns, label)).combine_chunks()
+            targets, has = targets_in(cells, self._target_written, expected.task)
+            learnt = learnt.filter(pa.array(has))
+        cells = [*columns_of(learnt, [column.name for column in recipe.columns])]
+        self._formed = with_form(
+            recipe, cells, targets, asked_form(self._options), expected.seed
+        )  # fmt: skip
+        return self._formed.recipe
 
     def _require_columns(self, sample: Any) -> None:
         """Refuse lists so long that the columns of their numbers do not fit into the budget."""
@@ -311,7 +336,13 @@ class EncodedSource:
             said = remark_on(name, cells, kind, self._columns.advice(k))
             if said is not None:
                 yield f"C{self._columns.title(k)[1:]} {said}"
+        if self._formed is not None:
+            yield from notes_on(self._formed, self._dates)
         yield from self._hint()
+
+    @property
+    def _dates(self) -> list[str]:
+        return [column.name for column in self.recipe.columns if column.kind == "date"]
 
     def _kind(self, recipe: AnyColumn, cells: Any) -> Kind:
         """Return what the cells of a column hold, as they tell themselves."""
@@ -326,7 +357,7 @@ class EncodedSource:
 
     def _hint(self) -> Iterator[str]:
         """Yield a sentence on how to judge a model on later rows, where there are dates."""
-        dates = [column.name for column in self.recipe.columns if column.kind == "date"]
+        dates = self._dates
         if dates and self._expected.split is None:
             yield (
                 f"Column {shown_name(dates[0])} holds dates. If later rows are to be predicted, "
@@ -380,9 +411,12 @@ class EncodedSource:
             at, column = self._split
             split = column.keys(own[at])
             split = split if good.rows is None else split[good.rows]
+        passed = tuple(own[k] for k in self._passed)
+        if good.rows is not None:
+            passed = tuple(cells.take(pa.array(good.rows)) for cells in passed)
         return Parsed(
             good.table, targets.labels, last, good.skipped, good.n_skipped, written=good.written,
-            split=split,
+            split=split, passed=passed,
         )  # fmt: skip
 
     def _count_words(self, piece: Piece, words: Any, own: dict[int, Any]) -> None:

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import pyarrow as pa
 
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.sampling import LOOK_BYTES, chosen_columns, used_columns
+from fewpass.pipeline.tables.readers.sampling import (
+    LOOK_BYTES,
+    chosen_columns,
+    passed_columns,
+    used_columns,
+)
 from fewpass.pipeline.tables.readers.source import Expected, NumberRows, Parsed, Piece
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import n_bytes
@@ -25,8 +33,10 @@ class NumberSource:
         self.rows, self._options = rows, options
         self.files, self.packed, self.notes = rows.files, rows.packed, rows.notes
         columns = chosen_columns(rows, options, expected)
-        self._used = used_columns(columns)
+        self._passed = passed_columns(columns, expected, rows.files[0].name)
+        self._used = list(dict.fromkeys([*used_columns(columns), *self._passed]))
         self._numbers = rows.numbers(columns, options)
+        self._first_passed = next(iter(expected.passed), "")
         own = columns.schema(self._numbers.types)
         self.schema: Schema | None = own.model_copy(update={"reading": dict(rows.decided)})
         self.n_features: int | None = len(columns.features)
@@ -47,4 +57,23 @@ class NumberSource:
         return self.rows.pieces(piece_bytes, self._used)
 
     def parse(self, piece: Piece) -> Parsed:
-        return self._numbers.parse(piece, self._options)
+        parsed = self._numbers.parse(piece, self._options)
+        return (
+            parsed if not self._passed else parsed._replace(passed=self._passed_of(piece, parsed))
+        )
+
+    def _passed_of(self, piece: Piece, parsed: Parsed) -> tuple[Any, ...]:
+        """Return the columns that are handed on, of the rows that were not skipped."""
+        cells = self.rows.cells(piece, self._passed)
+        columns = cells.columns
+        if parsed.n_skipped:
+            gone = [one.line for one in parsed.skipped]
+            there = ~np.isin(cells.lines(), gone)
+            columns = tuple(cells.filter(pa.array(there)) for cells in columns)
+        if any(len(column) != parsed.table.n_rows for column in columns):
+            raise BadInput(
+                f"{piece.file}, from {self.rows.unit} {piece.first_line:,} on: so many rows are "
+                f"bad that it is not known which cells of {shown_name(self._first_passed)} go with "
+                "the others. Correct them, or leave `keep` out."
+            )
+        return columns

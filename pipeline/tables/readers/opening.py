@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any, BinaryIO, cast
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.encoding import ADDITIVE
 from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, PLAIN, TABLES, Format
 from fewpass.pipeline.settings.source_options import SourceOptions, as_remembered, contradiction
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable
@@ -77,7 +78,12 @@ def open_source(
         first = in_address(addresses[0], options, expected.longest_line)
         addresses = [address._replace(quotes=first.quotes) for address in addresses]
     if word not in TABLES:
-        if options.encode == "always" or _asks(options):
+        if expected.passed:
+            raise BadInput(
+                f"{addresses[0].name}: only tables have columns to keep ({', '.join(TABLES)}), and "
+                f"this is {word}. Leave `keep` out."
+            )
+        if _wants(options) or _asks(options):
             raise BadInput(
                 f"Only tables are encoded ({', '.join(TABLES)}), but this is {word}. Leave "
                 "`encode`, `column`, `cross` and `bins` out."
@@ -147,7 +153,8 @@ def _is_encoded(
     word: str, addresses: Sequence[Address], options: SourceOptions, expected: Expected
 ) -> bool:
     """Say whether columns are encoded: as was asked for, as was done before, or as rows need it."""
-    asked = options.encode == "always" or _asks(options)
+    _require_additive(options)
+    asked = _wants(options) or _asks(options)
     if options.encode == "none" and _asks(options):
         raise BadInput("`column`, `cross` and `bins` are for encoding. Leave `encode=none` out.")
     if expected.schema is not None:
@@ -195,6 +202,24 @@ def _require_plain(word: str, name: str, otherwise: str = "") -> None:
         )
 
 
+def _wants(options: SourceOptions) -> bool:
+    """Say whether columns are encoded whatever they hold."""
+    return options.encode == "always" or options.encode in ADDITIVE
+
+
+def _require_additive(options: SourceOptions) -> None:
+    """Refuse settings of additive models where none is asked for."""
+    names = ("pairs", "knots", "pair_bins")
+    given = [name for name in names if getattr(options, name) is not None]
+    if given and options.encode not in ADDITIVE:
+        raise BadInput(
+            f"`{given[0]}` is of additive models, and encode is {options.encode}. Say "
+            "`encode=additive`, or leave it out."
+        )
+    if options.encode == "splines" and {"pairs", "pair_bins"} & set(given):
+        raise BadInput("`encode=splines` has no pairs. Say `encode=additive`, or leave pairs out.")
+
+
 def _asks(options: SourceOptions) -> bool:
     """Say whether a setting makes sense for columns that are encoded only."""
     return bool(options.column or options.cross or options.bins)
@@ -213,6 +238,11 @@ def _as_before(asked: bool, options: SourceOptions, expected: Expected) -> bool:
             f"The columns {now} encoded, but those of {expected.whose} {before}. Leave `encode`, "
             "`column`, `cross` and `bins` out."
         )
+    if encoded and options.encode in ADDITIVE and not _is_additive(expected.schema):
+        raise BadInput(
+            f"The columns are to be those of an additive model, but those of {expected.whose} are "
+            "not. Leave `encode` out."
+        )
     other = contradiction(options, expected.schema.reading) if encoded else None
     if other is not None:
         name, now, before = other
@@ -221,6 +251,10 @@ def _as_before(asked: bool, options: SourceOptions, expected: Expected) -> bool:
             f"{expected.whose} was made, which is used as it is. Leave `{name}` out."
         )
     return encoded
+
+
+def _is_additive(schema: Schema) -> bool:
+    return schema.encoding is not None and "additive" in schema.encoding.recipe
 
 
 def _in_words(setting: Any) -> str:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from fewpass.pipeline.budget import SAMPLE_MEMORY
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.cells import words_of
@@ -62,6 +63,18 @@ def position_of(columns: TableColumns, split: SplitBy, where: str) -> int:
             "column."
         )
     return at % len(names)
+
+
+def passed_columns(columns: TableColumns, expected: Expected, where: str) -> list[int]:
+    """Return the columns whose cells are handed on; BadInput where one is not there."""
+    names = [name_of(columns, k) for k in range(columns.n_columns)]
+    for name in expected.passed:
+        if name not in names:
+            raise BadInput(
+                f"{where}: no column {shown_name(name)}, which `keep` names. The columns are: "
+                f"{', '.join(map(shown_name, names[:20]))}."
+            )
+    return [names.index(name) for name in expected.passed]
 
 
 def used_columns(columns: TableColumns) -> list[int]:

@@ -60,6 +60,10 @@ class Expected(NamedTuple):
     budget: Budget = UNTOLD  # that memory has
     plain: bool = False  # columns of tables are to be plain numbers
     split: SplitBy | None = None  # rows are to have keys that they are held out by
+    task: str = "auto"  # what targets are
+    held_out: float = 0.0  # share of the rows that nothing may be chosen by
+    seed: int = 0
+    passed: tuple[str, ...] = ()  # columns whose cells are handed on as they are
 
     @property
     def longest_line(self) -> int:
@@ -105,6 +109,7 @@ class Parsed(NamedTuple):
     n_beyond: int = 0  # values left out, whose index is beyond the features asked for
     written: AsWritten | None = None  # targets that may be no floats; None: all are
     split: NDArray[np.float64] | None = None  # (n,) keys that rows are held out by, if asked for
+    passed: tuple[Any, ...] = ()  # the columns that are handed on as they are, Arrow arrays (n,)
 
 
 class Source(Protocol):

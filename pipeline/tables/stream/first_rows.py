@@ -139,7 +139,10 @@ class FirstRows:
                 f"A memory budget of {format_bytes(self.plan.memory)} is too small to read text "
                 f"by. Use more than {format_bytes(PROGRAM_BYTES)} (`memory`)."
             )
-        expected = Expected(budget=budget, split=split_asked(self.asked, self.plan.seed))
+        expected = Expected(
+            budget=budget, split=split_asked(self.asked, self.plan.seed), task=self.asked.task,
+            held_out=self.asked.test_fraction, seed=self.plan.seed,
+        )  # fmt: skip
         return laid_out(
             lambda how: open_source(self.asked.sources, how, None, expected),
             self.asked.options, "auto", self.asked.scale,

@@ -164,11 +164,16 @@ def for_several_scores(
     if plan.tol is None or plan.passes == 1 or plan.source is not None:
         reason = f"{ONE_LEARNER}, one model of all classes, as no tolerance was asked for"
         return MethodChoice(methods=(method(ONE_LEARNER),), reason=reason)
-    few = problem.loss.width * (stats.d + 1) <= MOST_NEWTON_WEIGHTS
-    few = few and problem.loss.name == LOSS_OF_CLASSES and fits(method(SECOND_ORDER))
+    few = has_few_weights(problem, stats) and fits(method(SECOND_ORDER))
     wanted = (SECOND_ORDER, DUAL) if few else (DUAL,)
     why = f"{wanted[0]}, one model of all classes" + (", as they have few weights" if few else "")
     return MethodChoice(methods=tuple(method(word) for word in wanted), reason=why)
+
+
+def has_few_weights(problem: Problem, stats: ProblemStats) -> bool:
+    """Say whether one model of all classes can have a matrix of weights by weights."""
+    few = problem.loss.width * (stats.d + 1) <= MOST_NEWTON_WEIGHTS
+    return few and problem.loss.name == LOSS_OF_CLASSES
 
 
 def for_each_class(choice: MethodChoice, classes: int) -> MethodChoice:
@@ -213,11 +218,16 @@ def where_memory_is_short(
 
 
 def for_one_pass(
-    asked: str, stats: ProblemStats, fits: Callable[[Method], bool], models: int
+    asked: str,
+    stats: ProblemStats,
+    fits: Callable[[Method], bool],
+    models: int,
+    memory_for: Callable[[Method], str] = lambda _: "",
 ) -> MethodChoice:
     """Choose several learners side by side, averaged SGD alone where they cannot be run.
 
     Streaming Newton is left out where that of all models would be too much work together.
+    `memory_for` says in words which memory a method that does not fit would do with.
     """
     most_work = method_class(SEVERAL_LEARNERS).most_work
     bearable = models <= FEW_MODELS or models * stats.n * stats.d**2 <= most_work
@@ -227,7 +237,8 @@ def for_one_pass(
     elif stats.columns is None:
         why = "needs statistics of the columns"
     elif not fits(method(SEVERAL_LEARNERS, **learners)):
-        why = "does not fit into the memory"
+        learnt = method(SEVERAL_LEARNERS, **learners)
+        why = f"does not fit into the memory{memory_for(learnt)}"
     else:
         return MethodChoice(
             methods=(method(SEVERAL_LEARNERS, **learners),),
@@ -271,7 +282,8 @@ def for_an_l1_penalty(
         reason = f"{fitting[-1].kind}, whose first pass has zeros already"
         return MethodChoice(methods=(fitting[-1],), reason=reason)
     usual = passes_of(fitting[0], problem, stats, plan.tol)
-    reason = f"{fitting[0].kind}, for an l1 penalty"
+    what = "an l1" if problem.penalty.by_column else "a group"
+    reason = f"{fitting[0].kind}, for {what} penalty"
     if math.isfinite(usual):
         reason += f", usually about {format_passes(usual)} to {plan.tol:g}"
     if len(fitting) > 1:

@@ -50,6 +50,12 @@ def with_memory(planner: Planner, most: int | None = None) -> TrainingPlan:
     return plan.model_copy(update={"memory": _memory_for(planner, plan.memory, most)})
 
 
+def most_by_default(plan: TrainingPlan) -> int:
+    """Return the bytes that a plan may take at most: those that it gives, if it does."""
+    given = "memory" in plan.model_fields_set
+    return plan.memory if given else max(plan.memory, usable_memory_bytes() // SHARE)
+
+
 def _memory_for(planner: Planner, usual: int, most: int) -> int:
     if memory := _for_its_learners(planner, usual, most):
         return memory

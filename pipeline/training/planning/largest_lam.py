@@ -1,9 +1,9 @@
 """lam as a share of the largest that is worth a try: the smallest at which all weights are 0.
 
 With weights 0, the best intercept b and G = (1/n) sum_i weight_i phi'(b, y_i) x_i, its l1 part is
-max_j |G_j|.  One pass over the rows adds up what G is made of: of labels the rows of either side,
-of numbers under the squared loss the rows with and without their target.  Both are exact.  For
-other losses of numbers b is the best for a sample of the rows.
+max_j |G_j|, of groups max_g ||G_g|| / sqrt(d_g).  One pass over the rows adds up what G is made of:
+of labels the rows of either side, of numbers under the squared loss the rows with and without their
+target.  Both are exact.  For other losses of numbers b is the best for a sample of the rows.
 
 Source: Friedman, Hastie and Tibshirani 2010, "Regularization Paths for Generalized Linear Models
 via Coordinate Descent", section 2.5; docs/methods.md, section 2.
@@ -22,6 +22,7 @@ from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.targets import TargetRule, target_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.training.planning.column_groups import with_groups
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.gradient import GradientPart, add_gradient, no_gradient
@@ -54,6 +55,7 @@ def with_largest_lam(plan: TrainingPlan, dataset: Dataset) -> TrainingPlan:
         return plan
     as_numbers = plan.model_copy(update={"lam": plan.lam.resolved("max", 1.0)})
     problem = problem_of(as_numbers, dataset.manifest)
+    problem = with_groups(problem, dataset.feature_groups)
     rule = target_rule(dataset.manifest, problem.loss, plan.positive, plan.class_weight)
     if problem.loss.width > 1:
         return plan.model_copy(update={"lam": plan.lam.resolved("max", 1.0)})  # no method takes it
@@ -94,15 +96,15 @@ def sums_by_side(dataset: Dataset, rule: TargetRule, codes: Sequence[float]) -> 
 
 
 def largest_of_side(problem: Problem, ours: RowSums, total: RowSums, n: int) -> float:
-    """Return max_j |G_j| of the rows of one class against all others."""
+    """Return the least l1 for the rows of one class against all others."""
     weights = np.array([ours.weight, total.weight - ours.weight])
     g = balanced_slopes(problem, np.array([1.0, -1.0]), weights)
     G = g[0] * ours.X + g[1] * (total.X - ours.X)
-    return float(np.abs(G).max(initial=0.0)) / n
+    return float(problem.penalty.slopes(G).max(initial=0.0)) / n
 
 
 def largest_of_numbers(dataset: Dataset, problem: Problem, rule: TargetRule) -> float:
-    """Return max_j |G_j| of targets that are numbers."""
+    """Return the least l1 for targets that are numbers."""
     loss, table = problem.loss, dataset.sample(MOST_ROWS)
     sample = dataset_block(table, dataset, rule)
     b = best_intercept(loss, sample.y, sample.weight) if problem.intercept else 0.0
@@ -112,7 +114,7 @@ def largest_of_numbers(dataset: Dataset, problem: Problem, rule: TargetRule) -> 
     G = parts[0].G
     if len(parts) > 1 and parts[1].g_b != parts[0].g_b:  # both are linear in b
         G = G - parts[0].g_b / (parts[1].g_b - parts[0].g_b) * (parts[1].G - G)
-    return float(np.abs(G).max(initial=0.0)) / dataset.n_rows
+    return float(problem.penalty.slopes(G).max(initial=0.0)) / dataset.n_rows
 
 
 def summed(

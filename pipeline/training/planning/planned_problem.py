@@ -15,6 +15,7 @@ from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.targets import TargetRule, target_rule, with_offsets
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.best_constant import best_constants
+from fewpass.pipeline.training.planning.column_groups import with_groups
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.estimates.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
@@ -43,6 +44,7 @@ class PlannedProblem(NamedTuple):
         return_freed_memory(plan.memory)
         manifest = dataset.manifest
         problem = problem_of(plan, manifest)
+        problem = with_groups(problem, dataset.feature_groups)
         rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
         rule = with_offsets(rule, manifest.offsets, problem.loss)
         stats = stats_of(

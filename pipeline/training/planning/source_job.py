@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 
 from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
@@ -21,7 +22,9 @@ from fewpass.pipeline.training.planning.auto import (
     for_each_class,
     for_one_pass,
     for_several_scores,
+    method,
 )
+from fewpass.pipeline.training.planning.default_memory import ROUND, most_by_default
 from fewpass.pipeline.training.planning.ill_conditioned import Columns, ill_conditioned
 from fewpass.pipeline.training.planning.job import solver_of
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
@@ -34,7 +37,7 @@ from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ColumnMoments, ProblemStats, Solver
-from fewpass.solvers.registry import SEVERAL_LEARNERS, method_class
+from fewpass.solvers.registry import ONE_LEARNER, SEVERAL_LEARNERS, method_class
 
 LEAST_BYTES_PER_COLUMN = (
     16 * Budget.in_place
@@ -57,24 +60,43 @@ def choose_for_source(plan: TrainingPlan, source: OpenedSource) -> MethodChoice 
     if problem.problem.loss.is_wide:
         choice = for_several_scores(plan, problem.problem, problem.stats, fits)
     else:
-        choice = for_one_pass("one pass", problem.stats, fits, models)
+        would_do = problem.memory_in_words
+        choice = for_one_pass("one pass", problem.stats, fits, models, would_do)
         choice = for_each_class(choice, problem.rule.n_classes)
-    return choice.model_copy(update={"methods": tuple(map(problem.growing, choice.methods))})
+    growing = tuple(problem.growing(method, models) for method in choice.methods)
+    return choice.model_copy(update={"methods": growing})
 
 
 def planned_for_source(
     plan: TrainingPlan, source: OpenedSource
 ) -> tuple[TrainingPlan, MethodChoice | None]:
-    """Return the plan with lam as numbers, and the choice of its method.
+    """Return the plan with lam and memory as numbers, and the choice of its method.
 
     Several lam are tried by several learners alone, and where the memory has space for them.
     """
-    tried = with_lam_path(plan, source.dataset.manifest)
-    choice = choose_for_source(tried, source)
+    tried, choice = _chosen(with_lam_path(plan, source.dataset.manifest), source)
     if choice is None or not plan.lam.is_auto or choice.methods[0].kind == SEVERAL_LEARNERS:
         return tried, choice
-    one = plan.model_copy(update={"lam": Lam.of("1/n")})
-    return one, choose_for_source(one, source)
+    return _chosen(plan.model_copy(update={"lam": Lam.of("1/n")}), source)
+
+
+def _chosen(plan: TrainingPlan, source: OpenedSource) -> tuple[TrainingPlan, MethodChoice | None]:
+    """Return the choice of a plan, and the plan with more memory where several learners take it.
+
+    That is where none was given, as with stored rows; rows keep the memory that they had.
+    """
+    choice = choose_for_source(plan, source)
+    if choice is None or choice.methods[0].kind == SEVERAL_LEARNERS:
+        return plan, choice
+    most = most_by_default(plan)
+    if most <= plan.memory:
+        return plan, choice
+    wider = plan.model_copy(update={"memory": most})
+    learners = choose_for_source(wider, source)
+    if learners is None or learners.methods[0].kind != SEVERAL_LEARNERS:
+        return plan, choice
+    enough = SourceProblem(plan, source).memory_for(learners.methods[0])
+    return plan.model_copy(update={"memory": min(enough, most)}), learners
 
 
 def source_job(plan: TrainingPlan, source: OpenedSource) -> tuple[Job, Solver]:
@@ -142,12 +164,33 @@ class SourceProblem:
         plan = self.plan.model_copy(update={"solver": method})
         return solver_of(plan, self.rule, self.stats)
 
-    def growing(self, method: Method) -> Method:
+    def growing(self, method: Method, models: int) -> Method:
         """Return a method that can do with more columns, where nobody knows how many will come."""
         grows: Method = method
         if self._source.may_grow:
-            grows = method.for_more_columns(self.problem, self.stats)  # type: ignore[attr-defined]
+            grows = method.for_more_columns(self.problem, self.stats, models, self._fits_with)  # type: ignore[attr-defined]
         return grows
+
+    def _fits_with(self, method: Method, d: int) -> bool:
+        """Say whether a buffer is left beside a method's states of d columns."""
+        wider = copy(self)
+        wider.stats = self.stats._replace(d=d)
+        return wider.buffer_bytes(wider.solver(method)) > 0
+
+    def memory_for(self, learner: Method) -> int:
+        """Return the memory that leaves a method's rows what averaged SGD's would have.
+
+        What is reserved for pieces and held-out rows is a share of it.
+        """
+        least, wanted = (self.taken(self.solver(one)) for one in (method(ONE_LEARNER), learner))
+        reserved = self._source.reserved_bytes
+        others = max(self.plan.memory - least, 0)
+        share = 1.0 - min(0.5, reserved / self.plan.memory)
+        return -(-int((wanted - reserved + others) / share) // ROUND) * ROUND
+
+    def memory_in_words(self, method: Method) -> str:
+        """Say which memory would do."""
+        return f": `memory={self.memory_for(method) // ROUND}MB` would do"
 
     def buffer_bytes(self, solver: Solver) -> int:
         """Return the bytes of rows that a buffer may have; below 1 where none fits."""

@@ -40,7 +40,7 @@ def work(tmp_path_factory):
 
 def predicted(run, out, **how):
     predict(run, out.with_name("wide.csv"), out, overwrite=True, **how)
-    return pd.read_parquet(out)["prediction"].to_numpy()
+    return pd.read_parquet(out)["predicted"].to_numpy()
 
 
 def test_every_way_to_predict_clips_alike(work):

@@ -64,13 +64,13 @@ def test_raw_rows_are_scaled_and_labelled_as_the_training_rows_were(spam, tmp_pa
     score = expected(model, X)
     assert result.rows == len(X) == table.num_rows
     shares = ("probability_ham", "probability_spam", "probability")
-    assert result.columns == ("label", "score", *shares)
+    assert result.columns == ("predicted", "score", *shares)
     ham, spammy, told = (np.array(table[name]) for name in shares)
     assert np.array_equal(told, spammy) and np.array_equal(ham, 1.0 - spammy)
     np.testing.assert_allclose(table["score"], score, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(table["probability"], 1 / (1 + np.exp(-score)), rtol=1e-5)
-    assert (np.array(table["label"]) == y).mean() > 0.97
-    assert set(table["label"].to_pylist()) == {"ham", "spam"}
+    assert (np.array(table["predicted"]) == y).mean() > 0.97
+    assert set(table["predicted"].to_pylist()) == {"ham", "spam"}
 
 
 def test_how_far_it_is_grows_to_the_end(spam, tmp_path, small_pieces):
@@ -191,7 +191,7 @@ def test_labels_that_a_spreadsheet_would_run_are_defused_on_request(spam, tmp_pa
             predict(risky, [source], out, SourceOptions(), overwrite=True, defuse=defuse)
             read = pyarrow.csv.read_csv if ending == "csv" else pyarrow.parquet.read_table
             table = read(out)
-            found[ending, defuse] = set(map(str, table["label"].to_pylist()))
+            found[ending, defuse] = set(map(str, table["predicted"].to_pylist()))
             assert (np.array(table["score"]) < 0).any()  # numbers stay numbers
     plain = {"=1+2", "-1"}
     assert found.pop(("csv", True)) == {"'=1+2", "-1"}

@@ -11,7 +11,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.chosen_lam import MULTIPLES, between_best, with_chosen_lam
-from fewpass.pipeline.training.lam_comparison import in_memory
+from fewpass.pipeline.training.lam_sample import in_memory
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels
@@ -106,13 +106,16 @@ def test_more_than_the_largest_is_tried_where_that_is_the_best(rng):
     assert abs(origin.candidates[0].loss - np.log(2.0)) < 0.02
 
 
-def test_the_largest_lam_within_a_standard_error_is_taken():
+def test_the_usual_lam_is_left_where_another_is_better_by_more_than_chance_and_a_percent():
     candidates = [
         Candidate(1.0, 0.5, None, standard_error=0.01),
         Candidate(0.1, 0.405, None, standard_error=0.01),
         Candidate(0.01, 0.4, None, standard_error=0.0),
+        Candidate(0.001, 0.403, None, standard_error=0.004),
     ]
-    assert best_of(candidates).lam == 0.1
+    assert best_of(candidates).lam == 0.1  # the fewest columns, with a penalty of sizes
+    assert best_of(candidates, usual=1.0).lam == 0.01  # 0.1 is within its error, not within 1 %
+    assert best_of(candidates, usual=0.002).lam == 0.001
     assert best_of([one._replace(standard_error=None) for one in candidates]).lam == 0.01
 
 

@@ -9,7 +9,7 @@ from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, conjugate, dual_step, value
 from fewpass.solvers.penalties import L2
-from fewpass.solvers.protocol import Mispaired
+from fewpass.solvers.protocol import Mispaired, Weights
 from testing import oracles
 from testing.dual_runs import LAYOUTS, Run, data, gen_dense, nearer, primal_objective
 
@@ -53,7 +53,10 @@ def plain(problem, of, orders, apart=False, above=0.5, most=64):
     usual = np.append(np.full(d, problem.lam), nearer(problem, of))
     side = np.ones(n) if problem.loss.takes_numbers else of.y
     a, w, x, z = np.zeros(n), *np.zeros((3, d + 1))
-    r, alpha, reg = 1, 1.0, usual
+    curvature = 1.0 if problem.loss.name == "hinge" else problem.loss.curvature
+    K = curvature * np.mean(of.weight * (of.X**2).sum(axis=1)) / (problem.lam * n)
+    r = min(16, max(1, int(K / 2 if problem.loss.name == "hinge" else 2 * K))) if d < n / 10 else 1
+    alpha, reg = 1.0, (1.0 + (r - 1.0) * h) * usual
     P_before, gap_before, lowest, highest = np.inf, np.inf, np.inf, -np.inf
     for k, order in enumerate(orders, start=1):
         v = (reg * w - (reg - lam) * z) / lam
@@ -88,8 +91,9 @@ def plain(problem, of, orders, apart=False, above=0.5, most=64):
 @pytest.mark.parametrize(("column", "charge"), COLUMNS)
 @pytest.mark.parametrize("columns", ["alike", "apart"])
 def test_it_is_the_algorithm_as_written(loss, column, charge, sparse, columns):
-    """Beyond the 16th pass, which adds the weights up afresh."""
-    problem, of = problem_of(loss, column, charge), heavy(loss, sparse=sparse)
+    """Beyond the 16th pass, which adds the weights up afresh; columns are few where one is added."""
+    d = 5 if column else 7
+    problem, of = problem_of(loss, column, charge), heavy(loss, d=d, sparse=sparse)
     run, rng = Run(Psdca(columns=columns), problem, of), np.random.default_rng(1)
     orders = [rng.permutation(len(of.y)) for _ in range(20)]
     for k, (a, r, P, D) in enumerate(plain(problem, of, orders, columns == "apart")):
@@ -100,7 +104,7 @@ def test_it_is_the_algorithm_as_written(loss, column, charge, sparse, columns):
         assert run.state.pull.highest == pytest.approx(D, rel=1e-9, abs=1e-12)
         found = run.solver.certificate(run.state)
         assert (found is None) == (k == 0)
-        if found and problem_at_zero(problem, of) > P:
+        if found and problem_at_zero(problem, of) > P and D > 1e-12:  # not those of zero weights
             assert found.gap == pytest.approx(P - D, abs=1e-9)
             w, b = run.weights
             assert found.objective == pytest.approx(primal_objective(problem, of, w, b), rel=1e-12)
@@ -167,6 +171,48 @@ def test_the_weights_are_those_of_the_dual_variables_and_the_centre(streams, col
         unit = state.centre.unit
         assert state.pull.dual_v == pytest.approx(unit * np.mean(of.weight * a * of.y) / LAM)
     assert r > 3
+
+
+def test_few_columns_begin_with_a_centre_that_weighs():
+    """By K, at most 16; where there is a kink by a quarter of that; of many columns K says nothing."""
+    few, many = heavy("logistic", d=5), heavy("logistic", d=6)
+    K = few.stats.mean_square / (4.0 * LAM * 60)
+    assert K / 2.0 > 1.0 and 2.0 * K > 16.0
+    for of, lam, loss, most, expected in (
+        (few, LAM, "logistic", 64, 16),
+        (few, LAM, "logistic", 3, 3),
+        (few, LAM * K / 2.5, "logistic", 64, 5),
+        (few, LAM * 4.0 * K / 10.0, "hinge", 64, 5),
+        (few, LAM * K * 9.0, "logistic", 64, 1),
+        (many, LAM, "logistic", 64, 1),
+    ):
+        problem = Problem(LOSSES[loss](), L2(lam * (1.0 - 1e-9)), 0.0, lam)
+        assert Psdca(grow_to=most).init(problem, of.stats).pull.r == expected
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared", "poisson", "hinge"])
+@pytest.mark.parametrize(("streams", "columns"), [(1, "alike"), (3, "alike"), (3, "apart")])
+def test_a_start_from_weights_goes_with_its_dual_variables(loss, streams, columns):
+    """Whatever r begins with; and from the optimum it does not go away."""
+    of = heavy(loss, d=5, streams=streams)
+    if loss == "poisson":
+        of.y[:] = np.random.default_rng(0).poisson(3.0, len(of.y))
+    problem = problem_of(loss, 1.0, 0.01)
+    good = Run(Psdca(columns=columns), problem, of).passes(300)
+    near = 1e-3 if loss in ("logistic", "poisson") else np.inf  # slopes prove little of the others
+    for at, most in ((good.weights, near), (Weights(np.full(5, 0.1), 1.0), np.inf)):
+        run = Run(Psdca(columns=columns), problem, of)
+        run.state = run.solver.start_at(problem, of.stats, at, 0)
+        reduce = run.solver.warm_start_pass
+        point = reduce.at(run.state)
+        total = reduce.sum.add(problem, point, run.block(np.arange(60)), reduce.sum.zero(point))
+        run.state = reduce.absorb(problem, of.stats, run.state, total, 0)
+        run.state = run.solver.adopted(run.state, midway=False)
+        for _ in range(3):
+            found = run.solver.certificate(run.one_pass().state)
+            assert found.objective - good.certified().objective <= found.gap + 1e-12
+        assert found.gap <= most
+        assert run.state.pull.r > 1
 
 
 def test_columns_are_pulled_apart_where_rows_are_very_long():

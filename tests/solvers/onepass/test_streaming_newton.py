@@ -16,7 +16,9 @@ from fewpass.solvers.onepass.streaming_newton import (
     first_summary,
     fitted,
     next_end,
+    scaled,
     take,
+    widened,
 )
 from fewpass.solvers.protocol import Weights
 from testing import oracles
@@ -171,6 +173,22 @@ def test_numbers_beyond_all_bounds_leave_the_choice():
     summary = fitted(problem, summary, float(len(y)), closing=True)
     assert summary.late >= MOST_LOSS * summary.weight
     assert all(np.isfinite(part).all() for part in (summary.A, summary.r, summary.w))
+
+
+@pytest.mark.parametrize("come_at", [300, 5000])  # in the first block, and after some
+def test_columns_that_come_later_are_as_if_they_had_been_there(come_at):
+    X, y, weight = rows_of(9000, 6, "logistic", seed=11)
+    X[:come_at, 4:] = 0.0
+    problem, scale = problem_of("logistic", 1e-3, "free"), np.sqrt(np.mean(X**2, axis=0))
+    whole, narrow = scaled(first_summary(6), scale), scaled(first_summary(4), scale[:4])
+    early, late = np.arange(come_at), np.arange(come_at, len(y))
+    whole = take(problem, whole, block(dense_rows(X), y, weight), 9000.0)
+    narrow = take(problem, narrow, block(dense_rows(X[:, :4]), y, weight, early), 9000.0)
+    grown = take(problem, widened(narrow, scale), block(dense_rows(X), y, weight, late), 9000.0)
+    assert grown.rows == whole.rows
+    assert grown.start == whole.start
+    np.testing.assert_allclose(grown.w, whole.w, rtol=1e-9, atol=1e-12)
+    assert grown.late == pytest.approx(whole.late, rel=1e-9)
 
 
 def test_blocks_double_up_to_a_bound():

@@ -352,11 +352,19 @@ def test_workers_are_refused_as_they_do_not_read_the_source(tmp_path):
         TrainingRun.start(plan, str(tmp_path / "run"), OnWorkers(), open_source=read_first_rows)
 
 
-def test_a_column_that_streaming_newton_has_no_room_for_is_refused(tmp_path):
+def test_streaming_newton_widens_and_ends_where_columns_become_too_many(tmp_path):
+    """Under the squared loss it proves the optimum, wherever columns came in."""
     (tmp_path / "rows.svm").write_text(lines(4_000))
-    plan = plan_of(tmp_path / "rows.svm", solver={"kind": "onepass"})
-    with pytest.raises(BadInput, match="n_features"):
-        run(plan, tmp_path / "run")
+    found = {}
+    for most, options in ((512, {}), (512, {"n_features": D}), (D - 5, {})):
+        solver = {"kind": "onepass", "newton_columns": most}
+        plan = plan_of(tmp_path / "rows.svm", {"options": options}, solver=solver, loss="squared")
+        found[most, len(options)] = run(plan, tmp_path / f"{most}{len(options)}").result
+    grown, whole, ended = found.values()
+    assert ended.certificate is None
+    assert grown.certificate < 1e-9
+    assert whole.certificate < 1e-9
+    assert grown.objective == pytest.approx(whole.objective, rel=1e-9)
 
 
 # -- order of a source --------------------------------------------------------------------------------------

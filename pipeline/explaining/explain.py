@@ -1,0 +1,193 @@
+"""`fewpass explain`: the first rows of an input for people, or all rows into a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.explaining.explanation import Explainer, Explanation
+from fewpass.pipeline.outputs import is_data_set
+from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.scored_file import (
+    PredictionProgress,
+    PredictionResult,
+    ScoredOutput,
+    open_like,
+    write_rows,
+)
+from fewpass.pipeline.scoring.scoring_budget import piece_bytes, scoring_budget
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
+from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
+from fewpass.storage.table import DenseTable, Table, cut
+
+#: Columns of a file of contributions at most.
+MOST_COLUMNS = 10_000
+
+
+class TermOfRow(NamedTuple):
+    """What one term contributes to the score of a row."""
+
+    name: str
+    value: Any  # of the column, as the input has it; None where it is missing or not one
+    contribution: float
+
+
+class ExplainedRow(NamedTuple):
+    """Why a row has its score: score = base + offset + all contributions."""
+
+    row: int  # from 1
+    predicted: Any
+    label: Any  # that the score is of, where there are several scores
+    score: float
+    base: float  # the mean score of the rows that the model learnt from
+    offset: float
+    terms: tuple[TermOfRow, ...]  # the largest contribution first
+
+
+def explain_rows(
+    model: Model,
+    inputs: Sequence[str],
+    options: SourceOptions,
+    *,
+    rows: int = 5,
+    label: str | None = None,
+    memory: int | None = None,
+    storage_options: dict[str, Any] | None = None,
+) -> list[ExplainedRow]:
+    """Explain the scores of the first rows of files.
+
+    Parameters
+    ----------
+    model
+        Of any run.
+    inputs, options
+        Files as for `fewpass predict`, and how to read them.
+    rows
+        How many.
+    label
+        Explain the scores of one class of several; by default those of the label predicted.
+
+    Raises
+    ------
+    BadInput
+        Rows are unreadable or do not have the model's columns; there is no such class.
+    """
+    _require_files(inputs, storage_options)
+    explainer = Explainer.of(model, label)
+    columns = model.record.columns
+    passed = (columns.feature_names or ()) if columns else ()
+    budget = scoring_budget(model, memory)
+    source = open_like(model, inputs, options, budget, storage_options, passed)
+    size = piece_bytes(budget, model, 1)
+    return [*islice(_explained(explainer, source, passed, size), rows)]
+
+
+def _explained(
+    explainer: Explainer, source: Source, passed: tuple[str, ...], size: int
+) -> Iterator[ExplainedRow]:
+    def parsed(_number: int, piece: Piece) -> Parsed:
+        return source.parse(piece)
+
+    before = 0
+    with closing(each_piece(source, size, 1, 1, parsed)) as pieces:
+        for one in pieces:
+            cells = dict(zip(passed, one.passed, strict=True))
+            for first in range(one.table.n_rows):
+                table = cut(one.table, first, first + 1)
+                values = {name: column[first].as_py() for name, column in cells.items()}
+                yield _row(explainer, table, values, before + first + 1)
+            before += one.table.n_rows
+
+
+def _row(explainer: Explainer, table: Table, values: dict[str, Any], number: int) -> ExplainedRow:
+    why = explainer.explain(table)
+    contributions = why.contributions[0]
+    order = np.argsort(-np.abs(contributions), kind="stable").tolist()
+    terms = tuple(
+        TermOfRow(why.names[t], _value(explainer, table, values, t), float(contributions[t]))
+        for t in order
+        if contributions[t] != 0.0
+    )
+    label = None if why.labels is None else why.labels[0].item()
+    return ExplainedRow(
+        number, why.predicted[0].item(), label, float(why.score[0]), float(why.base[0]),
+        float(why.offset[0]), terms,
+    )  # fmt: skip
+
+
+def _value(explainer: Explainer, table: Table, values: dict[str, Any], t: int) -> Any:
+    """Return what stands in the column of a term, or in its two."""
+    columns = explainer.terms.columns[t]
+    if values:
+        cells = [values.get(name) for name in columns]
+        return cells[0] if len(cells) == 1 else " x ".join(map(str, cells))
+    if isinstance(table, DenseTable):
+        return float(table.X[0, t])
+    place = np.flatnonzero(table.indices == t)
+    return float(table.data[place[0]]) if place.size else 0.0
+
+
+def explain(
+    model: Model,
+    inputs: Sequence[str],
+    output: str,
+    options: SourceOptions,
+    *,
+    label: str | None = None,
+    keep: Sequence[str] = (),
+    overwrite: bool = False,
+    memory: int | None = None,
+    threads: int | None = None,
+    storage_options: dict[str, Any] | None = None,
+    on_progress: Callable[[PredictionProgress], None] = lambda _: None,
+) -> PredictionResult:
+    """Write what every column contributes to the score of every row.
+
+    Parameters
+    ----------
+    output
+        A .parquet or .csv file: predicted, label (of several classes), score, base, offset (where
+        rows have some), and `contribution_NAME` for every column.
+    keep
+        Columns of the input that are written first, as they are.
+    label
+        Explain the scores of one class of several; by default those of the label predicted.
+
+    Raises
+    ------
+    BadInput
+        As for `explain_rows`, or the output must not be written, or has too many columns.
+    """
+    _require_files(inputs, storage_options)
+    explainer = Explainer.of(model, label)
+    if output.endswith(".npy"):
+        raise BadInput("Contributions are several numbers for each row. Write .parquet or .csv.")
+    if (n := len(explainer.terms.names)) > MOST_COLUMNS:
+        raise BadInput(
+            f"The file would have {n:,} columns. Explain some rows (`rows`), which shows the "
+            "largest contributions of each."
+        )
+    out = ScoredOutput(
+        output, overwrite, tuple(keep), memory, threads, storage_options, on_progress
+    )
+    return write_rows(lambda _raw: explainer, model, inputs, options, out)
+
+
+def explanation_of(model: Model, table: Table, label: str | None = None) -> Explanation:
+    """Explain the scores of rows in memory, as their source has them."""
+    return Explainer.of(model, label).explain(table)
+
+
+def _require_files(inputs: Sequence[str], storage_options: dict[str, Any] | None) -> None:
+    for one in inputs:
+        if is_data_set(one, storage_options):
+            raise BadInput(
+                f"{one} is a data set, which has features and no columns as they were. Name the "
+                "files that it was made of, or others like them."
+            )

@@ -1,0 +1,125 @@
+"""Which term of a score every feature is part of: of its column of the source, or of its two.
+
+A column of a table may become many features, which are a function of that column alone.  So a score
+is an intercept and a sum of terms, one for each column, and one for each two that are crossed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.schema import recipe_in
+
+#: Stands between the names of the columns that a term is a function of.
+BETWEEN = " x "
+
+Places = NDArray[np.int64]
+
+
+class ScoreTerms(NamedTuple):
+    """The terms of a model's score.
+
+    Attributes
+    ----------
+    names
+        (T,) names.
+    of
+        (d,) the term that each feature is part of, features in the source's order.
+    columns
+        (T,) the columns of the source that each term is a function of.
+    """
+
+    names: Sequence[str]
+    of: Places
+    columns: Sequence[tuple[str, ...]]
+
+    def largest(self, sizes: NDArray[np.float64], most: int) -> ScoreTerms:
+        """Return the `most` terms of the largest sizes (T,), and one of all others if there are."""
+        if len(self.names) <= most:
+            return self
+        chosen = np.sort(np.argsort(-sizes, kind="stable")[:most])
+        place = np.full(len(self.names), most)
+        place[chosen] = np.arange(most)
+        others = f"{len(self.names) - most:,} others"
+        names = [self.names[int(t)] for t in chosen]
+        columns = [self.columns[int(t)] for t in chosen]
+        return ScoreTerms([*names, others], place[self.of], [*columns, ()])
+
+
+def terms_of(model: Model, names: Mapping[int, str] | None = None) -> ScoreTerms:
+    """Return the terms of a model's score.
+
+    Parameters
+    ----------
+    model
+        Of any run.  Features without names are called x0, x1, ...
+    names
+        Of features that are hashes, where the model itself has none.
+    """
+    record = model.record
+    recipe = recipe_in(record.columns)
+    if recipe is not None:
+        return _of_recipe(recipe)
+    d = record.n_features
+    own = record.columns.feature_names if record.columns else None
+    each: Sequence[str] = own or NumberedNames(d, {**(names or {}), **record.hashed_names})
+    return ScoreTerms(each, np.arange(d), OneEach(each))
+
+
+def _of_recipe(recipe: Recipe) -> ScoreTerms:
+    """Return a term for each column, and each two, whatever the number of their parts."""
+    numbers = count()
+    place: dict[tuple[str, ...], int] = {}
+    for columns in recipe.term_columns:
+        if columns not in place:
+            place[columns] = next(numbers)
+    of = np.array([place[columns] for columns in recipe.term_columns])
+    names = [BETWEEN.join(columns) for columns in place]
+    return ScoreTerms(names, np.repeat(of, [part.width for part in recipe.parts]), [*place])
+
+
+class NumberedNames(Sequence[str]):
+    """x0, x1, ..., but for some that have other names: for as many as nobody writes down."""
+
+    def __init__(self, n: int, others: Mapping[int, str]) -> None:
+        self._n, self._others = n, others
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, k: int) -> str: ...
+    @overload
+    def __getitem__(self, k: slice) -> Sequence[str]: ...
+    def __getitem__(self, k: int | slice) -> str | Sequence[str]:
+        if isinstance(k, slice):
+            return [self[j] for j in range(*k.indices(self._n))]
+        if not 0 <= k < self._n:
+            raise IndexError(k)
+        return self._others.get(k, f"x{k}")
+
+
+class OneEach(Sequence[tuple[str, ...]]):
+    """The columns of terms that are one column each."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, k: int) -> tuple[str, ...]: ...
+    @overload
+    def __getitem__(self, k: slice) -> Sequence[tuple[str, ...]]: ...
+    def __getitem__(self, k: int | slice) -> tuple[str, ...] | Sequence[tuple[str, ...]]:
+        if isinstance(k, slice):
+            return [(name,) for name in self._names[k]]
+        return (self._names[k],)

@@ -1,0 +1,255 @@
+"""A trained model in memory, for services: `fewpass.load`."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.export.model_form import (
+    InterpolatedShares,
+    LabelOutput,
+    NumberOutput,
+    SharesOfScores,
+    SigmoidShares,
+    columns_of,
+    outcome_of,
+)
+from fewpass.pipeline.models.export.plain_model import PlainModel, of_run
+from fewpass.pipeline.models.serving.one_row import absent, interpolated, row_scorer
+from fewpass.pipeline.models.serving.single_cells import typed_cells
+from fewpass.pipeline.rows.target_range import clipped
+from fewpass.pipeline.tables.encoding.applying import columns_of as cells_of
+from fewpass.pipeline.tables.encoding.applying import encode, refuse_bad
+from fewpass.pipeline.tables.encoding.cells import read_numbers
+from fewpass.pipeline.tables.encoding.plain_types import plain_table
+
+
+class LoadedModel:
+    """A trained model, as `fewpass.load` returns it.
+
+    Rows are mappings, lists of them, Arrow tables or frames of pandas or polars; columns are found
+    by name.  It is safe in several threads.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Names of the columns that a row must have.
+    classes : tuple or None
+        Labels, in the order of probabilities; None: the model predicts numbers.
+    version : str
+        The first 12 digits of the SHA-256 of the weights: equal where models are.
+    run : str
+        Address of the run.
+    """
+
+    def __init__(self, model: PlainModel, run: str, version: str) -> None:
+        self._model, self.run, self.version = model, run, version
+        described = columns_of(model)
+        self.columns: tuple[str, ...] = tuple(
+            dict.fromkeys(name for one in described for name in one.columns)
+        )
+        self._parts: dict[str, Any] = dict.fromkeys(self.columns)
+        if model.recipe is not None:
+            self._parts = {part.name: part for part in model.recipe.columns}
+        self._outcome = outcome_of(model)
+        self.classes: tuple[Any, ...] | None = None
+        if isinstance(self._outcome, LabelOutput):
+            self.classes = self._outcome.classes
+        self._scores_of = row_scorer(model)
+
+    @property
+    def health(self) -> dict[str, Any]:
+        """Return what a service says of itself: status, version, run, columns, classes."""
+        return {
+            "status": "ok", "version": self.version, "run": self.run, "loss": self._model.loss,
+            "columns": list(self.columns), "classes": self.classes and list(self.classes),
+        }  # fmt: skip
+
+    def predict_one(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is predicted for one row, in less than a millisecond.
+
+        Parameters
+        ----------
+        row
+            A value for each of `columns`, None where it is missing; other keys are ignored.
+            Numbers and dates may be text, as in files.
+
+        Returns
+        -------
+        dict
+            `label`, `score` (of two classes the second one's, else the predicted one's) and, where
+            there are, `probabilities` by label; of regressions `prediction`.
+
+        Raises
+        ------
+        BadInput
+            If a column is missing, or holds what it did not hold in training.
+        """
+        scores = self._scores_of(row).tolist()
+        if isinstance(self._outcome, NumberOutput):
+            return {"prediction": _number(scores[0], self._outcome)}
+        classes = self._outcome.classes
+        best = int(scores[0] > 0.0) if len(scores) == 1 else scores.index(max(scores))
+        score = scores[0] if len(scores) == 1 else scores[best]
+        answer: dict[str, Any] = {"label": classes[best], "score": score}
+        if (how := self._outcome.probabilities) is not None:
+            p = _shares(scores, how)
+            answer["probabilities"] = dict(zip(classes, p, strict=True))
+        return answer
+
+    def decision_function(self, rows: Any) -> NDArray[np.float64]:
+        """Return the scores of rows: (n,), or (n, K) of K > 2 classes; what `predict` goes by."""
+        scores = self._scores(rows)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, rows: Any) -> NDArray[Any]:
+        """Return labels, or numbers, (n,).
+
+        Parameters
+        ----------
+        rows
+            A list of mappings, an Arrow table, or a frame of pandas or polars.
+
+        Raises
+        ------
+        BadInput
+            If a column is missing, or holds what it did not hold in training.
+        """
+        scores = self._scores(rows)
+        if self.classes is None:
+            numbers = np.exp(scores[:, 0]) if self._model.has_response else scores[:, 0]
+            return clipped(numbers, self._model.bounds)
+        best = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(int)
+        labels: NDArray[Any] = np.array(self.classes)[best]
+        return labels
+
+    def predict_proba(self, rows: Any) -> NDArray[np.float64]:
+        """Return probabilities (n, K), in the order of `classes`.
+
+        Parameters
+        ----------
+        rows
+            As for `predict`.
+
+        Raises
+        ------
+        BadInput
+            If the model has none, and as `predict` does.
+        """
+        outcome = self._outcome
+        if not isinstance(outcome, LabelOutput) or outcome.probabilities is None:
+            raise BadInput(
+                "The model has no probabilities: it predicts numbers, or its scores are distances. "
+                "Train with `loss=logistic`, or with `held_out` rows and `calibrate=platt`."
+            )
+        how = outcome.probabilities
+        return np.array([_shares(scores, how) for scores in self._scores(rows).tolist()])
+
+    def _scores(self, rows: Any) -> NDArray[np.float64]:
+        """Return scores (n, K)."""
+        cells = self._cells(rows)
+        recipe, coef = self._model.recipe, self._model.coef
+        if recipe is None:
+            X = np.column_stack([_numbers(*pair) for pair in zip(self.columns, cells, strict=True)])
+            result: NDArray[np.float64] = X @ coef.T + self._model.intercept
+            return result
+        encoded = encode(recipe, cells)
+        refuse_bad(recipe, cells, encoded)
+        data, indices, indptr = encoded.sparse(np.float64)
+        return _products(data, indices, indptr, coef) + self._model.intercept
+
+    def _cells(self, rows: Any) -> list[Any]:
+        """Return the columns of rows as Arrow arrays (n,)."""
+        if isinstance(rows, Mapping):
+            raise BadInput("Rows are a list of mappings, or a frame. Give one row to predict_one.")
+        if isinstance(rows, Sequence):
+            return [self._cells_of_rows(rows, name) for name in self.columns]
+        table = rows if isinstance(rows, pa.Table) else _of_frame(rows)
+        missing = [name for name in self.columns if name not in table.column_names]
+        if missing:
+            raise absent(missing[0])
+        return [*cells_of(plain_table(table.select([*self.columns])), self.columns)]
+
+    def _cells_of_rows(self, rows: Sequence[Any], name: str) -> Any:
+        try:
+            return typed_cells(name, self._parts[name], [row[name] for row in rows])
+        except KeyError as error:
+            raise absent(name) from error
+
+
+def _products(data: Any, indices: Any, indptr: Any, coef: Any) -> NDArray[np.float64]:
+    """Return the products (n, K) of sparse rows and coef (K, d)."""
+    is_empty, products = np.diff(indptr) == 0, np.empty((len(indptr) - 1, len(coef)))
+    for k, weights in enumerate(coef):
+        each = np.append(data * weights[indices], 0.0)
+        products[:, k] = np.where(is_empty, 0.0, np.add.reduceat(each, indptr[:-1]))
+    return products
+
+
+def _numbers(name: str, cells: Any) -> NDArray[np.float64]:
+    """Return a column of a model that encodes none; BadInput where a number is missing."""
+    numbers = read_numbers(cells).values
+    if np.isnan(numbers).any():
+        row = int(np.flatnonzero(np.isnan(numbers))[0])
+        raise BadInput(f"Column {name!r} is {cells[row]} in row {row}, but a number was expected.")
+    return numbers
+
+
+def _of_frame(rows: Any) -> Any:
+    from fewpass.pipeline.models.estimators.table_encoder import as_table  # noqa: PLC0415 - an extra
+
+    return as_table(rows)
+
+
+def _number(score: float, outcome: NumberOutput) -> float:
+    number = math.exp(score) if outcome.response == "exp" else score
+    low, high = outcome.clip or (-math.inf, math.inf)
+    return min(max(number, low), high)
+
+
+def _shares(scores: list[float], how: SharesOfScores) -> list[float]:
+    """Return the probability of every class."""
+    if isinstance(how, InterpolatedShares):
+        second = interpolated(scores[0], how.x, how.y)
+        return [1.0 - second, second]
+    if isinstance(how, SigmoidShares):
+        p = [_sigmoid(how.slope * score + how.offset) for score in scores]
+        if len(p) == 1:
+            return [1.0 - p[0], p[0]]
+    else:
+        sloped = [how.slope * s + o for s, o in zip(scores, how.offsets, strict=True)]
+        highest = max(sloped)
+        p = [math.exp(s - highest) for s in sloped]
+    whole = sum(p)
+    return [one / whole for one in p]
+
+
+def _sigmoid(s: float) -> float:
+    e = math.exp(-abs(s))
+    return (1.0 if s >= 0.0 else e) / (1.0 + e)
+
+
+def load(run: Any) -> LoadedModel:
+    """Return a run's newest model, held in memory; of a store the published one.
+
+    Parameters
+    ----------
+    run
+        Folder or address of a run, or of a store in which `prefect run refresh` published a model.
+
+    Raises
+    ------
+    BadInput
+        If there is no model yet, it is for rows scaled to unit length or with offsets, or its
+        columns have no names.
+    """
+    address = os.fspath(run)
+    plain = of_run(address)
+    return LoadedModel(plain, address, plain.version)

@@ -1,0 +1,285 @@
+"""Scores of one row, by closures over what a recipe says of itself, and no frame."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.models.export.model_form import columns_of
+from fewpass.pipeline.models.export.plain_model import PlainModel
+from fewpass.pipeline.models.serving.single_cells import (
+    NumberOf,
+    moment_of,
+    number_of,
+    typed_cells,
+    word_of,
+)
+from fewpass.pipeline.tables.encoding.cells import LARGEST_ENCODED
+from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, Slot
+from fewpass.pipeline.tables.encoding.date_recipe import SECONDS_OF_DAY, SECONDS_OF_YEAR
+from fewpass.pipeline.tables.encoding.hashing import hashes
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.terms import (
+    AtMost,
+    Clip,
+    CodeTerm,
+    ColumnTerms,
+    DatePart,
+    HashTerm,
+    Interpolate,
+    InYears,
+    LogOfOneMore,
+    MissingTerm,
+    MomentCell,
+    NumberCell,
+    NumberTerm,
+    PairCell,
+    Range,
+    Standardise,
+    Step,
+    VectorTerm,
+    WordTerm,
+)
+
+Row = Mapping[str, Any]
+_EPOCH = dt.date(1970, 1, 1).toordinal()
+#: Appends the output columns of one column's cell, and their values.
+Put = Callable[[Row, list[int], list[float]], None]
+Scores = NDArray[np.float64]
+
+
+def row_scorer(model: PlainModel) -> Callable[[Row], Scores]:
+    """Return the function from a row, by the columns' names, to its scores (K,).
+
+    It raises BadInput where a column is missing, or holds what it did not hold in training.
+    """
+    table, intercept = np.ascontiguousarray(model.coef.T), model.intercept
+    if model.recipe is None:
+        return _of_numbers(model)
+    puts = _puts_of(model.recipe)
+
+    def scores(row: Row) -> Scores:
+        at: list[int] = []
+        values: list[float] = []
+        try:
+            for put in puts:
+                put(row, at, values)
+        except KeyError as error:
+            raise absent(error.args[0]) from error
+        result: Scores = np.array(values) @ table[at] + intercept
+        return result
+
+    return scores
+
+
+def absent(name: Any) -> BadInput:
+    """Return the error for a row without a column."""
+    return BadInput(f"The row has no column {shown_name(name)}. Give it; None if it is missing.")
+
+
+def _of_numbers(model: PlainModel) -> Callable[[Row], Scores]:
+    """Return the function for a model whose columns are numbers as they come."""
+    columns = columns_of(model)
+    reads = [(one.columns[0], _number_of(one)) for one in columns]
+    coef, intercept = model.coef, model.intercept
+
+    def scores(row: Row) -> Scores:
+        try:
+            x = [read(row[name]) for name, read in reads]
+        except KeyError as error:
+            raise absent(error.args[0]) from error
+        result: Scores = coef @ np.array(x, np.float64) + intercept
+        return result
+
+    return scores
+
+
+def _number_of(one: ColumnTerms) -> NumberOf:
+    assert isinstance(one.read, NumberCell), "all columns are numbers"
+    return number_of(one.columns[0], one.read)
+
+
+def _puts_of(recipe: Recipe) -> list[Put]:
+    first, puts = 0, []
+    for one, part in zip(recipe.described(), recipe.parts, strict=True):
+        puts.append(_put_of(one, part, first))
+        first += part.width
+    return puts
+
+
+def _put_of(one: ColumnTerms, part: ColumnRecipe, first: int) -> Put:
+    """Return what appends one column's values; `first` is its first output column."""
+    name, terms = one.columns[0], one.terms
+    if isinstance(one.read, NumberCell):
+        return _put_number(name, number_of(name, one.read), terms)
+    if isinstance(one.read, MomentCell):
+        return _put_number(name, moment_of(name, one.read), terms)
+    if isinstance(terms[0], WordTerm):
+        return _put_word(name, terms[0])
+    if isinstance(terms[0], HashTerm):
+        return _put_hash(one, terms[0])
+    put = _put_by_recipe(name, part, first)
+    return _put_vector(name, terms[0], put) if isinstance(terms[0], VectorTerm) else put
+
+
+def _put_number(name: str, read: NumberOf, terms: Sequence[Any]) -> Put:
+    missing = [term.at for term in terms if isinstance(term, MissingTerm)]
+    ways = [_way_of(term) for term in terms if not isinstance(term, MissingTerm)]
+
+    def put(row: Row, at: list[int], values: list[float]) -> None:
+        x = read(row[name])
+        if x is None:
+            at.extend(missing)
+            values.extend(1.0 for _ in missing)
+            return
+        for first, steps, is_code in ways:
+            y = x
+            for step in steps:
+                y = step(y)
+            at.append(first + int(y) if is_code else first)
+            values.append(1.0 if is_code else y)
+
+    return put
+
+
+def _way_of(term: NumberTerm) -> tuple[int, list[Callable[[float], float]], bool]:
+    assert not isinstance(term, MissingTerm), "it has no steps"
+    return term.at, [_step_of(step) for step in term.steps], isinstance(term, CodeTerm)
+
+
+def _put_word(name: str, term: WordTerm) -> Put:
+    places: dict[str | None, int] = {word: term.at + k for k, word in enumerate(term.values)}
+    places[None] = term.missing
+    other = term.other
+
+    def put(row: Row, at: list[int], values: list[float]) -> None:
+        at.append(places.get(word_of(name, row[name]), other))
+        values.append(1.0)
+
+    return put
+
+
+def _put_hash(one: ColumnTerms, term: HashTerm) -> Put:
+    between = one.read.between if isinstance(one.read, PairCell) else ""
+    mask = (1 << term.bits) - 1
+
+    def put(row: Row, at: list[int], values: list[float]) -> None:
+        words = [word_of(name, row[name]) for name in one.columns]
+        present = [word for word in words if word is not None]
+        if len(present) < len(words):
+            at.append(term.missing)
+            values.append(1.0)
+            return
+        code = int(hashes(pa.array([between.join(present)], pa.large_string()), term.prefix)[0])
+        at.append(term.at + (abs(code) & mask))
+        values.append(-1.0 if code < 0 else 1.0)
+
+    return put
+
+
+def _put_vector(name: str, term: VectorTerm, by_recipe: Put) -> Put:
+    """Return what appends lists of numbers; missing ones, and odd ones, as files are encoded."""
+    size, mean, deviation = len(term.mean), np.array(term.mean), np.array(term.deviation)
+    places = range(term.at, term.at + size)
+
+    def put(row: Row, at: list[int], values: list[float]) -> None:
+        cell = row[name]
+        if isinstance(cell, list | tuple) and len(cell) == size and None not in cell:
+            scaled = (np.array(cell, np.float64) - mean) / deviation
+            if (np.abs(scaled) <= LARGEST_ENCODED).all():
+                at.extend(places)
+                values.extend(scaled.tolist())
+                return
+        by_recipe(row, at, values)
+
+    return put
+
+
+def _put_by_recipe(name: str, part: ColumnRecipe, first: int) -> Put:
+    """Return what encodes text and lists as files are encoded."""
+
+    def put(row: Row, at: list[int], values: list[float]) -> None:
+        entries = part.entries(typed_cells(name, part, [row[name]]))
+        if entries.bad is not None and entries.bad.any():
+            raise BadInput(
+                f"Column {shown_name(name)} is {row[name]!r:.80}, but {part.wanted} expected."
+            )
+        for slot in entries.slots:
+            columns = np.atleast_1d(slot.column)
+            at.extend((columns + first).tolist())
+            values.extend(slot.value.tolist())
+            assert isinstance(slot, Slot) or len(columns) == len(slot.value)
+
+    return put
+
+
+def _step_of(step: Step) -> Callable[[float], float]:
+    return partial(_STEPS[type(step)], step)
+
+
+def interpolated(x: float, points: Sequence[float], heights: Sequence[float]) -> float:
+    """Return straight lines between points; beyond, the first and the last height."""
+    k = bisect_right(points, x)
+    if k == 0:
+        return heights[0]
+    if k == len(points):
+        return heights[-1]
+    low, high = points[k - 1], points[k]
+    return heights[k - 1] + (x - low) * ((heights[k] - heights[k - 1]) / (high - low))
+
+
+def _clip(step: Clip, x: float) -> float:
+    return min(max(x, step.low), step.high)
+
+
+def _log(_step: LogOfOneMore, x: float) -> float:
+    return math.log1p(x)
+
+
+def _standardise(step: Standardise, x: float) -> float:
+    return (x - step.mean) / step.deviation
+
+
+def _interpolate(step: Interpolate, x: float) -> float:
+    return interpolated(x, step.x, step.y)
+
+
+def _at_most(step: AtMost, x: float) -> float:
+    return 1.0 if x <= step.bound else 0.0
+
+
+def _range(step: Range, x: float) -> float:
+    return bisect_right(step.edges, x)
+
+
+def _in_years(step: InYears, x: float) -> float:
+    first, last = step.first, step.last
+    if last - first >= SECONDS_OF_YEAR:
+        beyond = max(x - last, 0.0) - max(first - x, 0.0)
+        x -= math.copysign(math.ceil(abs(beyond) / SECONDS_OF_YEAR), beyond) * SECONDS_OF_YEAR
+    return min(max(x, first), last)
+
+
+def _part(step: DatePart, x: float) -> float:
+    seconds = int(x)
+    if step.of == "weekday":
+        return (seconds // SECONDS_OF_DAY + 3) % 7  # 1970 began on a Thursday
+    if step.of == "hour":
+        return seconds % SECONDS_OF_DAY // 3600
+    return dt.date.fromordinal(_EPOCH + seconds // SECONDS_OF_DAY).month - 1
+
+
+_STEPS: dict[type, Callable[[Any, float], float]] = {
+    Clip: _clip, LogOfOneMore: _log, Standardise: _standardise, AtMost: _at_most,
+    Interpolate: _interpolate, Range: _range, InYears: _in_years, DatePart: _part,
+}  # fmt: skip

@@ -1,0 +1,90 @@
+"""The columns of a table on the page: how important each is, and what it contributes by value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fewpass.pipeline.drawing.charts import Curve, chart
+from fewpass.pipeline.drawing.pieces import Bar, bars, card, section
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.explaining.importance import Importance, TermImportance
+from fewpass.pipeline.explaining.term_shapes import ModelTerms, TermShape
+from fewpass.pipeline.reporting.largest_weights import classes_of
+from fewpass.pipeline.runs.model import Model
+
+MOST_TERMS = 20  # whose importance is listed
+MOST_SHAPES = 12  # columns that are drawn
+MOST_BARS = 24
+MOST_SCORES = 4  # of several classes, that are drawn in a picture
+SECONDS_OF_YEAR = 365.25 * 86_400
+
+
+def columns_section(model: Model, importance: Importance | None) -> str:
+    """Draw the importance of columns, and the shapes of those of a table that was encoded."""
+    shares = _shares(importance) if importance else ""
+    return section("Columns", shares, *_shapes(model, importance))
+
+
+def _shares(importance: Importance) -> str:
+    shown = importance.terms[:MOST_TERMS]
+    drawn = bars([Bar(one.name, one.share, _text(one)) for one in shown])
+    more = len(importance.terms) - len(shown)
+    rest = f" {more:,} more are not shown." if more else ""
+    note = (
+        "Share of the variance of scores on held-out rows; all shares add up to 1. Behind it how "
+        "much the loss grows where the column's values are exchanged among rows, of "
+        f"{importance.loss:.5g} with it.{rest}"
+    )
+    return card("Importance", drawn, note, wide=True)
+
+
+def _text(one: TermImportance) -> str:
+    return f"{one.share:.1%}, loss {one.loss_without:+.3g} +- {1.96 * one.standard_error:.1g}"
+
+
+def _shapes(model: Model, importance: Importance | None) -> list[str]:
+    """Draw the most important columns, or the first ones."""
+    try:
+        of_model = ModelTerms.of(model)
+    except BadInput:  # what features are on average is not known any more
+        return []
+    if of_model is None:
+        return []
+    names = list(of_model.terms.names)
+    ranked = [one.name for one in importance.terms] if importance else names
+    places = [names.index(name) for name in ranked if name in names][:MOST_SHAPES]
+    return [_shape(model, shape) for place in places for shape in of_model.shapes(place)]
+
+
+def _shape(model: Model, shape: TermShape) -> str:
+    if shape.kind == "bars":
+        return card(shape.title, _bars(shape), "Compared with the mean row." + _of_class(model))
+    several = len(shape.contributions) > 1
+    names = classes_of(model) if several else ("model",)
+    lines = [
+        Curve(name if several else "", [*zip(_places(shape), c.tolist(), strict=True)], k + 1)
+        for k, (name, c) in enumerate(zip(names, shape.contributions[:MOST_SCORES], strict=False))
+    ]
+    x = "year" if shape.kind == "date" else shape.title
+    missing = "" if shape.missing is None else f"A missing value: {shape.missing[0]:+.4g}."
+    return card(shape.title, chart(lines, x, "contribution"), missing)
+
+
+def _places(shape: TermShape) -> list[float]:
+    numbers = [float(at) for at in shape.points]
+    return [1970.0 + at / SECONDS_OF_YEAR for at in numbers] if shape.kind == "date" else numbers
+
+
+def _of_class(model: Model) -> str:
+    classes = classes_of(model)
+    return f" Of the class {classes[0]}." if classes else ""
+
+
+def _bars(shape: TermShape) -> str:
+    first = shape.contributions[0]
+    order: Sequence[int] = range(len(first))
+    if len(first) > MOST_BARS:
+        order = np.sort(np.argsort(-np.abs(first), kind="stable")[:MOST_BARS]).tolist()
+    return bars([Bar(str(shape.points[k]), float(first[k]), f"{first[k]:+.4g}") for k in order])

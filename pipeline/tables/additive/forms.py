@@ -1,0 +1,232 @@
+"""The forms of a model that are compared: linear, with splines, with pairs, with more pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fewpass.pipeline.tables.additive.interactions import (
+    Binned,
+    Interaction,
+    interactions,
+    ranked,
+)
+from fewpass.pipeline.tables.additive.knots import fitted_splines
+from fewpass.pipeline.tables.additive.pairing import MOST_LOOKED_AT, pair_table, pairs_of
+from fewpass.pipeline.tables.additive.rules import FormRules
+from fewpass.pipeline.tables.additive.sample_fit import (
+    COARSE,
+    FINE,
+    GRID,
+    SampleModels,
+    SampleTargets,
+    fitted_models,
+    rows_of,
+)
+from fewpass.pipeline.tables.encoding.additive_recipe import Additive
+from fewpass.pipeline.tables.encoding.applying import encode
+from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.encoding.number_recipe import Number
+from fewpass.pipeline.tables.encoding.pair_tables import PairSelection, PairTable
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.splines import Spline
+from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows, variables_of
+from fewpass.storage.table import SparseTable
+
+LINEAR, SPLINES, PAIRS, SECOND = FORMS = ("linear", "splines", "pairs", "second round")
+Rows = NDArray[np.int64]
+
+
+class FormSample(NamedTuple):
+    """Rows by which a form is chosen, and what may become of them."""
+
+    today: Recipe  # without splines
+    cells: Sequence[Any]  # Arrow arrays (n,), of its columns
+    variables: VariablesOfRows
+    numbers: list[Variable]
+    categories: list[Variable]
+    splines: tuple[Spline, ...]
+    rules: FormRules
+
+    @classmethod
+    def of(cls, today: Recipe, cells: Sequence[Any], rules: FormRules) -> FormSample:
+        """Fit splines to the numbers."""
+        variables = VariablesOfRows(today.columns, cells)
+        numbers, categories = variables_of(today.columns)
+        splines = fitted_splines(variables, numbers, rules.levels)
+        return cls(today, cells, variables, numbers, categories, splines, rules)
+
+    @property
+    def n_rows(self) -> int:
+        return self.variables.n_rows
+
+    def recipe(self, pairs: Sequence[PairTable] = ()) -> Recipe:
+        """Return the recipe with splines and pairs; splines replace ranks and logarithms."""
+        gone = {"rank": None, "lowest": None, "log": None}
+        columns = tuple(
+            column.model_copy(update=gone) if isinstance(column, Number) else column
+            for column in self.today.columns
+        )
+        own = Additive(splines=self.splines, pairs=tuple(pairs), rows=self.n_rows)
+        return self.today.model_copy(update={"columns": columns, "additive": own})
+
+    def table(self, pair: Interaction | tuple[Variable, Variable]) -> PairTable:
+        """Return the table of a pair."""
+        selection = None
+        if isinstance(pair, Interaction):
+            selection = PairSelection(score=pair.score, z=pair.z, df=pair.df)
+        variables = (pair[0], pair[1])
+        return pair_table(variables, self.numbers, self.variables, self.rules.bins, selection)
+
+    def tables(self, pairs: Sequence[Interaction], before: Sequence[PairTable]) -> list[PairTable]:
+        """Return the tables of pairs, as many as there may be cells."""
+        left = self.rules.most_cells - sum(part.width for part in (*self.splines, *before))
+        tables = []
+        for pair in pairs:
+            table = self.table(pair)
+            left -= table.width
+            if left < 0:
+                break
+            tables.append(table)
+        return tables
+
+
+class EncodedForm(NamedTuple):
+    """All rows under a recipe."""
+
+    table: SparseTable
+    d: int
+
+    @classmethod
+    def of(cls, recipe: Recipe, cells: Sequence[Any]) -> EncodedForm:
+        """Encode rows as an ingest stores them."""
+        made = encode(recipe, cells)
+        data, indices, indptr = made.sparse(np.float32)
+        n = made.n_rows
+        return cls(SparseTable(data, indices, indptr, np.zeros(n), None), made.n_outputs)
+
+    def matrix(self, rows: Rows) -> Any:
+        """Return some rows as SciPy has them, in 64 bits."""
+        chosen = rows_of(self.table, rows)
+        parts = chosen.data.astype(np.float64), chosen.indices, chosen.indptr
+        return sparse.csr_matrix(parts, (len(rows), self.d))
+
+
+class Tried(NamedTuple):
+    """What a form came to on held-out rows."""
+
+    features: int
+    losses: Floats  # (lams,) sums over the held-out rows
+    models: SampleModels
+
+    @property
+    def best(self) -> int:
+        """Which lam is best."""
+        return int(np.argmin(self.losses))
+
+
+class Comparison(NamedTuple):
+    """What forms came to, and the pairs that were chosen on the way."""
+
+    tried: dict[str, Tried]
+    pairs: tuple[list[PairTable], list[PairTable]]  # of both rounds
+    looked_at: int
+
+
+class FormTrial:
+    """Forms learnt from some rows of a sample, and compared on others.
+
+    Parameters
+    ----------
+    sample
+        All rows.
+    targets
+        Theirs.
+    bins
+        The variables in cells, all rows.
+    learnt, scored
+        Which rows are learnt from, and which are compared on.
+    """
+
+    def __init__(
+        self, sample: FormSample, targets: SampleTargets, bins: dict[Variable, Binned],
+        learnt: Rows, scored: Rows,
+    ) -> None:  # fmt: skip
+        self._sample, self._targets, self._bins = sample, targets, bins
+        self._learnt, self._scored = learnt, scored
+
+    def compared(self, linear: EncodedForm, curved: EncodedForm) -> Comparison:
+        """Return what all forms came to, with pairs for as long as any are significant."""
+        tried = {LINEAR: self.tried(linear), SPLINES: self.tried(curved)}
+        first, looked_at = self.chosen(curved, tried[SPLINES], ())
+        second: list[PairTable] = []
+        if first:
+            paired = EncodedForm.of(self._sample.recipe(first), self._sample.cells)
+            tried[PAIRS] = self.tried(paired)
+            if self._sample.rules.rounds > 1:
+                second, _ = self.chosen(paired, tried[PAIRS], first)
+        if second:
+            every = EncodedForm.of(self._sample.recipe([*first, *second]), self._sample.cells)
+            tried[SECOND] = self.tried(every)
+        return Comparison(tried, (first, second), looked_at)
+
+    def tried(self, form: EncodedForm, lams: tuple[float, ...] = GRID) -> Tried:
+        """Train a form for several lam, and sum the losses of the held-out rows."""
+        rows, own = rows_of(form.table, self._learnt), self._targets.of(self._learnt)
+        models = fitted_models(rows, form.d, own, lams, COARSE)
+        X, theirs = form.matrix(self._scored), self._targets.of(self._scored)
+        losses = [float(theirs.losses(models.scores(k, X)).sum()) for k in range(len(lams))]
+        return Tried(form.d, np.asarray(losses), models)
+
+    def chosen(
+        self, form: EncodedForm, tried: Tried, taken: Sequence[PairTable]
+    ) -> tuple[list[PairTable], int]:
+        """Return the pairs that most is left to be explained by, and how many were looked at."""
+        rules, every = self._sample.rules, self._candidates(form, tried)
+        if not rules.pairs or not every:
+            return [], 0
+        lam = tried.models.lams[tried.best]
+        own = self._targets.of(self._learnt)
+        rows = rows_of(form.table, self._learnt)
+        model = fitted_models(rows, form.d, own, (lam,), FINE)
+        g, h = own.slopes(model.scores(0, form.matrix(self._learnt)))
+        cells = {
+            variable: Binned(one.codes[self._learnt], one.size)
+            for variable, one in self._bins.items()
+        }
+        measured = interactions(cells, every, g, h, numbers=not own.classes)
+        best = ranked(measured, rules.pairs, [table.of for table in taken])
+        return self._sample.tables(best, taken), len(every)
+
+    def _candidates(self, form: EncodedForm, tried: Tried) -> list[tuple[Variable, Variable]]:
+        """Return all pairs; of many columns those of the most important ones."""
+        sample = self._sample
+        every = pairs_of(sample.numbers, sample.categories)
+        if len(every) <= MOST_LOOKED_AT:
+            return every
+        most = int(np.sqrt(2.0 * MOST_LOOKED_AT))
+        spread = self._spread_of_columns(form, tried)
+        largest = {
+            name for name, _ in sorted(spread.items(), key=lambda one: (-one[1], one[0]))[:most]
+        }
+        return [(a, b) for a, b in every if a.column in largest and b.column in largest][
+            :MOST_LOOKED_AT
+        ]
+
+    def _spread_of_columns(self, form: EncodedForm, tried: Tried) -> dict[str, float]:
+        """Return the deviation of what every column adds to the scores."""
+        recipe, X = self._sample.recipe(), form.matrix(self._learnt)
+        coef = np.atleast_2d(tried.models.models[tried.best].coef)
+        spread: dict[str, float] = {}
+        start = 0
+        for part in recipe.parts:
+            own = slice(start, start + part.width)
+            name = getattr(part, "column", part.name)
+            added = float(np.square(np.std(X[:, own] @ coef[:, own].T, axis=0)).sum())
+            spread[name] = spread.get(name, 0.0) + added
+            start += part.width
+        return spread

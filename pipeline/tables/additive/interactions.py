@@ -1,0 +1,137 @@
+"""How much two columns tell together that both alone do not: one number for every pair.
+
+With g how the scores of rows should change, and h how surely, sum both over the rows of every cell
+of two columns: G, H.  What columns alone can take is subtracted,
+
+    R <- R - H (sum of R over rows / sum of H over rows),    the same over columns, three times
+
+and what is left is a gain where it is more than chance leaves:
+
+    gain  = sum of R^2 / (H + 1)
+    df    = S(H) - S(H's row sums) - S(H's column sums) + S(H's sum),    S(v) = sum v / (v + 1)
+    score = sum over classes of gain / phi - df,    z = score / sqrt(2 df)
+
+with phi the mean g^2 of numbers, and max(1/2, sum g^2 / sum h) of labels.  docs/methods.md,
+section 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.tables.additive.knots import knots_of
+from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
+
+BINS, LEVELS = 16, 64  # of numbers, and of the most frequent values of categories
+SWEEPS = 3
+LEAST_PHI = 0.5
+SIGNIFICANT = 3.0  # z
+
+Codes = NDArray[np.int64]
+
+
+class Binned(NamedTuple):
+    """A variable in cells."""
+
+    codes: Codes  # (n,)
+    size: int
+
+
+class Interaction(NamedTuple):
+    """A pair of variables, and what it tells."""
+
+    a: Variable
+    b: Variable
+    score: float
+    z: float
+    df: float
+
+
+def binned_number(values: Floats, bins: int = BINS) -> Binned:
+    """Return the quantile cell of every number; the last is the missing ones'."""
+    present = values[~np.isnan(values)]
+    edges = np.asarray(knots_of(present, bins)[1:]) if len(present) else np.zeros(0)
+    codes = np.searchsorted(edges, values, side="right")
+    return Binned(np.where(np.isnan(values), len(edges) + 1, codes), len(edges) + 2)
+
+
+def binned_level(codes: Codes, n_levels: int, most: int = LEVELS) -> Binned:
+    """Return the most frequent levels, one for all others between them and the missing ones'."""
+    counts = np.bincount(codes, minlength=n_levels)
+    frequent = np.argsort(-counts[:-1], kind="stable")[:most]
+    own = np.full(n_levels, len(frequent))
+    own[frequent] = np.arange(len(frequent))
+    own[-1] = len(frequent) + 1
+    return Binned(own[codes], len(frequent) + 2)
+
+
+def binned(
+    variables: VariablesOfRows, numbers: Sequence[Variable], categories: Sequence[Variable],
+    rows: Codes,
+) -> dict[Variable, Binned]:  # fmt: skip
+    """Return all variables of some rows in cells."""
+    cells = {variable: binned_number(variables.numbers(variable)[rows]) for variable in numbers}
+    for variable in categories:
+        levels = variables.levels(variable)
+        cells[variable] = binned_level(levels.codes[rows], len(levels.names))
+    return cells
+
+
+def interactions(
+    cells: dict[Variable, Binned], pairs: Sequence[tuple[Variable, Variable]], g: Floats,
+    h: Floats, *, numbers: bool,
+) -> list[Interaction]:  # fmt: skip
+    """Return what pairs tell; g and h are (classes, n), h is 1 where the targets are numbers."""
+    if numbers:
+        phis = [max(float(np.mean(own * own)), 1e-30) for own in g]
+    else:
+        sums = zip(g, h, strict=True)
+        phis = [max(LEAST_PHI, float((a * a).sum() / max(float(b.sum()), 1e-30))) for a, b in sums]
+    return [_interaction(a, b, cells[a], cells[b], g, h, phis) for a, b in pairs]
+
+
+def _interaction(
+    a: Variable,
+    b: Variable,
+    one: Binned,
+    other: Binned,
+    g: Floats,
+    h: Floats,
+    phis: Sequence[float],
+) -> Interaction:
+    flat, shape = one.codes * other.size + other.codes, (one.size, other.size)
+    score = df = 0.0
+    for own, sure, phi in zip(g, h, phis, strict=True):
+        H: Floats = np.bincount(flat, sure, shape[0] * shape[1]).reshape(shape).astype(np.float64)
+        G: Floats = np.bincount(flat, own, shape[0] * shape[1]).reshape(shape).astype(np.float64)
+        R = without_each(G, H)
+        freedom = _shrunk(H) - _shrunk(H.sum(axis=1)) - _shrunk(H.sum(axis=0)) + _shrunk(H.sum())
+        score += float((R * R / (H + 1.0)).sum()) / phi - freedom
+        df += freedom
+    z = score / np.sqrt(2.0 * df) if df > 0.0 else 0.0
+    return Interaction(a, b, score, float(z), df)
+
+
+def without_each(R: Floats, H: Floats) -> Floats:
+    """Return what is left of R once rows and columns took what they can alone."""
+    for _ in range(SWEEPS):
+        for axis in (1, 0):
+            total = H.sum(axis=axis, keepdims=True)
+            R = R - H * (R.sum(axis=axis, keepdims=True) / np.where(total > 0.0, total, 1.0))
+    return R
+
+
+def _shrunk(v: Floats) -> float:
+    return float((v / (v + 1.0)).sum())
+
+
+def ranked(measured: Sequence[Interaction], most: int, taken: Sequence[tuple[Variable, Variable]]
+           ) -> list[Interaction]:  # fmt: skip
+    """Return the significant pairs of the highest scores, but those that were taken before."""
+    new = [one for one in measured if one.z > SIGNIFICANT and (one.a, one.b) not in taken]
+    return sorted(new, key=lambda one: (-one.score, one.a, one.b))[:most]

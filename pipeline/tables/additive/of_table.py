@@ -1,0 +1,96 @@
+"""The form of a table's recipe: targets out of a column, and what to say of what was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.settings.encoding import Encoding
+from fewpass.pipeline.tables.additive.choosing import Formed
+from fewpass.pipeline.tables.additive.forms import SPLINES
+from fewpass.pipeline.tables.additive.rules import AskedForm
+from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
+from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Written, read_numbers, words_of
+
+#: Different whole numbers up to which targets are labels, as in an ingest; of more labels each row
+#: says too little of a pair.
+MOST_LABELS = 20
+
+
+def asked_form(options: Encoding) -> AskedForm:
+    """Return what settings ask for."""
+    pairs = options.pairs
+    named = None if pairs is None or isinstance(pairs, int) else tuple(map(_as_pair, pairs))
+    form = SPLINES if options.encode == "splines" else "pairs"
+    return AskedForm(form, pairs if named is None else named, options.knots, options.pair_bins)  # type: ignore[arg-type]
+
+
+def _as_pair(word: str) -> tuple[str, str]:
+    one, _, other = word.partition(":")
+    return one.strip(), other.strip()
+
+
+def targets_in(cells: Any, written: Written | None, task: str) -> tuple[SampleTargets | None, Mask]:
+    """Return the targets of a sample, an Arrow array, and which rows have any.
+
+    None where they are of one label, of more than MOST_LABELS, or of numbers that do not differ.
+    """
+    if written is None:
+        words = words_of(cells)
+        has = np.asarray(pc.is_valid(words), np.bool_)
+        return _of_labels(np.asarray(words.filter(pa.array(has)).to_pylist(), object)), has
+    numbers = read_numbers(cells, written).values
+    has = np.isfinite(numbers)
+    own = numbers[has]
+    if task != "regression" and (task == "classification" or _are_labels(own)):
+        return _of_labels(own), has
+    return of_numbers(own), has
+
+
+def _are_labels(numbers: Floats) -> bool:
+    few = len(np.unique(numbers)) <= MOST_LABELS
+    return few and bool((numbers == np.round(numbers)).all())
+
+
+def of_numbers(numbers: Floats) -> SampleTargets | None:
+    """Return standardised targets; None where all are the same."""
+    deviation = float(numbers.std()) if len(numbers) else 0.0
+    if not deviation > 0.0:
+        return None
+    return SampleTargets((numbers - numbers.mean()) / deviation)
+
+
+def _of_labels(labels: Any) -> SampleTargets | None:
+    names, codes = np.unique(labels, return_inverse=True)
+    if not 1 < len(names) <= MOST_LABELS:
+        return None
+    if len(names) == 2:
+        return SampleTargets(np.where(codes == 1, 1.0, -1.0), 2)
+    return SampleTargets(codes.astype(np.float64), len(names))
+
+
+def notes_on(formed: Formed, dates: Sequence[str]) -> Iterator[str]:
+    """Yield sentences on the form that was chosen, and on dates that it may not hold beyond."""
+    recipe, chosen = formed
+    own = recipe.additive
+    if chosen is not None and chosen.candidates:
+        each = ", ".join(f"{one.form} {one.loss:.4g}" for one in chosen.candidates)
+        by = f"the last {chosen.held_out_rows:,} rows by {shown_name(chosen.held_out_by)}" if (
+            chosen.held_out_by
+        ) else f"{chosen.held_out_rows:,} held-out rows"  # fmt: skip
+        yield f"The form was chosen by the loss of {by}: {chosen.form} ({each})."
+    if own is None:
+        if chosen is None:
+            yield "The columns have no curves: there are too few rows, or too many columns."
+        return
+    if dates:
+        yield (
+            f"Column {shown_name(dates[0])} holds dates, and curves and pairs are fitted to the "
+            "rows of these dates: on later rows they may be worse than straight lines. Hold out "
+            f"the last rows to see (`test_by={dates[0]}`)."
+        )

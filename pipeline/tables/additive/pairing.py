@@ -1,0 +1,98 @@
+"""Pairs of columns: which there may be, their axes, and their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.additive.interactions import LEVELS
+from fewpass.pipeline.tables.additive.knots import knots_of
+from fewpass.pipeline.tables.encoding.pair_tables import (
+    MOST_CELLS,
+    HatAxis,
+    LevelAxis,
+    PairSelection,
+    PairTable,
+    masses_text,
+)
+from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
+
+#: Parts of dates that say in smaller steps what another part says: they are in no pairs.
+_COARSE = ("hour",)
+#: Pairs that are looked at, at most: of more columns the most important ones.
+MOST_LOOKED_AT = 5_000
+
+
+def pairs_of(
+    numbers: Sequence[Variable], categories: Sequence[Variable]
+) -> list[tuple[Variable, Variable]]:
+    """Return all pairs of variables of different columns."""
+    every = [variable for variable in (*numbers, *categories) if variable.part not in _COARSE]
+    return [(a, b) for a, b in combinations(every, 2) if a.column != b.column]
+
+
+def named_pairs(
+    names: Sequence[tuple[str, str]], numbers: Sequence[Variable], categories: Sequence[Variable]
+) -> list[tuple[Variable, Variable]]:
+    """Return the pairs that somebody named, of columns or of parts of dates; or BadInput."""
+    every = [*numbers, *categories]
+    pairs = []
+    for pair in names:
+        own = []
+        for name in pair:
+            variables = [t for t in every if name in (t.column, t.title) and t.part not in _COARSE]
+            if not variables:
+                raise BadInput(
+                    f"There is no column {name!r} to pair: pairs are of numbers, of words of at "
+                    "most 1000 values and of dates, more than one value each. Name two of "
+                    f"{', '.join(sorted({t.column for t in every})[:20])}."
+                )
+            own.append(variables)
+        if {t.column for t in own[0]} & {t.column for t in own[1]}:
+            raise BadInput(f"{pair[0]}:{pair[1]} is a column with itself. Name two columns.")
+        pairs += [(a, b) for a in own[0] for b in own[1]]
+    return pairs
+
+
+def number_axis(variable: Variable, variables: VariablesOfRows, bins: int) -> HatAxis:
+    """Return the axis of a number, of knots at its quantiles."""
+    values = variables.numbers(variable)
+    knots = knots_of(values[~np.isnan(values)], bins)
+    return HatAxis(column=variable.column, part=variable.part, knots=knots)
+
+
+def level_axis(variable: Variable, variables: VariablesOfRows, most: int) -> LevelAxis:
+    """Return the axis of a category, of its most frequent levels in their order."""
+    levels = variables.levels(variable)
+    own = levels.names[:-1] if variable.part else levels.names[:-2]
+    counts = np.bincount(levels.codes, minlength=len(levels.names))[: len(own)]
+    frequent = np.sort(np.argsort(-counts, kind="stable")[:most])
+    values = tuple(own[k] for k in frequent.tolist() if counts[k])
+    return LevelAxis(column=variable.column, part=variable.part, values=values)
+
+
+def pair_table(
+    pair: tuple[Variable, Variable], numbers: Sequence[Variable], variables: VariablesOfRows,
+    bins: int, selection: PairSelection | None,
+) -> PairTable:  # fmt: skip
+    """Return the table of a pair, its cells those that rows have; at most MOST_CELLS of them."""
+    most = LEVELS
+    while True:
+        a, b = (
+            number_axis(variable, variables, bins)
+            if variable in numbers
+            else level_axis(variable, variables, most)
+            for variable in pair
+        )
+        if a.n_features * b.n_features <= MOST_CELLS:
+            break
+        most, bins = (most - 1, bins) if "levels" in (a.kind, b.kind) else (most, bins - 1)
+    shape = len(a.names), len(b.names)
+    empty = PairTable(
+        name=f"{pair[0].title} x {pair[1].title}", a=a, b=b, selection=selection,
+        cells=masses_text(np.zeros(shape)),
+    )  # fmt: skip
+    return empty.counted(variables)

@@ -1,0 +1,51 @@
+"""How many knots, cells and pairs a sample of n rows and d columns can bear."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+#: Rows from which on there are splines, pairs, finer ones, and a second round.
+SPLINES, PAIRS, FINE, TWO_ROUNDS = 50, 500, 2_000, 10_000
+COARSE_LEVELS, FINE_LEVELS = 3, 5
+FEW_BINS, BINS = 4, 8
+MOST_PAIRS = 60  # of a round
+ROWS_OF_PAIR = 200  # a pair for so many rows, where they are few
+MANY_COLUMNS, MOST_COLUMNS = 150, 1_000
+SHARE_OF_MANY = 0.05  # of n: features of pairs, where columns are many
+MOST_FEATURES = 20_000  # of splines and pairs together
+
+
+class AskedForm(NamedTuple):
+    """What somebody asked for; None: the rules decide."""
+
+    form: str = "pairs"  # or splines
+    pairs: int | Sequence[tuple[str, str]] | None = None
+    knots: int | None = None
+    pair_bins: int | None = None
+
+
+class FormRules(NamedTuple):
+    """What is fitted."""
+
+    levels: int  # of splines; 0: none
+    pairs: int  # of a round, at most
+    bins: int  # of a number's axis
+    rounds: int
+    most_cells: int  # features of all pairs
+
+    @classmethod
+    def of(cls, n: int, d: int, asked: AskedForm) -> FormRules:
+        """Return what is fitted to n rows of d columns."""
+        levels = 0 if n < SPLINES else COARSE_LEVELS if n < FINE else FINE_LEVELS
+        if d > MANY_COLUMNS:
+            levels = min(levels, COARSE_LEVELS)
+        if asked.knots is not None:
+            levels = max(1, (asked.knots - 1).bit_length())
+        pairs = 0 if n < PAIRS else max(1, n // ROWS_OF_PAIR) if n < FINE else min(d, MOST_PAIRS)
+        if isinstance(asked.pairs, int):
+            pairs = asked.pairs
+        bins = asked.pair_bins or (FEW_BINS if n < FINE else BINS)
+        cells = min(MOST_FEATURES, int(SHARE_OF_MANY * n)) if d > MANY_COLUMNS else MOST_FEATURES
+        alone = n < TWO_ROUNDS or isinstance(asked.pairs, int)
+        return cls(levels, 0 if asked.form == "splines" else pairs, bins, 1 if alone else 2, cells)

@@ -1,0 +1,153 @@
+"""Models of rows in memory, for several lam, only good enough to compare forms by.
+
+    for A in 100, 10, 1, .1:    minimise mean loss + (A / 2n) ||w||^2
+
+by dual ascent, the models of one score side by side.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.rows.buffers import row_view
+from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.solvers.drive import NO_ROW_STATE, sweeps
+from fewpass.solvers.estimates.spectrum import sigma_square
+from fewpass.solvers.kernels.rows import SparseRows
+from fewpass.solvers.losses import Problem, value
+from fewpass.solvers.losses.softmax import softmax
+from fewpass.solvers.losses.wide_loss import WideLoss
+from fewpass.solvers.multi_model import MultiModel
+from fewpass.solvers.penalties import L2
+from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats, Weights
+from fewpass.solvers.registry import (
+    DUAL,
+    LOSS_OF_CLASSES,
+    LOSS_OF_LABELS,
+    LOSS_OF_NUMBERS,
+    fit_for,
+    loss_class,
+    method_class,
+)
+from fewpass.solvers.tasks import Task
+from fewpass.storage.table import SparseTable, take
+
+GRID = (100.0, 10.0, 1.0, 0.1)
+COARSE, FINE = 1e-2, 1e-3  # relative gaps: to compare, and to look for interactions
+MOST_PASSES = 20.0
+FREE = 0.01  # of lam, charged for the intercept
+
+
+class SampleTargets(NamedTuple):
+    """Targets of the sample."""
+
+    y: Floats  # (n,) standardised numbers, -1 and +1, or the number of a class
+    classes: int = 0  # 0: numbers
+
+    @property
+    def loss(self) -> Any:
+        """The loss that suits them."""
+        if not self.classes:
+            return loss_class(LOSS_OF_NUMBERS)()
+        if self.classes == 2:
+            return loss_class(LOSS_OF_LABELS)()
+        return loss_class(LOSS_OF_CLASSES)(self.classes)  # type: ignore[call-arg]
+
+    def slopes(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Return g and h (K, n): how a score should change, and how surely."""
+        if not self.classes:
+            return (self.y - scores)[None], np.ones((1, len(self.y)))
+        if self.classes == 2:
+            p = 1.0 / (1.0 + np.exp(-scores))
+            return ((self.y > 0.0) - p)[None], (p * (1.0 - p))[None]
+        p = softmax(scores.T).T
+        is_one = self.y == np.arange(self.classes)[:, None]
+        return is_one - p, p * (1.0 - p)
+
+    def losses(self, scores: Floats) -> Floats:
+        """Return the loss of every row."""
+        loss = self.loss
+        if isinstance(loss, WideLoss):
+            return loss.losses(np.ascontiguousarray(scores.T), self.y)
+        return np.asarray(value(loss, scores, self.y))
+
+    def of(self, rows: NDArray[np.int64]) -> SampleTargets:
+        """Return those of some rows."""
+        return self._replace(y=self.y[rows])
+
+
+class SampleModels(NamedTuple):
+    """A model for each of `lams`."""
+
+    lams: tuple[float, ...]
+    models: tuple[Weights, ...]
+
+    def scores(self, k: int, X: Any) -> Floats:
+        """Return the k-th model's scores of rows (n, d): (n,), or (K, n)."""
+        at = self.models[k]
+        if at.coef.ndim == 1:
+            return np.asarray(X @ at.coef + at.intercept)
+        return np.asarray((X @ at.coef.T + at.intercept).T)
+
+
+def fitted_models(
+    X: SparseTable, d: int, targets: SampleTargets, lams: tuple[float, ...], tol: float
+) -> SampleModels:
+    """Return models of rows, after the pass that certified all, or the last one."""
+    n = X.n_rows
+    loss = targets.loss
+    width = loss.width if isinstance(loss, WideLoss) else 1
+    problem = Problem(loss, L2(min(lams) / n), 1.0, FREE * min(lams) / n)
+    block = Block(row_view(X), targets.y, np.ones(n), np.arange(n), NO_ROW_STATE)
+    stats = _stats(X, d, targets, block)
+    solver = fit_for(method_class(DUAL)(), width)
+    tasks = tuple(Task(-1, lam / n) for lam in lams)
+    groups = [(task,) for task in tasks] if width > 1 or len(tasks) == 1 else [tasks]
+    models = [
+        one for group in groups for one in _trained(solver, group, problem, stats, block, tol)
+    ]
+    return SampleModels(lams, tuple(models))
+
+
+def _trained(
+    solver: Any, tasks: tuple[Task, ...], problem: Problem, stats: ProblemStats, block: Block,
+    tol: float,
+) -> list[Weights]:  # fmt: skip
+    models = MultiModel(solver, tasks, tol)
+    if len(tasks) == 1:
+        for after in sweeps(solver, tasks[0].problem(problem), stats, block):
+            if after.passes >= MOST_PASSES or models.is_converged(0, after.state):
+                return [solver.weights(after.state)]
+    for after in sweeps(models, problem, stats, block):
+        each = after.state.models
+        if after.passes >= MOST_PASSES or all(map(models.is_converged, range(len(each)), each)):
+            return [solver.weights(one) for one in each]
+    raise AssertionError("sweeps have no end")
+
+
+def _stats(X: SparseTable, d: int, targets: SampleTargets, block: Block) -> ProblemStats:
+    n = X.n_rows
+    values = X.data.astype(np.float64)
+    squares = np.add.reduceat(np.append(values * values, 0.0), X.indptr[:-1])
+    squares = np.where(np.diff(X.indptr) > 0, squares, 0.0)
+    largest = sigma_square(block.rows, block.weight, d, block.order)
+    counts = np.bincount(X.indices, minlength=d)
+    sums = np.bincount(X.indices, values * values, d)
+    moments = ColumnMoments(counts / n, sums / np.maximum(counts, 1))
+    square = 1.0 if targets.classes else float(np.mean(np.square(targets.y)))
+    return ProblemStats(
+        n=n, d=d, rows_kind=SparseRows, mean_square=float(squares.mean()),
+        max_square=float(squares.max()), max_weight=1.0, stream_rows=n, shuffled=True,
+        target_square=square, sigma_square=min(largest, float(squares.max())), streams=1, seed=0,
+        columns=lambda: moments,
+    )  # fmt: skip
+
+
+def rows_of(X: SparseTable, rows: NDArray[np.int64]) -> SparseTable:
+    """Return some rows of a table."""
+    chosen = take(X, rows)
+    assert isinstance(chosen, SparseTable), "rows of one"
+    return chosen

@@ -1,0 +1,84 @@
+"""What makes a recipe that of an additive model: splines, pairs, and how they were chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, Slot
+from fewpass.pipeline.tables.encoding.pair_tables import PairTable
+from fewpass.pipeline.tables.encoding.splines import Spline
+from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
+
+
+class TriedForm(BaseModel):
+    """A form that was tried on held-out rows."""
+
+    model_config = OF_RECIPES
+
+    form: str
+    """linear, splines, pairs, second round."""
+    features: int
+    loss: float
+    """Mean over the held-out rows, at the best lam tried."""
+    lam: float
+    """Of 1/n."""
+
+
+class ChosenForm(BaseModel):
+    """How splines and pairs were chosen."""
+
+    model_config = OF_RECIPES
+
+    form: str
+    rows: int
+    """That the candidates learnt from."""
+    held_out_rows: int
+    held_out_by: str | None = None
+    """A column of dates, the last rows by which are held out; None: rows drawn at random."""
+    candidates: tuple[TriedForm, ...] = ()
+    """None: it was asked for."""
+    looked_at: int = 0
+    """Pairs whose interaction was measured."""
+
+
+class Additive(BaseModel):
+    """What stands next to the columns of a recipe."""
+
+    model_config = OF_RECIPES
+
+    splines: tuple[Spline, ...] = ()
+    pairs: tuple[PairTable, ...] = ()
+    rows: int = 0
+    """Of the sample."""
+    masses: dict[str, tuple[float, ...]] = {}
+    """Rows of the sample at every point of a grid (additive_shapes.py), the missing ones last."""
+    chosen: ChosenForm | None = None
+
+    @property
+    def parts(self) -> tuple[Spline | PairTable, ...]:
+        """What has output columns, in their order."""
+        return (*self.splines, *self.pairs)
+
+    def slots(self, columns: Any, cells: Any) -> Iterator[tuple[int, Slot]]:
+        """Yield the entries of rows, each with the number of its first output column."""
+        variables, start = VariablesOfRows(columns, cells), 0
+        for part in self.parts:
+            for slot in part.slots(variables):
+                yield start, slot
+            start += part.width
+
+
+def grid_mass(values: Any, grid: Any) -> tuple[float, ...]:
+    """Return the rows at every point of a grid, shared by the two next to a row; missing last."""
+    present = values[~np.isnan(values)]
+    last = len(grid) - 1
+    place = np.interp(present, grid, np.arange(last + 1.0))
+    left = np.minimum(place.astype(np.int64), max(last - 1, 0))
+    right = place - left
+    masses = np.bincount(left, 1.0 - right, last + 1)
+    masses += np.bincount(np.minimum(left + 1, last), right, last + 1)
+    return (*masses.tolist(), float(len(values) - len(present)))

@@ -1,0 +1,270 @@
+"""The functions of single columns and of pairs that the weights of an additive model stand for.
+
+Features overlap: what a pair tells of one of its columns alone could as well be that column's.  So
+from the table of every pair the means of its rows and columns are subtracted, weighted by the rows
+of the sample in each cell, and added to the functions of the columns, until none is left; then
+every function is centred, and its mean added to the constant.  Predictions are the same:
+
+    score = constant + sum of the columns' functions + sum of the pairs' + the rest
+
+the rest being columns of text, hashes, lists and the like, whose weights are their own.
+docs/methods.md, section 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.tables.encoding.category_recipe import Category
+from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.encoding.date_recipe import SECONDS_OF_DAY, Date
+from fewpass.pipeline.tables.encoding.number_recipe import Number
+from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.splines import Spline
+from fewpass.pipeline.tables.encoding.variables import (
+    LEVELS_OF,
+    MISSING,
+    RARE,
+    Part,
+    Variable,
+    VariablesOfRows,
+)
+
+MOST_SWEEPS, CONVERGED = 200, 1e-13  # of purification
+
+
+class ColumnCurve(NamedTuple):
+    """A function of a number: linear between the points of a grid, constant beyond."""
+
+    variable: Variable
+    grid: Floats  # (m,) ascending
+    values: Floats  # (m + 1,), the last of missing numbers
+    masses: Floats  # (m + 1,) rows of the sample
+
+    def of(self, variables: VariablesOfRows) -> Floats:
+        """Return the values of rows (n,)."""
+        numbers = variables.numbers(self.variable)
+        own = np.interp(numbers, self.grid, self.values[:-1])
+        return np.where(np.isnan(numbers), self.values[-1], own)
+
+
+class LevelSteps(NamedTuple):
+    """A function of a category."""
+
+    variable: Variable
+    names: tuple[str, ...]  # of its levels, the missing one last
+    values: Floats  # (levels,)
+    masses: Floats  # (levels,) rows of the sample
+
+    def of(self, variables: VariablesOfRows) -> Floats:
+        """Return the values of rows (n,)."""
+        values: Floats = self.values[variables.levels(self.variable).codes]
+        return values
+
+
+class Surface(NamedTuple):
+    """A function of two columns, between the levels of its table's axes."""
+
+    table: PairTable
+    values: Floats  # (levels of a, levels of b)
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return self.table.name
+
+    @property
+    def masses(self) -> Floats:
+        """Rows of the sample in every cell."""
+        return self.table.masses
+
+    def of(self, variables: VariablesOfRows) -> Floats:
+        """Return the values of rows (n,)."""
+        total, others = np.zeros(variables.n_rows), self.table.b.shares(variables)
+        for one in self.table.a.shares(variables):
+            for other in others:
+                total += one.share * other.share * self.values[one.level, other.level]
+        return total
+
+
+Function = ColumnCurve | LevelSteps | Surface
+
+
+class Shapes(NamedTuple):
+    """An additive model as functions."""
+
+    constant: float
+    columns: tuple[ColumnCurve | LevelSteps, ...]
+    pairs: tuple[Surface, ...]
+    rest: tuple[tuple[str, slice], ...]  # other columns, and where their weights are
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """Those of columns, then those of pairs."""
+        return (*self.columns, *self.pairs)
+
+
+def title_of(function: Function) -> str:
+    """Return what a function is called."""
+    return function.title if isinstance(function, Surface) else function.variable.title
+
+
+def spread_of(function: Function) -> float:
+    """Return the standard deviation of a function over the sample: its importance."""
+    masses = function.masses
+    total = max(float(masses.sum()), 1e-300)
+    mean = float((masses * function.values).sum()) / total
+    return float(np.sqrt((masses * np.square(function.values - mean)).sum() / total))
+
+
+def shape_variables(recipe: Recipe) -> Iterator[tuple[Variable, bool]]:
+    """Yield the variables that columns are functions of, and whether each is a number."""
+    for column in recipe.columns:
+        if isinstance(column, Number | Category):
+            yield Variable(column.name), isinstance(column, Number)
+        elif isinstance(column, Date):
+            yield Variable(column.name, "days"), True
+            for part in _levels_of(column):
+                yield Variable(column.name, part), False
+            for spline in _splines_of(recipe, column.name):
+                yield spline.variable, True
+
+
+def _levels_of(column: Date) -> list[Part]:
+    hours: list[Part] = ["hour"] if column.has_hours else []
+    weekdays: list[Part] = ["weekday"] if column.has_weekdays else []
+    return [*weekdays, "month", *hours]
+
+
+def _splines_of(recipe: Recipe, name: str) -> list[Spline]:
+    splines = recipe.additive.splines if recipe.additive else ()
+    return [spline for spline in splines if spline.column == name]
+
+
+def grid_of(recipe: Recipe, variable: Variable) -> Floats:
+    """Return the points between which all that is a function of a number is linear."""
+    assert recipe.additive is not None, "asked before"
+    points = [spline.kinks() for spline in recipe.additive.splines if spline.variable == variable]
+    for pair in recipe.additive.pairs:
+        axes = zip((pair.a, pair.b), pair.of, strict=True)
+        points += [np.asarray(a.knots) for a, own in axes if own == variable and a.kind == "hats"]
+    for column in recipe.columns:
+        if column.name == variable.column and isinstance(column, Number):
+            points.append(np.array([column.low, column.high]))
+        elif (
+            column.name == variable.column and isinstance(column, Date) and variable.part == "days"
+        ):
+            last = column.first if column.last is None else column.last
+            most = (last - column.first) / SECONDS_OF_DAY
+            points.append(np.array([0.0, most or max(1.0, 2.0 * column.mean)]))
+    return np.unique(np.concatenate(points))
+
+
+def shapes_of(recipe: Recipe, coef: Floats, intercept: float) -> Shapes:
+    """Return the functions of weights (d,) and an intercept, purified and centred."""
+    assert recipe.additive is not None, "asked before"
+    functions: dict[Variable, ColumnCurve | LevelSteps] = {}
+    for variable, is_number in shape_variables(recipe):
+        masses = np.asarray(recipe.additive.masses[variable.title])
+        zeros = np.zeros(len(masses))
+        if is_number:
+            functions[variable] = ColumnCurve(variable, grid_of(recipe, variable), zeros, masses)
+        else:
+            functions[variable] = LevelSteps(variable, _names(recipe, variable), zeros, masses)
+    pairs: list[Surface] = []
+    rest: list[tuple[str, slice]] = []
+    start = 0
+    for part in recipe.parts:
+        own = coef[start : start + part.width]
+        if isinstance(part, Number | Category | Date | Spline):
+            _add_part(part, own, functions)
+        elif isinstance(part, PairTable):
+            pairs.append(_purified(part, own, functions))
+        else:
+            rest.append((part.name, slice(start, start + part.width)))
+        start += part.width
+    constant, centred = float(intercept), []
+    for function in functions.values():
+        mean = float(function.masses @ function.values) / max(float(function.masses.sum()), 1e-300)
+        centred.append(function._replace(values=function.values - mean))
+        constant += mean
+    return Shapes(constant, tuple(centred), tuple(pairs), tuple(rest))
+
+
+def _names(recipe: Recipe, variable: Variable) -> tuple[str, ...]:
+    if variable.part:
+        return (*LEVELS_OF[variable.part], MISSING)
+    column = next(c for c in recipe.columns if c.name == variable.column)
+    assert isinstance(column, Category), "the only other category"
+    return (*column.values, RARE, MISSING)
+
+
+def _add_part(part: Any, own: Floats, functions: dict[Variable, ColumnCurve | LevelSteps]) -> None:
+    """Add what the weights of a part stand for to the functions of its variables, in place."""
+    if isinstance(part, Spline):
+        function = functions[part.variable]
+        assert isinstance(function, ColumnCurve), "of a number"
+        for slot in part.slots_of(function.grid):
+            function.values[:-1] += own[slot.column] * slot.value
+    elif isinstance(part, Number):
+        function = functions[Variable(part.name)]
+        assert isinstance(function, ColumnCurve), "of a number"
+        function.values[:-1] += own[0] * (part.reshaped(function.grid) - part.mean) / part.deviation
+        function.values[-1] += own[1] if part.has_missing else 0.0
+    elif isinstance(part, Category):
+        functions[Variable(part.name)].values[:] += own
+    else:
+        _add_date(part, own, functions)
+
+
+def _add_date(part: Date, own: Floats, functions: dict[Variable, ColumnCurve | LevelSteps]) -> None:
+    days = functions[Variable(part.name, "days")]
+    assert isinstance(days, ColumnCurve), "of a number"
+    days.values[:-1] += own[0] * (days.grid - part.mean) / part.deviation
+    days.values[-1] += own[1]
+    start = 2
+    for word in _levels_of(part):
+        count = len(LEVELS_OF[word])
+        functions[Variable(part.name, word)].values[:count] += own[start : start + count]
+        start += count
+
+
+def _purified(
+    table: PairTable, own: Floats, functions: dict[Variable, ColumnCurve | LevelSteps]
+) -> Surface:
+    """Return a pair's function without what is its columns' alone, which is added to theirs."""
+    values = np.where(table.places < 0, 0.0, table.scale * own[np.maximum(table.places, 0)])
+    values, rows, columns = purified(values, table.masses)
+    for axis, variable, part in zip((table.a, table.b), table.of, (rows, columns), strict=True):
+        functions[variable].values[:] += _on(functions[variable], axis, part)
+    return Surface(table, values)
+
+
+def purified(values: Floats, masses: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return a table (A, B) without weighted means of rows and columns, and these: (A,), (B,)."""
+    rows, columns = np.zeros(len(values)), np.zeros(values.shape[1])
+    by_row, by_column = masses.sum(axis=1), masses.sum(axis=0)
+    scale = max(float(np.abs(values).max(initial=0.0)), 1e-300)
+    for _ in range(MOST_SWEEPS):
+        r = (masses * values).sum(axis=1) / np.where(by_row > 0.0, by_row, 1.0)
+        values = values - r[:, None]
+        c = (masses * values).sum(axis=0) / np.where(by_column > 0.0, by_column, 1.0)
+        values, rows, columns = values - c, rows + r, columns + c
+        if max(np.abs(r).max(), np.abs(c).max()) <= CONVERGED * scale:
+            break
+    return values, rows, columns
+
+
+def _on(function: ColumnCurve | LevelSteps, axis: HatAxis | LevelAxis, part: Floats) -> Floats:
+    """Return a function of an axis's levels at the points of a column's own function."""
+    if isinstance(function, ColumnCurve):
+        assert isinstance(axis, HatAxis), "of a number"
+        return np.append(np.interp(function.grid, axis.knots, part[:-1]), part[-1])
+    places = {name: k for k, name in enumerate(axis.names[:-2])}
+    rare = len(axis.names) - 2
+    own = [places.get(name, rare) for name in function.names[:-1]]
+    return np.append(part[own], part[-1])

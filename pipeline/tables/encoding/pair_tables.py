@@ -1,0 +1,247 @@
+"""Functions of two columns at once: products of the features of each, those that rows have.
+
+The axis of a number has a hat at each of some knots, two of which are non-zero; that of a category
+one feature for each of its most frequent levels, one for all others and one for missing ones.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, model_validator
+
+from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.encoding.column_recipe import (
+    OF_RECIPES,
+    Codes,
+    ColumnRecipe,
+    Slot,
+    require_ascending,
+)
+from fewpass.pipeline.tables.encoding.variables import (
+    MISSING,
+    RARE,
+    Part,
+    Variable,
+    VariablesOfRows,
+)
+
+#: Features of a pair, at most; what each is multiplied by.
+MOST_CELLS = 4096
+SCALE = 0.5
+
+
+class ShareOfLevel(NamedTuple):
+    """A level of every row, and the row's share of it."""
+
+    level: Codes  # (n,)
+    share: Floats  # (n,)
+
+
+class HatAxis(BaseModel):
+    """A number, between the two nearest of some knots."""
+
+    model_config = OF_RECIPES
+
+    kind: Literal["hats"] = "hats"
+    column: str
+    part: Part = ""
+    knots: Annotated[tuple[float, ...], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _fits(self) -> HatAxis:
+        require_ascending("knots", self.knots, strictly=True)
+        return self
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Levels: those of the knots, and the missing one."""
+        return (*(f"{knot:.6g}" for knot in self.knots), MISSING)
+
+    @property
+    def n_features(self) -> int:
+        """Levels that have features: what is missing has none."""
+        return len(self.knots)
+
+    def shares(self, variables: VariablesOfRows) -> tuple[ShareOfLevel, ...]:
+        """Return the levels of rows; the shares of a row sum to 1."""
+        numbers = variables.numbers(Variable(self.column, self.part))
+        last = len(self.knots) - 1
+        place = np.interp(numbers, self.knots, np.arange(last + 1.0))
+        missing = np.isnan(place)
+        place[missing] = 0.0
+        left = np.minimum(place.astype(np.int64), last - 1)
+        right = place - left
+        first = ShareOfLevel(np.where(missing, last + 1, left), np.where(missing, 1.0, 1.0 - right))
+        return first, ShareOfLevel(np.where(missing, 0, left + 1), np.where(missing, 0.0, right))
+
+
+class LevelAxis(BaseModel):
+    """A category: one of its most frequent levels, any other, or missing."""
+
+    model_config = OF_RECIPES
+
+    kind: Literal["levels"] = "levels"
+    column: str
+    part: Part = ""
+    values: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Levels, the rare one and the missing one last."""
+        return (*self.values, RARE, MISSING)
+
+    @property
+    def n_features(self) -> int:
+        """Levels that have features: all."""
+        return len(self.values) + 2
+
+    def shares(self, variables: VariablesOfRows) -> tuple[ShareOfLevel, ...]:
+        """Return the level of every row."""
+        every = variables.levels(Variable(self.column, self.part))
+        own = {name: k for k, name in enumerate(self.values)}
+        rare, n = len(self.values), len(every.names)
+        places = np.array([own.get(name, rare) for name in every.names[: n - 1]] + [rare + 1])
+        return (ShareOfLevel(places[every.codes], np.ones(variables.n_rows)),)
+
+
+AnyAxis = Annotated[HatAxis | LevelAxis, Field(discriminator="kind")]
+
+
+class PairSelection(BaseModel):
+    """Why a pair was taken."""
+
+    model_config = OF_RECIPES
+
+    score: float
+    """Of the interaction's gain above what chance gives."""
+    z: float
+    """The same in standard deviations."""
+    df: float
+
+
+class PairTable(ColumnRecipe):
+    """The products of two axes, of which the sample has rows."""
+
+    kind: Literal["pair"] = "pair"
+    a: AnyAxis
+    b: AnyAxis
+    cells: str
+    """Rows of the sample in every cell, shares of rows added, (levels of a, levels of b); float32,
+    zlib, base64."""
+    scale: Annotated[float, Field(gt=0.0)] = SCALE
+    selection: PairSelection | None = None
+    """None: it was asked for."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> PairTable:
+        masses_in(self.cells, self.shape)
+        return self
+
+    @property
+    def of(self) -> tuple[Variable, Variable]:
+        """What it is a function of."""
+        return Variable(self.a.column, self.a.part), Variable(self.b.column, self.b.part)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Levels of both axes."""
+        return len(self.a.names), len(self.b.names)
+
+    @property
+    def masses(self) -> Floats:
+        """Rows of the sample in every cell."""
+        return masses_in(self.cells, self.shape)
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """The feature of every cell, (levels of a, levels of b); -1: it has none."""
+        return _places(self.cells, self.shape, (self.a.n_features, self.b.n_features))
+
+    @property
+    def outputs(self) -> list[str]:
+        one, other = (variable.title for variable in self.of)
+        names = zip(*(index.tolist() for index in np.nonzero(self.places >= 0)), strict=True)
+        return [f"{one}={self.a.names[i]} x {other}={self.b.names[j]}" for i, j in names]
+
+    @property
+    def width(self) -> int:
+        return int(self.places.max()) + 1
+
+    @property
+    def n_slots(self) -> int:
+        return (1 + (self.a.kind == "hats")) * (1 + (self.b.kind == "hats"))
+
+    @property
+    def summary(self) -> str:
+        chosen = f", z {self.selection.z:.3g}" if self.selection else ", asked for"
+        return f"a function of both, of {self.width} cells{chosen}"
+
+    def slots(self, variables: VariablesOfRows) -> tuple[Slot, ...]:
+        """Return the entries of rows."""
+        places = self.places.ravel()
+        slots = []
+        for flat, share in self._products(variables):
+            column = places[flat]
+            value = np.where(column < 0, 0.0, self.scale * share)
+            slots.append(Slot(np.maximum(column, 0), value))
+        return tuple(slots)
+
+    def counted(self, variables: VariablesOfRows) -> PairTable:
+        """Return the same with the cells of these rows."""
+        rows, columns = self.shape
+        masses = np.zeros(rows * columns)
+        for flat, share in self._products(variables):
+            masses += np.bincount(flat, share, rows * columns)
+        return PairTable.model_validate({**self.model_dump(), "cells": masses_text(masses)})
+
+    def _products(self, variables: VariablesOfRows) -> Iterator[ShareOfLevel]:
+        """Yield the cells of rows, ascending, and the shares of each."""
+        width = len(self.b.names)
+        others = self.b.shares(variables)
+        for one in self.a.shares(variables):
+            for other in others:
+                yield ShareOfLevel(one.level * width + other.level, one.share * other.share)
+
+    def entries(self, cells: Any) -> Any:
+        raise NotImplementedError("a pair takes variables: see `slots`")
+
+
+def masses_text(masses: Floats) -> str:
+    """Write the rows of cells down."""
+    raw = masses.astype("<f4").tobytes()
+    return base64.b64encode(zlib.compress(raw, 9)).decode()
+
+
+@lru_cache(maxsize=256)
+def _places(cells: str, shape: tuple[int, int], own: tuple[int, int]) -> NDArray[np.int64]:
+    has = masses_in(cells, shape) > 0.0
+    has[own[0] :] = False
+    has[:, own[1] :] = False
+    places = np.full(shape, -1)
+    places[has] = np.arange(int(has.sum()))
+    places.setflags(write=False)
+    return places
+
+
+@lru_cache(maxsize=256)
+def masses_in(cells: str, shape: tuple[int, int]) -> Floats:
+    """Return the rows of cells that are written down; ValueError where none are."""
+    size = 4 * shape[0] * shape[1]
+    try:
+        raw = zlib.decompressobj().decompress(base64.b64decode(cells, validate=True), size + 1)
+    except (ValueError, zlib.error) as error:
+        raise ValueError(f"cells holds no numbers ({error})") from error
+    if len(raw) != size:
+        raise ValueError(f"cells holds {len(raw)} bytes for {size // 4} numbers of 4")
+    masses = np.frombuffer(raw, "<f4").astype(np.float64).reshape(shape)
+    if not (np.isfinite(masses).all() and (masses >= 0.0).all()):
+        raise ValueError("cells holds numbers that are no counts")
+    masses.setflags(write=False)
+    return masses

@@ -1,0 +1,106 @@
+"""Piecewise linear functions of a number, such that the plain l2 penalty charges roughness.
+
+With knots t_0 < ... < t_m, u is i/m at t_i, linear between them and constant beyond.  Features of a
+number are u - 1/2 and, for j = 1 ... L, one hat of the 2^(j-1) of level j (Faber and Schauder's):
+
+    2^(-alpha j) max(0, 1 - |2^j u - (2 i + 1)|),    i = floor(2^(j-1) u)
+
+They span all functions that are linear between multiples of 2^-L.  The derivatives of the hats are
+orthogonal, so with alpha = 1/2 the sum of the weights' squares is the integral of f'(u)^2 up to
+constants; alpha = 1 charges finer levels more.  docs/methods.md, section 12.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.encoding.column_recipe import (
+    ColumnRecipe,
+    Slot,
+    require_ascending,
+)
+from fewpass.pipeline.tables.encoding.variables import Part, Variable, VariablesOfRows
+
+MOST_LEVELS = 12
+ALPHA = 1.0
+
+
+class Spline(ColumnRecipe):
+    """The features of a number's position between knots; nothing where it is missing."""
+
+    kind: Literal["spline"] = "spline"
+    column: str
+    part: Part = ""
+    knots: Annotated[tuple[float, ...], Field(min_length=2)]
+    levels: Annotated[int, Field(ge=0, le=MOST_LEVELS)]
+    alpha: Annotated[float, Field(ge=0.0, le=4.0)] = ALPHA
+
+    @model_validator(mode="after")
+    def _fits(self) -> Spline:
+        require_ascending("knots", self.knots, strictly=True)
+        return self
+
+    @property
+    def variable(self) -> Variable:
+        """What it is a function of."""
+        return Variable(self.column, self.part)
+
+    @property
+    def outputs(self) -> list[str]:
+        title = self.variable.title
+        hats = [
+            f"{title} hat {2 * i + 1}/{1 << j}"
+            for j in range(1, self.levels + 1)
+            for i in range(1 << (j - 1))
+        ]
+        return [f"{title} position", *hats]
+
+    @property
+    def width(self) -> int:
+        return 1 << self.levels
+
+    @property
+    def n_slots(self) -> int:
+        return 1 + self.levels
+
+    @property
+    def summary(self) -> str:
+        ends = f"{self.knots[0]:.6g} ... {self.knots[-1]:.6g}"
+        return f"a curve over {ends}, of {len(self.knots)} knots and {self.levels} levels of hats"
+
+    def positions(self, numbers: Floats) -> Floats:
+        """Return u (n,) of numbers, NaN where they are missing."""
+        places = np.linspace(0.0, 1.0, len(self.knots))
+        u: Floats = np.interp(numbers, self.knots, places)
+        return np.where(np.isnan(numbers), np.nan, u)
+
+    def slots(self, variables: VariablesOfRows) -> tuple[Slot, ...]:
+        """Return the entries of rows."""
+        return self.slots_of(variables.numbers(self.variable))
+
+    def slots_of(self, numbers: Floats) -> tuple[Slot, ...]:
+        """Return the entries of numbers (n,): one feature, and one of every level."""
+        u = self.positions(numbers)
+        missing = np.isnan(u)
+        u[missing] = 0.5
+        slots = [Slot(0, np.where(missing, 0.0, u - 0.5))]
+        for j in range(1, self.levels + 1):
+            count = 1 << (j - 1)
+            i = np.minimum((u * count).astype(np.int64), count - 1)
+            hat = 1.0 - np.abs(u * (1 << j) - (2 * i + 1))
+            value = 2.0 ** (-self.alpha * j) * np.maximum(hat, 0.0)
+            slots.append(Slot(count + i, np.where(missing, 0.0, value)))
+        return tuple(slots)
+
+    def kinks(self) -> Floats:
+        """Return the numbers, ascending, between which the features are linear."""
+        m, parts = len(self.knots) - 1, 1 << self.levels
+        dyadic = np.interp(np.arange(parts + 1) / parts, np.arange(m + 1) / m, self.knots)
+        return np.unique(np.concatenate([self.knots, dyadic]))
+
+    def entries(self, cells: Any) -> Any:
+        raise NotImplementedError("a spline takes variables: see `slots`")

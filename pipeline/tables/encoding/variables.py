@@ -1,0 +1,134 @@
+"""Columns as functions of one variable: a number, a category, or a part of a date.
+
+Splines (splines.py) and pairs (pair_tables.py) are made of them.  A number is NaN where it is
+missing; a category is the place of its level, the last of which stands for missing ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.tables.encoding.category_recipe import Category
+from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.encoding.column_recipe import Codes
+from fewpass.pipeline.tables.encoding.date_recipe import SECONDS_OF_DAY, WEEKDAYS, Date
+from fewpass.pipeline.tables.encoding.number_recipe import Number
+
+#: What of a column: all of it, or a part of a date.
+Part = Literal["", "days", "weekday", "month", "hour", "day of the year", "time of day"]
+#: Parts of dates that are categories, and those that are numbers.
+LEVELS_OF: dict[Part, tuple[str, ...]] = {
+    "weekday": WEEKDAYS, "month": tuple(map(str, range(1, 13))),
+    "hour": tuple(map(str, range(24))),
+}  # fmt: skip
+SECONDS_OF_HOUR = 3600
+#: How a column's cells are read, by its kind.
+_READ_BY = {"number": "numbers", "date": "moments", "category": "codes"}
+RARE, MISSING = "rare or unseen", "missing"
+
+
+class Variable(NamedTuple):
+    """A variable of an additive model."""
+
+    column: str
+    part: Part = ""
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return f"{self.column} {self.part}" if self.part else self.column
+
+
+class Levels(NamedTuple):
+    """A category of some rows."""
+
+    names: tuple[str, ...]  # of all levels, the missing one last
+    codes: Codes  # (n,)
+
+
+def variables_of(columns: Sequence[Any]) -> tuple[list[Variable], list[Variable]]:
+    """Return the numbers and the categories that recipes of columns have, in their order."""
+    numbers: list[Variable] = []
+    categories: list[Variable] = []
+    for column in columns:
+        if isinstance(column, Number) and column.low < column.high:
+            numbers.append(Variable(column.name))
+        elif isinstance(column, Category) and len(column.values) > 1:
+            categories.append(Variable(column.name))
+        elif isinstance(column, Date):
+            hours: list[Part] = ["time of day"] if column.has_hours else []
+            numbers += [Variable(column.name, part) for part in ("day of the year", *hours)]
+            parts: list[Part] = [*["weekday"] * column.has_weekdays, "month"]  # type: ignore[list-item]
+            categories += [Variable(column.name, part) for part in parts]
+    return numbers, categories
+
+
+class VariablesOfRows:
+    """The variables of some rows; every column is read once.
+
+    Parameters
+    ----------
+    columns
+        Recipes.
+    cells
+        An Arrow array (n,) for each of them.
+    """
+
+    def __init__(self, columns: Sequence[Any], cells: Sequence[Any]) -> None:
+        self._columns = {
+            column.name: (column, of) for column, of in zip(columns, cells, strict=True)
+        }
+        self._read: dict[str, Any] = {}
+        self.n_rows = len(cells[0])
+
+    def numbers(self, variable: Variable) -> Floats:
+        """Return a variable's numbers (n,), NaN where they are missing."""
+        values: Floats = self._read_once(variable.column)
+        if variable.part == "days":
+            days: Floats = self._columns[variable.column][0].days(values)
+            return days
+        return values if variable.part == "" else number_of_date(values, variable.part)
+
+    def levels(self, variable: Variable) -> Levels:
+        """Return a variable's levels."""
+        column, _ = self._columns[variable.column]
+        values = self._read_once(variable.column)
+        if isinstance(column, Category):
+            return Levels((*column.values, RARE, MISSING), values)
+        return Levels((*LEVELS_OF[variable.part], MISSING), level_of_date(values, variable.part))
+
+    def _read_once(self, name: str) -> Any:
+        if name not in self._read:
+            column, cells = self._columns[name]
+            read = _READ_BY[column.kind]
+            self._read[name] = getattr(column, read)(cells)
+        return self._read[name]
+
+
+def number_of_date(seconds: Floats, part: Part) -> Floats:
+    """Return the day of the year (1 to 366), or the hours since midnight, of moments (n,)."""
+    missing = np.isnan(seconds)
+    moments = np.where(missing, 0.0, seconds)
+    if part == "time of day":
+        values = np.mod(moments, SECONDS_OF_DAY) / SECONDS_OF_HOUR
+    else:
+        days = np.floor_divide(moments, SECONDS_OF_DAY).astype("datetime64[D]")
+        values = (days - days.astype("datetime64[Y]")).astype(np.float64) + 1.0
+    return np.where(missing, np.nan, values)
+
+
+def level_of_date(seconds: Floats, part: Part) -> Codes:
+    """Return weekday, month or hour of moments (n,) from 0; their number where it is missing."""
+    missing = np.isnan(seconds)
+    moments = np.where(missing, 0.0, seconds).astype("datetime64[s]")
+    days = moments.astype("datetime64[D]")
+    if part == "weekday":
+        codes = (days.astype(np.int64) + 3) % len(WEEKDAYS)  # 1970 began on a Thursday
+    elif part == "month":
+        codes = moments.astype("datetime64[M]").astype(np.int64) % 12
+    else:
+        codes = (moments - days).astype(np.int64) // SECONDS_OF_HOUR
+    return np.where(missing, len(LEVELS_OF[part]), codes)

@@ -1,0 +1,62 @@
+"""Whether a model is worse than the best constant: nothing was learnt, or steps were too long.
+
+By its certificate where there is one; of a source by the first rows, which it has learnt from.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fewpass.pipeline.rows.buffers import dataset_block
+from fewpass.pipeline.rows.targets import TargetRule
+from fewpass.pipeline.runs.events import Warned
+from fewpass.pipeline.scoring.row_losses import row_losses
+from fewpass.pipeline.training.lam_sample import in_memory
+from fewpass.pipeline.training.planning.best_constant import best_constants
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Certificate, Weights
+from fewpass.storage.memory_dataset import MemoryDataset
+from fewpass.storage.table import Table
+
+MOST_ROWS = 2000  # that a source's model is judged on
+WORSE = 1.001  # times the constant's loss: less is rounding
+
+
+def worse_by_certificate(certified: Certificate | None) -> Warned | None:
+    """Warn of a certified objective above the loss of the best constant."""
+    if certified is None or not certified.constants:
+        return None
+    for one in certified.each:
+        (constant,) = one.constants
+        if one.objective > WORSE * constant > 0.0:
+            return _warned(one.objective, constant, "all rows and the penalty")
+    return None
+
+
+class FirstRowsLoss(NamedTuple):
+    """Some of the first rows of a source, kept to judge the model by at the end."""
+
+    dataset: MemoryDataset
+    sample: Table
+
+    @classmethod
+    def of(cls, dataset: MemoryDataset) -> FirstRowsLoss:
+        """Keep a copy of some rows."""
+        return cls(dataset, dataset.sample(MOST_ROWS))
+
+    def worse(self, problem: Problem, rule: TargetRule, weights: Weights) -> Warned | None:
+        """Warn of a mean loss above that of the best constant."""
+        constants = best_constants(problem, rule, in_memory(self.dataset, self.sample), self.sample)
+        constant = sum(constants) / len(constants)
+        block = dataset_block(self.sample, self.dataset, rule)
+        loss = float(row_losses(problem, block, [weights]).mean()[0])
+        return _warned(loss, constant, "the first rows") if loss > WORSE * constant else None
+
+
+def _warned(loss: float, constant: float, rows: str) -> Warned:
+    return Warned(
+        "constant",
+        f"The model is worse than predicting a constant: {loss:.6g} on {rows}, the best constant "
+        f"has {constant:.6g}. Columns of very different size want `scale=standard` or "
+        "`scale=maxabs`; another `solver` or more `passes` may help, too.",
+    )

@@ -1,0 +1,73 @@
+"""model.json, scored by the program of docs/exporting.md, which needs nothing but Python."""
+
+import datetime as dt
+import json
+import re
+
+import numpy as np
+import pytest
+
+from fewpass.pipeline.models.export.export_formats import as_json
+from tests.conftest import PROJECT
+from tests.pipeline.models.export.exported_rows import (
+    MODELS,
+    expected_of,
+    model_of,
+    recipe_of,
+    table,
+)
+
+
+@pytest.fixture(scope="module")
+def program():
+    text = (PROJECT / "docs/exporting.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert not set(re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE)) - {
+        "base64", "datetime",
+    }  # fmt: skip
+    names = {"__name__": "score"}
+    exec(compile(code, "docs/exporting.md", "exec"), names)
+    return names
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return table(1200)
+
+
+@pytest.fixture(scope="module")
+def recipe(rows):
+    return recipe_of(rows)
+
+
+def written(rows):
+    """Rows as JSON has them."""
+    plain = lambda v: v.isoformat() if isinstance(v, dt.date) else v  # noqa: E731
+    return [
+        json.loads(json.dumps({name: plain(v) for name, v in row.items()}))
+        for row in rows.to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_kind_of_column_and_of_model(program, rows, recipe, name):
+    model, few = model_of(recipe, name), rows.slice(0, 120)
+    document = json.loads(as_json(model))
+    got = [program["predict"](document, row) for row in written(few)]
+    for key, values in expected_of(model, few).items():
+        found = [answer[key] for answer in got]
+        if key == "label":
+            assert [str(a) for a in found] == [str(a) for a in values]
+        else:
+            found = np.array(found)
+            found = found[:, 0] if found.ndim > values.ndim else found
+            np.testing.assert_allclose(found, values, rtol=1e-10, atol=1e-10)
+
+
+def test_weights_have_names_and_those_of_nothing_are_left_out(recipe):
+    model = model_of(recipe, "numbers")
+    model.coef[0, 3] = 0.0
+    document = json.loads(as_json(model))
+    assert document["n_outputs"] == recipe.n_outputs == len(document["weights"]) + 1
+    assert 3 not in {one["at"] for one in document["weights"]}
+    assert document["weights"][0]["name"] == recipe.outputs[0] == "age"

@@ -1,0 +1,125 @@
+"""Models of tables as one SELECT: DuckDB's answers are the recipe's, other dialects parse."""
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+import sqlglot
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.export.export_formats import export
+from fewpass.pipeline.models.export.sql_dialects import DIALECTS
+from fewpass.pipeline.models.export.sql_select import MOST_CASES, as_select
+from fewpass.pipeline.tables.encoding.category_recipe import Category
+from tests.pipeline.models.export.exported_rows import (
+    MODELS,
+    expected_of,
+    model_of,
+    recipe_of,
+    table,
+)
+
+OTHERS = ("took", "review", "title", "embedding", "tags", "map")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return table().drop_columns([*OTHERS])
+
+
+@pytest.fixture(scope="module")
+def recipe(rows):
+    return recipe_of(rows, user="category").model_copy(update={"crosses": ()})
+
+
+def answers(model, rows, **how):
+    database = duckdb.connect()
+    database.register(how.get("table", "input"), rows)
+    return database.sql(as_select(model, **how)).to_arrow_table()
+
+
+def require_same(got, wanted):
+    of = lambda name: np.array(got.column(name).to_pylist())  # noqa: E731
+    if "prediction" in wanted:
+        np.testing.assert_allclose(of("prediction"), wanted["prediction"], rtol=1e-10, atol=1e-10)
+        return
+    assert [str(a) for a in of("predicted")] == [str(a) for a in wanted["label"]]
+    scores = wanted["scores"]
+    np.testing.assert_allclose(
+        of("score"), scores.max(axis=1) if scores.ndim == 2 else scores, rtol=1e-10, atol=1e-10
+    )
+    columns = [name for name in got.column_names if name.startswith("probability_")]
+    assert bool(columns) == ("probabilities" in wanted)
+    if columns:
+        found = np.column_stack([of(name) for name in columns])
+        np.testing.assert_allclose(found, wanted["probabilities"], atol=1e-10)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_kind_of_column_and_of_model(rows, recipe, name):
+    users = next(one for one in recipe.columns if one.name == "user")
+    assert isinstance(users, Category)
+    assert len(users.values) > MOST_CASES  # they are joined
+    model = model_of(recipe, name)
+    got = answers(model, rows)
+    require_same(got, expected_of(model, rows))
+    assert got.column_names[: rows.num_columns] == rows.column_names
+    assert got.column("age").to_pylist() == rows.column("age").to_pylist()
+
+
+def test_rows_as_text_and_rows_that_the_sample_does_not_have(rows, recipe):
+    """A table of text alone; nothing in any cell; unseen words, far numbers, days beyond."""
+    model = model_of(recipe, "numbers")._replace(bounds=None)
+    words = pa.table({name: rows.column(name).cast(pa.string()) for name in rows.column_names})
+    require_same(answers(model, words), expected_of(model, rows))
+    empty = pa.table({f.name: pa.nulls(1, f.type) for f in rows.schema}, schema=rows.schema)
+    odd = {
+        "age": -5, "paid": 1e30, "rooms": 1e9, "city": "Zürich", "user": "nobody", "shop": "",
+        "day": "1931-02-28", "us": "12/31/2099", "at": "2030-01-01 23:59:59", "ts": -1,
+    }  # fmt: skip
+    strange = pa.Table.from_pylist([rows.slice(0, 1).to_pylist()[0] | odd], schema=rows.schema)
+    require_same(answers(model, empty), expected_of(model, empty))
+    require_same(answers(model, strange), expected_of(model, strange))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", ["softmax", "isotonic", "counts"])
+def test_other_dialects_parse(recipe, dialect, name):
+    select = as_select(model_of(recipe, name), dialect, 'shop.visits of "2026"')
+    (parsed,) = sqlglot.parse(select, dialect=dialect)
+    assert isinstance(parsed, sqlglot.exp.Select)
+    tables = {one.name for one in parsed.find_all(sqlglot.exp.Table)}
+    assert 'visits of "2026"' in tables
+
+
+def test_names_and_words_are_quoted():
+    names = ['a "b"', "it's; DROP TABLE x", "`c`\\"]
+    rows = pa.table({name: ["x'y", 'p"q', "\\n"] * 40 for name in names})
+    model = model_of(recipe_of(rows), "counts")
+    require_same(answers(model, rows, table='my "rows"'), expected_of(model, rows))
+    for dialect in DIALECTS:
+        (parsed,) = sqlglot.parse(as_select(model, dialect), dialect=dialect)
+        assert set(names) <= {one.name for one in parsed.find_all(sqlglot.exp.Column)}
+
+
+@pytest.mark.parametrize(
+    ("column", "why"),
+    [
+        ("took", "it holds times as text"), ("user", "SQL computes no hash"),
+        ("review", "SQL computes no text"), ("embedding", "lists are no cells"),
+        ("tags", "lists are no cells"), ("map", "lists are no cells"),
+    ],
+)  # fmt: skip
+def test_what_sql_does_not_do_is_refused_by_name(column, why, tmp_path):
+    rows = table(200).select(["age", column])
+    with pytest.raises(BadInput, match=f"Column '{column}' is not for SQL: {why}"):
+        export(model_of(recipe_of(rows), "numbers"), tmp_path / "model.sql")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dialect_is_one_of_four_and_of_sql_alone(recipe, tmp_path):
+    model = model_of(recipe, "numbers")
+    with pytest.raises(BadInput, match=r"no dialect 'oracle' here\. Choose one of duckdb"):
+        as_select(model, "oracle")
+    with pytest.raises(BadInput, match=r"a dialect and a table are for .sql"):
+        export(model, tmp_path / "model.onnx", dialect="spark")

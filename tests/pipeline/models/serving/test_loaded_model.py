@@ -1,0 +1,124 @@
+"""Models in memory: one row, many rows and the recipe say the same."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import fewpass
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.serving.loaded_model import LoadedModel
+from tests.pipeline.models.export.exported_rows import (
+    MODELS,
+    expected_of,
+    model_of,
+    recipe_of,
+    table,
+)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return table()
+
+
+@pytest.fixture(scope="module")
+def recipe(rows):
+    return recipe_of(rows)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_one_row_many_rows_and_the_recipe_say_the_same(rows, recipe, name):
+    model = model_of(recipe, name)
+    loaded, wanted, dicts = (
+        LoadedModel(model, "run", "1"),
+        expected_of(model, rows),
+        rows.to_pylist(),
+    )
+    one = [loaded.predict_one(row) for row in dicts]
+    if "prediction" in wanted:
+        values = np.array([answer["prediction"] for answer in one])
+        for found in (values, loaded.predict(rows), loaded.predict(dicts)):
+            np.testing.assert_allclose(found, wanted["prediction"], rtol=1e-10, atol=1e-10)
+        return
+    assert [answer["label"] for answer in one] == wanted["label"].tolist()
+    assert loaded.predict(rows).tolist() == wanted["label"].tolist()
+    assert loaded.predict(dicts).tolist() == wanted["label"].tolist()
+    np.testing.assert_allclose(loaded.decision_function(rows), wanted["scores"], atol=1e-10)
+    assert list(loaded.classes) == model.classes.tolist()
+    if "probabilities" not in wanted:
+        with pytest.raises(BadInput, match="has no probabilities"):
+            loaded.predict_proba(rows)
+        return
+    each = [[answer["probabilities"][label] for label in loaded.classes] for answer in one]
+    for found in (np.array(each), loaded.predict_proba(rows)):
+        np.testing.assert_allclose(found, wanted["probabilities"], atol=1e-10)
+
+
+def test_frames_of_pandas_and_polars(rows, recipe):
+    simple = rows.drop_columns(["embedding", "tags", "map"])
+    model = model_of(recipe_of(simple), "two classes")
+    loaded = LoadedModel(model, "run", "1")
+    wanted = expected_of(model, simple)["probabilities"]
+    for frame in (simple.to_pandas(), pl.from_arrow(simple)):
+        np.testing.assert_allclose(loaded.predict_proba(frame), wanted, atol=1e-10)
+
+
+def test_what_a_row_must_be(rows, recipe):
+    loaded = LoadedModel(model_of(recipe, "numbers"), "run", "1")
+    row = rows.to_pylist()[0]
+    assert loaded.predict_one(row) == loaded.predict_one(row | {"id": 7})
+    without = {name: cell for name, cell in row.items() if name != "age"}
+    for given in (loaded.predict_one, lambda row: loaded.predict([row])):
+        with pytest.raises(BadInput, match=r"The row has no column 'age'. Give it; None if"):
+            given(without)
+    assert loaded.predict_one(row | {"age": "old"}) == loaded.predict_one(row | {"age": None})
+    with pytest.raises(BadInput, match="Column 'day' is 'one day', but a date was expected"):
+        loaded.predict_one(row | {"day": "one day"})
+    with pytest.raises(BadInput, match="Give one row to predict_one"):
+        loaded.predict(row)
+    empty = dict.fromkeys(row)
+    assert loaded.predict_one(empty)["prediction"] == pytest.approx(loaded.predict([empty])[0])
+
+
+def test_a_run_is_loaded_and_its_rows_are_quick(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = table(600).select(["age", "paid", "city", "day", "price"]).to_pandas()
+    rows["bought"] = np.where(rng.random(600) < 0.3, "yes", "no")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    fewpass.ingest(tmp_path / "rows.csv", tmp_path / "set", label="bought")
+    result = fewpass.train(tmp_path / "set", tmp_path / "run", passes=3)
+    loaded = fewpass.load(tmp_path / "run")
+    assert loaded.columns == ("age", "paid", "city", "day", "price")
+    assert loaded.classes == ("no", "yes")
+    assert result.weights_sha256.startswith(loaded.version)
+    assert loaded.health["status"] == "ok"
+    fewpass.predict(
+        tmp_path / "run", tmp_path / "rows.csv", tmp_path / "p.parquet", probability=True
+    )
+    wanted = pd.read_parquet(tmp_path / "p.parquet")["probability_yes"].to_numpy()
+    dicts = rows.astype(object).where(rows.notna(), None).to_dict("records")
+    began = time.process_time()
+    found = [loaded.predict_one(row)["probabilities"]["yes"] for row in dicts]
+    seconds = time.process_time() - began
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert seconds / len(dicts) < 1e-3
+
+
+def test_a_model_of_plain_numbers_by_their_names(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((300, 3)), columns=list("abc")).assign(y=1.0)
+    frame["y"] = frame.a - 2 * frame.b
+    frame.to_parquet(tmp_path / "rows.parquet")
+    fewpass.ingest(tmp_path / "rows.parquet", tmp_path / "set", label="y", encode="none")
+    fewpass.train(tmp_path / "set", tmp_path / "run", passes=3)
+    loaded = fewpass.load(tmp_path / "run")
+    many = loaded.predict(frame)
+    one = [loaded.predict_one(row)["prediction"] for row in frame.to_dict("records")]
+    np.testing.assert_allclose(one, many)
+    with pytest.raises(BadInput, match="Column 'b' is None, but a number was expected"):
+        loaded.predict_one({"a": 1.0, "b": None, "c": 2.0})
+    with pytest.raises(BadInput, match=r"Column 'b' is .* in row 1, but a number was expected"):
+        loaded.predict([{"a": 1, "b": 1, "c": 1}, {"a": 1, "b": None, "c": 1}])

@@ -1,0 +1,194 @@
+"""Which form is chosen: the statistic of pairs, held-out rows, and what somebody asked for."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fewpass import LinearRegressor, TableEncoder, ingest
+from fewpass.flows.cli import main
+from fewpass.flows.short_options import spelled_out
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.additive.interactions import (
+    Binned,
+    interactions,
+    ranked,
+    without_each,
+)
+from fewpass.pipeline.tables.additive.rules import AskedForm, FormRules
+from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.storage.dataset import Dataset
+
+
+def frame(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    a, b, c = rng.uniform(-1, 1, (3, n))
+    town = rng.choice(["north", "south", "west"], n)
+    y = np.sin(4 * a) + 2 * a * b + (town == "north") * c + 0.1 * rng.normal(size=n)
+    return pd.DataFrame({"a": a, "b": b, "c": c, "town": town, "y": y}).round(4)
+
+
+def cells_of(n, sizes, seed=0):
+    rng = np.random.default_rng(seed)
+    return {name: Binned(rng.integers(0, size, n), size) for name, size in sizes.items()}
+
+
+def test_what_is_left_of_a_table_has_no_row_or_column_of_its_own():
+    rng = np.random.default_rng(0)
+    H = rng.uniform(0, 5, (4, 6))
+    additive = H * (rng.normal(size=(4, 1)) + rng.normal(size=6))
+    np.testing.assert_allclose(without_each(np.outer(H.sum(axis=1), H.sum(axis=0)) * 0.0, H), 0.0)
+    for _ in range(30):
+        additive = without_each(additive, H)
+    np.testing.assert_allclose(additive, 0.0, atol=1e-9)
+
+
+def test_noise_scores_about_nothing_and_an_interaction_is_found():
+    n, rng = 4000, np.random.default_rng(1)
+    names = [f"t{k}" for k in range(12)]
+    cells = cells_of(n, dict.fromkeys(names, 5))
+    pairs = [(a, b) for k, a in enumerate(names) for b in names[k + 1 :]]
+    g = rng.normal(size=(1, n))
+    noise = interactions(cells, pairs, g, np.ones((1, n)), numbers=True)
+    z = np.array([one.z for one in noise])
+    assert abs(z.mean()) < 5 / np.sqrt(len(z)) and (z > 3).sum() <= 2
+    told = g + 0.3 * ((cells["t0"].codes > 1) ^ (cells["t1"].codes > 2))
+    best = ranked(interactions(cells, pairs, told, np.ones((1, n)), numbers=True), 1, ())
+    assert (best[0].a, best[0].b) == ("t0", "t1")
+    assert not ranked(noise, 9, [(one.a, one.b) for one in noise])
+
+
+def test_rules_by_rows_and_columns():
+    def of(n, d, **asked):
+        return FormRules.of(n, d, AskedForm(**asked))
+
+    assert of(49, 5).levels == 0 and of(50, 5).levels == 3 and of(50, 5).pairs == 0
+    assert of(500, 9).pairs == 2 and of(500, 9).bins == 4
+    assert of(5000, 9).pairs == 9 and of(5000, 90).pairs == 60 and of(5000, 9).rounds == 1
+    assert of(10_000, 9).rounds == 2 and of(10_000, 9).levels == 5
+    assert of(10_000, 200).levels == 3 and of(10_000, 200).most_cells == 500
+    assert of(5000, 9, form="splines").pairs == 0 and of(5000, 9, knots=100).levels == 7
+    assert of(50_000, 9, pairs=3)[1:4] == (3, 8, 1)
+
+
+def test_an_encoder_takes_what_held_out_rows_approve():
+    data = frame()
+    X, y = data.drop(columns="y"), data["y"]
+    own = TableEncoder(additive=True).fit(X, y).recipe_.additive
+    assert own.chosen.form == "pairs" and own.chosen.looked_at == 6
+    found = [{variable.title for variable in pair.of} for pair in own.pairs]
+    assert {"a", "b"} in found and {"c", "town"} in found
+    losses = {one.form: one.loss for one in own.chosen.candidates}
+    assert losses["pairs"] < losses["splines"] < losses["linear"]
+    straight = TableEncoder(additive=True).fit(X, X["a"] + 2 * X["b"]).recipe_
+    assert straight.additive is None or not straight.additive.pairs
+
+
+def test_an_estimator_predicts_what_its_form_can():
+    data, new = frame(), frame(1000, seed=9)
+    scores = {}
+    for encode in ("always", "splines", "additive"):
+        model = LinearRegressor(encode=encode, tol=1e-3).fit(data.drop(columns="y"), data["y"])
+        scores[encode] = model.score(new.drop(columns="y"), new["y"])
+    assert scores["always"] < scores["splines"] < scores["additive"]
+
+
+def test_what_is_asked_for_is_taken():
+    data = frame(800)
+    X, y = data.drop(columns="y"), data["y"]
+
+    def own(y=y, **asked):
+        return TableEncoder(**{"additive": True, **asked}).fit(X, y).recipe_.additive
+
+    assert [p.name for p in own(pairs=["b:town"], y=None).pairs] == ["b x town"]
+    assert len(own(pairs=1).pairs) == 1 and not own(additive="splines", y=None).pairs
+    assert {s.width for s in own(additive="splines", knots=100).splines} == {128}
+    axes = [axis for pair in own(pairs=["a:b"], pair_bins=3).pairs for axis in (pair.a, pair.b)]
+    assert [len(axis.knots) for axis in axes] == [4, 4]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"additive": True}, "y is None"),
+        ({"additive": "curves"}, "Give True, False or 'splines'"),
+        ({"knots": 8}, "are of additive models"),
+        ({"additive": True, "pairs": "a"}, "no pair of columns"),
+        ({"additive": True, "pairs": ["a:z"]}, "no column 'z' to pair"),
+        ({"additive": True, "pairs": ["a:a"]}, "a column with itself"),
+    ],
+)
+def test_what_cannot_be_is_refused(asked, said):
+    with pytest.raises((ValueError, BadInput), match=said):
+        TableEncoder(**asked).fit(frame(200).drop(columns="y"))
+
+
+def test_few_rows_have_no_curves():
+    data = frame(40)
+    assert (
+        TableEncoder(additive=True).fit(data.drop(columns="y"), data["y"]).recipe_.additive is None
+    )
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("additive")
+    frame().to_csv(folder / "train.csv", index=False)
+    frame(500, seed=5).to_csv(folder / "test.csv", index=False)
+    source = ["ingest", str(folder / "train.csv")]
+    assert main([*source, str(folder / "data"), "--label", "y", "--additive", "-q"]) == 0
+    train = ["train", str(folder / "data"), str(folder / "run"), "--tol", "1e-3", "-q"]
+    assert main([*train, "--lam", "1/n"]) == 0
+    return folder
+
+
+def test_any_workers_and_memory_make_the_same_data_set(work, tmp_path):
+    prints = {Dataset.open(str(work / "data")).manifest.fingerprint}
+    for threads in (1, 4):
+        made = ingest(
+            str(work / "train.csv"), str(tmp_path / str(threads)), label="y", encode="additive",
+            threads=threads, memory="600MB",
+        )  # fmt: skip
+        prints.add(made.fingerprint)
+    assert len(prints) == 1
+
+
+def test_later_files_are_encoded_by_the_recipe(work, tmp_path, capsys):
+    like = ["ingest", str(work / "test.csv"), str(tmp_path / "test"), "--like", str(work / "data")]
+    assert main([*like, "--label", "y", "-q"]) == 0
+    capsys.readouterr()
+    said = []
+    for rows in ([str(tmp_path / "test")], [str(work / "test.csv"), "--label", "y"]):
+        assert main(["evaluate", str(work / "run"), *rows, "--json", "-q"]) == 0
+        said.append(json.loads(capsys.readouterr().out))
+    assert said[0] == pytest.approx(said[1], rel=1e-12)  # rows are summed in another order
+    assert recipe_in(Dataset.open(str(tmp_path / "test")).schema) == recipe_in(
+        Dataset.open(str(work / "data")).schema
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--pairs", "3"], "--pairs is of additive models"),
+        (["--additive", "splines", "--pairs", "3"], "has no pairs"),
+        (["--additive", "--pairs", "a"], "'a' is no pair of columns"),
+        (["--additive", "--knots", "1"], "--knots"),
+        (["--additive", "--pairs", "a:q"], "no column 'q' to pair"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused(words, said, work, tmp_path, capsys):
+    source = ["ingest", str(work / "test.csv"), str(tmp_path / "d"), "--label", "y", "-q"]
+    assert main([*source, *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_short_option_is_spelled_out():
+    assert spelled_out(["t", "--additive"]) == ["t", "--encode", "additive"]
+    assert spelled_out(["--additive", "splines", "t"]) == ["--encode", "splines", "t"]
+    assert spelled_out(["--additive", "t"]) == ["--encode", "additive", "t"]
+    assert spelled_out(["--additive=splines"]) == ["--encode", "splines"]

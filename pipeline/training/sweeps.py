@@ -16,7 +16,7 @@ from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.engine import RunStore, Stopped
 from fewpass.pipeline.runs.events import Event, Restart, Span, Summed, SweepEnd, Warned
 from fewpass.pipeline.runs.run_progress import Progress
-from fewpass.pipeline.training.joining import joined
+from fewpass.pipeline.training.joined_streams import joined
 from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.spans.reduce import absorb_sum, reduce
 from fewpass.pipeline.training.spans.reduce_span import ReduceReport

@@ -25,8 +25,9 @@ def lines_of(term: HatsTerm, coef: Any) -> LinesOfScores:
     )
     x = spline.kinks()
     heights = np.zeros((len(x), len(coef)))
-    for slot in spline.slots_of(x):
-        heights += coef[:, term.at + slot.column].reshape(len(coef), -1).T * slot.value[:, None]
+    hats = spline.hats_of(x).ragged()
+    rows = np.repeat(np.arange(len(x)), np.diff(hats.starts))
+    np.add.at(heights, rows, coef.T[term.at + hats.column] * hats.value[:, None])
     return LinesOfScores(x, heights)
 
 

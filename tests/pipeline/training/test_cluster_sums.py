@@ -168,7 +168,7 @@ def test_many_streams_are_joined_in_pairs(executor, tmp_path, monkeypatch, solve
     )  # fmt: skip
     expected = trained(InProcess(2), plan, tmp_path / "threads")
     assert trained(executor, plan, tmp_path / "cluster").weights_sha256 == expected.weights_sha256
-    monkeypatch.setattr("fewpass.pipeline.training.joining.MOST_JOINED", 100)
+    monkeypatch.setattr("fewpass.pipeline.training.joined_streams.MOST_JOINED", 100)
     together = trained(InProcess(2), plan, tmp_path / "together")
     assert together.weights_sha256 != expected.weights_sha256
     a, b = (load_model(RunFolder(str(tmp_path / n))).weights for n in ("threads", "together"))

@@ -99,12 +99,12 @@ class Recipe(BaseModel):
     def described(self) -> tuple[ColumnTerms, ...]:
         """Return what becomes of a row, as plain data: of every column, and of pairs last.
 
-        Raises BadInput where there are curves and pairs, which plain data has no terms for.
+        Raises BadInput where there are pairs or curves of dates, which plain data has no terms for.
         """
-        if self.additive is not None:
+        if self.additive is not None and not self.additive.is_plain:
             raise BadInput(
-                "A model with curves and pairs cannot be described as plain data. Predict with "
-                "fewpass, or take its shapes (fewpass shapes --json)."
+                "A model with functions of pairs, or curves of dates, cannot be described as plain "
+                "data. Predict with fewpass, or take its shapes (fewpass shapes --json)."
             )
         first, all_of = 0, []
         for part in self.columns:
@@ -113,6 +113,10 @@ class Recipe(BaseModel):
         for cross in self.crosses:
             all_of.append(cross.described().behind(first))
             first += cross.pairs.width
+        reads = {part.name: part.described().read for part in self.columns}
+        for spline in self.additive.splines if self.additive else ():
+            all_of.append(spline.described_by(reads[spline.column]).behind(first))
+            first += spline.width
         return tuple(all_of)
 
     @property

@@ -53,7 +53,7 @@ class AskedMetrics(NamedTuple):
 USUAL = AskedMetrics()
 
 
-class Metrics(NamedTuple):
+class RowMetrics(NamedTuple):
     """Metrics of some rows, weighted by row weights; None where one has no meaning.
 
     The names are scikit-learn's.
@@ -176,7 +176,7 @@ def _with_numbers(
 
 def metrics_of(
     total: MetricPart, sides: tuple[Vector, Vector] | None, asked: AskedMetrics = USUAL
-) -> Metrics:
+) -> RowMetrics:
     """Return the metrics from the sums over all rows.
 
     Parameters
@@ -195,27 +195,27 @@ def metrics_of(
     return metrics._replace(average_precision=average, lift=lift, lift_top=asked.top)
 
 
-def _of_numbers(total: MetricPart) -> Metrics:
+def _of_numbers(total: MetricPart) -> RowMetrics:
     relative = total.relative / total.weight if total.zeros == 0.0 else None
-    return Metrics(
+    return RowMetrics(
         mae=total.absolute / total.weight,
         mape=relative,
         rmse=float(np.sqrt(total.square / total.weight)),
     )
 
 
-def _of_labels(C: Vector) -> Metrics:
+def _of_labels(C: Vector) -> RowMetrics:
     given, called, right = C.sum(axis=1), C.sum(axis=0), np.diagonal(C)
     base = float(1.0 - given.max() / given.sum())
     there, either = given > 0.0, given + called > 0.0
     balanced = float((right[there] / given[there]).mean())
     f1 = 2.0 * right[either] / (given + called)[either]
     if len(C) != 2:
-        return Metrics(base, balanced, float(f1.mean()))
+        return RowMetrics(base, balanced, float(f1.mean()))
     of_positive = float(2.0 * right[1] / (given[1] + called[1])) if either[1] else None
     precision = float(right[1] / called[1]) if called[1] else None
     recall = float(right[1] / given[1]) if given[1] else None
-    return Metrics(base, balanced, of_positive, precision, recall)
+    return RowMetrics(base, balanced, of_positive, precision, recall)
 
 
 def _of_probabilities(total: ReliabilityPart, C: Vector) -> dict[str, float]:

@@ -30,6 +30,7 @@ from fewpass.flows.commands import (
     plan,
     predicting,
     run_report,
+    shapes_of_run,
     store,
     training,
     warming,
@@ -73,8 +74,9 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
         run_report.report,
     ),
     LOOKING: (
-        plan.plan, weights.weights, explaining.explain, comparing_runs.compare,
-        cross_validating.cross_validate, methods.methods, inspecting.inspect, inspecting.verify,
+        plan.plan, weights.weights, explaining.explain, shapes_of_run.shapes,
+        comparing_runs.compare, cross_validating.cross_validate, methods.methods,
+        inspecting.inspect, inspecting.verify,
         inspecting.dashboard,
     ),
     OTHERS: (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,7 +61,7 @@ class RowLosses(NamedTuple):
         return RowLosses(np.concatenate([self.loss, others.loss]), wrong, self.weight, costs)
 
 
-def row_losses(problem: Problem, block: Block, models: Sequence[Weights]) -> RowLosses:
+def row_losses(problem: Problem, block: Block, models: Iterable[Weights]) -> RowLosses:
     """Score the rows of a block; the coefficients are (d,), or (K, d) for classes 0 to K - 1."""
     each = [_of_model(problem, block, model) for model in models]
     wrong = None if problem.loss.takes_numbers else np.array([one for _, one in each])

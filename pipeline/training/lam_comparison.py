@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -107,9 +107,9 @@ def _on_given(
     record = RunRecord.of(one, dataset.manifest, None, None, dataset.schema)
     matched = require_same_columns(record, others)
     job = evaluation_job(record, others)
-    models = [
+    models = (
         stored_weights(sourced_weights(one, dataset), others, matched) for one in trained.models
-    ]
+    )
     block = dataset_block(rest, others, job.rule)
     return _scored(plan, dataset.manifest, job.problem, job.rule, block, models)
 
@@ -120,20 +120,22 @@ def _scored(
     problem: Problem,
     rule: TargetRule,
     block: Block,
-    models: Sequence[Weights],
+    models: Iterable[Weights],
 ) -> RowLosses:
     """Return the losses of rows under several models, and the costs of the metric asked for."""
-    losses = row_losses(problem, block, models)
     if plan.metric == "loss":
-        return losses
+        return row_losses(problem, block, models)
     metric = Metric(plan.metric)
     metric.require_defined(problem, rule)
-    what = full_sum(Measured.of_problem(problem, rule), rule)
-    each = [what.add(problem, at, block, what.zero(at)) for at in models]
-    costs = [
-        metric.cost(full_figures(problem, data, at, total))
-        for at, total in zip(models, each, strict=True)
-    ]
+    what, costs = full_sum(Measured.of_problem(problem, rule), rule), []
+
+    def measured() -> Iterator[Weights]:  # one model is there at a time
+        for at in models:
+            total = what.add(problem, at, block, what.zero(at))
+            costs.append(metric.cost(full_figures(problem, data, at, total)))
+            yield at
+
+    losses = row_losses(problem, block, measured())
     return losses._replace(costs=np.array(costs))
 
 

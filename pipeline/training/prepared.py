@@ -31,7 +31,12 @@ from fewpass.solvers.registry import LOSS_OF_CLASSES, SEVERAL_LEARNERS
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.kinds import ELSEWHERE, inside_of_ours, owner_of
 from fewpass.storage.locations import Location
+from fewpass.storage.manifest import Labels
 from fewpass.storage.redaction import without_secrets
+
+FOR_EACH_CLASS = "a model for each class, as the memory is too short for one of all"
+#: Bytes of a weight of one model of all classes, and of a row's number for a class, at most.
+PER_WEIGHT, PER_DUAL = 256, 64
 
 
 class OpenSource(Protocol):
@@ -93,6 +98,7 @@ def prepare(
     held_out = _held_out_dataset(plan, storage_options, dataset)
     places = {"dataset": dataset.folder.url, "held_out": held_out.folder.url if held_out else None}
     plan = plan.model_copy(update=places)  # independent of the working directory
+    asked = plan
     if run.exists():
         origin = run.record().lam_origin
         plan = with_largest_lam(_as_begun(plan, run), dataset)
@@ -100,6 +106,8 @@ def prepare(
     else:
         planner, plan, origin = planned(plan, dataset, held_out, near=near)
     methods = planner.choice(plan.memory)
+    if methods and plan.classes == "ovr" and asked.classes == "auto" and asked.is_multinomial:
+        methods = methods.model_copy(update={"reason": f"{methods.reason}; {FOR_EACH_CLASS}"})
     return Prepared(run, plan, dataset, planner, methods, held_out=held_out, lam_origin=origin)
 
 
@@ -223,12 +231,22 @@ def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -
     """
     if plan.classes != "auto" or plan.loss == LOSS_OF_CLASSES or not plan.is_multinomial:
         return plan
+    if _fit_for_sure(plan, dataset):
+        return plan
     planner = Planner(plan.model_copy(update={"lam": Lam.of("1/n")}), dataset)
     if planner.problem.rule.width == 1:
         return plan
     memory = with_memory(planner).memory if near else plan.memory
     fits = planner.fits(memory, in_groups=True)
     return plan if fits else plan.model_copy(update={"classes": "ovr"})
+
+
+def _fit_for_sure(plan: TrainingPlan, dataset: Dataset) -> bool:
+    """Say whether one model of all classes is so small that nothing has to be planned for it."""
+    targets = dataset.manifest.targets
+    classes = len(targets.labels) if isinstance(targets, Labels) else 1
+    numbers = dataset.n_features * PER_WEIGHT + dataset.n_rows * PER_DUAL
+    return classes * numbers <= plan.memory // 2
 
 
 def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:

@@ -33,7 +33,7 @@ from fewpass.pipeline.tables.additive.forms import (
 from fewpass.pipeline.tables.additive.interactions import binned
 from fewpass.pipeline.tables.additive.pairing import named_pairs
 from fewpass.pipeline.tables.additive.rules import MOST_COLUMNS, AskedForm, FormRules
-from fewpass.pipeline.tables.additive.sample_fit import GRID, SampleTargets
+from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
 from fewpass.pipeline.tables.additive.shape_grids import with_masses
 from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm, TriedForm
 from fewpass.pipeline.tables.encoding.date_recipe import Date
@@ -159,7 +159,7 @@ def _candidates(compared: Sequence[Comparison], scored: int) -> list[TriedForm]:
         candidates.append(
             TriedForm(
                 form=form, features=each[0].features, loss=float(losses[best] / scored),
-                lam=GRID[best],
+                lam=each[0].models.lams[best],
             )
         )  # fmt: skip
     return candidates

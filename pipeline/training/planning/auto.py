@@ -184,13 +184,17 @@ def for_each_class(choice: MethodChoice, classes: int) -> MethodChoice:
 
 
 def for_a_steep_loss(
-    _plan: TrainingPlan,
+    plan: TrainingPlan,
     problem: Problem,
     stats: ProblemStats,
     fits: Callable[[Method], bool],
     fits_in_groups: Callable[[Method], bool],
 ) -> MethodChoice:
     """Choose among the methods that need no bound of slope and curvature."""
+    several = method(SEVERAL_LEARNERS)
+    if (plan.tol is None or plan.passes == 1) and stats.columns is not None and fits(several):
+        asked = "no tolerance" if plan.tol is None else "one pass"
+        return for_one_pass(asked, stats, fits, 1)
     wanted = [method(DUAL)]
     if stats.d <= MORE_COLUMNS:
         wanted.insert(0, method(SECOND_ORDER))

@@ -1,17 +1,18 @@
 """Default options on tables of others, beside a careful pipeline of scikit-learn and boosting.
 
-    python -m benchmarks.tables [--sets NAME ...] [--folder DIR]
+    python -m benchmarks.tables [--sets NAME ...] [--sides NAME ...] [--before CHECKOUT]
 
 Every table is trained by the commands `ingest`, `train --tol 1e-3` and `predict` with no other
 option than the label, by table_peers.py twice, and judged on the rows of its test file: error, AUC
 and log loss of classes, R2 of numbers.  Seconds are of the processor, all processes together,
-memory is the peak of the largest.
+memory is the peak of the largest.  The side `before` is another checkout's, by the same commands.
 """
 
 from __future__ import annotations
 
 import json
 import lzma
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,34 +24,47 @@ import pandas as pd
 from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 
 from benchmarks.data_sets import public_data
-from testing.results import Row, conclude, recorded, study_options
+from testing.results import Row, conclude, recorded, study_options, table
 
 PART = "tables"
-SIDES = ("fewpass", "linear", "boosting")
+SIDES = ("before", "fewpass", "linear", "boosting")
+OURS = SIDES[:2]
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 LAUNCH = Path(__file__).parent / "suite/launch.py"
 SMALLEST = 1e-15  # a probability that counts as 0
+CHECKOUTS: dict[str, str] = {}  # of sides that are not this one
 
 
 def main() -> None:
     """Measure the tables that are asked for."""
     meta = json.loads(public_data("tables/meta.json").read_text(encoding="utf-8"))
-    asked = study_options(__doc__, meta).parse_args()
-    folder = asked.folder / "tables"
-    rows = recorded(asked.results, PART, measured(asked.sets, meta, folder), in_short)
+    options = study_options(__doc__, meta)
+    options.add_argument("--sides", nargs="*", choices=SIDES, default=SIDES[1:])
+    options.add_argument("--before", type=Path, help="a checkout of an earlier commit")
+    asked = options.parse_args()
+    if asked.before:
+        CHECKOUTS["before"] = str(asked.before)
+    rows = recorded(asked.results, PART, measured(asked, meta), in_short)
     conclude(asked.results, PART, findings(rows), ("numpy", "scikit-learn", "pandas"))
 
 
-def measured(names: list[str], meta: dict[str, Any], folder: Path) -> Iterator[Row]:
+def measured(asked: Any, meta: dict[str, Any]) -> Iterator[Row]:
     """Yield a row per table: what each side came to."""
-    for name in names:
-        about, place = meta[name], folder / name
+    for name in asked.sets:
+        about, place = meta[name], asked.folder / "tables" / name
         place.mkdir(parents=True, exist_ok=True)
         train, test = unpacked(name, "train", place), unpacked(name, "test", place)
         row: Row = {"table": name, "kind": about["kind"], "rows": about["rows"]}
-        for side in SIDES:
+        for side in asked.sides:
             row[side] = outcome(side, about, train, test, place)
-        yield row
+        yield row | {"lam": chosen_lam(place / "run")}
+
+
+def chosen_lam(run: Path) -> str | None:
+    """Return the lam that the newest training of ours chose."""
+    record = run / "run.json"
+    origin = json.loads(record.read_text())["lam_origin"] if record.exists() else None
+    return origin[0] if origin else None
 
 
 def unpacked(name: str, half: str, place: Path) -> Path:
@@ -64,12 +78,13 @@ def unpacked(name: str, half: str, place: Path) -> Path:
 def outcome(side: str, about: dict[str, Any], train: Path, test: Path, place: Path) -> Row:
     """Train one side, and judge what it predicts; where it fails, say by what."""
     out = place / f"{side}.csv"
-    commands = own(about, train, test, out) if side == "fewpass" else [
+    commands = own(about, train, test, out) if side in OURS else [
         [sys.executable, "-m", "benchmarks.table_peers", side, json.dumps(about),
          str(train), str(test), str(out)]
     ]  # fmt: skip
     launched = [sys.executable, str(LAUNCH), json.dumps(commands)]
-    done = subprocess.run(launched, capture_output=True, text=True, check=False)
+    places = os.environ | ({"PYTHONPATH": CHECKOUTS[side]} if side in CHECKOUTS else {})
+    done = subprocess.run(launched, capture_output=True, text=True, check=False, env=places)
     if done.returncode:
         return {"failed": done.stderr.strip().splitlines()[-1]}
     took = json.loads(done.stdout)
@@ -117,7 +132,7 @@ def of_classes(target: pd.Series, found: pd.DataFrame) -> Row:
 def in_short(row: Row) -> str:
     """Say in a line what came of a table."""
     parts = []
-    for side in SIDES:
+    for side in (side for side in SIDES if side in row):
         figures = row[side]
         each = (f"{name} {value:.4g}" for name, value in figures.items() if name != "peak") \
             if "failed" not in figures else [figures["failed"]]  # fmt: skip
@@ -149,6 +164,33 @@ def findings(rows: list[Row]) -> list[str]:
         f"within 1 % on {level}, worse on {worse}{': ' + worst if worst else ''}."
     )
     return [said] + [f"Refused: {', '.join(failed)}."] * bool(failed)
+
+
+def figure(side: Row | None) -> str:
+    """Write R2, or error and log loss, of a side."""
+    if side is None:
+        return "-"
+    if "failed" in side:
+        return "refused"
+    return f"{side['r2']:.4f}" if "r2" in side else f"{side['error']:.2%}, {side['log_loss']:.4f}"
+
+
+def tables(rows: list[Row]) -> str:
+    """Tabulate what each side came to."""
+    head = ("table", "rows", "before", "now", "lam", "careful pipeline", "1 % and more",
+            "CPU s: before", "now", "peak")  # fmt: skip
+    cells = []
+    for row in sorted(rows, key=lambda row: row["table"]):
+        ours, ratio = row["fewpass"], lost(row)
+        verdict = "worse" if ratio > 0.01 else "better" if ratio < -0.01 else ""
+        seconds = [f"{side['cpu']:.1f}" if side and "cpu" in side else "-"
+                   for side in (row.get("before"), ours)]  # fmt: skip
+        cells.append([
+            row["table"], f"{row['rows']:,}", figure(row.get("before")), figure(ours),
+            row["lam"] or "-", figure(row["linear"]), verdict, *seconds,
+            f"{ours['peak'] / 1e6:.0f} MB",
+        ])  # fmt: skip
+    return table(head, cells, ("table", "before", "now", "lam", "careful pipeline", "1 % and more"))
 
 
 if __name__ == "__main__":

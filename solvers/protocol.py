@@ -37,6 +37,7 @@ from fewpass.solvers.walk_and_reduce import (
     Block,
     ColumnMoments,
     Interleaved,
+    PartsOfStreams,
     ProblemStats,
     Reduce,
     RowStateUse,
@@ -64,6 +65,7 @@ __all__ = [
     "Mispaired",
     "Outgrown",
     "Part",
+    "PartsOfStreams",
     "ProblemStats",
     "Reduce",
     "RowStateUse",
@@ -236,7 +238,7 @@ class Settings(Described):
     ) -> Self:
         """Return settings that work if more columns than in `stats` may appear, in each model.
 
-        `fits` says whether the memory has space for these settings with so many columns.
+        `fits` says whether the memory has space for these settings and that number of columns.
         """
         return self
 

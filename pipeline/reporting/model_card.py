@@ -8,12 +8,13 @@ from typing import Any
 
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.explaining.importance import Importance
+from fewpass.pipeline.reporting.model_shapes import form_in_words
 from fewpass.pipeline.runs.model import load_model, trained_lam
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.scoring.evaluation import Evaluation
-from fewpass.pipeline.tables.encoding.schema import described_columns
+from fewpass.pipeline.tables.encoding.schema import described_columns, recipe_in
 
 MOST_COLUMNS = 20  # that are listed by importance
 CARD = "report/model-card.md"
@@ -41,6 +42,7 @@ def model_card(
         "## Data set",
         _table(_data_facts(model.record)),
         *_columns(model.record),
+        *_form(model.record),
         "## Certificate",
         _certificate(model.record, saved),
         "## Evaluation",
@@ -95,6 +97,20 @@ def _columns(record: RunRecord) -> list[str]:
     """Lay out the columns of a table that was encoded, and what becomes of each."""
     columns = dict(described_columns(record.columns))
     return ["## Columns", _table(columns)] if columns else []
+
+
+def _form(record: RunRecord) -> list[str]:
+    """Say how the curves and pairs of an additive model were chosen."""
+    recipe = recipe_in(record.columns)
+    if recipe is None or recipe.additive is None:
+        return []
+    own, chosen = recipe.additive, recipe.additive.chosen
+    said = ["## Form", form_in_words(own)]
+    if chosen is not None:
+        losses = {f"held-out loss, {one.form}": f"{one.loss:.6g}" for one in chosen.candidates}
+        taken = {p.name: f"z {p.selection.z:.3g}" for p in own.pairs if p.selection}
+        said.append(_table({"form": chosen.form, **losses, **taken}))
+    return said
 
 
 def _certificate(record: RunRecord, saved: Saved) -> str:

@@ -206,9 +206,8 @@ class SourceRows:
         """See a buffer as kernels do, its rows in a random order drawn by its number."""
         at, source = buffer.position, self.source
         if at.n_features > self.n_columns:
-            grown = at.n_features > FEW_COLUMNS  # few cost little, and a method may take no more
-            room = int(GROWTH * self.n_columns) if grown else 0
-            self._resize(max(at.n_features, room))
+            many = at.n_features > FEW_COLUMNS  # few cost little, and a method may take no more
+            self._resize(max(at.n_features, int(GROWTH * self.n_columns) if many else 0))
         if buffer.sums is not None:
             self.sums = resized(buffer.sums, self.n_columns)
             self._moments = moments_of(self.sums, at.rows, self._moments)

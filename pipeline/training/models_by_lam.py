@@ -7,6 +7,7 @@ any others by dual ascent, side by side as far as the memory goes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -37,10 +38,10 @@ SHARE = 4  # of the memory, a quarter is for their states
 
 
 class ModelsByLam(NamedTuple):
-    """Models in the order of the plan's lam."""
+    """Models in the order of the plan's lam, each made when it is asked for, and once."""
 
     planned: PlannedProblem
-    models: list[Weights]  # coefficients (d,), of several classes (K, d)
+    models: Iterator[Weights]  # coefficients (d,), of several classes (K, d)
 
 
 def models_by_lam(plan: TrainingPlan, dataset: MemoryDataset) -> ModelsByLam:
@@ -57,13 +58,10 @@ def models_by_lam(plan: TrainingPlan, dataset: MemoryDataset) -> ModelsByLam:
         and conditioning(planned.problem, planned.stats) is not None
     )
     trained = _by_newton(planned, block) if by_columns else _side_by_side(plan, planned, block)
-    trained = [_with_all_columns(one, present, dataset.n_features) for one in trained]
     classes = planned.rule.n_classes if planned.rule.width == 1 else 0
-    models = [
-        _stacked(trained[first : first + max(classes, 1)], classes)
-        for first in range(0, len(trained), max(classes, 1))
-    ]
-    return ModelsByLam(planned, models)
+    models = _stacked(trained, classes)
+    whole = (_with_all_columns(one, present, dataset.n_features) for one in models)
+    return ModelsByLam(planned, whole)
 
 
 def with_columns_present(
@@ -92,14 +90,17 @@ def _with_all_columns(model: Weights, present: NDArray[np.int64] | None, d: int)
     return model._replace(coef=coef)
 
 
-def _stacked(models: Sequence[Weights], classes: int) -> Weights:
+def _stacked(trained: Iterator[Weights], classes: int) -> Iterator[Weights]:
+    """Yield one model of all classes for each lam."""
     if not classes:
-        return models[0]
-    intercepts = np.array([one.intercept for one in models])
-    return Weights(np.array([one.coef for one in models]), intercepts)
+        yield from trained
+        return
+    while models := list(islice(trained, classes)):
+        intercepts = np.array([one.intercept for one in models])
+        yield Weights(np.array([one.coef for one in models]), intercepts)
 
 
-def _by_newton(planned: PlannedProblem, block: Block) -> list[Weights]:
+def _by_newton(planned: PlannedProblem, block: Block) -> Iterator[Weights]:
     """Return every task's model: of each class from the largest lam down."""
     result: dict[Task, Weights] = {}
     last: dict[int, Weights] = {}
@@ -109,18 +110,18 @@ def _by_newton(planned: PlannedProblem, block: Block) -> list[Weights]:
         problem, start = task.problem(planned.problem), last.get(task.label)
         minimum = minimise(problem, stats, own, COARSE, MOST_PASSES, start)
         result[task] = last[task.label] = minimum.weights
-    return [result[task] for task in planned.tasks]
+    return (result[task] for task in planned.tasks)
 
 
-def _side_by_side(plan: TrainingPlan, planned: PlannedProblem, block: Block) -> list[Weights]:
-    """Return every task's model, as many in the same passes as the memory has space for."""
+def _side_by_side(plan: TrainingPlan, planned: PlannedProblem, block: Block) -> Iterator[Weights]:
+    """Yield every task's model, as many in the same passes as the memory has space for."""
     width = planned.rule.width
     solver = fit_for(_solver(planned), width)
     each = max(1, solver.state_bytes(planned.problem, planned.stats))
     at_once = int(np.clip(plan.memory // SHARE // each, 1, MOST_LANES)) if width == 1 else 1
     tasks = planned.tasks
-    groups = [tasks[first : first + at_once] for first in range(0, len(tasks), at_once)]
-    return [weights for group in groups for weights in _group(solver, group, planned, block)]
+    for first in range(0, len(tasks), at_once):
+        yield from _group(solver, tasks[first : first + at_once], planned, block)
 
 
 def _group(

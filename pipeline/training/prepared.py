@@ -16,7 +16,8 @@ from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.run_log import LOG, SEGMENTS
 from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
-from fewpass.pipeline.scoring.evaluation import evaluation_job
+from fewpass.pipeline.scoring.judging import evaluation_job
+from fewpass.pipeline.scoring.row_metrics import Metric
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
@@ -30,7 +31,12 @@ from fewpass.solvers.registry import LOSS_OF_CLASSES, SEVERAL_LEARNERS
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.kinds import ELSEWHERE, inside_of_ours, owner_of
 from fewpass.storage.locations import Location
+from fewpass.storage.manifest import Labels
 from fewpass.storage.redaction import without_secrets
+
+FOR_EACH_CLASS = "a model for each class, as the memory is too short for one of all"
+#: Bytes of a weight of one model of all classes, and of a row's number for a class, at most.
+PER_WEIGHT, PER_DUAL = 256, 64
 
 
 class OpenSource(Protocol):
@@ -64,7 +70,8 @@ class Prepared(NamedTuple):
             job = self.planner.job(chosen.memory, chosen.solver)
             weights_to_start_at(self.plan.start_from, job)
         if self.held_out is not None:
-            evaluation_job(record, self.held_out)
+            job = evaluation_job(record, self.held_out)
+            Metric(self.plan.metric).require_defined(job.problem, job.rule)
             if self.plan.calibrate:
                 require_calibratable(record, self.held_out)
 
@@ -83,12 +90,15 @@ def prepare(
     """
     run = TrainedFolder(url, storage_options)
     _require_place(run)
+    if not run.exists():
+        _require_use_of_metric(plan)
     if plan.source is not None:
         return _on_source(plan, run, open_source)
     dataset = Dataset.open(plan.dataset, storage_options)
     held_out = _held_out_dataset(plan, storage_options, dataset)
     places = {"dataset": dataset.folder.url, "held_out": held_out.folder.url if held_out else None}
     plan = plan.model_copy(update=places)  # independent of the working directory
+    asked = plan
     if run.exists():
         origin = run.record().lam_origin
         plan = with_largest_lam(_as_begun(plan, run), dataset)
@@ -96,6 +106,8 @@ def prepare(
     else:
         planner, plan, origin = planned(plan, dataset, held_out, near=near)
     methods = planner.choice(plan.memory)
+    if methods and plan.classes == "ovr" and asked.classes == "auto" and asked.is_multinomial:
+        methods = methods.model_copy(update={"reason": f"{methods.reason}; {FOR_EACH_CLASS}"})
     return Prepared(run, plan, dataset, planner, methods, held_out=held_out, lam_origin=origin)
 
 
@@ -139,6 +151,24 @@ def _require_place(run: RunFolder) -> None:
                 f"{shown} holds other files, such as {files[0]}, which a run would write "
                 "to. Choose an empty folder."
             )
+
+
+def _require_use_of_metric(plan: TrainingPlan) -> None:
+    """Refuse a metric where held-out rows choose nothing."""
+    if plan.metric == "loss":
+        return
+    several = plan.lam.is_auto or len(plan.lam.factors) > 1
+    if plan.source is not None or not (several or plan.early_stopping):
+        raise BadInput(
+            f"metric = {plan.metric} is what held-out rows choose lam by, or when to stop, and "
+            "this training does neither. Leave it out."
+        )
+    if plan.tries_several_lam and plan.held_out is None:
+        raise BadInput(
+            f"metric = {plan.metric} is one of held-out rows, and one pass chooses lam by the "
+            "losses of rows before they are learnt from. Name a data set with `held_out`, or give "
+            "`tol`."
+        )
 
 
 def _on_source(asked: TrainingPlan, run: TrainedFolder, open_source: OpenSource) -> Prepared:
@@ -201,12 +231,22 @@ def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -
     """
     if plan.classes != "auto" or plan.loss == LOSS_OF_CLASSES or not plan.is_multinomial:
         return plan
+    if _fit_for_sure(plan, dataset):
+        return plan
     planner = Planner(plan.model_copy(update={"lam": Lam.of("1/n")}), dataset)
     if planner.problem.rule.width == 1:
         return plan
     memory = with_memory(planner).memory if near else plan.memory
     fits = planner.fits(memory, in_groups=True)
     return plan if fits else plan.model_copy(update={"classes": "ovr"})
+
+
+def _fit_for_sure(plan: TrainingPlan, dataset: Dataset) -> bool:
+    """Say whether one model of all classes is so small that nothing has to be planned for it."""
+    targets = dataset.manifest.targets
+    classes = len(targets.labels) if isinstance(targets, Labels) else 1
+    numbers = dataset.n_features * PER_WEIGHT + dataset.n_rows * PER_DUAL
+    return classes * numbers <= plan.memory // 2
 
 
 def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:

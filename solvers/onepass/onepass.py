@@ -62,7 +62,7 @@ from fewpass.solvers.onepass.streaming_newton import (
     no_summary,
     suits,
     take,
-    widened,
+    with_columns,
 )
 from fewpass.solvers.onepass.visit import ASGD, OUTPUTS, POLY, AveragedSgd, Clock, visit_rows
 from fewpass.solvers.protocol import (
@@ -187,7 +187,7 @@ class Onepass(Method):
             state = state._replace(newton=no_summary())
             state = state._replace(chosen=ahead(state))
         elif newton.used:
-            state = state._replace(newton=widened(newton, scales(moments, d)))
+            state = state._replace(newton=with_columns(newton, scales(moments, d)))
         return state._replace(columns=columns, sgd=sgd)
 
     def program(self, epoch: int) -> tuple[Walk, ...]:

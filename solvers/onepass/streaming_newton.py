@@ -111,7 +111,7 @@ def first_summary(d: int) -> Summary:
     )  # fmt: skip
 
 
-def widened(summary: Summary, scale: Vector) -> Summary:
+def with_columns(summary: Summary, scale: Vector) -> Summary:
     """Return the summary with more columns, which all rows so far lack; `scale` (d,) has theirs."""
     before, d = len(summary.scale), len(scale)
     wider = first_summary(d)

@@ -30,6 +30,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.readers.finding import Address, find
+from fewpass.solvers.registry import LOSS_OF_CLASSES
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 
@@ -119,14 +120,15 @@ def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
     """Return the training plan of a generation: on its own rows, starting at the published model.
 
     A resumed training keeps the model that it started at, whatever is published since.  n in a lam
-    like "1/n" is the number of all rows so far, as the model was trained on all of them.
+    like "1/n" is the number of all rows so far, as the model was trained on all of them.  A store
+    whose model is one for each class, as before `classes` existed, goes on so.
     """
     lam = plan.training.lam.resolved("/n", rows_so_far(plan, generation))
-    changed: dict[str, Any] = {
-        "dataset": generation.data,
-        "start_from": _start_of(plan.store, RunFolder(generation.run)),
-        "lam": lam,
-    }
+    start = _start_of(plan.store, RunFolder(generation.run))
+    changed: dict[str, Any] = {"dataset": generation.data, "start_from": start, "lam": lam}
+    is_open = plan.training.classes == "auto" and plan.training.loss != LOSS_OF_CLASSES
+    if is_open and start is not None and RunFolder(start).record().plan.classes == "ovr":
+        changed["classes"] = "ovr"
     if len(lam.factors) > 1 or plan.training.calibrate or plan.training.early_stopping:
         changed["held_out"] = held_out(plan)
     return TrainingPlan.model_validate(plan.training.model_dump() | changed)

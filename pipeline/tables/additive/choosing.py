@@ -24,16 +24,16 @@ from fewpass.pipeline.tables.additive.forms import (
     PAIRS,
     SECOND,
     SPLINES,
-    Comparison,
     EncodedForm,
     FormSample,
+    FormsCompared,
     FormTrial,
     Rows,
 )
 from fewpass.pipeline.tables.additive.interactions import binned
 from fewpass.pipeline.tables.additive.pairing import named_pairs
 from fewpass.pipeline.tables.additive.rules import MOST_COLUMNS, AskedForm, FormRules
-from fewpass.pipeline.tables.additive.sample_fit import GRID, SampleTargets
+from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
 from fewpass.pipeline.tables.additive.shape_grids import with_masses
 from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm, TriedForm
 from fewpass.pipeline.tables.encoding.date_recipe import Date
@@ -147,7 +147,7 @@ def held_out_parts(sample: FormSample, seed: int) -> tuple[str | None, list[Rows
     return None, [np.sort(order[: n // SHARE])]
 
 
-def _candidates(compared: Sequence[Comparison], scored: int) -> list[TriedForm]:
+def _candidates(compared: Sequence[FormsCompared], scored: int) -> list[TriedForm]:
     """Return what became of every form that all parts have, at its best lam of all parts."""
     candidates = []
     for form in FORMS:
@@ -159,7 +159,7 @@ def _candidates(compared: Sequence[Comparison], scored: int) -> list[TriedForm]:
         candidates.append(
             TriedForm(
                 form=form, features=each[0].features, loss=float(losses[best] / scored),
-                lam=GRID[best],
+                lam=each[0].models.lams[best],
             )
         )  # fmt: skip
     return candidates

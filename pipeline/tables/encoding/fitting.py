@@ -44,6 +44,8 @@ COLUMNS_PER_VALUE = 8
 #: The same for words and pairs of words of a text, most of which come once and tell nothing.
 COLUMNS_PER_SLOT = 2
 FEW_TEXT_BITS = 14  # up to as many columns cost nothing: a text of few words has those of values
+#: Weights of all classes' models of a text: beyond, words share columns, up to so many of them.
+MOST_TEXT_WEIGHTS, MOST_SHARING = 1 << 22, 4
 MOST_NAMES = 1 << 15  # of a column of maps
 EXAMPLES = 1000  # values of a hashed column that its columns are named by
 NO_KINDS: Mapping[str, str] = MappingProxyType({})
@@ -60,6 +62,7 @@ class RecipeRules(NamedTuple):
     kinds: Mapping[str, str] = NO_KINDS  # what columns hold, by name, where that was said
     crosses: Sequence[tuple[str, str]] = ()  # columns whose pairs of values are looked at
     n_rows: int | None = None  # of the table that the sample is drawn from all over; None: unknown
+    classes: int = 1  # of the targets, each of which has weights for every column
 
     def enough(self, n: int) -> int:
         """Return how many of n rows a value must be in to have a column of its own.
@@ -119,7 +122,9 @@ def _of_lists(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> 
 def _text(name: str, words: Any, rules: RecipeRules, grams: Grams) -> Text:
     n_slots = len(slots_of(words, MOST_TEXT_BITS, grams)[0])
     wide = max(_bits_for(n_slots, COLUMNS_PER_SLOT), min(_bits_for(n_slots), FEW_TEXT_BITS))
-    bits = min(rules.bits, MOST_TEXT_BITS, wide)
+    most = max(1, MOST_TEXT_WEIGHTS // rules.classes).bit_length() - 1
+    shared = max(most, _bits_for(n_slots, 1) - (MOST_SHARING.bit_length() - 1))
+    bits = min(rules.bits, MOST_TEXT_BITS, max(min(wide, shared), 1))
     counted = DocumentCounts(bits, grams)
     counted.add(len(words), *slots_of(words, counted.bits, grams))
     return Text(

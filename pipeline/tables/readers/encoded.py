@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -62,6 +62,7 @@ from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
 
 #: Kinds that the type of a column tells, and nobody else.
 LISTS = ("vector", "tags", "map")
+MOST_CLASSES = 1000  # more are numbers
 
 
 class _Words(NamedTuple):
@@ -231,7 +232,7 @@ class EncodedSource:
         kinds = {**self._rows.kinds, **options.column}
         rules = RecipeRules(
             options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses,
-            n_rows=n_rows,
+            n_rows=n_rows, classes=self._n_classes(sample),
         )  # fmt: skip
         recipe = fitted(sample.select(names), rules)
         return self._with_form(recipe, sample) if options.encode in ADDITIVE else recipe
@@ -253,6 +254,14 @@ class EncodedSource:
             recipe, cells, targets, asked_form(self._options), expected.seed
         )  # fmt: skip
         return self._formed.recipe
+
+    def _n_classes(self, sample: Any) -> int:
+        """Return how many classes the targets of a sample have; 1 of numbers, and of two."""
+        label = self._columns.label
+        if label is None:
+            return 1
+        count: int = pc.count_distinct(sample.column(name_of(self._columns, label))).as_py()
+        return count if 2 < count <= MOST_CLASSES else 1
 
     def _require_columns(self, sample: Any) -> None:
         """Refuse lists so long that the columns of their numbers do not fit into the budget."""
@@ -373,6 +382,14 @@ class EncodedSource:
         return 0
 
     # -- rows --------------------------------------------------------------------------------------
+
+    def columns_of_names(self, names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """Yield encoded columns as they are written, Arrow arrays (n,), piece by piece."""
+        places = {name_of(self._columns, k): k for k in self._columns.features}
+        used = [places[name] for name in names]
+        for piece in self._rows.pieces(PIECE_BYTES, used):
+            with naming(str(piece.file), piece.file):
+                yield self._rows.cells(piece, used).columns
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         return self._rows.pieces(piece_bytes, self._used)

@@ -172,7 +172,7 @@ class SourceProblem:
         return grows
 
     def _fits_with(self, method: Method, d: int) -> bool:
-        """Say whether a buffer is left beside a method's states of d columns."""
+        """Say whether a buffer is left next to a method's states of d columns."""
         wider = copy(self)
         wider.stats = self.stats._replace(d=d)
         return wider.buffer_bytes(wider.solver(method)) > 0

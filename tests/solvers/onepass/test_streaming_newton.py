@@ -18,7 +18,7 @@ from fewpass.solvers.onepass.streaming_newton import (
     next_end,
     scaled,
     take,
-    widened,
+    with_columns,
 )
 from fewpass.solvers.protocol import Weights
 from testing import oracles
@@ -184,7 +184,9 @@ def test_columns_that_come_later_are_as_if_they_had_been_there(come_at):
     early, late = np.arange(come_at), np.arange(come_at, len(y))
     whole = take(problem, whole, block(dense_rows(X), y, weight), 9000.0)
     narrow = take(problem, narrow, block(dense_rows(X[:, :4]), y, weight, early), 9000.0)
-    grown = take(problem, widened(narrow, scale), block(dense_rows(X), y, weight, late), 9000.0)
+    grown = take(
+        problem, with_columns(narrow, scale), block(dense_rows(X), y, weight, late), 9000.0
+    )
     assert grown.rows == whole.rows
     assert grown.start == whole.start
     np.testing.assert_allclose(grown.w, whole.w, rtol=1e-9, atol=1e-12)

@@ -12,7 +12,9 @@ from fewpass.flows.short_options import spelled_out
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.additive.interactions import (
     Binned,
+    holds,
     interactions,
+    phis_of,
     ranked,
     without_each,
 )
@@ -57,6 +59,9 @@ def test_noise_scores_about_nothing_and_an_interaction_is_found():
     best = ranked(interactions(cells, pairs, told, np.ones((1, n)), numbers=True), 1, ())
     assert (best[0].a, best[0].b) == ("t0", "t1")
     assert not ranked(noise, 9, [(one.a, one.b) for one in noise])
+    phis = phis_of(told, np.ones((1, n)), numbers=True)
+    agreed = [holds(cells[a], cells[b], told, np.ones((1, n)), phis) for a, b in pairs]
+    assert agreed[0] and sum(agreed[1:]) <= 6  # of 65; two or three by chance
 
 
 def test_rules_by_rows_and_columns():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         from_run,
         mend_dask_ml,
     )
-    from fewpass.pipeline.models.serving.loaded_model import load
+    from fewpass.pipeline.models.serving.loaded_model import LoadedModel, load
     from fewpass.pipeline.settings.execution import Execution
     from fewpass.pipeline.settings.ingest_plan import IngestPlan
     from fewpass.pipeline.settings.source_options import SourceOptions
@@ -41,6 +41,7 @@ __all__ = [
     "IngestPlan",
     "LinearClassifier",
     "LinearRegressor",
+    "LoadedModel",
     "ScoreCalibrator",
     "SourceOptions",
     "TableEncoder",
@@ -70,6 +71,7 @@ _HOMES = {
     "TableEncoder": "fewpass.pipeline.models.estimators",
     "from_run": "fewpass.pipeline.models.estimators",
     "mend_dask_ml": "fewpass.pipeline.models.estimators",
+    "LoadedModel": "fewpass.pipeline.models.serving.loaded_model",
     "load": "fewpass.pipeline.models.serving.loaded_model",
     "warm_up": "fewpass.pipeline.compiling_ahead",
 }

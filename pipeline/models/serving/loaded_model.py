@@ -22,8 +22,9 @@ from fewpass.pipeline.models.export.model_form import (
     outcome_of,
 )
 from fewpass.pipeline.models.export.plain_model import PlainModel, of_run
-from fewpass.pipeline.models.serving.one_row import absent, interpolated, row_scorer
+from fewpass.pipeline.models.serving.one_row import absent, row_scorer
 from fewpass.pipeline.models.serving.single_cells import typed_cells
+from fewpass.pipeline.models.serving.single_steps import interpolated
 from fewpass.pipeline.rows.target_range import clipped
 from fewpass.pipeline.tables.encoding.applying import columns_of as cells_of
 from fewpass.pipeline.tables.encoding.applying import encode, refuse_bad

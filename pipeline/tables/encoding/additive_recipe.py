@@ -60,11 +60,6 @@ class Additive(BaseModel):
     chosen: ChosenForm | None = None
 
     @property
-    def is_plain(self) -> bool:
-        """Whether plain data can describe it: curves of numbers alone."""
-        return not self.pairs and all(not spline.part for spline in self.splines)
-
-    @property
     def parts(self) -> tuple[Spline | PairTable, ...]:
         """What has output columns, in their order."""
         return (*self.splines, *self.pairs)

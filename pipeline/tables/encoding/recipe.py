@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
+from fewpass.pipeline.tables.encoding.additive_terms import described_additive
 from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
 from fewpass.pipeline.tables.encoding.cells import words_of
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe, Entries
@@ -97,15 +97,7 @@ class Recipe(BaseModel):
         return np.concatenate([part.signs for part in self.parts])
 
     def described(self) -> tuple[ColumnTerms, ...]:
-        """Return what becomes of a row, as plain data: of every column, and of pairs last.
-
-        Raises BadInput where there are pairs or curves of dates, which plain data has no terms for.
-        """
-        if self.additive is not None and not self.additive.is_plain:
-            raise BadInput(
-                "A model with functions of pairs, or curves of dates, cannot be described as plain "
-                "data. Predict with fewpass, or take its shapes (fewpass shapes --json)."
-            )
+        """Return what becomes of a row, as plain data, in the order of `parts`."""
         first, all_of = 0, []
         for part in self.columns:
             all_of.append(part.described().behind(first))
@@ -113,10 +105,12 @@ class Recipe(BaseModel):
         for cross in self.crosses:
             all_of.append(cross.described().behind(first))
             first += cross.pairs.width
-        reads = {part.name: part.described().read for part in self.columns}
-        for spline in self.additive.splines if self.additive else ():
-            all_of.append(spline.described_by(reads[spline.column]).behind(first))
-            first += spline.width
+        if self.additive is not None:
+            columns = {column.name: column for column in self.columns}
+            described = described_additive(self.additive, columns)
+            for more, terms in zip(self.additive.parts, described, strict=True):
+                all_of.append(terms.behind(first))
+                first += more.width
         return tuple(all_of)
 
     @property

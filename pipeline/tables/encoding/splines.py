@@ -20,7 +20,6 @@ from pydantic import Field, model_validator
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, require_ascending
 from fewpass.pipeline.tables.encoding.hats import HatSlots
-from fewpass.pipeline.tables.encoding.terms import Cell, ColumnTerms, Interpolate, ValueTerm
 from fewpass.pipeline.tables.encoding.variables import Part, Variable, VariablesOfRows
 
 MOST_LEVELS = 12
@@ -89,20 +88,6 @@ class Spline(ColumnRecipe):
         """Return the entries of numbers (n,): one feature, and one of every level."""
         heights = 2.0 ** (-self.alpha * np.arange(self.levels + 1.0))
         return HatSlots(self.positions(numbers).ravel(), heights)
-
-    def described_by(self, read: Cell) -> ColumnTerms:
-        """Return the features as plain data, of cells that are read so: lines between points."""
-        grid = self.kinks()
-        starts, column, value = self.hats_of(grid).ragged()
-        heights = np.zeros((len(grid), self.width))
-        heights[np.repeat(np.arange(len(grid)), np.diff(starts)), column] = value
-        terms = []
-        for k, y in enumerate(heights.T):
-            used = np.flatnonzero(y)
-            own = slice(0, len(grid)) if k == 0 else slice(max(0, used[0] - 1), used[-1] + 2)
-            points = Interpolate(x=tuple(grid[own].tolist()), y=tuple(y[own].tolist()))
-            terms.append(ValueTerm(at=k, steps=(points,)))
-        return ColumnTerms(columns=self.columns, read=read, terms=tuple(terms))
 
     def kinks(self) -> Floats:
         """Return the numbers, ascending, between which the features are linear."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -381,6 +381,14 @@ class EncodedSource:
         return 0
 
     # -- rows --------------------------------------------------------------------------------------
+
+    def columns_of_names(self, names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """Yield encoded columns as they are written, Arrow arrays (n,), piece by piece."""
+        places = {name_of(self._columns, k): k for k in self._columns.features}
+        used = [places[name] for name in names]
+        for piece in self._rows.pieces(PIECE_BYTES, used):
+            with naming(str(piece.file), piece.file):
+                yield self._rows.cells(piece, used).columns
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         return self._rows.pieces(piece_bytes, self._used)

@@ -139,5 +139,17 @@ def test_what_does_not_go_is_refused(place, tmp_path):
         BadInput, match="smallest target is 0, and the gamma loss is for targets above"
     ):
         train(place / "data", gamma, loss="gamma")
-    with pytest.raises(ValueError, match="no bound, and onepass needs one"):
-        train(place / "data", gamma, loss="poisson", solver="onepass")
+    with pytest.raises(ValueError, match="no bound, and asgd needs one"):
+        train(place / "data", gamma, loss="poisson", solver="asgd")
+
+
+def test_one_pass_with_exposures_is_near_the_optimum_stored_and_straight(place, tmp_path):
+    """A pass of the data set, or of the file itself."""
+    best, how = evaluate(place / "run", place / "data"), {"loss": "poisson", "lam": LAM}
+    once = train(place / "data", tmp_path / "once", passes=1, **how)
+    assert once.solver == "onepass"
+    straight = {"label": "events", "weight": "w", "column": NUMBERS, "task": "regression"}
+    train(place / "rows.csv", tmp_path / "straight", exposure="time", **straight, **how)
+    for run in ("once", "straight"):
+        there = evaluate(tmp_path / run, place / "data")
+        assert best.objective - 1e-6 <= there.objective <= 1.05 * best.objective, run

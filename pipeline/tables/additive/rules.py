@@ -32,7 +32,7 @@ class AskedForm(NamedTuple):
     memory: int = AMPLE_MEMORY
 
     def most_rows(self, entries: int) -> int:
-        """Return the rows by which a form is chosen where each has so many entries."""
+        """Return the rows by which a form is chosen where each has that many entries."""
         share = min(1.0, self.memory / AMPLE_MEMORY)
         return max(LEAST_ROWS, int(share * min(MOST_ROWS, MOST_ENTRIES // max(1, entries))))
 

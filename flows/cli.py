@@ -17,6 +17,7 @@ from cyclopts import App, Group, Parameter
 
 from fewpass.flows.beginning import beginning
 from fewpass.flows.commands import (
+    comparing_runs,
     demo,
     doctor,
     evaluating,
@@ -72,9 +73,9 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
         run_report.report,
     ),
     LOOKING: (
-        plan.plan, weights.weights, explaining.explain, shapes_of_run.shapes, methods.methods,
-        inspecting.inspect,
-        inspecting.verify, inspecting.dashboard,
+        plan.plan, weights.weights, explaining.explain, shapes_of_run.shapes,
+        comparing_runs.compare, methods.methods, inspecting.inspect, inspecting.verify,
+        inspecting.dashboard,
     ),
     OTHERS: (
         store.models, store.publish, store.refresh, exporting.export, ingesting.columns,

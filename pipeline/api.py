@@ -17,6 +17,7 @@ from fewpass.pipeline.runs.model import load_model as model_of
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.scoring import evaluation, prediction
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
+from fewpass.pipeline.scoring.row_metrics import AskedMetrics
 from fewpass.pipeline.scoring.scored_file import PredictionResult
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
@@ -165,6 +166,9 @@ def evaluate(
     *,
     execution: Execution = ANYWHERE,
     memory: int | str | None = None,
+    by: Sequence[str] = (),
+    threshold: float | None = None,
+    top: float = 0.1,
     **reading: Any,
 ) -> evaluation.Evaluation:
     """Evaluate a model on labelled rows, as `fewpass evaluate` does.
@@ -179,14 +183,21 @@ def evaluate(
         Where to read a data set.  Files are read in this process.
     memory
         Memory limit, such as "256MB" [default: as in training; for files 1 GiB, and the weights].
+    by
+        Columns of the files whose values are slices, each evaluated by itself: `slices`.  Of
+        numbers with the edges of ranges, as in "age:20,40,60".
+    threshold
+        Of the probability of the second of two labels [default: where the score is above 0].
+    top
+        Share of the rows with the highest scores whose lift is measured.
     **reading
         Fields of `SourceOptions`; for a data set only `unknown_features` and `by_position`.
 
     Returns
     -------
     Evaluation
-        rows, objective, loss, error, auc, mse, r2, classes, ...: what `fewpass evaluate --json`
-        prints; None where a figure has no meaning for the targets.
+        rows, objective, loss, error, auc, mse, r2, classes, metrics (f1, log_loss, mae, ...):
+        what `fewpass evaluate --json` prints; None where a figure has no meaning.
 
     Raises
     ------
@@ -194,15 +205,20 @@ def evaluate(
         If rows cannot be read, or if columns, scaling or labels are not the model's.
     """
     _require_execution(execution)
-    model, places = load_model(run), _addresses(dataset)
+    model, places, asked = load_model(run), _addresses(dataset), AskedMetrics(threshold, top)
     limit = None if memory is None else parse_bytes(memory)
     if len(places) == 1 and not is_source(places[0]):
         refuse_reading(reading.keys() - Matching.model_fields.keys(), places[0])
+        if by:
+            raise BadInput(f"{places[0]} is a data set: `by` reads columns of files. Name these.")
         data, rules = Dataset.open(places[0]), plan_of(Matching, reading)
         with open_executor(*place_for(execution, seconds_of_pass(data.manifest))) as executor:
-            return evaluation.evaluate(within(model, limit), data, executor, rules=rules)
+            return evaluation.evaluate(
+                within(model, limit), data, executor, rules=rules, asked=asked
+            )
     require_here(execution)
-    return evaluate_rows(model, places, plan_of(SourceOptions, reading), memory=limit).evaluation
+    options = plan_of(SourceOptions, reading)
+    return evaluate_rows(model, places, options, by=by, asked=asked, memory=limit).evaluation
 
 
 def predict(

@@ -117,6 +117,17 @@ class Interleaved(NamedTuple):
     with_weights: Callable[[State, NDArray[np.float64]], State] = with_weights
 
 
+class Pairs(NamedTuple):
+    """A join of streams as a sum, which can be added up pair by pair where the states are.
+
+    `part` is what the join takes of a stream's state; `end` makes the joined state of a copy of the
+    first stream's state, of the sum of all parts, and of their number.
+    """
+
+    part: Callable[[Problem, ProblemStats, State], Part]
+    end: Callable[[Problem, ProblemStats, State, Part, int], State]
+
+
 class Walk(NamedTuple):
     """A sequential pass: `step` updates a state block by block.
 
@@ -149,6 +160,8 @@ class Walk(NamedTuple):
     resize: Callable[[Problem, State, int, ColumnMoments | None], State] | None = None
     #: Whether a state before the first step needs no such walk: it is then left out, uncounted.
     skips: Callable[[State], bool] | None = None
+    #: `join` of many streams; None: their states must come together.
+    pairs: Pairs | None = None
 
 
 def rows_visited(walk: Walk, state: State, block: Block) -> int:

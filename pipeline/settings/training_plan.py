@@ -54,6 +54,12 @@ MOST_PASSES = 100
 FREE_SHARE = 0.01  # of lam, charged for a "free" intercept: the certificate stays a theorem
 
 
+MetricName = Literal[
+    "loss", "error", "auc", "f1", "balanced_accuracy", "precision", "recall", "average_precision",
+    "log_loss", "brier", "calibration_error", "mse", "rmse", "mae", "mape", "r2", "deviance", "d2",
+]  # fmt: skip
+
+
 class TrainingPlan(Described):
     """What to train, on which data, and when to stop.
 
@@ -102,6 +108,9 @@ class TrainingPlan(Described):
     mean loss, and stop when it no longer falls."""
     n_iter_no_change: PositiveInt = 5
     """Epochs without a lower held-out loss before training stops early."""
+    metric: MetricName = "loss"
+    """What held-out rows judge models by, in place of their mean loss, where they choose among
+    several lam or end a training: error, auc, f1, log_loss, mae, ... [default: loss]."""
     intercept: Intercept = "free"
     """No intercept, one penalised like a weight, or (free) with a hundredth of lam."""
     positive: str | None = None

@@ -16,7 +16,8 @@ from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.run_log import LOG, SEGMENTS
 from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
-from fewpass.pipeline.scoring.evaluation import evaluation_job
+from fewpass.pipeline.scoring.judging import evaluation_job
+from fewpass.pipeline.scoring.row_metrics import Metric
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
@@ -69,7 +70,8 @@ class Prepared(NamedTuple):
             job = self.planner.job(chosen.memory, chosen.solver)
             weights_to_start_at(self.plan.start_from, job)
         if self.held_out is not None:
-            evaluation_job(record, self.held_out)
+            job = evaluation_job(record, self.held_out)
+            Metric(self.plan.metric).require_defined(job.problem, job.rule)
             if self.plan.calibrate:
                 require_calibratable(record, self.held_out)
 
@@ -88,6 +90,8 @@ def prepare(
     """
     run = TrainedFolder(url, storage_options)
     _require_place(run)
+    if not run.exists():
+        _require_use_of_metric(plan)
     if plan.source is not None:
         return _on_source(plan, run, open_source)
     dataset = Dataset.open(plan.dataset, storage_options)
@@ -147,6 +151,24 @@ def _require_place(run: RunFolder) -> None:
                 f"{shown} holds other files, such as {files[0]}, which a run would write "
                 "to. Choose an empty folder."
             )
+
+
+def _require_use_of_metric(plan: TrainingPlan) -> None:
+    """Refuse a metric where held-out rows choose nothing."""
+    if plan.metric == "loss":
+        return
+    several = plan.lam.is_auto or len(plan.lam.factors) > 1
+    if plan.source is not None or not (several or plan.early_stopping):
+        raise BadInput(
+            f"metric = {plan.metric} is what held-out rows choose lam by, or when to stop, and "
+            "this training does neither. Leave it out."
+        )
+    if plan.tries_several_lam and plan.held_out is None:
+        raise BadInput(
+            f"metric = {plan.metric} is one of held-out rows, and one pass chooses lam by the "
+            "losses of rows before they are learnt from. Name a data set with `held_out`, or give "
+            "`tol`."
+        )
 
 
 def _on_source(asked: TrainingPlan, run: TrainedFolder, open_source: OpenSource) -> Prepared:

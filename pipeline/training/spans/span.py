@@ -9,6 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
+from fewpass.pipeline.executors.packed import unpickled_once
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.rows.buffers import RowSource
 from fewpass.pipeline.rows.from_source import SourceRows
@@ -24,6 +25,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.row_state_store import Records, StoredRowState
 
 
+@unpickled_once
 class Job(NamedTuple):
     """Everything that a span needs to know; small, so that each task may carry it."""
 

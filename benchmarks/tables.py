@@ -1,6 +1,6 @@
 """Default options on tables of others, beside a careful pipeline of scikit-learn and boosting.
 
-    python -m benchmarks.tables [--sets NAME ...] [--sides NAME ...] [--before CHECKOUT] [--additive]
+    python -m benchmarks.tables [--sets NAME ...] [--sides NAME ...] [--before DIR] [--additive]
 
 Every table is trained by the commands `ingest`, `train --tol 1e-3` and `predict` with no other
 option than the label, by table_peers.py twice, and judged on the rows of its test file: error, AUC

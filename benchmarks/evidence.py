@@ -2,9 +2,9 @@
 
     python -m benchmarks.evidence
 
-The lines are appended by real_data.py, one_pass.py, certified.py, forecasts.py, auto.py,
-raw_data.py, public_sets.py, memory.py and scaling.py; of several lines about one row the last one
-counts.
+The lines are appended by real_data.py, one_pass.py, certified.py, certified_cells.py,
+forecasts.py, auto.py, raw_data.py, public_sets.py, memory.py and scaling.py; of several lines
+about one row the last one counts.
 """
 
 from __future__ import annotations
@@ -335,6 +335,20 @@ def memory(rows: list[Row]) -> str:
     return table(head, cells, head[:2])
 
 
+def cells(rows: list[Row]) -> str:
+    """Tabulate what each method certifies of a loss with a penalty."""
+    head = ("loss", "penalty", "set", "lam", "method", "passes", "certified gap", "CPU s", "not 0")
+    lines = [
+        [
+            of_words(row["loss"]), f"`{row['penalty']}`", row["set"], f"{row['lam']:.2g}",
+            f"`{row['method']}`", f"{row['passes']:.0f}", f"{row['gap']:.0e}",
+            f"{row['cpu_s']:.2f}", f"{row['not_zero']:,} of {row['of']:,}",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return table(head, lines, ("loss", "penalty", "set", "method"))
+
+
 def clusters(rows: list[Row]) -> str:
     """Tabulate what tasks cost, and what the model makes of that."""
     costs = scaling.Costs(**{name: rows[-1][name] for name in scaling.Costs._fields})
@@ -376,6 +390,7 @@ PARTS = (
          ("set", "lam", "order"), one_pass_peers),
     Part("certified", "Certified to 1e-6", ("set", "loss", "lam", "method"), certified,
          "certified.png"),
+    Part("cells", "Every loss with every penalty", ("loss", "penalty", "method"), cells),
     Part("forecasts", "Forecast and actual passes", ("set", "loss", "lam", "solver"), forecasts),
     Part("auto", "The method that `auto` takes", ("set", "loss", "method", "tol"), auto,
          found=lambda _: []),

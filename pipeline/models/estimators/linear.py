@@ -242,7 +242,7 @@ class LinearModel(SharedParameters):
             None if names is None else tuple(names), self.certificate_,
             self.encoder_.recipe_ if hasattr(self, "encoder_") else None,
             record=record_at(getattr(self, "run_", None)), bounds=self._bounds(),
-            has_offset=self._has_offset,
+            has_offset=self._has_offset, penalty=self.penalty,
         )  # fmt: skip
 
     def __sklearn_tags__(self) -> Tags:

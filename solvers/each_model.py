@@ -129,7 +129,7 @@ def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> St
     """
     chosen = [k for k, model in enumerate(state.models) if not multi.is_converged(k, model)]
     going = [state.models[k] for k in chosen]
-    if len(going) < 2 or not how.fits(going):
+    if len(going) < 2 or multi.has_folds or not how.fits(going):
         return enter_each(walk, state)
     weights = [how.weights(model) for model in going]
     if not lies_for_sparse_rows(weights[0]):

@@ -8,7 +8,7 @@ from typing import Any
 
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.explaining.importance import Importance
-from fewpass.pipeline.reporting.page.shape_cards import form_in_words
+from fewpass.pipeline.reporting.model_shapes import form_in_words
 from fewpass.pipeline.runs.model import load_model, trained_lam
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord

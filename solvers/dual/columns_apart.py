@@ -30,7 +30,7 @@ def pulls(problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
     """Return h: m_j^(2/3) for the mean square m_j of column j, constant column included.
 
     It is scaled so that sum m_j / h_j = sum m_j: a typical row's ||x||^2 / reg falls with r as it
-    does where h_j = 1 everywhere.  Where nothing is complete of columns h is empty: all are alike.
+    does where h_j = 1 everywhere.  Where nothing is known of columns h is empty: all are alike.
     """
     if stats.columns is None:
         return EMPTY

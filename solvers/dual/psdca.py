@@ -65,7 +65,7 @@ from fewpass.solvers.protocol import Certificate, ExpectedPasses, ProblemStats, 
 
 PER_ROOT, PER_ROOT_FEW = 0.7, 0.45  # passes to expect, times the root of K and the digits; where
 # columns are few
-MOST_K = 16.0  # from here to about a thousand K tells nothing
+MOST_K, MOST_K_FEW = 16.0, 400.0  # from here to about a thousand K tells nothing
 L1_ALONE, WITH_SQUARES = 5.5, 0.6  # passes to expect for a digit with an l1 penalty
 FAR_K = 4096.0  # from here on r lam, at its largest, is too small a lam again
 
@@ -150,8 +150,9 @@ class Psdca(Sdca):
         if condition is None or self.batch != "serial" or not tol < 1.0:
             return ExpectedPasses()
         K = condition.slowness(stats.n)
-        root = PER_ROOT_FEW if columns_are_few(stats) else PER_ROOT
-        per_digit = 1.0 + root * (math.sqrt(min(K, MOST_K)) + K / FAR_K)
+        few = columns_are_few(stats)
+        root, most = (PER_ROOT_FEW, MOST_K_FEW) if few else (PER_ROOT, MOST_K)
+        per_digit = 1.0 + root * (math.sqrt(min(K, most)) + K / FAR_K)
         return ExpectedPasses(usual=1.0 + digits(tol) * per_digit * stats.streams ** (1.0 / 3.0))
 
     def certificate(self, state: SdcaState) -> Certificate | None:

@@ -24,9 +24,9 @@ from fewpass.pipeline.tables.additive.forms import (
     PAIRS,
     SECOND,
     SPLINES,
-    Comparison,
     EncodedForm,
     FormSample,
+    FormsCompared,
     FormTrial,
     Rows,
 )
@@ -147,7 +147,7 @@ def held_out_parts(sample: FormSample, seed: int) -> tuple[str | None, list[Rows
     return None, [np.sort(order[: n // SHARE])]
 
 
-def _candidates(compared: Sequence[Comparison], scored: int) -> list[TriedForm]:
+def _candidates(compared: Sequence[FormsCompared], scored: int) -> list[TriedForm]:
     """Return what became of every form that all parts have, at its best lam of all parts."""
     candidates = []
     for form in FORMS:

@@ -81,6 +81,8 @@ COMMANDS = [
     "refresh",
     "explain",
     "compare",
+    "cross-validate",
+    "shapes",
 ]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fewpass.pipeline.api import (
         abandon,
+        cross_validate,
         evaluate,
         ingest,
         load_model,
@@ -47,6 +48,7 @@ __all__ = [
     "TableEncoder",
     "TrainingPlan",
     "abandon",
+    "cross_validate",
     "evaluate",
     "from_run",
     "ingest",

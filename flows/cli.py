@@ -18,6 +18,7 @@ from cyclopts import App, Group, Parameter
 from fewpass.flows.beginning import beginning
 from fewpass.flows.commands import (
     comparing_runs,
+    cross_validating,
     demo,
     doctor,
     evaluating,
@@ -74,7 +75,8 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
     ),
     LOOKING: (
         plan.plan, weights.weights, explaining.explain, shapes_of_run.shapes,
-        comparing_runs.compare, methods.methods, inspecting.inspect, inspecting.verify,
+        comparing_runs.compare, cross_validating.cross_validate, methods.methods,
+        inspecting.inspect, inspecting.verify,
         inspecting.dashboard,
     ),
     OTHERS: (

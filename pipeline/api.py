@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fewpass.pipeline.errors import BadInput
@@ -23,6 +25,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching_options import Matching
+from fewpass.pipeline.settings.regularisation import AUTO
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -30,6 +33,8 @@ from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
+from fewpass.pipeline.training import cross_validation
+from fewpass.pipeline.training.cross_validation import CrossValidated, each_lam
 from fewpass.pipeline.training.planning.place import Place, place_for, place_of, seconds_of_pass
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
@@ -219,6 +224,53 @@ def evaluate(
     require_here(execution)
     options = plan_of(SourceOptions, reading)
     return evaluate_rows(model, places, options, by=by, asked=asked, memory=limit).evaluation
+
+
+def cross_validate(
+    dataset: Address,
+    *,
+    folds: int = 5,
+    execution: Execution = ANYWHERE,
+    folder: Address | None = None,
+    **settings: Any,
+) -> list[CrossValidated]:
+    """Cross-validate a training, as `fewpass cross-validate` does.
+
+    Parameters
+    ----------
+    dataset
+        Folder or address of a shuffled data set, whose chunks are dealt to folds.
+    folds
+        How many.
+    execution
+        Where to train.
+    folder
+        Folder for snapshots and numbers per row, which workers of a cluster reach [default: a
+        temporary one, which goes at the end].
+    **settings
+        Fields of `TrainingPlan` (loss, lam, tol, solver, memory, ...); tol is 1e-3 by default.
+
+    Returns
+    -------
+    list of CrossValidated
+        For each lam: lam, solver, passes, seconds, folds (fold, rows, objective, gap, evaluation),
+        means (metric, mean, standard_error).
+
+    Raises
+    ------
+    BadInput
+        The rows are not shuffled or lie in fewer chunks than folds, or settings cannot be used.
+    """
+    _require_execution(execution)
+    lams = each_lam(settings.pop("lam", AUTO))
+    own = {"dataset": os.fspath(dataset), "lam": lams[0]}
+    plan = plan_of(TrainingPlan, {"tol": 1e-3} | settings | own)
+    place = place_of(execution, plan, Dataset.open(plan.dataset).manifest)
+    with ExitStack() as stack:
+        executor = stack.enter_context(open_executor(*place))
+        temporary = TemporaryDirectory(prefix="fewpass-folds-")
+        url = stack.enter_context(temporary) if folder is None else os.fspath(folder)
+        return cross_validation.cross_validate(plan, url, executor, folds, lams=lams)
 
 
 def predict(

@@ -16,7 +16,7 @@ from fewpass.solvers.protocol import (
     Block,
     ColumnMoments,
     Interleaved,
-    Pairs,
+    JoinByPairs,
     Part,
     ProblemStats,
     Reduce,
@@ -49,7 +49,9 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
         skips=None if walk.skips is None else partial(all_skip, walk.skips),
         pairs=None
         if walk.pairs is None
-        else Pairs(partial(part_each, multi, walk.pairs), partial(end_each, multi, walk.pairs)),
+        else JoinByPairs(
+            partial(part_each, multi, walk.pairs), partial(end_each, multi, walk.pairs)
+        ),
     )
 
 
@@ -127,7 +129,7 @@ def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> St
     """
     chosen = [k for k, model in enumerate(state.models) if not multi.is_converged(k, model)]
     going = [state.models[k] for k in chosen]
-    if len(going) < 2 or not how.fits(going):
+    if len(going) < 2 or multi.has_folds or not how.fits(going):
         return enter_each(walk, state)
     weights = [how.weights(model) for model in going]
     if not lies_for_sparse_rows(weights[0]):
@@ -162,8 +164,15 @@ def join_each(
     return States(tuple(models))
 
 
+def pairs_each(multi: Models, pairs: JoinByPairs | None) -> JoinByPairs | None:
+    """Return the join of all models' streams by pairs, if there is one of a model's."""
+    if pairs is None:
+        return None
+    return JoinByPairs(partial(part_each, multi, pairs), partial(end_each, multi, pairs))
+
+
 def part_each(
-    multi: Models, pairs: Pairs, problem: Problem, stats: ProblemStats, state: States
+    multi: Models, pairs: JoinByPairs, problem: Problem, stats: ProblemStats, state: States
 ) -> tuple[Part, ...]:
     """Return what a stream's models add to a join; nothing of those that have converged."""
     return tuple(
@@ -174,7 +183,7 @@ def part_each(
 
 def end_each(
     multi: Models,
-    pairs: Pairs,
+    pairs: JoinByPairs,
     problem: Problem,
     stats: ProblemStats,
     first: States,

@@ -18,7 +18,7 @@ from fewpass.pipeline.sizes import parse_bytes
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fewpass.pipeline.scoring.comparing import Comparison
+    from fewpass.pipeline.scoring.comparing import ModelComparison
 
 
 def compare(
@@ -85,7 +85,7 @@ def compare(
     return 0
 
 
-def _on_data_set(models: Any, data: str, rules: Matching, place: Execution) -> Comparison:
+def _on_data_set(models: Any, data: str, rules: Matching, place: Execution) -> ModelComparison:
     from fewpass.flows.cluster import engine_for_pass
     from fewpass.pipeline.scoring.comparing import compare as compared
     from fewpass.storage.dataset import Dataset
@@ -95,7 +95,7 @@ def _on_data_set(models: Any, data: str, rules: Matching, place: Execution) -> C
         return compared(models, dataset, executor, rules)
 
 
-def comparison_facts(result: Comparison) -> dict[str, Any]:
+def comparison_facts(result: ModelComparison) -> dict[str, Any]:
     """Return what --json prints."""
     from fewpass.flows.outcomes import evaluation_facts
 
@@ -108,7 +108,7 @@ def comparison_facts(result: Comparison) -> dict[str, Any]:
     return {"rows": result.rows, "models": models}
 
 
-def comparison_table(result: Comparison) -> Table:
+def comparison_table(result: ModelComparison) -> Table:
     """Lay out the figures of every model, and how far they are from the first one's."""
     from fewpass.flows.display.console import titled_table
     from fewpass.pipeline.reporting.page.comparison_page import names_of, verdict

@@ -8,7 +8,7 @@ from typing import Any
 
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.explaining.importance import Importance
-from fewpass.pipeline.reporting.page.shape_cards import form_in_words
+from fewpass.pipeline.reporting.model_shapes import form_in_words
 from fewpass.pipeline.runs.model import load_model, trained_lam
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
@@ -133,10 +133,17 @@ def _evaluations(evaluations: Mapping[str, Evaluation]) -> list[str]:
     if not evaluations:
         return ["None was made yet."]
     return [
-        f"On {as_markdown(dataset)}:\n\n"
-        + _table({k: v for k, v in e._asdict().items() if v is not None})
+        f"On {as_markdown(dataset)}:\n\n" + _table(_figures(e))
         for dataset, e in evaluations.items()
     ]
+
+
+def _figures(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what there is of an evaluation, its metrics one by one."""
+    figures = evaluation._asdict()
+    figures |= evaluation.metrics._asdict() if evaluation.metrics else {}
+    del figures["metrics"], figures["slices"]
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _importance(importance: Importance | None) -> list[str]:

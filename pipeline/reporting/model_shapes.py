@@ -12,6 +12,7 @@ from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.reporting.largest_weights import row_of_class
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.additive_shapes import (
     ColumnCurve,
     Function,
@@ -144,3 +145,16 @@ def as_facts(shapes: Shapes) -> dict[str, Any]:
     ]  # fmt: skip
     rest = [name for name, _ in shapes.rest]
     return {"constant": shapes.constant, "columns": columns, "pairs": pairs, "rest": rest}
+
+
+def form_in_words(own: Additive) -> str:
+    """Say in a sentence or two how a form was chosen, and what the certificate does not say."""
+    chosen = own.chosen
+    said = "The certificate is of the weights, given these curves and pairs."
+    if chosen is None:
+        return said
+    by = f"the last by {chosen.held_out_by}" if chosen.held_out_by else "drawn at random"
+    return (
+        f"By the loss of {chosen.held_out_rows:,} rows of a sample, {by}; {len(own.pairs)} of "
+        f"{chosen.looked_at:,} pairs were taken. {said}"
+    )

@@ -73,7 +73,7 @@ class ComparedModel(NamedTuple):
     differences: tuple[Difference, ...]
 
 
-class Comparison(NamedTuple):
+class ModelComparison(NamedTuple):
     """What several models make of the same rows; the first is what others are compared with."""
 
     rows: int
@@ -181,13 +181,15 @@ def _differences(total: PairedPart, names: tuple[str, ...], m: int) -> tuple[Dif
     return tuple(Difference(*one) for one in columns)
 
 
-def _comparison(those: Sequence[Contestant], sums: Sequence[Any], total: PairedPart) -> Comparison:
+def _comparison(
+    those: Sequence[Contestant], sums: Sequence[Any], total: PairedPart
+) -> ModelComparison:
     models = []
     for m, (of, own) in enumerate(zip(those, sums, strict=True)):
         figures = full_figures(of.problem, of.model.record, of.model.weights, own)
         differences = _differences(total, of.names, m)
         models.append(ComparedModel(of.model.run.url, figures, differences))
-    return Comparison(models[0].evaluation.rows, tuple(models))
+    return ModelComparison(models[0].evaluation.rows, tuple(models))
 
 
 # -- a data set ------------------------------------------------------------------------------------
@@ -195,7 +197,7 @@ def _comparison(those: Sequence[Contestant], sums: Sequence[Any], total: PairedP
 
 def compare(
     models: Sequence[Model], dataset: Dataset, executor: Executor, rules: Matching = BY_NAME
-) -> Comparison:
+) -> ModelComparison:
     """Compare models on a data set whose columns all of them have, in one pass.
 
     Raises
@@ -267,7 +269,7 @@ def compare_rows(
     memory: int | None = None,
     threads: int | None = None,
     on_progress: Callable[[int], None] = lambda _rows: None,
-) -> Comparison:
+) -> ModelComparison:
     """Compare models on rows of files, each of which is read once for every model.
 
     Raises

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.rows.buffers import rows_taken
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.reliability import NORMAL_975, wilson
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.scoring.slices import SliceBy, require_few, rows_by_slice
-from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 
@@ -128,22 +128,3 @@ def _slice(name: str, total: tuple[Any, LossSquares], summed: Callable[[Any], Ev
         effective = squares.weight**2 / squares.squares  # rows of equal weight that say as much
         low, high = wilson(figures.error, effective)
     return Slice(name, figures, squares.within(), low, high)
-
-
-def rows_taken(block: Block, rows: Any) -> Block:
-    """Return some rows of a block, in new memory."""
-    offset = None if block.offset is None else block.offset[rows]
-    order = np.arange(len(rows))
-    return block._replace(
-        rows=_taken(block.rows, rows), y=block.y[rows], weight=block.weight[rows], order=order,
-        offset=offset,
-    )  # fmt: skip
-
-
-def _taken(rows: Rows, chosen: Any) -> Rows:
-    if isinstance(rows, DenseRows):
-        return DenseRows(rows.X[chosen])
-    counts = np.diff(rows.indptr)[chosen]
-    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    places = np.arange(indptr[-1]) + np.repeat(rows.indptr[chosen] - indptr[:-1], counts)
-    return SparseRows(rows.data[places], rows.indices[places], indptr)

@@ -29,8 +29,8 @@ from fewpass.pipeline.scoring.row_metrics import (
     USUAL,
     AskedMetrics,
     Measured,
+    MetricFigures,
     MetricPart,
-    Metrics,
     metrics_of,
     side_by_side,
     sum_of_metrics,
@@ -60,7 +60,7 @@ class Evaluation(NamedTuple):
     deviance: float | None = None  # mean; of the Poisson and the gamma loss
     d2: float | None = None  # fraction of the deviance of the mean that is explained
     classes: tuple[ClassFigures, ...] | None = None  # of more than two classes
-    metrics: Metrics | None = None  # the others; None where nobody asked for them
+    metrics: MetricFigures | None = None  # the others; None where nobody asked for them
     left_out: tuple[str, ...] = ()  # columns that the model does not have
     slices: tuple[tuple[str, tuple[Any, ...]], ...] = ()  # by the columns that were asked for, the
     # slices of each (evaluated_slices.py: Slice)

@@ -1,4 +1,4 @@
-"""Metrics that people use, from sums over the rows: one pass, whatever the number of rows.
+"""MetricFigures that people use, from sums over the rows: one pass, whatever the number of rows.
 
 With weights of rows by label and by predicted label, C (K, K), the second of two labels positive,
 
@@ -53,7 +53,7 @@ class AskedMetrics(NamedTuple):
 USUAL = AskedMetrics()
 
 
-class Metrics(NamedTuple):
+class MetricFigures(NamedTuple):
     """Metrics of some rows, weighted by row weights; None where one has no meaning.
 
     The names are scikit-learn's.
@@ -176,7 +176,7 @@ def _with_numbers(
 
 def metrics_of(
     total: MetricPart, sides: tuple[Vector, Vector] | None, asked: AskedMetrics = USUAL
-) -> Metrics:
+) -> MetricFigures:
     """Return the metrics from the sums over all rows.
 
     Parameters
@@ -195,27 +195,27 @@ def metrics_of(
     return metrics._replace(average_precision=average, lift=lift, lift_top=asked.top)
 
 
-def _of_numbers(total: MetricPart) -> Metrics:
+def _of_numbers(total: MetricPart) -> MetricFigures:
     relative = total.relative / total.weight if total.zeros == 0.0 else None
-    return Metrics(
+    return MetricFigures(
         mae=total.absolute / total.weight,
         mape=relative,
         rmse=float(np.sqrt(total.square / total.weight)),
     )
 
 
-def _of_labels(C: Vector) -> Metrics:
+def _of_labels(C: Vector) -> MetricFigures:
     given, called, right = C.sum(axis=1), C.sum(axis=0), np.diagonal(C)
     base = float(1.0 - given.max() / given.sum())
     there, either = given > 0.0, given + called > 0.0
     balanced = float((right[there] / given[there]).mean())
     f1 = 2.0 * right[either] / (given + called)[either]
     if len(C) != 2:
-        return Metrics(base, balanced, float(f1.mean()))
+        return MetricFigures(base, balanced, float(f1.mean()))
     of_positive = float(2.0 * right[1] / (given[1] + called[1])) if either[1] else None
     precision = float(right[1] / called[1]) if called[1] else None
     recall = float(right[1] / given[1]) if given[1] else None
-    return Metrics(base, balanced, of_positive, precision, recall)
+    return MetricFigures(base, balanced, of_positive, precision, recall)
 
 
 def _of_probabilities(total: ReliabilityPart, C: Vector) -> dict[str, float]:
@@ -286,11 +286,16 @@ class Metric(NamedTuple):
 
         Where it has no meaning, as precision where nothing is called positive, it is the worst.
         """
-        own = self.name in OF_EVALUATIONS
-        figure = getattr(evaluation if own else evaluation.metrics, self.name)
+        figure = self.figure(evaluation)
         if figure is None:
             return math.inf
         return float(-figure if self.higher_is_better else figure)
+
+    def figure(self, evaluation: Any) -> float | None:
+        """Return the figure of an Evaluation with all metrics; None where it has no meaning."""
+        own = self.name in OF_EVALUATIONS
+        figure: float | None = getattr(evaluation if own else evaluation.metrics, self.name)
+        return figure
 
     def require_defined(self, problem: Problem, rule: TargetRule) -> None:
         """Refuse a metric that models of a problem have no figure of; BadInput names those."""

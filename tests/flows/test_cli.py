@@ -81,6 +81,7 @@ COMMANDS = [
     "refresh",
     "explain",
     "compare",
+    "cross-validate",
 ]
 
 

@@ -24,9 +24,10 @@ def lines_of(term: HatsTerm, coef: Any) -> LinesOfScores:
         name="curve", column="curve", knots=term.knots, levels=term.levels, alpha=term.alpha
     )
     x = spline.kinks()
+    starts, column, value = spline.hats_of(x).ragged()
     heights = np.zeros((len(x), len(coef)))
-    for slot in spline.slots_of(x):
-        heights += coef[:, term.at + slot.column].reshape(len(coef), -1).T * slot.value[:, None]
+    points = np.repeat(np.arange(len(x)), np.diff(starts))
+    np.add.at(heights, points, coef[:, term.at + column].T * value[:, None])
     return LinesOfScores(x, heights)
 
 

@@ -6,7 +6,7 @@ from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
 from fewpass.pipeline.drawing.pieces import card, last_part, section, table
 from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.reporting.page.page import document
-from fewpass.pipeline.scoring.comparing import ComparedModel, Comparison, Difference
+from fewpass.pipeline.scoring.comparing import ComparedModel, Difference, ModelComparison
 
 NAMES = {
     "error": "Error", "log_loss": "Log loss", "brier": "Brier score",
@@ -14,7 +14,7 @@ NAMES = {
 }  # fmt: skip
 
 
-def comparison_page(comparison: Comparison, data: str) -> str:
+def comparison_page(comparison: ModelComparison, data: str) -> str:
     """Return the page as text; whatever comes from data is escaped."""
     names = names_of(comparison)
     head = f"<header><h1>{len(names)} models on {as_html(last_part(data))}</h1></header>"
@@ -34,14 +34,14 @@ def comparison_page(comparison: Comparison, data: str) -> str:
     )
 
 
-def names_of(comparison: Comparison) -> list[str]:
+def names_of(comparison: ModelComparison) -> list[str]:
     """Return the runs by the ends of their addresses, whole where these are the same."""
     runs = [one.run for one in comparison.models]
     ends = [last_part(run) for run in runs]
     return ends if len(set(ends)) == len(ends) else runs
 
 
-def _figures(comparison: Comparison, names: list[str]) -> str:
+def _figures(comparison: ModelComparison, names: list[str]) -> str:
     metrics = [one.metric for one in comparison.models[0].differences]
     has_auc = comparison.models[0].evaluation.auc is not None
     head = ("model", *(NAMES[metric].lower() for metric in metrics), *["AUC"] * has_auc)
@@ -56,7 +56,7 @@ def _auc(model: ComparedModel, *, has_auc: bool) -> list[str]:
     return [f"{model.evaluation.auc:.4f}"] if has_auc else []
 
 
-def _metric(comparison: Comparison, names: list[str], k: int) -> str:
+def _metric(comparison: ModelComparison, names: list[str], k: int) -> str:
     """Draw how far every model is from the first, and write it down."""
     each = [model.differences[k] for model in comparison.models]
     points = [(float(m), one.difference) for m, one in enumerate(each)]

@@ -10,13 +10,13 @@ from fewpass.pipeline.reporting.largest_weights import classes_of
 from fewpass.pipeline.reporting.model_shapes import (
     ShapeImportance,
     axis_values,
+    form_in_words,
     importances,
     is_additive,
     model_shapes,
     points_of,
 )
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.additive_shapes import (
     ColumnCurve,
     Function,
@@ -65,19 +65,6 @@ def _form(model: Model) -> str:
         return ""
     tried = [Bar(one.form, one.loss, f"{one.loss:.4g}") for one in own.chosen.candidates]
     return card(f"Form: {own.chosen.form}", bars(tried), form_in_words(own))
-
-
-def form_in_words(own: Additive) -> str:
-    """Say in a sentence or two how a form was chosen, and what the certificate does not say."""
-    chosen = own.chosen
-    said = "The certificate is of the weights, given these curves and pairs."
-    if chosen is None:
-        return said
-    by = f"the last by {chosen.held_out_by}" if chosen.held_out_by else "drawn at random"
-    return (
-        f"By the loss of {chosen.held_out_rows:,} rows of a sample, {by}; {len(own.pairs)} of "
-        f"{chosen.looked_at:,} pairs were taken. {said}"
-    )
 
 
 def _card(function: Function) -> str:

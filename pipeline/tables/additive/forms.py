@@ -131,7 +131,7 @@ class Tried(NamedTuple):
         return int(np.argmin(self.losses))
 
 
-class Comparison(NamedTuple):
+class FormsCompared(NamedTuple):
     """What forms came to, and the pairs that were chosen on the way."""
 
     tried: dict[str, Tried]
@@ -161,7 +161,7 @@ class FormTrial:
         self._sample, self._targets, self._bins = sample, targets, bins
         self._learnt, self._scored = learnt, scored
 
-    def compared(self, linear: EncodedForm, curved: EncodedForm) -> Comparison:
+    def compared(self, linear: EncodedForm, curved: EncodedForm) -> FormsCompared:
         """Return what all forms came to, with pairs for as long as any are significant."""
         tried = {LINEAR: self.tried(linear), SPLINES: self.tried(curved)}
         first, looked_at = self.chosen(curved, tried[SPLINES], ())
@@ -174,7 +174,7 @@ class FormTrial:
         if second:
             every = EncodedForm.of(self._sample.recipe([*first, *second]), self._sample.cells)
             tried[SECOND] = self.tried(every)
-        return Comparison(tried, (first, second), looked_at)
+        return FormsCompared(tried, (first, second), looked_at)
 
     def tried(self, form: EncodedForm, lams: tuple[float, ...] = ()) -> Tried:
         """Train a form for several lam, and sum the losses of the held-out rows."""

@@ -22,6 +22,9 @@ from benchmarks.auto import METHODS, OTHERS, TOLS
 from benchmarks.data_sets import STUDIES
 from benchmarks.evidence_words import HOW, QUESTIONS, TITLE, WORDS
 from benchmarks.one_pass_findings import tables as one_pass_peers
+from benchmarks.tables import findings as default_found
+from benchmarks.tables import tables as default_tables
+from benchmarks.text_lam import tables as unit_text
 from testing.results import EVIDENCE, Row, shown, table
 
 PAGE = EVIDENCE.with_name("evidence.md")
@@ -381,6 +384,8 @@ PARTS = (
     Part("psdca-ways", "Other ways to go over the rows", ("set", "loss", "lam", "method"),
          lambda _: ""),
     Part("public-sets", "Every public set as it lies", ("set", "loss", "lam"), public_sets),
+    Part("tables", "Tables with default options", ("table",), default_tables, found=default_found),
+    Part("text-lam", "Text of unit length, lam chosen", ("set",), unit_text),
     Part("sorted", "Rows that lie sorted", ("memory",), in_order),
     Part("memory", "Memory: flat in the size of the input", ("size", "step"), memory),
     Part("scaling", "Clusters: measured costs, and a model", (), clusters),

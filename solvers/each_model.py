@@ -16,8 +16,8 @@ from fewpass.solvers.protocol import (
     Block,
     ColumnMoments,
     Interleaved,
+    JoinByPairs,
     Part,
-    PartsOfStreams,
     ProblemStats,
     Reduce,
     State,
@@ -49,7 +49,7 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
         skips=None if walk.skips is None else partial(all_skip, walk.skips),
         pairs=None
         if walk.pairs is None
-        else PartsOfStreams(
+        else JoinByPairs(
             partial(part_each, multi, walk.pairs), partial(end_each, multi, walk.pairs)
         ),
     )
@@ -164,8 +164,15 @@ def join_each(
     return States(tuple(models))
 
 
+def pairs_each(multi: Models, pairs: JoinByPairs | None) -> JoinByPairs | None:
+    """Return the join of all models' streams by pairs, if there is one of a model's."""
+    if pairs is None:
+        return None
+    return JoinByPairs(partial(part_each, multi, pairs), partial(end_each, multi, pairs))
+
+
 def part_each(
-    multi: Models, pairs: PartsOfStreams, problem: Problem, stats: ProblemStats, state: States
+    multi: Models, pairs: JoinByPairs, problem: Problem, stats: ProblemStats, state: States
 ) -> tuple[Part, ...]:
     """Return what a stream's models add to a join; nothing of those that have converged."""
     return tuple(
@@ -176,7 +183,7 @@ def part_each(
 
 def end_each(
     multi: Models,
-    pairs: PartsOfStreams,
+    pairs: JoinByPairs,
     problem: Problem,
     stats: ProblemStats,
     first: States,

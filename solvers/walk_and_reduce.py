@@ -118,7 +118,7 @@ class Interleaved(NamedTuple):
     with_weights: Callable[[State, NDArray[np.float64]], State] = with_weights
 
 
-class PartsOfStreams(NamedTuple):
+class JoinByPairs(NamedTuple):
     """A join of streams as a sum, which can be added up pair by pair where the states are.
 
     `part` is what the join takes of a stream's state; `end` makes the joined state of a copy of the
@@ -162,7 +162,7 @@ class Walk(NamedTuple):
     #: Whether a state before the first step needs no such walk: it is then left out, uncounted.
     skips: Callable[[State], bool] | None = None
     #: `join` of many streams; None: their states must come together.
-    pairs: PartsOfStreams | None = None
+    pairs: JoinByPairs | None = None
 
 
 def rows_visited(walk: Walk, state: State, block: Block) -> int:

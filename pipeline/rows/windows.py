@@ -76,15 +76,19 @@ def plan_windows(
     seed: int,
     row_state_size: int = 1,
     models: int = 1,
+    together: int | None = None,
 ) -> WindowPlan:
-    """Fit windows into the budget less the state, shared by all windows in flight."""
+    """Fit windows into the budget less the state, shared by all windows in flight.
+
+    These are of the streams that a process has `together`, by default all.
+    """
     n_chunks = len(manifest.chunks.rows)
     if streams > n_chunks:
         raise BadInput(
             f"{streams} streams need as many chunks, but the data set has {n_chunks}. "
             f"Use `streams={n_chunks}` or fewer."
         )
-    smallest = Budget.windows * streams * chunk_bytes(manifest, row_state_size)
+    smallest = Budget.windows * (together or streams) * chunk_bytes(manifest, row_state_size)
     fitting = (budget.rows - state_bytes) // smallest
     state = "the model" if models == 1 else f"{models} models"
     budget.require(state_bytes, smallest, f"{state} with what the method keeps")

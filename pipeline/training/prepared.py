@@ -102,7 +102,7 @@ def prepare(
     if run.exists():
         origin = run.record().lam_origin
         plan = with_largest_lam(_as_begun(plan, run), dataset)
-        planner = Planner(plan, dataset)
+        planner = Planner(plan, dataset, spread=not near)
     else:
         planner, plan, origin = planned(plan, dataset, held_out, near=near)
     methods = planner.choice(plan.memory)
@@ -220,7 +220,7 @@ def planned(
         from fewpass.pipeline.training.chosen_lam import with_chosen_lam  # noqa: PLC0415 - SciPy
 
         plan, origin = with_chosen_lam(plan, dataset, held_out)
-    planner = Planner(plan, dataset)
+    planner = Planner(plan, dataset, spread=not near)
     return Planned(planner, with_memory(planner) if near else plan, origin)
 
 
@@ -265,8 +265,10 @@ def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
     return plan.model_copy(update=chosen)
 
 
-def prepared_again(url: str, storage_options: StorageOptions, open_source: OpenSource) -> Prepared:
-    """Make ready the run at `url` to go on, with the data it began with."""
+def prepared_again(
+    url: str, storage_options: StorageOptions, open_source: OpenSource, *, near: bool
+) -> Prepared:
+    """Make ready the run at `url` to go on, with the data it began with; `near` as in `prepare`."""
     run = TrainedFolder(url, storage_options)
     record = run.record()
     if record.plan.source is not None:
@@ -276,5 +278,5 @@ def prepared_again(url: str, storage_options: StorageOptions, open_source: OpenS
         return Prepared(run, record.plan, source.dataset, planner, record.methods, source)
     dataset = Dataset.open(record.plan.dataset, storage_options)
     run.require_data(record, dataset.manifest.fingerprint)
-    planner, origin = Planner(record.plan, dataset), record.lam_origin
+    planner, origin = Planner(record.plan, dataset, spread=not near), record.lam_origin
     return Prepared(run, record.plan, dataset, planner, record.methods, lam_origin=origin)

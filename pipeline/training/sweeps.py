@@ -16,12 +16,12 @@ from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.engine import RunStore, Stopped
 from fewpass.pipeline.runs.events import Event, Restart, Span, Summed, SweepEnd, Warned
 from fewpass.pipeline.runs.run_progress import Progress
-from fewpass.pipeline.training.joined_streams import joined
 from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.spans.reduce import absorb_sum, reduce
 from fewpass.pipeline.training.spans.reduce_span import ReduceReport
 from fewpass.pipeline.training.spans.span import Job, Stopwatch, logged
 from fewpass.pipeline.training.spans.walk_spans import SpanReport
+from fewpass.pipeline.training.stream_joins import joined
 from fewpass.pipeline.training.walk import StreamPosition, WalkDriver
 from fewpass.solvers.multi_model import appraisal, constants_of
 from fewpass.solvers.protocol import (
@@ -155,6 +155,8 @@ class Sweeps:
         driver = WalkDriver(
             self.executor, self.job, walk, number, self._positions(), pace, self._reading(walk)
         )
+        if self.executor.together is not None and len(self.heads) < self.job.windows.streams:
+            self.executor.together.spread(self.heads[0], 16 * self.job.stats.d)
         self.heads = []  # the driver has them, and lets go of a state when the next one is there
         for report in driver:
             self.job = driver.job

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fewpass.solvers.gradient import Bounds, GradientPart
 from fewpass.solvers.kernels.rows import paired_zeros
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Certificate, PartsOfStreams, ProblemStats, Weights, copy_state
+from fewpass.solvers.protocol import Certificate, JoinByPairs, ProblemStats, Weights, copy_state
 from fewpass.solvers.s2gd.subspace_extrapolation import Subspace, best_step, no_subspace, remember
 
 
@@ -133,4 +133,4 @@ def mean_y(
     return first._replace(y=InnerIterate(total.intercept / streams))
 
 
-IN_PAIRS = PartsOfStreams(stream_y, mean_y)
+IN_PAIRS = JoinByPairs(stream_y, mean_y)

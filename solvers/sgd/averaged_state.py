@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.loss_monitor import LossMonitor
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import PartsOfStreams, ProblemStats, Weights
+from fewpass.solvers.protocol import JoinByPairs, ProblemStats, Weights
 
 NEVER = 1 << 62  # t0 of plain SGD: averaging never starts
 SOUGHT = -1  # t0 while averaging_start.py searches for it
@@ -110,4 +110,4 @@ def mean_of_streams(
     return first._replace(theta=theta, bar=bar)
 
 
-IN_PAIRS = PartsOfStreams(stream_part, mean_of_streams)
+IN_PAIRS = JoinByPairs(stream_part, mean_of_streams)

@@ -43,6 +43,7 @@ class Job(NamedTuple):
     all_models: int = 1  # of the plan
     sum_bytes: int = 0  # reserved for parts of sums over the rows that are not added yet
     in_place: bool = False  # whether a walk steps the one state there is, where memory is short
+    together: int = 0  # streams that a process has the memory for; 0: all of them
     once: SourceRows | None = None  # the rows of a source that is read once, in this process
 
     def with_columns(self, d: int) -> Job:

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.on_dask import OnDask
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.planning.job import require_processes
+from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.spans import reduce as reductions
 from fewpass.pipeline.training.spans import reduce_on_cluster as on_cluster
 from fewpass.pipeline.training.spans.reduce import reduce
@@ -168,11 +171,38 @@ def test_many_streams_are_joined_in_pairs(executor, tmp_path, monkeypatch, solve
     )  # fmt: skip
     expected = trained(InProcess(2), plan, tmp_path / "threads")
     assert trained(executor, plan, tmp_path / "cluster").weights_sha256 == expected.weights_sha256
-    monkeypatch.setattr("fewpass.pipeline.training.joined_streams.MOST_JOINED", 100)
+    monkeypatch.setattr("fewpass.pipeline.training.stream_joins.MOST_JOINED", 100)
     together = trained(InProcess(2), plan, tmp_path / "together")
     assert together.weights_sha256 != expected.weights_sha256
     a, b = (load_model(RunFolder(str(tmp_path / n))).weights for n in ("threads", "together"))
     np.testing.assert_allclose(a.coef, b.coef, rtol=1e-12)
+
+
+def test_each_process_has_memory_for_its_own_streams(executor, tmp_path):
+    dataset = make(tmp_path / "set", n=6400, d=7, chunk_rows=100)
+    plan = TrainingPlan(
+        dataset=dataset.folder.url, solver={"kind": "asgd"}, streams=32, lam="10/n",
+        memory="96.3MB", snapshot_every=1000.0,
+    )  # fmt: skip
+    spread = Planner(plan, dataset, spread=True).job(plan.memory)
+    assert (spread.together, spread.windows.chunks_per_window) == (8, 1)
+    result = trained(executor, plan, tmp_path / "cluster")
+    with pytest.raises(BadInput, match="or more"):
+        trained(InProcess(2), plan, tmp_path / "threads")
+    wider = plan.model_copy(update={"memory": 97_300_000})
+    assert Planner(wider, dataset).job(wider.memory).windows == spread.windows
+    assert trained(InProcess(2), wider, tmp_path / "wider").weights_sha256 == result.weights_sha256
+    with pytest.raises(BadInput, match="Start 4 or more, of 8 threads at most"):
+        require_processes(spread, [1, 1, 1])
+    with pytest.raises(BadInput, match="of up to 16 threads"):
+        require_processes(spread, [16] * 4)
+
+
+def test_dask_shows_the_pass_and_its_share(executor, job):
+    executor.together.submit_at(0, "pass 1 at 30 %, walk-asgd", as_text, "a", "b").result()
+    added(executor, job, label="pass 2, reduce-gradient")
+    seen = executor._client.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.task_prefixes])
+    assert {"pass 1 at 30 %, walk-asgd", "pass 2, reduce-gradient"} <= set(seen)
 
 
 def test_who_is_a_straggler():
@@ -210,6 +240,7 @@ def test_a_worker_that_dies_costs_its_own_spans(cluster, executor, job, monkeypa
     assert_same(added(executor, job, what._replace(add=add_and_count), check=check), expected)
     assert died
     assert CHUNKS <= len(visits) < 2 * CHUNKS
+    cluster.scale(len(cluster.worker_spec) + 1)
 
 
 COUNT = []

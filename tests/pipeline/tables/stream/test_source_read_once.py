@@ -94,7 +94,7 @@ def buffers_as_read(text, sizes, seed=0):
     for number, size in enumerate(sizes):
         part = slice(start, start + size)
         block = block_of(X[part], np.where(y[part] == 1, 1.0, -1.0))
-        window = Window((number,), "random", 0, 0)
+        window = Window((number,), "permuted", 0, 0)
         order = row_order(WindowPlan(1, 1, 1, seed), window, np.arange(size))
         yield X[part], block._replace(order=order)
         start += size

@@ -141,9 +141,9 @@ def test_a_run_becomes_an_estimator_and_a_file(tmp_path, scale, label, as_json):
     )
     found = model.predict(X.round(3))
     if label == "number":
-        np.testing.assert_allclose(out["prediction"], found, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(out["predicted"], found, rtol=1e-4, atol=1e-5)
     else:
-        assert [str(v).strip('"') for v in out["label"]] == [str(v) for v in found]
+        assert [str(v).strip('"') for v in out["predicted"]] == [str(v) for v in found]
     told = as_json("export", tmp_path / "run", tmp_path / "model.onnx")
     assert told["bytes"] == (tmp_path / "model.onnx").stat().st_size
     session = InferenceSession(tmp_path / "model.onnx")

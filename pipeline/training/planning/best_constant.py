@@ -59,7 +59,7 @@ def best_constants(
 def _with_offsets(
     problem: Problem, rule: TargetRule, dataset: Dataset, sample: Table, weight: Numbers
 ) -> tuple[float, ...]:
-    """Return F_0 of rows with offsets: of the same constant and each row's own."""
+    """Return F_0 of rows with offsets: of one constant added to those."""
     y, weights, _ = numbers_per_row(sample, dataset, rule)
     intercept = problem.intercept != 0.0
     (each,) = constant_losses(problem.loss, y, weights[None, :], intercept=intercept)

@@ -1,11 +1,11 @@
 """Default options on tables of others, beside a careful pipeline of scikit-learn and boosting.
 
-    python -m benchmarks.tables [--additive] [--sets NAME ...] [--folder DIR]
+    python -m benchmarks.tables [--sets NAME ...] [--sides NAME ...] [--before DIR] [--additive]
 
 Every table is trained by the commands `ingest`, `train --tol 1e-3` and `predict` with no other
 option than the label, by table_peers.py twice, and judged on the rows of its test file: error, AUC
 and log loss of classes, R2 of numbers.  Seconds are of the processor, all processes together,
-memory is the peak of the largest.
+memory is the peak of the largest.  The side `before` is another checkout's, by the same commands.
 
 With --additive ours is trained three times, without it, with curves and with chosen pairs, and the
 careful pipeline is left out.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,16 +27,19 @@ import pandas as pd
 from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 
 from benchmarks.data_sets import public_data
-from testing.results import Row, conclude, recorded, study_options
+from testing.results import Row, conclude, recorded, study_options, table
 
 PART = "tables"
-SIDES = ("fewpass", "linear", "boosting")
+SIDES = ("before", "fewpass", "linear", "boosting")
 #: Ours with what `ingest` is given more; and the sides of such a comparison.
-FORMS = {"fewpass": [], "splines": ["--additive", "splines"], "additive": ["--additive"]}
-ADDITIVE_PART, ADDITIVE_SIDES = "additive", (*FORMS, "boosting")
+FORMS = {
+    "before": [], "fewpass": [], "splines": ["--additive", "splines"], "additive": ["--additive"],
+}  # fmt: skip
+ADDITIVE_PART, ADDITIVE_SIDES = "additive", ("fewpass", "splines", "additive", "boosting")
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 LAUNCH = Path(__file__).parent / "suite/launch.py"
 SMALLEST = 1e-15  # a probability that counts as 0
+CHECKOUTS: dict[str, str] = {}  # of sides that are not this one
 
 
 def main() -> None:
@@ -43,16 +47,20 @@ def main() -> None:
     meta = json.loads(public_data("tables/meta.json").read_text(encoding="utf-8"))
     options = study_options(__doc__, meta)
     options.add_argument("--additive", action="store_true", help="compare forms of ours")
+    options.add_argument("--sides", nargs="*", choices=(*FORMS, *SIDES[2:]))
+    options.add_argument("--before", type=Path, help="a checkout of an earlier commit")
     asked = options.parse_args()
-    folder = asked.folder / "tables"
-    part, sides = (ADDITIVE_PART, ADDITIVE_SIDES) if asked.additive else (PART, SIDES)
-    rows = recorded(asked.results, part, measured(asked.sets, meta, folder, sides), in_short)
+    if asked.before:
+        CHECKOUTS["before"] = str(asked.before)
+    part, sides = (ADDITIVE_PART, ADDITIVE_SIDES) if asked.additive else (PART, SIDES[1:])
+    found = measured(asked.sets, meta, asked.folder / "tables", asked.sides or sides)
+    rows = recorded(asked.results, part, found, in_short)
     said = by_form(rows) if asked.additive else findings(rows)
     conclude(asked.results, part, said, ("numpy", "scikit-learn", "pandas"))
 
 
 def measured(
-    names: list[str], meta: dict[str, Any], folder: Path, sides: Sequence[str] = SIDES
+    names: list[str], meta: dict[str, Any], folder: Path, sides: Sequence[str] = SIDES[1:]
 ) -> Iterator[Row]:
     """Yield a row per table: what each side came to."""
     for name in names:
@@ -62,7 +70,14 @@ def measured(
         row: Row = {"table": name, "kind": about["kind"], "rows": about["rows"]}
         for side in sides:
             row[side] = outcome(side, about, train, test, place)
-        yield row
+        yield row | {"lam": chosen_lam(place / "run")}
+
+
+def chosen_lam(run: Path) -> str | None:
+    """Return the lam that the newest training of ours chose."""
+    record = run / "run.json"
+    origin = json.loads(record.read_text())["lam_origin"] if record.exists() else None
+    return origin[0] if origin else None
 
 
 def unpacked(name: str, half: str, place: Path) -> Path:
@@ -81,7 +96,8 @@ def outcome(side: str, about: dict[str, Any], train: Path, test: Path, place: Pa
          str(train), str(test), str(out)]
     ]  # fmt: skip
     launched = [sys.executable, str(LAUNCH), json.dumps(commands)]
-    done = subprocess.run(launched, capture_output=True, text=True, check=False)
+    places = os.environ | ({"PYTHONPATH": CHECKOUTS[side]} if side in CHECKOUTS else {})
+    done = subprocess.run(launched, capture_output=True, text=True, check=False, env=places)
     if done.returncode:
         return {"failed": done.stderr.strip().splitlines()[-1]}
     took = json.loads(done.stdout)
@@ -131,7 +147,7 @@ def of_classes(target: pd.Series, found: pd.DataFrame) -> Row:
 def in_short(row: Row) -> str:
     """Say in a line what came of a table."""
     parts = []
-    for side in (side for side in (*FORMS, *SIDES[1:]) if side in row):
+    for side in (side for side in (*FORMS, *SIDES[2:]) if side in row):
         figures = row[side]
         each = (f"{name} {value:.4g}" for name, value in figures.items() if name != "peak") \
             if "failed" not in figures else [figures["failed"]]  # fmt: skip
@@ -178,6 +194,33 @@ def findings(rows: list[Row]) -> list[str]:
         f"within 1 % on {level}, worse on {worse}{': ' + worst if worst else ''}."
     )
     return [said] + [f"Refused: {', '.join(failed)}."] * bool(failed)
+
+
+def figure(side: Row | None) -> str:
+    """Write R2, or error and log loss, of a side."""
+    if side is None:
+        return "-"
+    if "failed" in side:
+        return "refused"
+    return f"{side['r2']:.4f}" if "r2" in side else f"{side['error']:.2%}, {side['log_loss']:.4f}"
+
+
+def tables(rows: list[Row]) -> str:
+    """Tabulate what each side came to."""
+    head = ("table", "rows", "before", "now", "lam", "careful pipeline", "1 % and more",
+            "CPU s: before", "now", "peak")  # fmt: skip
+    cells = []
+    for row in sorted(rows, key=lambda row: row["table"]):
+        ours, ratio = row["fewpass"], lost(row)
+        verdict = "worse" if ratio > 0.01 else "better" if ratio < -0.01 else ""
+        seconds = [f"{side['cpu']:.1f}" if side and "cpu" in side else "-"
+                   for side in (row.get("before"), ours)]  # fmt: skip
+        cells.append([
+            row["table"], f"{row['rows']:,}", figure(row.get("before")), figure(ours),
+            row["lam"] or "-", figure(row["linear"]), verdict, *seconds,
+            f"{ours['peak'] / 1e6:.0f} MB",
+        ])  # fmt: skip
+    return table(head, cells, ("table", "before", "now", "lam", "careful pipeline", "1 % and more"))
 
 
 if __name__ == "__main__":

@@ -133,10 +133,17 @@ def _evaluations(evaluations: Mapping[str, Evaluation]) -> list[str]:
     if not evaluations:
         return ["None was made yet."]
     return [
-        f"On {as_markdown(dataset)}:\n\n"
-        + _table({k: v for k, v in e._asdict().items() if v is not None})
+        f"On {as_markdown(dataset)}:\n\n" + _table(_figures(e))
         for dataset, e in evaluations.items()
     ]
+
+
+def _figures(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what there is of an evaluation, its metrics one by one."""
+    figures = evaluation._asdict()
+    figures |= evaluation.metrics._asdict() if evaluation.metrics else {}
+    del figures["metrics"], figures["slices"]
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _importance(importance: Importance | None) -> list[str]:

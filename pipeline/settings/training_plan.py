@@ -184,6 +184,12 @@ class TrainingPlan(Described):
         return self.model_copy(update={"solver": solver, "classes": classes})
 
     @property
+    def charged(self) -> str:
+        """The word of the penalty."""
+        word = self.penalty or SIZES_AND_SQUARES
+        return SQUARES if word in WITH_RATIO and self.l1_share == 0.0 else word
+
+    @property
     def l1_share(self) -> float:
         """The share of lam that is charged for the sizes of weights."""
         if self.l1_ratio is not None:

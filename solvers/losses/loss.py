@@ -108,6 +108,8 @@ class Loss:
     liblinear: ClassVar[str | None] = None
     """LIBLINEAR's solver for it or for a similar loss, as in its model files; None: models of this
     loss cannot be written in LIBLINEAR's format."""
+    liblinear_l1: ClassVar[str | None] = None
+    """The same with an l1 penalty; None: LIBLINEAR has none."""
     takes_numbers: ClassVar[bool] = False
     """Whether targets are numbers instead of labels -1 and +1."""
     is_smooth: ClassVar[bool] = True

@@ -82,6 +82,7 @@ COMMANDS = [
     "explain",
     "compare",
     "cross-validate",
+    "shapes",
 ]
 
 

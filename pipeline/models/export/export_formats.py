@@ -19,7 +19,7 @@ from fewpass.pipeline.models.export.onnx_graph import onnx_model
 from fewpass.pipeline.models.export.plain_model import PlainModel
 from fewpass.pipeline.models.export.sql_select import NO_WORDS, as_select
 from fewpass.pipeline.outputs import OutputFile
-from fewpass.solvers.registry import loss_class
+from fewpass.solvers.registry import SIZES, loss_class
 
 SAFETENSORS_FORMAT = 1
 
@@ -124,7 +124,8 @@ def as_liblinear(model: PlainModel) -> bytes:
     model.require_no_calibration("LIBLINEAR's text")
     model.require_no_offset("LIBLINEAR")
     classes, coef = model.classes, np.column_stack([model.coef, model.intercept])
-    solver = loss_class(model.loss).liblinear
+    loss = loss_class(model.loss)
+    solver = (loss.liblinear_l1 if model.penalty == SIZES else None) or loss.liblinear
     if solver is None:
         raise BadInput(f"LIBLINEAR has no loss like {model.loss!r}. Choose another format.")
     head = [f"solver_type {solver}"]

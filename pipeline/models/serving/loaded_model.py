@@ -29,6 +29,7 @@ from fewpass.pipeline.models.serving.single_cells import typed_cells
 from fewpass.pipeline.models.serving.single_steps import interpolated
 from fewpass.pipeline.rows.target_range import clipped
 from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.saved import weights_digest
 from fewpass.pipeline.tables.encoding.applying import columns_of as cells_of
 from fewpass.pipeline.tables.encoding.applying import encode, refuse_bad
 from fewpass.pipeline.tables.encoding.cells import read_numbers
@@ -182,7 +183,10 @@ class LoadedModel:
             are on average, as the data set of a run of an earlier version is gone.
         """
         if label not in self._explainers:
-            self._explainers[label] = Explainer.of(load_model(run_at(self.run)), label)
+            model = load_model(run_at(self.run))
+            if not weights_digest(model.weights).startswith(self.version):
+                raise BadInput(f"{self.run} has another model by now. Load it again.")
+            self._explainers[label] = Explainer.of(model, label)
         return self._explainers[label].explain(self._table(rows))
 
     def _table(self, rows: Any) -> Table:

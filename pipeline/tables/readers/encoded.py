@@ -250,9 +250,8 @@ class EncodedSource:
             targets, has = targets_in(cells, self._target_written, expected.task)
             learnt = learnt.filter(pa.array(has))
         cells = [*columns_of(learnt, [column.name for column in recipe.columns])]
-        self._formed = with_form(
-            recipe, cells, targets, asked_form(self._options), expected.seed
-        )  # fmt: skip
+        asked = asked_form(self._options)._replace(memory=expected.budget.memory)
+        self._formed = with_form(recipe, cells, targets, asked, expected.seed)
         return self._formed.recipe
 
     def _n_classes(self, sample: Any) -> int:

@@ -27,6 +27,7 @@ from fewpass.storage.manifest import Manifest
 from fewpass.storage.memory_dataset import MemoryDataset
 
 STATISTICS = ("count", "mean", "variance")
+MOST_STORED = 1 << 20  # columns, up to which their moments (16 bytes each) stay with the data set
 
 
 class PlannedProblem(NamedTuple):
@@ -138,7 +139,17 @@ def _estimated_sigma_square(dataset: Dataset, rule: TargetRule) -> float:
 def moments_reader(dataset: Dataset) -> Callable[[], ColumnMoments] | None:
     """Return a function that reads the moments of columns; None where nobody measured them."""
     measured = dataset.in_memory or dataset.manifest.columns.keys() >= set(STATISTICS)
-    return partial(column_moments, dataset) if measured else None
+    read = column_moments if dataset.n_features > MOST_STORED else _stored_moments
+    return partial(read, dataset) if measured else None
+
+
+def _stored_moments(dataset: Dataset) -> ColumnMoments:
+    if dataset not in _moments:
+        _moments[dataset] = column_moments(dataset)
+    return _moments[dataset]
+
+
+_moments: WeakKeyDictionary[Dataset, ColumnMoments] = WeakKeyDictionary()
 
 
 def column_moments(dataset: Dataset) -> ColumnMoments:

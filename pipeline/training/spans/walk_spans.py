@@ -115,7 +115,7 @@ def arrival_span(
     walk = walk._replace(telling=None)  # spans are short
     step, restarts, visited = MeasuredStep(walk), list[dict[str, float]](), 0
     arrival: Arrival | None = None
-    with closing(rows.blocks([Window((number,), "random", 0, 0)])) as blocks:
+    with closing(rows.blocks([Window((number,), "permuted", 0, 0)])) as blocks:
         for block, _, arrival in blocks:
             assert arrival is not None, "the rows come once"
             d, before = arrival.position.room_for, job.stats.d

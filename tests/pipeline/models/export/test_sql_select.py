@@ -54,7 +54,7 @@ def in_order(select, rows, name="input"):
 def require_same(got, wanted):
     of = lambda name: np.array(got.column(name).to_pylist())  # noqa: E731
     if "prediction" in wanted:
-        np.testing.assert_allclose(of("prediction"), wanted["prediction"], rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(of("predicted"), wanted["prediction"], rtol=1e-10, atol=1e-10)
         return
     assert [str(a) for a in of("predicted")] == [str(a) for a in wanted["label"]]
     scores = wanted["scores"]

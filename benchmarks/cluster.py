@@ -5,7 +5,12 @@
 A real scheduler in a process of its own, many workers of one thread in a few processes, and the
 product's own `reduce()` over spans that sleep: they take time and next to no processor.  What the
 scheduler takes when nobody asks anything (workers report every half second) is measured first, and
-subtracted.  On a machine with few cores CPU seconds, bytes and memory are sound; wall time, and
+subtracted.  With `--kernels` a real data set of so many chunks (8 MB each, in the temporary folder)
+is read, summed over and walked instead, and the busy shares are the spans' own seconds:
+
+    python -m benchmarks.cluster --workers 16 --processes 16 --spans 256 --kernels 512 --json
+
+On a machine with few cores CPU seconds, bytes and memory are sound; wall time, and
 with it the busy share, is only as good as the machine.
 """
 
@@ -15,7 +20,9 @@ import argparse
 import json
 import os
 import statistics
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +38,8 @@ from benchmarks.cluster_processes import (
     sleeping_job,
     sleeping_sum,
 )
+from benchmarks.cluster_rows import reduced as reduced_rows
+from benchmarks.cluster_rows import walked, write_rows
 from fewpass.pipeline.executors.on_dask import OnDask
 from fewpass.pipeline.training.spans import reduce as reductions
 from fewpass.solvers.protocol import Weights
@@ -94,6 +103,8 @@ def measured(arguments: argparse.Namespace) -> dict[str, float]:
         threadpool_limits(1),
     ):
         client.wait_for_workers(arguments.workers, timeout=300)
+        if arguments.kernels:
+            return {"workers": arguments.workers} | with_kernels(client, arguments)
         meter = Meter(client, started)
         reduced(client, arguments.workers, 0.0, arguments.columns)  # imports
         idle = idle_share(meter)
@@ -102,6 +113,22 @@ def measured(arguments: argparse.Namespace) -> dict[str, float]:
         medians = {name: statistics.median(each[name] for each in found) for name in found[0]}
         idle_cores = {"scheduler_idle_cores": round(float(idle[0]), 3)}
         return {name: getattr(arguments, name) for name in asked} | idle_cores | medians
+
+
+def with_kernels(client: Client, arguments: argparse.Namespace) -> dict[str, float]:
+    """Reduce and walk over real rows; the walk has a stream for each worker."""
+    executor, workers = OnDask(client, None), arguments.workers
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = write_rows(Path(folder, "set"), arguments.kernels, arguments.columns)
+        found = {
+            "reduce": reduced_rows(executor, dataset, arguments.spans),
+            "walk": walked(executor, dataset, workers, Path(folder, "run")),
+        }
+    return {
+        f"{what}_{name}": round(value, 3)
+        for what, (busy, wall) in found.items()
+        for name, value in (("busy_share", busy / (workers * wall)), ("wall_s", wall))
+    } | {"million_values": arguments.kernels}
 
 
 def measured_once(
@@ -139,6 +166,7 @@ def main() -> None:
     parser.add_argument("--span-seconds", type=float, default=1.0)
     parser.add_argument("--columns", type=int, default=10_000)
     parser.add_argument("--deaths", type=float, default=0.0, help="percent of workers a minute")
+    parser.add_argument("--kernels", type=int, default=0, help="chunks of real rows")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()

@@ -2,9 +2,9 @@
 
     python -m benchmarks.evidence
 
-The lines are appended by real_data.py, one_pass.py, certified.py, forecasts.py, auto.py,
-raw_data.py, public_sets.py, memory.py and scaling.py; of several lines about one row the last one
-counts.
+The lines are appended by real_data.py, one_pass.py, certified.py, certified_cells.py,
+forecasts.py, auto.py, raw_data.py, public_sets.py, memory.py and scaling.py; of several lines
+about one row the last one counts.
 """
 
 from __future__ import annotations
@@ -306,6 +306,19 @@ def public_sets(rows: list[Row]) -> str:
     return table(head, cells, ("set", *head[3:]))
 
 
+def default_tolerance(rows: list[Row]) -> str:
+    """Tabulate what the defaults come to on every set and table."""
+    cells = [
+        [
+            row["set"], f"{row['rows']:,}", f"{row['columns']:,}", of_words(row["loss"]),
+            f"{row['lam_n']:.2g}/n", row["solver"], f"{row['passes']:.0f}", f"{row['cpu']:.1f}",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    head = ("set", "rows", "columns", "loss", "lam chosen", "method", "passes", "CPU s")
+    return table(head, cells, ("set", "loss", "method"))
+
+
 def method_and_passes(row: Row | None) -> str:
     """One cell; a dash where a tolerance was not reached."""
     if row is None:
@@ -333,6 +346,20 @@ def memory(rows: list[Row]) -> str:
         for row in rows
     ]  # fmt: skip
     return table(head, cells, head[:2])
+
+
+def cells(rows: list[Row]) -> str:
+    """Tabulate what each method certifies of a loss with a penalty."""
+    head = ("loss", "penalty", "set", "lam", "method", "passes", "certified gap", "CPU s", "not 0")
+    lines = [
+        [
+            of_words(row["loss"]), f"`{row['penalty']}`", row["set"], f"{row['lam']:.2g}",
+            f"`{row['method']}`", f"{row['passes']:.0f}", f"{row['gap']:.0e}",
+            f"{row['cpu_s']:.2f}", f"{row['not_zero']:,} of {row['of']:,}",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return table(head, lines, ("loss", "penalty", "set", "method"))
 
 
 def clusters(rows: list[Row]) -> str:
@@ -376,6 +403,7 @@ PARTS = (
          ("set", "lam", "order"), one_pass_peers),
     Part("certified", "Certified to 1e-6", ("set", "loss", "lam", "method"), certified,
          "certified.png"),
+    Part("cells", "Every loss with every penalty", ("loss", "penalty", "method"), cells),
     Part("forecasts", "Forecast and actual passes", ("set", "loss", "lam", "solver"), forecasts),
     Part("auto", "The method that `auto` takes", ("set", "loss", "method", "tol"), auto,
          found=lambda _: []),
@@ -386,6 +414,8 @@ PARTS = (
     Part("public-sets", "Every public set as it lies", ("set", "loss", "lam"), public_sets),
     Part("tables", "Tables with default options", ("table",), default_tables, found=default_found),
     Part("text-lam", "Text of unit length, lam chosen", ("set",), unit_text),
+    Part("default-tolerance", "The default tolerance, at the lam that is chosen", ("set",),
+         default_tolerance),
     Part("sorted", "Rows that lie sorted", ("memory",), in_order),
     Part("memory", "Memory: flat in the size of the input", ("size", "step"), memory),
     Part("scaling", "Clusters: measured costs, and a model", (), clusters),

@@ -1,11 +1,14 @@
 """Default options on tables of others, beside a careful pipeline of scikit-learn and boosting.
 
-    python -m benchmarks.tables [--sets NAME ...] [--sides NAME ...] [--before CHECKOUT]
+    python -m benchmarks.tables [--sets NAME ...] [--sides NAME ...] [--before DIR] [--additive]
 
 Every table is trained by the commands `ingest`, `train --tol 1e-3` and `predict` with no other
 option than the label, by table_peers.py twice, and judged on the rows of its test file: error, AUC
 and log loss of classes, R2 of numbers.  Seconds are of the processor, all processes together,
 memory is the peak of the largest.  The side `before` is another checkout's, by the same commands.
+
+With --additive ours is trained three times, without it, with curves and with chosen pairs, and the
+careful pipeline is left out.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import lzma
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,11 @@ from testing.results import Row, conclude, recorded, study_options, table
 
 PART = "tables"
 SIDES = ("before", "fewpass", "linear", "boosting")
-OURS = SIDES[:2]
+#: Ours with what `ingest` is given more; and the sides of such a comparison.
+FORMS = {
+    "before": [], "fewpass": [], "splines": ["--additive", "splines"], "additive": ["--additive"],
+}  # fmt: skip
+ADDITIVE_PART, ADDITIVE_SIDES = "additive", ("fewpass", "splines", "additive", "boosting")
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 LAUNCH = Path(__file__).parent / "suite/launch.py"
 SMALLEST = 1e-15  # a probability that counts as 0
@@ -39,23 +46,29 @@ def main() -> None:
     """Measure the tables that are asked for."""
     meta = json.loads(public_data("tables/meta.json").read_text(encoding="utf-8"))
     options = study_options(__doc__, meta)
-    options.add_argument("--sides", nargs="*", choices=SIDES, default=SIDES[1:])
+    options.add_argument("--additive", action="store_true", help="compare forms of ours")
+    options.add_argument("--sides", nargs="*", choices=(*FORMS, *SIDES[2:]))
     options.add_argument("--before", type=Path, help="a checkout of an earlier commit")
     asked = options.parse_args()
     if asked.before:
         CHECKOUTS["before"] = str(asked.before)
-    rows = recorded(asked.results, PART, measured(asked, meta), in_short)
-    conclude(asked.results, PART, findings(rows), ("numpy", "scikit-learn", "pandas"))
+    part, sides = (ADDITIVE_PART, ADDITIVE_SIDES) if asked.additive else (PART, SIDES[1:])
+    found = measured(asked.sets, meta, asked.folder / "tables", asked.sides or sides)
+    rows = recorded(asked.results, part, found, in_short)
+    said = by_form(rows) if asked.additive else findings(rows)
+    conclude(asked.results, part, said, ("numpy", "scikit-learn", "pandas"))
 
 
-def measured(asked: Any, meta: dict[str, Any]) -> Iterator[Row]:
+def measured(
+    names: list[str], meta: dict[str, Any], folder: Path, sides: Sequence[str] = SIDES[1:]
+) -> Iterator[Row]:
     """Yield a row per table: what each side came to."""
-    for name in asked.sets:
-        about, place = meta[name], asked.folder / "tables" / name
+    for name in names:
+        about, place = meta[name], folder / name
         place.mkdir(parents=True, exist_ok=True)
         train, test = unpacked(name, "train", place), unpacked(name, "test", place)
         row: Row = {"table": name, "kind": about["kind"], "rows": about["rows"]}
-        for side in asked.sides:
+        for side in sides:
             row[side] = outcome(side, about, train, test, place)
         yield row | {"lam": chosen_lam(place / "run")}
 
@@ -78,7 +91,7 @@ def unpacked(name: str, half: str, place: Path) -> Path:
 def outcome(side: str, about: dict[str, Any], train: Path, test: Path, place: Path) -> Row:
     """Train one side, and judge what it predicts; where it fails, say by what."""
     out = place / f"{side}.csv"
-    commands = own(about, train, test, out) if side in OURS else [
+    commands = own(about, train, test, out, FORMS[side]) if side in FORMS else [
         [sys.executable, "-m", "benchmarks.table_peers", side, json.dumps(about),
          str(train), str(test), str(out)]
     ]  # fmt: skip
@@ -93,13 +106,15 @@ def outcome(side: str, about: dict[str, Any], train: Path, test: Path, place: Pa
     return figures(target, pd.read_csv(out)) | {"cpu": took["cpu_s"], "peak": took["peak_rss"]}
 
 
-def own(about: dict[str, Any], train: Path, test: Path, out: Path) -> list[list[str]]:
+def own(
+    about: dict[str, Any], train: Path, test: Path, out: Path, form: list[str]
+) -> list[list[str]]:
     """Return the commands of ours."""
     data, run = str(out.with_name("data")), str(out.with_name("run"))
     words = [] if about["kind"] == "reg" else ["--probability"]
     return [
         ["rm", "-rf", data, run, str(out)],
-        [FEWPASS, "ingest", str(train), data, "--label", about["label"]],
+        [FEWPASS, "ingest", str(train), data, "--label", about["label"], *form],
         [FEWPASS, "train", data, run, "--tol", "1e-3"],
         [FEWPASS, "predict", run, str(test), str(out), "--label", about["label"], *words],
     ]
@@ -132,7 +147,7 @@ def of_classes(target: pd.Series, found: pd.DataFrame) -> Row:
 def in_short(row: Row) -> str:
     """Say in a line what came of a table."""
     parts = []
-    for side in (side for side in SIDES if side in row):
+    for side in (side for side in (*FORMS, *SIDES[2:]) if side in row):
         figures = row[side]
         each = (f"{name} {value:.4g}" for name, value in figures.items() if name != "peak") \
             if "failed" not in figures else [figures["failed"]]  # fmt: skip
@@ -140,11 +155,26 @@ def in_short(row: Row) -> str:
     return f"{row['table']}: " + "; ".join(parts)
 
 
-def lost(row: Row) -> float:
-    """Return how much worse ours is than the careful pipeline, relative: log loss, or 1 - R2."""
-    sides = [row[side] for side in ("fewpass", "linear")]
+def lost(row: Row, one: str = "fewpass", other: str = "linear") -> float:
+    """Return how much worse one side is than another, relative: log loss, or 1 - R2."""
+    sides = [row[side] for side in (one, other)]
     ours, theirs = (1.0 - side["r2"] if "r2" in side else side["log_loss"] for side in sides)
     return float(ours / theirs - 1.0)
+
+
+def by_form(rows: list[Row]) -> list[str]:
+    """Say on how many tables curves and pairs are better than ours without, and at what price."""
+    both = [row for row in rows if not any("failed" in row[form] for form in FORMS)]
+    changes = {row["table"]: lost(row, "additive", "fewpass") for row in both}
+    better, worse = (sum(sign * one < -0.01 for one in changes.values()) for sign in (1, -1))
+    named = ", ".join(f"{name} {100 * one:+.0f} %" for name, one in changes.items() if one > 0.01)
+    seconds = [sum(row[form]["cpu"] for row in both) for form in ("additive", "fewpass")]
+    said = (
+        f"Log loss, or 1 - R2, with curves and pairs in place of without: better by over 1 % on "
+        f"{better} of {len(both)} tables, worse on {worse}{': ' + named if worse else ''}. "
+        f"Seconds of the processor, all tables: {seconds[0]:.0f} and {seconds[1]:.0f}."
+    )
+    return [said]
 
 
 def findings(rows: list[Row]) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fewpass.pipeline.api import (
         abandon,
+        cross_validate,
         evaluate,
         ingest,
         load_model,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
         from_run,
         mend_dask_ml,
     )
-    from fewpass.pipeline.models.serving.loaded_model import load
+    from fewpass.pipeline.models.serving.loaded_model import LoadedModel, load
     from fewpass.pipeline.settings.execution import Execution
     from fewpass.pipeline.settings.ingest_plan import IngestPlan
     from fewpass.pipeline.settings.source_options import SourceOptions
@@ -41,11 +42,13 @@ __all__ = [
     "IngestPlan",
     "LinearClassifier",
     "LinearRegressor",
+    "LoadedModel",
     "ScoreCalibrator",
     "SourceOptions",
     "TableEncoder",
     "TrainingPlan",
     "abandon",
+    "cross_validate",
     "evaluate",
     "from_run",
     "ingest",
@@ -70,6 +73,7 @@ _HOMES = {
     "TableEncoder": "fewpass.pipeline.models.estimators",
     "from_run": "fewpass.pipeline.models.estimators",
     "mend_dask_ml": "fewpass.pipeline.models.estimators",
+    "LoadedModel": "fewpass.pipeline.models.serving.loaded_model",
     "load": "fewpass.pipeline.models.serving.loaded_model",
     "warm_up": "fewpass.pipeline.compiling_ahead",
 }

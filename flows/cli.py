@@ -17,6 +17,8 @@ from cyclopts import App, Group, Parameter
 
 from fewpass.flows.beginning import beginning
 from fewpass.flows.commands import (
+    comparing_runs,
+    cross_validating,
     demo,
     doctor,
     evaluating,
@@ -28,6 +30,7 @@ from fewpass.flows.commands import (
     plan,
     predicting,
     run_report,
+    shapes_of_run,
     store,
     training,
     warming,
@@ -71,8 +74,10 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
         run_report.report,
     ),
     LOOKING: (
-        plan.plan, weights.weights, explaining.explain, methods.methods, inspecting.inspect,
-        inspecting.verify, inspecting.dashboard,
+        plan.plan, weights.weights, explaining.explain, shapes_of_run.shapes,
+        comparing_runs.compare, cross_validating.cross_validate, methods.methods,
+        inspecting.inspect, inspecting.verify,
+        inspecting.dashboard,
     ),
     OTHERS: (
         store.models, store.publish, store.refresh, exporting.export, ingesting.columns,

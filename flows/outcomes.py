@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.models.refresh.publications import Publication
     from fewpass.pipeline.models.refresh.refused_files import Refused
     from fewpass.pipeline.runs.outcome import TrainingResult
+    from fewpass.pipeline.scoring.evaluated_slices import Slice
     from fewpass.pipeline.scoring.evaluation import Evaluation
     from fewpass.pipeline.settings.training_plan import TrainingPlan
     from fewpass.pipeline.tables.ingest.progress import IngestResult
@@ -87,12 +88,24 @@ def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
         figures = (*figures, "deviance", "d2")
     names = ("rows", "objective", "loss", *figures)
     facts = {name: getattr(evaluation, name) for name in names}
+    if evaluation.metrics is not None:
+        facts |= {k: v for k, v in evaluation.metrics._asdict().items() if v is not None}
     if evaluation.left_out:
         facts["left_out"] = evaluation.left_out
     if evaluation.classes:
         del facts["auc"]
         facts["classes"] = [figures._asdict() for figures in evaluation.classes]
+    if evaluation.slices:
+        facts["slices"] = {column: [*map(slice_facts, of)] for column, of in evaluation.slices}
     return facts
+
+
+def slice_facts(one: Slice) -> dict[str, Any]:
+    """Return what --json prints of a slice of the rows."""
+    intervals: dict[str, float | None] = {"loss_within": one.loss_within}
+    if one.error_low is not None:
+        intervals |= {"error_low": one.error_low, "error_high": one.error_high}
+    return {"slice": one.name} | evaluation_facts(one.evaluation) | intervals
 
 
 def models_facts(listed: GenerationList, moves: Sequence[Publication]) -> dict[str, Any]:

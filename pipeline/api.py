@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fewpass.pipeline.errors import BadInput
@@ -17,11 +19,13 @@ from fewpass.pipeline.runs.model import load_model as model_of
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.scoring import evaluation, prediction
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
+from fewpass.pipeline.scoring.row_metrics import AskedMetrics
 from fewpass.pipeline.scoring.scored_file import PredictionResult
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching_options import Matching
+from fewpass.pipeline.settings.regularisation import AUTO
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -29,6 +33,8 @@ from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
+from fewpass.pipeline.training import cross_validation
+from fewpass.pipeline.training.cross_validation import CrossValidated, each_lam
 from fewpass.pipeline.training.planning.place import Place, place_for, place_of, seconds_of_pass
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
@@ -165,6 +171,9 @@ def evaluate(
     *,
     execution: Execution = ANYWHERE,
     memory: int | str | None = None,
+    by: Sequence[str] = (),
+    threshold: float | None = None,
+    top: float = 0.1,
     **reading: Any,
 ) -> evaluation.Evaluation:
     """Evaluate a model on labelled rows, as `fewpass evaluate` does.
@@ -179,14 +188,21 @@ def evaluate(
         Where to read a data set.  Files are read in this process.
     memory
         Memory limit, such as "256MB" [default: as in training; for files 1 GiB, and the weights].
+    by
+        Columns of the files whose values are slices, each evaluated by itself: `slices`.  Of
+        numbers with the edges of ranges, as in "age:20,40,60".
+    threshold
+        Of the probability of the second of two labels [default: where the score is above 0].
+    top
+        Share of the rows with the highest scores whose lift is measured.
     **reading
         Fields of `SourceOptions`; for a data set only `unknown_features` and `by_position`.
 
     Returns
     -------
     Evaluation
-        rows, objective, loss, error, auc, mse, r2, classes, ...: what `fewpass evaluate --json`
-        prints; None where a figure has no meaning for the targets.
+        rows, objective, loss, error, auc, mse, r2, classes, metrics (f1, log_loss, mae, ...):
+        what `fewpass evaluate --json` prints; None where a figure has no meaning.
 
     Raises
     ------
@@ -194,15 +210,67 @@ def evaluate(
         If rows cannot be read, or if columns, scaling or labels are not the model's.
     """
     _require_execution(execution)
-    model, places = load_model(run), _addresses(dataset)
+    model, places, asked = load_model(run), _addresses(dataset), AskedMetrics(threshold, top)
     limit = None if memory is None else parse_bytes(memory)
     if len(places) == 1 and not is_source(places[0]):
         refuse_reading(reading.keys() - Matching.model_fields.keys(), places[0])
+        if by:
+            raise BadInput(f"{places[0]} is a data set: `by` reads columns of files. Name these.")
         data, rules = Dataset.open(places[0]), plan_of(Matching, reading)
         with open_executor(*place_for(execution, seconds_of_pass(data.manifest))) as executor:
-            return evaluation.evaluate(within(model, limit), data, executor, rules=rules)
+            return evaluation.evaluate(
+                within(model, limit), data, executor, rules=rules, asked=asked
+            )
     require_here(execution)
-    return evaluate_rows(model, places, plan_of(SourceOptions, reading), memory=limit).evaluation
+    options = plan_of(SourceOptions, reading)
+    return evaluate_rows(model, places, options, by=by, asked=asked, memory=limit).evaluation
+
+
+def cross_validate(
+    dataset: Address,
+    *,
+    folds: int = 5,
+    execution: Execution = ANYWHERE,
+    folder: Address | None = None,
+    **settings: Any,
+) -> list[CrossValidated]:
+    """Cross-validate a training, as `fewpass cross-validate` does.
+
+    Parameters
+    ----------
+    dataset
+        Folder or address of a shuffled data set, whose chunks are dealt to folds.
+    folds
+        How many.
+    execution
+        Where to train.
+    folder
+        Folder for snapshots and numbers per row, which workers of a cluster reach [default: a
+        temporary one, which goes at the end].
+    **settings
+        Fields of `TrainingPlan` (loss, lam, tol, solver, memory, ...); tol is 1e-3 by default.
+
+    Returns
+    -------
+    list of CrossValidated
+        For each lam: lam, solver, passes, seconds, folds (fold, rows, objective, gap, evaluation),
+        means (metric, mean, standard_error).
+
+    Raises
+    ------
+    BadInput
+        The rows are not shuffled or lie in fewer chunks than folds, or settings cannot be used.
+    """
+    _require_execution(execution)
+    lams = each_lam(settings.pop("lam", AUTO))
+    own = {"dataset": os.fspath(dataset), "lam": lams[0]}
+    plan = plan_of(TrainingPlan, {"tol": 1e-3} | settings | own)
+    place = place_of(execution, plan, Dataset.open(plan.dataset).manifest)
+    with ExitStack() as stack:
+        executor = stack.enter_context(open_executor(*place))
+        temporary = TemporaryDirectory(prefix="fewpass-folds-")
+        url = stack.enter_context(temporary) if folder is None else os.fspath(folder)
+        return cross_validation.cross_validate(plan, url, executor, folds, lams=lams)
 
 
 def predict(

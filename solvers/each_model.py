@@ -16,6 +16,7 @@ from fewpass.solvers.protocol import (
     Block,
     ColumnMoments,
     Interleaved,
+    JoinByPairs,
     Part,
     ProblemStats,
     Reduce,
@@ -46,6 +47,11 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
         leave=partial(deinterleave, walk.interleaved),
         resize=None if walk.resize is None else partial(resize_each, multi, walk.resize),
         skips=None if walk.skips is None else partial(all_skip, walk.skips),
+        pairs=None
+        if walk.pairs is None
+        else JoinByPairs(
+            partial(part_each, multi, walk.pairs), partial(end_each, multi, walk.pairs)
+        ),
     )
 
 
@@ -123,7 +129,7 @@ def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> St
     """
     chosen = [k for k, model in enumerate(state.models) if not multi.is_converged(k, model)]
     going = [state.models[k] for k in chosen]
-    if len(going) < 2 or not how.fits(going):
+    if len(going) < 2 or multi.has_folds or not how.fits(going):
         return enter_each(walk, state)
     weights = [how.weights(model) for model in going]
     if not lies_for_sparse_rows(weights[0]):
@@ -156,6 +162,40 @@ def join_each(
         joined = streams[0] if converged else walk.join(task.problem(problem), stats, [*streams])
         models.append(joined)
     return States(tuple(models))
+
+
+def pairs_each(multi: Models, pairs: JoinByPairs | None) -> JoinByPairs | None:
+    """Return the join of all models' streams by pairs, if there is one of a model's."""
+    if pairs is None:
+        return None
+    return JoinByPairs(partial(part_each, multi, pairs), partial(end_each, multi, pairs))
+
+
+def part_each(
+    multi: Models, pairs: JoinByPairs, problem: Problem, stats: ProblemStats, state: States
+) -> tuple[Part, ...]:
+    """Return what a stream's models add to a join; nothing of those that have converged."""
+    return tuple(
+        () if multi.is_converged(k, model) else pairs.part(task.problem(problem), stats, model)
+        for k, (task, model) in enumerate(zip(multi.tasks, state.models, strict=True))
+    )
+
+
+def end_each(
+    multi: Models,
+    pairs: JoinByPairs,
+    problem: Problem,
+    stats: ProblemStats,
+    first: States,
+    total: tuple[Part, ...],
+    streams: int,
+) -> States:
+    """Join the streams of every model by the sums of their parts."""
+    each = zip(multi.tasks, first.models, total, strict=True)
+    return States(tuple(
+        model if part == () else pairs.end(task.problem(problem), stats, model, part, streams)
+        for task, model, part in each
+    ))  # fmt: skip
 
 
 def mean_metrics(walk: Walk, state: States) -> dict[str, float]:

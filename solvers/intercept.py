@@ -35,7 +35,7 @@ def with_column(problem: Problem, length: float) -> Problem:
 
 
 def level(problem: Problem, block: Block) -> float:
-    """Return the start value of the intercept: the mean target of the block for regression, else 0.
+    """Return the start value of the intercept: what a block's mean target asks for, else 0.
 
     Regression targets may be far from 0, and without a start value the first steps would be spent
     on reaching their mean.
@@ -43,4 +43,16 @@ def level(problem: Problem, block: Block) -> float:
     total = float(block.weight[block.order].sum())
     if problem.intercept == 0.0 or not problem.loss.takes_numbers or total == 0.0:
         return 0.0
-    return float(np.dot(block.weight[block.order], block.y[block.order])) / total
+    mean = float(np.dot(block.weight[block.order], block.y[block.order])) / total
+    return problem.loss.level(mean)
+
+
+def from_level(problem: Problem, block: Block) -> tuple[Problem, Block]:
+    """Return the same problem with its level at 0, and rows whose scores count from there.
+
+    The intercept is then less by the level, and losses are the same.
+    """
+    if not problem.level:
+        return problem, block
+    seen = problem.loss.at_offset(block.y, np.full(len(block.y), problem.level))
+    return problem._replace(level=0.0), block._replace(y=seen.y, weight=block.weight * seen.weight)

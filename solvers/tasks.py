@@ -35,6 +35,8 @@ class Task(NamedTuple):
     label: int = -1  # the class that counts as +1; -1: targets unchanged
     lam: float = 0.0  # strength of regularisation; 0: the problem's
     constant: float = 0.0  # F_0 of its targets (protocol.py: Certificate)
+    fold: int = -1  # whose rows it does not learn from: they weigh nothing; -1: it learns from all
+    scale: float = 1.0  # of the other rows' weights, so that their mean over all rows stays 1
 
     def problem(self, problem: Problem) -> Problem:
         """Return the problem with the model's own lam, and lam_b changed in proportion.
@@ -47,6 +49,13 @@ class Task(NamedTuple):
         if problem.lam == 0.0:
             return other
         return other._replace(lam_b=problem.lam_b / problem.lam * other.lam)
+
+    def weights(self, block: Block) -> NDArray[np.float64]:
+        """Return the weights of a block's rows as this model learns from them."""
+        if self.fold < 0:
+            return block.weight
+        assert block.folds is not None, "rows are dealt to folds"
+        return np.where(block.folds == self.fold, 0.0, self.scale * block.weight)
 
     def targets(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return +1 for class `label` and -1 for all others, or y itself."""
@@ -64,6 +73,11 @@ class Models:
     tasks: Tasks
     tol: float | None = None  # models with a certificate of at most this are not trained further
 
+    @property
+    def has_folds(self) -> bool:
+        """Whether models learn from other rows each: then none are stepped side by side."""
+        return any(task.fold >= 0 for task in self.tasks)
+
     def is_converged(self, k: int, model: State) -> bool:
         """Whether model k has reached the tolerance; this changes only at the end of a sweep."""
         certified = None if self.tol is None else self.solver.certificate(model)
@@ -73,11 +87,14 @@ class Models:
 
 
 def as_model_sees(block: Block, task: Task, k: int, models: int) -> Block:
-    """Return a block with the targets and numbers per row of model k.
+    """Return a block with the targets, weights and numbers per row of model k.
 
     These are contiguous copies, as for a single model.
     """
-    return block._replace(y=task.targets(block.y), row_state=numbers_of(block.row_state, k, models))
+    return block._replace(
+        y=task.targets(block.y), weight=task.weights(block),
+        row_state=numbers_of(block.row_state, k, models),
+    )  # fmt: skip
 
 
 def numbers_of(row_state: NDArray[np.float64], k: int, models: int) -> NDArray[np.float64]:

@@ -32,6 +32,7 @@ class Block(NamedTuple):
     order: NDArray[np.int64]  # (m,) rows to visit
     row_state: NDArray[np.float64]  # (n,), or (n, k) for k > 1 numbers a row; (0,) without them
     offset: NDArray[np.float64] | None = None  # (n,) to be added to scores; no kernel knows it
+    folds: NDArray[np.int64] | None = None  # (n,) the fold of every row; tasks leave one out
 
 
 class ColumnMoments(NamedTuple):
@@ -117,6 +118,17 @@ class Interleaved(NamedTuple):
     with_weights: Callable[[State, NDArray[np.float64]], State] = with_weights
 
 
+class JoinByPairs(NamedTuple):
+    """A join of streams as a sum, which can be added up pair by pair where the states are.
+
+    `part` is what the join takes of a stream's state; `end` makes the joined state of a copy of the
+    first stream's state, of the sum of all parts, and of their number.
+    """
+
+    part: Callable[[Problem, ProblemStats, State], Part]
+    end: Callable[[Problem, ProblemStats, State, Part, int], State]
+
+
 class Walk(NamedTuple):
     """A sequential pass: `step` updates a state block by block.
 
@@ -149,6 +161,8 @@ class Walk(NamedTuple):
     resize: Callable[[Problem, State, int, ColumnMoments | None], State] | None = None
     #: Whether a state before the first step needs no such walk: it is then left out, uncounted.
     skips: Callable[[State], bool] | None = None
+    #: `join` of many streams; None: their states must come together.
+    pairs: JoinByPairs | None = None
 
 
 def rows_visited(walk: Walk, state: State, block: Block) -> int:

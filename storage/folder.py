@@ -113,8 +113,10 @@ class Folder:
         with self._named(key):
             return self._files.path(_checked(key))
 
-    def read(self, key: str) -> bytes:
-        """Return all bytes of an object.
+    def read(self, key: str, expected: int | None = None) -> bytes:
+        """Return all bytes of an object; of one that is longer than expected maybe one more only.
+
+        A store that need not ask for the length first answers one request.
 
         Raises
         ------
@@ -122,7 +124,7 @@ class Folder:
             It does not exist; it may not be read.
         """
         with self._named(key):
-            return self._files.read(_checked(key))
+            return self._files.read(_checked(key), expected)
 
     def read_into(self, key: str, *buffers: memoryview) -> int:
         """Copy an object's first bytes into buffers, one after the other.

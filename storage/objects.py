@@ -254,7 +254,7 @@ def get_unchecked(folder: Folder, key: str, stored: StoredObject, advice: str = 
 
     def read() -> int:
         nonlocal data
-        data = folder.read(key)
+        data = folder.read(key, stored.length)
         return len(data)
 
     _require_length_of(read, folder, key, stored, advice)

@@ -25,9 +25,9 @@ class RemoteFiles:
         """Return the address of an object, for messages."""
         return f"{self._url}/{key}" if key else self._url
 
-    def read(self, key: str) -> bytes:
-        """Return the content of an object."""
-        data: bytes = self._fs.cat_file(self._path(key))
+    def read(self, key: str, expected: int | None = None) -> bytes:
+        """Return the content of an object; of one longer than expected maybe one byte more only."""
+        data = self._whole(key) if expected is None else self._range(key, expected + 1)
         if is_page(data):
             raise OSError(
                 "a page of the web came in its place, as where a login is asked for, or the "
@@ -35,9 +35,26 @@ class RemoteFiles:
             )
         return data
 
+    def _whole(self, key: str) -> bytes:
+        data: bytes = self._fs.cat_file(self._path(key))
+        return data
+
+    def _range(self, key: str, stop: int) -> bytes:
+        """Read the first bytes, in one request: of a whole object stores first ask for its size."""
+        try:
+            data: bytes = self._fs.cat_file(self._path(key), start=0, end=stop)
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError):  # an empty object has no such range
+            return self._whole(key)
+        return data
+
     def read_into(self, key: str, *buffers: memoryview) -> int:
-        """Fill the buffers from the object, one after the other; return the object's size."""
-        data, done = memoryview(self.read(key)), 0
+        """Fill the buffers from the object, one after the other; return the object's size.
+
+        Of a larger object the size may be that of the buffers and one.
+        """
+        data, done = memoryview(self.read(key, sum(map(len, buffers)))), 0
         for buffer in buffers:
             part = data[done : done + len(buffer)]
             buffer[: len(part)] = part

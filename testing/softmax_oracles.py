@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp, softmax, xlogy
+from scipy.special import logsumexp, softmax, wrightomega, xlogy
 
 from testing import oracles
 from testing.dual_runs import data, nearer
@@ -63,15 +63,14 @@ def dual_objective(problem, of, a):
 
 
 def best_p(p0, v, q):
-    """argmax over the simplex of H(p) + v . p - (q/2) ||p - p0||^2, by bisection in mu."""
+    """argmax over the simplex of H(p) + v . p - (q/2) ||p - p0||^2, by bisection in mu.
+
+    Where log p + q p = h, q p is the Wright omega function of h + log q.
+    """
 
     def at(mu):
-        low, high = np.full(len(v), -800.0), v + q * p0 - mu  # of log p: log p + q p = high
-        for _ in range(65):
-            t = 0.5 * (low + high)
-            above = t + q * np.exp(np.minimum(t, 700.0)) > v + q * p0 - mu
-            low, high = np.where(above, low, t), np.where(above, t, high)
-        return np.exp(np.minimum(0.5 * (low + high), 700.0))
+        h = v + q * p0 - mu
+        return wrightomega(h + np.log(q)) / q if q > 0.0 else np.exp(np.minimum(h, 700.0))
 
     low, high = logsumexp(v + q * p0) - q - 1.0, logsumexp(v + q * p0) + 1.0
     for _ in range(60):

@@ -266,6 +266,14 @@ def until_accurate(row: Held) -> str:
     return cpu(row) + (f" ({above:.0e})" if above > ACCURACY else "")
 
 
+def arrived(row: Held) -> str:
+    """CPU milliseconds of a fit that arrives; of others how far above the optimum they end."""
+    above = row["found"]["above"]
+    if row["found"]["arrived"]:
+        return cpu(row)
+    return cpu(row) + (" (ended)" if above is None else f" ({above:.0e})")
+
+
 def each_pass(row: Held) -> str:
     """Wall milliseconds of a later pass, and of the whole run per pass."""
     return f"{digits(1e3 * row['later_s']['median'])} ({wall(row)})"
@@ -297,12 +305,14 @@ SHOWN = {
     "one-pass": cpu, "inner-step": cpu, "gradient": wall, "accuracy": course,
     "streaming": wall_and_peak, "out-of-core": each_pass, "learners": wall_and_cpu,
     "many-models": cpu, "classes": wall_and_peak, "reading": cpu, "latency": until_accurate,
+    "l1": arrived, "softmax": arrived, "counts": arrived,
 }  # fmt: skip
 BARS = {
     "file-to-model": "wall_s",
     "inner-step": "cpu_s", "gradient": "wall_s", "streaming": "wall_s", "learners": "wall_s",
     "many-models": "cpu_s",
     "classes": "wall_s", "reading": "cpu_s", "latency": "cpu_s",
+    "l1": "cpu_s", "softmax": "cpu_s", "counts": "cpu_s",
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.suite import reading
+from benchmarks.suite import certified_fits, reading
 from benchmarks.suite.accuracy import AccuracyContest
 from benchmarks.suite.contest import Contest, Contestant, Target
 from benchmarks.suite.file_contests import FILE_MB, TITLES, TOY_MB, FileContest
@@ -26,6 +26,8 @@ SKLEARN = {
     "squared": {"Ridge": "ridge"},
 }  # fmt: skip
 ONE_TURN = ("imdb-raw", "mnist")  # where peers take long
+FIT_TARGETS = {"l1": 17, "softmax": 18, "counts": 19}
+TOO_WIDE = [(name, "scikit-learn newton-cholesky") for name in ("sector", "mnist")]
 RAW = ("counts", "imdb-raw", "mnist")  # rows as they lie, or in units that were not chosen for us
 ASGD_TARGETS = {
     **dict.fromkeys(
@@ -63,6 +65,9 @@ class Programme:
             "classes": self.classes,
             "reading": self.reading,
             "latency": self.latency,
+            "l1": self.l1,
+            "softmax": self.softmax,
+            "counts": self.counts,
         }
 
     def file_to_model(self) -> Iterator[Contest]:
@@ -332,6 +337,62 @@ class Programme:
                     f"A fit to a certified 1e-4: {rows:,} x {columns}, {layout}",
                     "made", tuple(everyone), tuple(targets), turns=self._turns,
                 )  # fmt: skip
+
+    def l1(self) -> Iterator[Contest]:
+        """The l1 penalty, a tenth and a hundredth of the largest, beside solvers made for it."""
+        for name in ("reuters",) if self._quick else ("reuters", "a9a", "w8a", "imdb-raw"):
+            for share in (0.1,) if self._quick else (0.1, 0.01):
+                words = {"place": str(self._place(name)), "share": share}
+                wanted = {"celer": 2.0 if name == "imdb-raw" else 1.0, "skglm": 1.0}
+                wanted |= {"LIBLINEAR -s 6": 1.0}
+                title = f"l1 at {share:g} of the largest: {name}, logistic loss"
+                yield from self._to_accuracies(
+                    "l1", f"{name} {share:g}", title, name, words, wanted
+                )
+
+    def softmax(self) -> Iterator[Contest]:
+        """All classes at once, to 1e-4."""
+        if self._quick:
+            words = {"name": str(self._place("S1")), "rows": 0}
+            yield from self._to_accuracies(
+                "softmax", "S1", "All classes at once: S1", "S1", words, {}
+            )
+            return
+        for name, rows in (("sector", 10_000), ("mnist", 60_000), ("kddcup99", 20_000)):
+            words = {"name": name, "rows": rows}
+            wanted = {"scikit-learn lbfgs": 3.0, "scikit-learn newton-cholesky": 3.0}
+            title = f"All classes at once: {name}"
+            yield from self._to_accuracies("softmax", name, title, name, words, wanted)
+
+    def counts(self) -> Iterator[Contest]:
+        """Poisson and gamma losses, to 1e-4."""
+        for loss in ("poisson",) if self._quick else ("poisson", "gamma"):
+            wanted = {"scikit-learn lbfgs": 1.0, "scikit-learn newton-cholesky": 1.0}
+            words, title = {"loss": loss, "lam": 1e-3}, f"Counts: bike, {loss} loss"
+            yield from self._to_accuracies("counts", loss, title, "bike", words, wanted)
+
+    def _to_accuracies(
+        self, kind: str, which: str, title: str, workload: str, words: dict[str, Any],
+        wanted: dict[str, float],
+    ) -> Iterator[Contest]:  # fmt: skip
+        """Yield a contest for each accuracy that is asked for."""
+        several = (1e-2, 1e-4, 1e-6) if kind == "l1" else (1e-4,)
+        mine = next(iter(certified_fits.PEERS[kind]))
+        for accuracy in (1e-2,) if self._quick else several:
+            at = {"kind": kind, "words": words, "accuracy": accuracy, "folder": str(self._folder)}
+            everyone = tuple(
+                Contestant(peer, "certified_fits:fit", at | {"peer": peer})
+                for peer in certified_fits.PEERS[kind]
+                if self._quick or (workload, peer) not in TOO_WIDE
+            )
+            targets = [
+                Target(FIT_TARGETS[kind], mine, peer, ratio) for peer, ratio in wanted.items()
+                if peer in {one.name for one in everyone}
+            ]  # fmt: skip
+            yield Contest(
+                f"{kind} {which} {accuracy:g}", f"{title}, to {accuracy:g}", workload,
+                everyone, tuple(targets), turns=min(self._turns, 3),
+            )  # fmt: skip
 
 
 def per_piece(name: str, size: Any) -> tuple[str, float]:

@@ -17,6 +17,7 @@ Each is made once, below a folder, as .npy files; contestants load them.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import lzma
 from collections.abc import Callable
@@ -188,6 +189,19 @@ def imdb_raw(quick: bool) -> tuple[Any, np.ndarray]:
     return X[rows].tocsr(), y[rows]
 
 
+def libsvm(name: str) -> Callable[[bool], tuple[Any, np.ndarray]]:
+    """Return what reads a packed LIBSVM file of two classes."""
+
+    def read(quick: bool) -> tuple[Any, np.ndarray]:
+        path = public_data(FILES[name])
+        with lzma.open(path) if path.suffix == ".xz" else bz2.open(path) as file:
+            X, y = load_svmlight_file(file, dtype=np.float32)
+        rows = slice(None, None, SHRUNK if quick else None)
+        return X[rows].tocsr(), np.where(y[rows] > 0.0, 1.0, -1.0)
+
+    return read
+
+
 def counts(quick: bool) -> tuple[Any, np.ndarray]:
     """12,000 texts of lognormal length, their words counted; the first of 20 classes or not."""
     X, label = word_counts()
@@ -195,6 +209,8 @@ def counts(quick: bool) -> tuple[Any, np.ndarray]:
     return X[rows].tocsr(), np.where(label == 0.0, 1.0, -1.0)[rows]
 
 
+FILES = {"reuters": "reuters/reuters.trn.bz2", "w8a": "w8a/w8a.xz", "a9a": "a9a/a9a.xz"}
 REAL: dict[str, Callable[[bool], tuple[Any, np.ndarray]]] = {
-    "mnist": mnist, "kddcup99": kddcup99, "imdb": imdb, "imdb-raw": imdb_raw, "counts": counts
+    "mnist": mnist, "kddcup99": kddcup99, "imdb": imdb, "imdb-raw": imdb_raw, "counts": counts,
+    **{name: libsvm(name) for name in FILES},
 }  # fmt: skip

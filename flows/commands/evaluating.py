@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fewpass.flows.display.printing import printable
 from fewpass.flows.options import OUTPUT, READING, WHERE, Output, Reading, Where, given
 from fewpass.flows.outcomes import evaluation_facts
+from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from fewpass.pipeline.reporting.reliability_report import DrawnReliability
     from fewpass.pipeline.runs.model import Model
     from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
+    from fewpass.pipeline.scoring.evaluated_slices import Sliced
     from fewpass.pipeline.scoring.evaluation import Evaluation
+    from fewpass.pipeline.scoring.row_metrics import AskedMetrics
 
 NO_DIAGRAM = (
     "No diagram is drawn, as matplotlib is not installed. Install it with pip install "
@@ -41,6 +44,9 @@ def evaluate(
     *,
     reliability: bool = False,
     importance: bool = False,
+    by: tuple[str, ...] = (),
+    threshold: float | None = None,
+    top: float = 0.1,
     memory: str | None = None,
     reading: Reading = READING,
     where: Where = WHERE,
@@ -62,6 +68,14 @@ def evaluate(
     importance
         Say how important each column is, too: its share of the scores' variance, and how much the
         loss grows where its values are exchanged among rows.
+    by
+        Column of the file whose values are slices, each evaluated by itself, with intervals; of
+        numbers with the edges of ranges (age:20,40,60); may be repeated.
+    threshold
+        Call rows positive from this probability of the second of two labels on [default: where the
+        score is above 0], for error, precision, recall and F1.
+    top
+        Share of the rows with the highest scores whose lift is measured [default: 0.1].
     memory
         Memory limit, in addition to what the libraries take [default: as in training; of files
         1GiB].
@@ -73,6 +87,7 @@ def evaluate(
     from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
+    from fewpass.pipeline.scoring.row_metrics import AskedMetrics
     from fewpass.pipeline.tables.stream.sources import is_source
 
     terminal, words = Terminal(output), given(reading)
@@ -82,17 +97,24 @@ def evaluate(
     from_files = is_source(dataset)
     if not from_files:
         refuse_reading(words.keys() - Matching.model_fields.keys(), dataset)
+    if by and not from_files:
+        raise UsageError(
+            "--by reads a column as it was, and a data set has features. Name the file that it was "
+            "made of."
+        )
+    asked = AskedMetrics(threshold, top)
     model = load_model(run_at(run))
     work = _on_files if from_files else _on_data_set
     evaluation, probabilities, columns = work(
         terminal, model, dataset, options, place, memory=limit, with_reliability=reliability,
-        with_importance=importance,
+        with_importance=importance, by=by, asked=asked,
     )  # fmt: skip
     if evaluation.left_out:
         terminal.say(left_out_sentence(evaluation.left_out), style="yellow")
     shown: list[RenderableType] = [facts_table(f"{run} on {dataset}", _shown(evaluation))]
     if evaluation.classes:
         shown.append(class_table(evaluation.classes))
+    shown += [slice_table(column, of) for column, of in evaluation.slices]
     facts = evaluation_facts(evaluation)
     if probabilities is not None:
         if probabilities.image is None:
@@ -116,6 +138,8 @@ def _on_data_set(
     memory: int | None = None,
     with_reliability: bool = False,
     with_importance: bool = False,
+    by: Sequence[str] = (),  # noqa: ARG001 - of files alone
+    asked: AskedMetrics | None = None,
 ) -> tuple[Evaluation, DrawnReliability | None, Importance | None]:
     from fewpass.flows.cluster import engine_for_pass
     from fewpass.flows.display.bars import rows_display
@@ -124,6 +148,7 @@ def _on_data_set(
     from fewpass.pipeline.runs.model import within
     from fewpass.pipeline.scoring import evaluation
     from fewpass.pipeline.scoring.probabilities import probabilities_of
+    from fewpass.pipeline.scoring.row_metrics import USUAL
     from fewpass.storage.dataset import Dataset
 
     drawn, data = None, Dataset.open(dataset)
@@ -133,7 +158,7 @@ def _on_data_set(
         if with_reliability:
             probabilities_of(model)  # refuses a model without any before it is evaluated
         with rows_display(terminal, "Evaluating", data.n_rows) as count:
-            result = evaluation.evaluate(model, data, executor, count, rules)
+            result = evaluation.evaluate(model, data, executor, count, rules, asked or USUAL)
         if with_reliability:
             drawn = draw_reliability(model, data, executor, rules)
         columns = importance(model, data, executor, rules=rules) if with_importance else None
@@ -150,6 +175,8 @@ def _on_files(
     memory: int | None,
     with_reliability: bool,
     with_importance: bool,
+    by: Sequence[str],
+    asked: AskedMetrics,
 ) -> tuple[Evaluation, DrawnReliability | None, Importance | None]:
     from fewpass.flows.display.bars import work_display
     from fewpass.pipeline.explaining.importance import (
@@ -170,6 +197,8 @@ def _on_files(
             options,
             with_reliability=with_reliability,
             others=[sum_over_files(model, terms)] if terms else [],
+            by=by,
+            asked=asked,
             memory=memory,
             on_progress=lambda rows, share: show(share, f"{rows:,} rows"),
         )
@@ -261,10 +290,47 @@ def class_table(classes: Sequence[ClassFigures]) -> Table:
     return table
 
 
+def slice_table(column: str, slices: Sliced) -> Table:
+    """Lay out the figures of slices of the rows, with 95 % intervals."""
+    from fewpass.flows.display.console import titled_table
+
+    table = titled_table(f"By {printable(column)}, with 95 % intervals")
+    of_labels = any(one.error_low is not None for one in slices)
+    names = ("error", "base rate", "AUC") if of_labels else ("mean absolute error", "R squared")
+    table.add_column("slice", style="cyan", overflow="fold")
+    for name in ("rows", "loss", *names):
+        table.add_column(name, justify="right")
+    for one in slices:
+        figures, metrics = one.evaluation, one.evaluation.metrics
+        loss = f"{figures.loss:.5g} +- {one.loss_within:.2g}"
+        if of_labels:
+            error = f"{figures.error:.2%} ({one.error_low:.2%} to {one.error_high:.2%})"
+            base = "-" if metrics is None else f"{metrics.base_error:.2%}"
+            cells = [error, base, _or_dash(figures.auc, ".4f")]
+        else:
+            mae = None if metrics is None else metrics.mae
+            cells = [_or_dash(mae, ".5g"), _or_dash(figures.r2, ".4f")]
+        table.add_row(printable(one.name), f"{figures.rows:,}", loss, *cells)
+    return table
+
+
+def _or_dash(figure: float | None, style: str) -> str:
+    return "-" if figure is None else format(figure, style)
+
+
+#: Figures that are shown with the one of a model that knows no columns.
+BASES = {"error": "base_error", "log_loss": "base_log_loss", "brier": "base_brier"}
+
+
 def _shown(evaluation: Evaluation) -> dict[str, Any]:
     facts = evaluation_facts(evaluation)
-    facts.pop("classes", None)
-    facts.pop("left_out", None)
+    for name in ("classes", "left_out", "slices"):
+        facts.pop(name, None)
+    for name, base in BASES.items():
+        if name in facts and (of_shares := facts.pop(base, None)) is not None:
+            facts[name] = f"{facts[name]:.6f} (base rate {of_shares:.6f})"
+    if (top := facts.pop("lift_top", None)) is not None:
+        facts["lift"] = f"{facts['lift']:.4f} (in the top {top:.3g} of the rows)"
     if evaluation.auc is not None and evaluation.auc_within is not None:
         facts["auc"] = f"{evaluation.auc:.6f} (exact to {evaluation.auc_within:.1g})"
     return facts

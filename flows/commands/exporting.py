@@ -17,6 +17,7 @@ def export(
     *,
     dialect: Dialect | None = None,
     table: str | None = None,
+    words: list[str] | None = None,
     overwrite: bool = False,
     output: Output = OUTPUT,
 ) -> int:
@@ -38,6 +39,9 @@ def export(
         Of .sql: duckdb, if none is given.
     table
         Of .sql: the table or view whose rows are scored [default: input].
+    words
+        Of .sql: a file whose words hashed columns are joined by, in place of hashing; several by
+        naming the option again.  Words that are in none weigh nothing, and are counted.
     overwrite
         Replace OUT if it exists already; never a source of the model's data set, or what lies in a
         data set or a run.
@@ -48,7 +52,9 @@ def export(
     from fewpass.pipeline.sizes import format_bytes
 
     model = of_run(run)
-    size = export_formats.export(model, out, overwrite=overwrite, dialect=dialect, table=table)
+    size = export_formats.export(
+        model, out, overwrite=overwrite, dialect=dialect, table=table, words=words or ()
+    )
     features = model.coef.shape[1]
     classes = None if model.classes is None else len(model.classes)
     facts = {

@@ -222,7 +222,7 @@ def _report(
     shown: list[RenderableType] = [columns_table(result.encoded)] if result.encoded else []
     shown.append(facts_table("Run", _shown(result)))
     if result.lam_origin:
-        shown.append(origin_table(result.lam_origin))
+        shown.append(origin_table(result.lam_origin, plan.metric))
     if result.candidates:
         shown.append(candidate_table(result, plan))
     terminal.result(asdict(result), Group(*shown))
@@ -245,19 +245,28 @@ def _report(
     return 0
 
 
-def origin_table(origin: dict[str, Any]) -> Table:
+def origin_table(origin: dict[str, Any], metric: str) -> Table:
     """Return a table of the lam that were compared before the training."""
     from fewpass.flows.display.console import as_fixed, or_dash, titled_table
 
     table = titled_table(f"lam by held-out rows: {origin['written']}")
-    for name in ("lam", "loss", "above the best", "error"):
+    costs = any(each.get("cost") is not None for each in origin["candidates"])
+    for name in ("lam", "loss", "above the best", "error", *([metric] if costs else [])):
         table.add_column(name, justify="right", no_wrap=True)
     least = min(each["loss"] for each in origin["candidates"])
     for each in origin["candidates"]:
         above = f"{each['loss'] - least:.2g} +- {each['standard_error']:.1g}"
         error = or_dash(each["error"], ".2%")
-        table.add_row(f"{each['lam']:.6g}", as_fixed(each["loss"], 6), above, error)
+        figures = [_figure(each["cost"], metric)] if costs else []
+        table.add_row(f"{each['lam']:.6g}", as_fixed(each["loss"], 6), above, error, *figures)
     return table
+
+
+def _figure(cost: float, metric: str) -> str:
+    """Write a metric by its cost, which is negated where higher is better."""
+    from fewpass.pipeline.scoring.row_metrics import HIGHER
+
+    return f"{-cost if metric in HIGHER else cost:.6g}"
 
 
 def candidate_table(result: TrainingResult, plan: TrainingPlan) -> Table:
@@ -270,7 +279,9 @@ def candidate_table(result: TrainingResult, plan: TrainingPlan) -> Table:
     table = titled_table(title)
     sparse = any(candidate["nonzeros"] is not None for candidate in result.candidates)
     counted = ("above\nleast", "not 0") if sparse else ()
-    for name in ("lam", "loss", *counted, "error", "objective", "above\noptimum", ""):
+    costs = any(candidate["cost"] is not None for candidate in result.candidates)
+    asked = (plan.metric,) if costs else ()
+    for name in ("lam", "loss", *counted, *asked, "error", "objective", "above\noptimum", ""):
         table.add_column(name, justify="right", no_wrap=True)
     least = min(candidate["loss"] for candidate in result.candidates)
     for candidate in result.candidates:
@@ -278,6 +289,7 @@ def candidate_table(result: TrainingResult, plan: TrainingPlan) -> Table:
             f"{candidate['lam']:.6g}",
             as_fixed(candidate["loss"], 6),
             *_counted(candidate, least),
+            *(_figure(candidate["cost"], plan.metric) for _ in asked),
             *(or_dash(candidate[name], style) for name, style in CANDIDATE_STYLES.items()),
             "chosen" if candidate["lam"] == result.lam else "",
         )

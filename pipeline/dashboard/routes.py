@@ -34,7 +34,7 @@ from fewpass.pipeline.dashboard.metrics import (
 from fewpass.pipeline.dashboard.shown_run import MOST_SHOWN, read_again
 from fewpass.pipeline.dashboard.view import LABELS, Against, view
 from fewpass.pipeline.drawing.safe_text import as_json
-from fewpass.pipeline.executors.on_dask import TOPIC
+from fewpass.pipeline.executors.on_dask import HAS_PAGE, TOPIC
 from fewpass.pipeline.models.refresh.generations import generations
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder
@@ -192,6 +192,7 @@ def add_page(scheduler: Any) -> None:
     application = scheduler.http_application
     if isinstance(application, RoutingApplication):  # none without a dashboard
         application.add_handlers(r".*", handlers(scheduler=scheduler))
+        setattr(scheduler, HAS_PAGE, True)
 
 
 def dask_setup(scheduler: Any) -> None:

@@ -125,6 +125,30 @@ def heat(labels: Sequence[str], shares: Sequence[Sequence[float]], texts: Any, c
     return _scrolled(f'<table class="heat">{head}<tbody>{body}</tbody></table>')
 
 
+def signed_heat(
+    rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]],
+    thin: Sequence[Sequence[bool]], corner: str,
+) -> str:  # fmt: skip
+    """Lay out numbers whose cells are the darker the larger they are, of two colours by sign.
+
+    Thin cells are hatched.
+    """
+    most = max((abs(value) for row in values for value in row), default=0.0) or 1.0
+    top = "".join(f'<th class="number">{as_html(label)}</th>' for label in columns)
+    body = "".join(
+        f"<tr><th>{as_html(label)}</th>"
+        + "".join(
+            f'<td class="cell{" down" * (value < 0.0)}{" thin" * few}" '
+            f'style="--share:{70.0 * abs(value) / most:.0f}%">{value:+.3g}</td>'
+            for value, few in zip(row, hatched, strict=True)
+        )
+        + "</tr>"
+        for label, row, hatched in zip(rows, values, thin, strict=True)
+    )
+    head = f"<thead><tr><th>{as_html(corner)}</th>{top}</tr></thead>"
+    return _scrolled(f'<table class="heat">{head}<tbody>{body}</tbody></table>')
+
+
 def preformatted(text: str) -> str:
     """Show text as it is, to be copied."""
     return f"<pre>{as_html(text)}</pre>"

@@ -15,7 +15,13 @@ from typing import Any, Protocol
 from threadpoolctl import threadpool_limits
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.on_dask import SAME_VERSIONS, OnDask, OnDaskThreads
+from fewpass.pipeline.executors.on_dask import (
+    HAS_PAGE,
+    PAGE,
+    SAME_VERSIONS,
+    OnDask,
+    OnDaskThreads,
+)
 from fewpass.pipeline.executors.semaphores import require_semaphores
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.executors.tls_certificates import require_trust, security_of
@@ -127,7 +133,7 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
             workers.wait()
             if others := workers.others():
                 raise BadInput(f"{' '.join(others)} {SAME_VERSIONS}")
-            yield OnDask(client, client.dashboard_link, why, workers)
+            yield OnDask(client, page_of(client), why, workers)
         return
     security = distributed.Security.temporary() if execution.encrypt else None
     with (
@@ -136,12 +142,27 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
         connect(cluster, set_as_default=False, security=security) as client,
     ):
         port = cluster.scheduler.http_server.port
-        dashboard = f"http://127.0.0.1:{port}/fewpass"
+        dashboard = f"http://127.0.0.1:{port}{PAGE}"
         if execution.workers is not None:
             yield OnDask(client, dashboard, why, of_this_machine(client, execution, deaths))
             return
         with closing(OnDaskThreads(client, dashboard, why)) as threads:
             yield threads
+
+
+def page_of(client: Any) -> str | None:
+    """Return the address of a scheduler's page about trainings, or of its dashboard without one."""
+    link: str | None = client.dashboard_link
+    try:
+        has_page = link and client.run_on_scheduler(shows_trainings)
+    except Exception:  # noqa: BLE001 - a scheduler without fewpass, or one that runs nothing
+        return link
+    return f"{link.rpartition('/')[0]}{PAGE}" if link and has_page else link
+
+
+def shows_trainings(dask_scheduler: Any) -> bool:
+    """Whether a scheduler has the page about trainings (dashboard/routes.py)."""
+    return hasattr(dask_scheduler, HAS_PAGE)
 
 
 def threads_of(execution: Execution) -> int:

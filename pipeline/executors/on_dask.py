@@ -19,6 +19,8 @@ from fewpass.pipeline.executors.together import PATIENCE_S, Together
 from fewpass.pipeline.executors.versions import versions_here
 from fewpass.pipeline.executors.workers import ANSWER_SECONDS, LOOK_SECONDS, Workers
 
+PAGE = "/fewpass"  # of a scheduler's dashboard, about the trainings on it
+HAS_PAGE = "has_fewpass_page"  # an attribute of a scheduler that has it
 TOPIC = "fewpass-runs"  # of a scheduler's events: the runs trained on it
 SAME_VERSIONS = (
     "Have it use the same environment as this process, then give the same command again, or "

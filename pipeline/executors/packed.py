@@ -12,28 +12,44 @@ import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import cloudpickle  # type: ignore[import-untyped]
 
 from fewpass.pipeline.executors.versions import Versions, version_differences, versions_here
 
+Kind = TypeVar("Kind", bound=type)
+
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A pickled value."""
+    """A pickled value.
+
+    Attributes
+    ----------
+    is_shared : bool
+        Whether it is unpickled once in each process: a job, whose data set need not be opened for
+        every span.
+    """
 
     pickled: bytes
+    is_shared: bool = False
 
     @property
     def value(self) -> Any:
-        """The value, unpickled once in each process; it must not be changed."""
-        return _once(self.pickled)
+        """The value, unpickled."""
+        return _once(self.pickled) if self.is_shared else pickle.loads(self.pickled)
 
 
 @lru_cache(maxsize=4)
 def _once(pickled: bytes) -> Any:
     return pickle.loads(pickled)
+
+
+def unpickled_once(kind: Kind) -> Kind:
+    """Mark a class: its values are unpickled once in each process, and never changed."""
+    kind.is_shared = True  # type: ignore[attr-defined]
+    return kind
 
 
 class OtherVersions(ConnectionError):  # noqa: N818 - users read the message, not the name
@@ -70,7 +86,7 @@ def packed(value: Any, handle: type) -> Any:
         _Packer(file, handle).dump(value)
     except _HasFuture:
         return value
-    return Packed(file.getvalue())
+    return Packed(file.getvalue(), getattr(type(value), "is_shared", False))
 
 
 def call(versions: Versions, function: Packed | Callable[..., Any], *args: Any) -> Any:
@@ -88,4 +104,4 @@ def call(versions: Versions, function: Packed | Callable[..., Any], *args: Any) 
 
 
 def _unpacked(value: Any) -> Any:
-    return pickle.loads(value.pickled) if isinstance(value, Packed) else value
+    return value.value if isinstance(value, Packed) else value

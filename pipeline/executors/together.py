@@ -99,6 +99,14 @@ class Together:
         self._last = time.monotonic()
         return handles
 
+    def submit_at(self, place: int, name: str, *task: Any) -> Any:
+        """Submit a task to one of the workers that there are now, by turns; return its handle."""
+        threads = self._client.nthreads()
+        turns = [at for at in sorted(threads) for _ in range(threads[at])]
+        key = (f"{name}-{uuid4().hex}", place)
+        only = [turns[place % len(turns)]] if turns else []
+        return self.submit({key: task}, [key], only=only)[0]
+
     def _task(self, key: Key, task: Task, *, spread: bool) -> Any:
         from dask._task_spec import Task as Made  # noqa: PLC0415
         from dask._task_spec import TaskRef  # noqa: PLC0415

@@ -87,6 +87,8 @@ class ModelTerms(NamedTuple):
         looks = self.recipe.columns[places[0]].looks
         if not looks:
             return [self._largest(term)]
+        if self.recipe.additive is not None:  # curves next to the column's own features
+            looks = [looks[0]._replace(outputs=slice(None))]
         return [self._looked_at(term, places[0], look) for look in looks]
 
     def _looked_at(self, term: int, place: int, look: TypicalCells) -> TermShape:

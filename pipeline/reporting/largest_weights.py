@@ -52,9 +52,9 @@ def largest_weights(
     BadInput
         When the model has several classes and none is named, or it does not have that one.
     """
-    weights = model.weights.coef[_row(model, label)]
+    weights = model.weights.coef[row_of_class(model, label)]
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
-    plain = unscaled(model.weights, scaler).coef[_row(model, label)]
+    plain = unscaled(model.weights, scaler).coef[row_of_class(model, label)]
     columns = model.record.columns
     recipe = recipe_in(columns)
     if recipe:
@@ -81,7 +81,8 @@ def classes_of(model: Model) -> tuple[str, ...]:
     return tuple(map(label_text, label_names(model)))
 
 
-def _row(model: Model, label: str | None) -> int | slice:
+def row_of_class(model: Model, label: str | None) -> int | slice:
+    """Return which weights are those of a class; BadInput where it must be another."""
     classes = classes_of(model)
     if label is None and classes:
         raise BadInput(f"The model has {len(classes)} classes. Name one: {', '.join(classes[:20])}")

@@ -8,12 +8,13 @@ from typing import Any
 
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.explaining.importance import Importance
+from fewpass.pipeline.reporting.model_shapes import form_in_words
 from fewpass.pipeline.runs.model import load_model, trained_lam
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.scoring.evaluation import Evaluation
-from fewpass.pipeline.tables.encoding.schema import described_columns
+from fewpass.pipeline.tables.encoding.schema import described_columns, recipe_in
 
 MOST_COLUMNS = 20  # that are listed by importance
 CARD = "report/model-card.md"
@@ -41,6 +42,7 @@ def model_card(
         "## Data set",
         _table(_data_facts(model.record)),
         *_columns(model.record),
+        *_form(model.record),
         "## Certificate",
         _certificate(model.record, saved),
         "## Evaluation",
@@ -97,6 +99,20 @@ def _columns(record: RunRecord) -> list[str]:
     return ["## Columns", _table(columns)] if columns else []
 
 
+def _form(record: RunRecord) -> list[str]:
+    """Say how the curves and pairs of an additive model were chosen."""
+    recipe = recipe_in(record.columns)
+    if recipe is None or recipe.additive is None:
+        return []
+    own, chosen = recipe.additive, recipe.additive.chosen
+    said = ["## Form", form_in_words(own)]
+    if chosen is not None:
+        losses = {f"held-out loss, {one.form}": f"{one.loss:.6g}" for one in chosen.candidates}
+        taken = {p.name: f"z {p.selection.z:.3g}" for p in own.pairs if p.selection}
+        said.append(_table({"form": chosen.form, **losses, **taken}))
+    return said
+
+
 def _certificate(record: RunRecord, saved: Saved) -> str:
     convergence = Convergence.of(record.plan.tol, saved.certificate, finished=saved.finished)
     verdict = convergence.sentence(saved.cursor.passes)
@@ -117,10 +133,17 @@ def _evaluations(evaluations: Mapping[str, Evaluation]) -> list[str]:
     if not evaluations:
         return ["None was made yet."]
     return [
-        f"On {as_markdown(dataset)}:\n\n"
-        + _table({k: v for k, v in e._asdict().items() if v is not None})
+        f"On {as_markdown(dataset)}:\n\n" + _table(_figures(e))
         for dataset, e in evaluations.items()
     ]
+
+
+def _figures(evaluation: Evaluation) -> dict[str, Any]:
+    """Return what there is of an evaluation, its metrics one by one."""
+    figures = evaluation._asdict()
+    figures |= evaluation.metrics._asdict() if evaluation.metrics else {}
+    del figures["metrics"], figures["slices"]
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _importance(importance: Importance | None) -> list[str]:

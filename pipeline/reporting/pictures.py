@@ -46,7 +46,7 @@ def loss_curve(timeline: Timeline, name: str) -> bytes:
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[0]:
         axes.legend()
-    return _png(figure)
+    return as_png(figure)
 
 
 def convergence(timeline: Timeline, name: str, tol: float | None = None) -> bytes:
@@ -69,7 +69,7 @@ def convergence(timeline: Timeline, name: str, tol: float | None = None) -> byte
     axes.set(xlabel="pass", ylabel="above the optimum", title=f"{name}: distance to the optimum")
     axes.grid(alpha=0.3)
     axes.legend()
-    return _png(figure)
+    return as_png(figure)
 
 
 def validation_curve(curve: Sequence[ValidationPoint], name: str) -> bytes:
@@ -83,7 +83,7 @@ def validation_curve(curve: Sequence[ValidationPoint], name: str) -> bytes:
     axes.set(xlabel="pass", ylabel="mean loss", title=f"{name}: held-out rows")
     axes.grid(alpha=0.3)
     axes.legend()
-    return _png(figure)
+    return as_png(figure)
 
 
 def time_bars(sweeps: Sequence[SweepTime], name: str) -> bytes:
@@ -103,7 +103,7 @@ def time_bars(sweeps: Sequence[SweepTime], name: str) -> bytes:
     axes.grid(alpha=0.3, axis="y")
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], labels[::-1], loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return _png(figure)
+    return as_png(figure)
 
 
 def reliability_diagram(diagram: Reliability, name: str, *, several: bool) -> bytes:
@@ -131,10 +131,11 @@ def reliability_diagram(diagram: Reliability, name: str, *, several: bool) -> by
     below.set(xlabel=f"predicted probability of the {whose}", ylabel="rows", xlim=(0.0, 1.0))
     for each in (axes, below):
         each.grid(alpha=0.3)
-    return _png(figure)
+    return as_png(figure)
 
 
-def _png(figure: Figure) -> bytes:
+def as_png(figure: Figure) -> bytes:
+    """Return a figure as the bytes of a PNG file."""
     image = io.BytesIO()
     FigureCanvasAgg(figure)
     figure.savefig(image, format="png")

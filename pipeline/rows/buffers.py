@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -167,3 +167,22 @@ def dataset_block(
     """See rows of a data set as a block: targets by a rule, weights of mean 1 over the set."""
     y, weight, offset = numbers_per_row(table, dataset, rule)
     return table_block(table, y, weight, order, row_state, offset)
+
+
+def rows_taken(block: Block, rows: Any) -> Block:
+    """Return some rows of a block, in new memory."""
+    offset = None if block.offset is None else block.offset[rows]
+    order = np.arange(len(rows))
+    return block._replace(
+        rows=_taken(block.rows, rows), y=block.y[rows], weight=block.weight[rows], order=order,
+        offset=offset, folds=None,
+    )  # fmt: skip
+
+
+def _taken(rows: Rows, chosen: Any) -> Rows:
+    if isinstance(rows, DenseRows):
+        return DenseRows(rows.X[chosen])
+    counts = np.diff(rows.indptr)[chosen]
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    places = np.arange(indptr[-1]) + np.repeat(rows.indptr[chosen] - indptr[:-1], counts)
+    return SparseRows(rows.data[places], rows.indices[places], indptr)

@@ -157,11 +157,19 @@ class WindowReader:
         loaded = time.perf_counter()
         order = row_order(self.plan, window, numbers_in(rows.places))
         permuted = time.perf_counter()
-        block = Block(rows.rows, rows.y, rows.weight, order, values, rows.offset)
+        folds = self._folds(window, rows) if self.rule.fold_rows else None
+        block = Block(rows.rows, rows.y, rows.weight, order, values, rows.offset, folds)
         return WindowRead(
             VisitedBlock(block, rows.places), rows.bytes_read + size,
             permuted - began, rows.fetch_s, permuted - loaded,
         )  # fmt: skip
+
+    def _folds(self, window: Window, rows: WindowRows) -> NDArray[np.int64]:
+        """Return the fold of every row that is there, (n,); -1 of those of no chunk."""
+        folds = np.full(len(rows.y), -1)
+        for chunk, place in zip(window.chunks, rows.places, strict=True):
+            folds[place] = chunk % len(self.rule.fold_rows)
+        return folds
 
 
 def with_new_chunks(windows: Sequence[Window]) -> Iterator[tuple[Window, list[int]]]:

@@ -33,6 +33,7 @@ class TargetRule(NamedTuple):
     class_weight: tuple[float, ...] = ()  # of each code's rows; (): 1
     folds: Loss | None = None  # for which offsets are made part of targets and weights
     width: int = 1  # scores that a model makes of a row: all classes', or one
+    fold_rows: tuple[int, ...] = ()  # rows of every fold, which chunks are dealt to in turn
 
     def read(self, target: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return y (n,) for stored targets (n,)."""

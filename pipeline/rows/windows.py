@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,11 +12,14 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.block_shuffle import shuffled_blocks
+from fewpass.pipeline.rows.keyed_permutation import permuted_at
 from fewpass.storage.manifest import Manifest
 
 #: "stored": as they lie; "random": chunks drawn, and rows in blocks (block_shuffle.py); "permuted":
 #: chunks drawn, and rows one by one: for sets in which neighbours have something in common.
 Order = Literal["stored", "random", "permuted"]
+
+DRAWN_WHOLE = 1 << 20  # chunks; of more, some terabytes, only those of a span are drawn
 
 CHUNKS_OF_A_WINDOW, ROWS_OF_A_WINDOW = 11, 12  # purposes of random generators
 
@@ -72,15 +76,19 @@ def plan_windows(
     seed: int,
     row_state_size: int = 1,
     models: int = 1,
+    together: int | None = None,
 ) -> WindowPlan:
-    """Fit windows into the budget less the state, shared by all windows in flight."""
+    """Fit windows into the budget less the state, shared by all windows in flight.
+
+    These are of the streams that a process has `together`, by default all.
+    """
     n_chunks = len(manifest.chunks.rows)
     if streams > n_chunks:
         raise BadInput(
             f"{streams} streams need as many chunks, but the data set has {n_chunks}. "
             f"Use `streams={n_chunks}` or fewer."
         )
-    smallest = Budget.windows * streams * chunk_bytes(manifest, row_state_size)
+    smallest = Budget.windows * (together or streams) * chunk_bytes(manifest, row_state_size)
     fitting = (budget.rows - state_bytes) // smallest
     state = "the model" if models == 1 else f"{models} models"
     budget.require(state_bytes, smallest, f"{state} with what the method keeps")
@@ -98,8 +106,14 @@ class Window(NamedTuple):
 
 def windows_per_turn(plan: WindowPlan, stream: int) -> int:
     """Return the number of windows of one stream in one turn through the data."""
-    chunks = len(np.array_split(np.empty(plan.n_chunks), plan.streams)[stream])
-    return -(-chunks // plan.chunks_per_window)
+    return -(-len(places_of(plan, stream)) // plan.chunks_per_window)
+
+
+def places_of(plan: WindowPlan, stream: int) -> range:
+    """Return the places of a stream's chunks in a turn; the first streams may have one more."""
+    least, more = divmod(plan.n_chunks, plan.streams)
+    first = stream * least + min(stream, more)
+    return range(first, first + least + (stream < more))
 
 
 def windows_between(
@@ -108,26 +122,45 @@ def windows_between(
     """Yield windows first <= k < stop of a stream, which goes through the data turn after turn."""
     per_turn = windows_per_turn(plan, stream)
     for turn in range(first // per_turn, -(-stop // per_turn)):
-        drawn = windows_of_turn(plan, order, sweep, stream, turn)
         since = turn * per_turn
-        for chunks in drawn[max(0, first - since) : stop - since]:
+        wanted = range(max(0, first - since), min(per_turn, stop - since))
+        for chunks in windows_of_turn(plan, order, sweep, stream, turn, wanted):
             yield Window(chunks, order, sweep, turn)
 
 
 def windows_of_turn(
-    plan: WindowPlan, order: Order, sweep: int, stream: int, turn: int = 0
-) -> list[tuple[int, ...]]:
-    """Return the windows of one stream in one turn of a sweep, as tuples of chunk numbers.
+    plan: WindowPlan, order: Order, sweep: int, stream: int, turn: int = 0,
+    wanted: range | None = None,
+) -> list[tuple[int, ...]]:  # fmt: skip
+    """Return windows of one stream in one turn of a sweep, as tuples of chunk numbers.
 
-    "stored" takes chunks as they lie; the others draw them anew for every sweep and turn.
+    "stored" takes chunks as they lie; the others draw them anew for every sweep and turn.  By
+    default all windows are returned, else those that are wanted.
     """
-    chunks = np.arange(plan.n_chunks)
-    if order != "stored":
-        key = [plan.seed, CHUNKS_OF_A_WINDOW, sweep, turn]
-        chunks = np.random.default_rng(key).permutation(chunks)
-    mine = np.array_split(chunks, plan.streams)[stream]
-    step = plan.chunks_per_window
-    return [tuple(int(c) for c in mine[k : k + step]) for k in range(0, len(mine), step)]
+    places, step = places_of(plan, stream), plan.chunks_per_window
+    wanted = range(windows_per_turn(plan, stream)) if wanted is None else wanted
+    mine = places[wanted.start * step : wanted.stop * step]
+    drawn = drawn_chunks(plan, order, sweep, turn, mine)
+    return [tuple(drawn[k : k + step]) for k in range(0, len(drawn), step)]
+
+
+def drawn_chunks(plan: WindowPlan, order: Order, sweep: int, turn: int, places: range) -> list[int]:
+    """Return the chunks at some places in the order of a turn."""
+    if order == "stored":
+        return list(places)
+    key = (plan.seed, CHUNKS_OF_A_WINDOW, sweep, turn)
+    if plan.n_chunks > DRAWN_WHOLE:
+        drawn = permuted_at(np.arange(places.start, places.stop), plan.n_chunks, key)
+    else:
+        drawn = drawn_whole(plan.n_chunks, key)[places.start : places.stop]
+    chunks: list[int] = drawn.tolist()
+    return chunks
+
+
+@lru_cache(maxsize=4)
+def drawn_whole(n: int, key: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return a permutation of n chunks; the last few are kept, as every span of a walk asks."""
+    return np.random.default_rng(key).permutation(np.arange(n))
 
 
 def row_order(plan: WindowPlan, window: Window, rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -27,6 +27,7 @@ class Candidate(NamedTuple):
     gap: float | None = None
     standard_error: float | None = None  # of how far the loss is above the best one
     nonzeros: int | None = None  # weights that are not 0, of all classes, under an l1 penalty
+    cost: float | None = None  # of the metric that was asked for, lower is better; None: the loss
 
 
 class Choice(NamedTuple):
@@ -59,12 +60,15 @@ class LamOrigin(NamedTuple):
 
 
 def best_of(candidates: list[Candidate], usual: float | None = None) -> Choice:
-    """Choose the least held-out loss, of equal ones the larger lam.
+    """Choose the least held-out loss, of equal ones the larger lam; or by the metric asked for.
 
     Where standard errors are known, the largest lam whose loss is within its own of the least, or
     within a thousandth.  With a `usual` lam the nearest to it instead, at most a percent above the
     least: a standard error of few rows is large, and would take whatever fits worst.
     """
+    if any(each.cost is not None for each in candidates):
+        least_cost = min(candidates, key=lambda each: (or_loss(each), -each.lam))
+        return Choice(least_cost.lam, tuple(candidates))
     best = min(candidates, key=lambda each: (each.loss, -each.lam))
     least, most = ALIKE * abs(best.loss), np.inf if usual is None else CLOSE * abs(best.loss)
 
@@ -77,6 +81,11 @@ def best_of(candidates: list[Candidate], usual: float | None = None) -> Choice:
     if usual is None:
         return Choice(max(near), tuple(candidates))
     return Choice(min(near, key=lambda lam: abs(np.log(lam / usual))), tuple(candidates))
+
+
+def or_loss(candidate: Candidate) -> float:
+    """Return what a candidate is judged by: the lower the better."""
+    return candidate.loss if candidate.cost is None else candidate.cost
 
 
 def weights_of(weights: Weights, lams: int, k: int) -> Weights:

@@ -16,9 +16,10 @@ from fewpass.pipeline.rows.targets import TargetRule, target_rule
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.pipeline.training.planning.problem import problem_of
+from fewpass.pipeline.training.planning.problem import loss_word, problem_of
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.protocol import Solver, State, Weights
+from fewpass.solvers.registry import loss_class
 from fewpass.storage.addresses import command
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
@@ -42,6 +43,13 @@ class Model(NamedTuple):
     shift: NDArray[np.float64] | None  # (d,)
     calibration: Calibration | None = None  # from scores to probabilities, where one was learnt
     seen: Bounds | None = None  # the range of targets learnt from, where predictions are clipped
+
+    @property
+    def predicts_numbers(self) -> bool:
+        """Whether numbers are predicted, and no labels."""
+        plan = self.record.plan
+        takes_numbers = loss_class(loss_word(plan, self.record.targets)).takes_numbers
+        return bool(takes_numbers and plan.positive is None)
 
     @property
     def bounds(self) -> Bounds | None:

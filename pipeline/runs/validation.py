@@ -16,6 +16,12 @@ class ValidationPoint(NamedTuple):
     passes: float
     loss: float  # mean
     error: float | None = None  # None for numbers
+    cost: float | None = None  # of the metric that was asked for, lower is better; None: the loss
+
+    @property
+    def judged(self) -> float:
+        """What points are compared by: the lower the better."""
+        return self.loss if self.cost is None else self.cost
 
 
 class Validation(NamedTuple):
@@ -30,7 +36,7 @@ class Validation(NamedTuple):
     @property
     def best(self) -> ValidationPoint:
         """The lowest point, of equal ones the first."""
-        return min(self.curve, key=lambda point: point.loss)
+        return min(self.curve, key=lambda point: point.judged)
 
     @property
     def is_at_best(self) -> bool:
@@ -47,12 +53,12 @@ def extended(
 ) -> Validation:
     """Return the curve with one more point, whose model has this certificate."""
     if before is None:
-        return Validation((point,), sweeps, 0, point.loss, certified)
-    fell = point.loss < before.level - LEAST_GAIN * abs(before.level)
+        return Validation((point,), sweeps, 0, point.judged, certified)
+    fell = point.judged < before.level - LEAST_GAIN * abs(before.level)
     made = before._replace(
         curve=(*before.curve, point),
         sweeps=sweeps,
         waited=0 if fell else before.waited + 1,
-        level=point.loss if fell else before.level,
+        level=point.judged if fell else before.level,
     )
     return made._replace(certified=certified) if made.is_at_best else made

@@ -17,11 +17,19 @@ from fewpass.pipeline.scoring.compared_losses import (
     standard_errors,
     with_products,
 )
-from fewpass.pipeline.scoring.evaluation import Evaluation, evaluation_job, figures_of, sum_of
+from fewpass.pipeline.scoring.evaluation import (
+    Evaluation,
+    figures_of,
+    full_figures,
+    full_sum,
+    sum_of,
+)
+from fewpass.pipeline.scoring.judging import evaluation_job
+from fewpass.pipeline.scoring.row_metrics import Measured, Metric
 from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.each_model import sum_each
-from fewpass.solvers.protocol import Certificate, State, Weights
+from fewpass.solvers.protocol import Certificate, State, Sum, Weights
 from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 
@@ -56,13 +64,25 @@ def held_out_figures(
     Raises BadInput when columns, scaling or labels are not those that were trained on.
     """
     job, at = _models_at(record, trained, dataset, solver, lams, head, executor)
-    total = reduce(
-        executor, job, sum_each(sum_of(job.rule), (Task(),) * lams), at, lambda _report: None
-    )
+    what = judging_sum(record, job)
+    total = reduce(executor, job, sum_each(what, (Task(),) * lams), at, lambda _report: None)
     figures_of_lams: list[Evaluation] = executor.result(
         executor.submit("figures", partial(figures_of_each, job, record), at, total)
     )
     return figures_of_lams
+
+
+def judging_sum(record: RunRecord, job: Job) -> Sum:
+    """Return the sum that a model is judged by: with all metrics, where one is asked for."""
+    if record.plan.metric == "loss":
+        return sum_of(job.rule)
+    return full_sum(Measured.of_problem(job.problem, job.rule), job.rule)
+
+
+def cost_of(record: RunRecord, figures: Evaluation) -> float | None:
+    """Return what models are compared by, the lower the better; None: their loss."""
+    metric = record.plan.metric
+    return None if metric == "loss" else Metric(metric).cost(figures)
 
 
 def _models_at(
@@ -104,7 +124,8 @@ def choose_lam(
     for k, (lam, (figures, *compared)) in enumerate(zip(lams, each, strict=True)):
         own = certificate_of(certified, len(lams), k)
         proven = (own.objective, own.gap) if own else (None, None)
-        candidates.append(Candidate(lam, figures.loss, figures.error, *proven, *compared))
+        made = Candidate(lam, figures.loss, figures.error, *proven, *compared)
+        candidates.append(made._replace(cost=cost_of(record, figures)))
     return best_of(candidates)
 
 
@@ -127,7 +148,7 @@ def compared_figures(
 ) -> list[ComparedFigures]:
     """Do the same under an l1 penalty: with standard errors, and the numbers of non-zeros."""
     job, at = _models_at(record, trained, dataset, solver, lams, head, executor)
-    each = sum_each(sum_of(job.rule), (Task(),) * lams)
+    each = sum_each(judging_sum(record, job), (Task(),) * lams)
     total = reduce(executor, job, with_products(each), at, lambda _report: None)
     made: list[ComparedFigures] = executor.result(
         executor.submit("figures", partial(_compared, job, record), at, total)
@@ -161,4 +182,5 @@ def figures_of_each(
     job: Job, record: RunRecord, at: tuple[Weights, ...], totals: tuple[Any, ...]
 ) -> list[Evaluation]:
     """Return every model's figures from its sums."""
-    return [figures_of(job.problem, record, *own) for own in zip(at, totals, strict=True)]
+    make = figures_of if record.plan.metric == "loss" else full_figures
+    return [make(job.problem, record, *own) for own in zip(at, totals, strict=True)]

@@ -16,11 +16,14 @@ from fewpass.pipeline.rows.buffers import table_block
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import alike, label_text, shown, target_rule
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.evaluation import Evaluation, figures_of, positive_label, sum_of
+from fewpass.pipeline.scoring.evaluated_slices import SLICE_BITS, Slicing
+from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
+from fewpass.pipeline.scoring.judging import positive_label
 from fewpass.pipeline.scoring.prediction import as_stepped
 from fewpass.pipeline.scoring.probabilities import probabilities_of
 from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
 from fewpass.pipeline.scoring.reliability import summary as reliability_figures
+from fewpass.pipeline.scoring.row_metrics import USUAL, AskedMetrics, Measured
 from fewpass.pipeline.scoring.scoring_budget import piece_bytes, scoring_budget
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -54,6 +57,7 @@ class _Part(NamedTuple):
     skipped: int
     rows: int
     done: int  # bytes of its rows in memory
+    slices: tuple[dict[str, Any], ...] = ()  # by each column, the sums of every slice
 
 
 def evaluate_rows(
@@ -63,6 +67,8 @@ def evaluate_rows(
     *,
     with_reliability: bool = False,
     others: Sequence[Sum] = (),
+    by: Sequence[str] = (),
+    asked: AskedMetrics = USUAL,
     memory: int | None = None,
     threads: int | None = None,
     storage_options: dict[str, Any] | None = None,
@@ -82,6 +88,11 @@ def evaluate_rows(
         Whether to evaluate its probabilities, too.
     others
         More sums over the rows, at the weights for them.
+    by
+        Columns of the files whose values are slices, each evaluated by itself; of numbers with the
+        edges of ranges, as in ``age:20,40,60``.
+    asked
+        What metrics depend on.
     memory
         Memory budget in bytes beyond that of imported libraries; default: 1 GiB plus the weights.
     threads
@@ -97,19 +108,22 @@ def evaluate_rows(
     problem = problem_of(model.record.plan, model.record, model.lam)
     problem = with_groups(problem, model.record.feature_groups)
     rule = target_rule(model.record, problem.loss, model.record.plan.positive)
-    sums = [sum_of(rule, model.bounds)]
+    measured = Measured.of(model, asked)
+    sums = [full_sum(measured, rule)]
     if with_reliability:
         sums.append(sum_of_reliability(probabilities_of(model)))
     sums += others
     budget = scoring_budget(model, memory)
-    expected = Expected(model.record.columns, budget=budget)
+    slicing = Slicing.of(by, model, full_sum(measured, rule, SLICE_BITS))
+    expected = Expected(model.record.columns, budget=budget, passed=slicing.columns)
     like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
     options = options.model_copy(update=like_model)
     source = open_source(inputs, options, storage_options, expected)
     threads = threads or os.cpu_count() or 1
     size = piece_bytes(budget, model, threads)
-    judge = partial(_judged, model, problem, source, sums)
+    judge = partial(_judged, model, problem, source, sums, slicing)
     total: list[Any] | None = None
+    sliced: list[dict[str, Any]] = [{} for _ in by]
     rows = skipped = done = 0
     whole = source.estimated_bytes()
     with closing(each_piece(source, size, threads, threads + 1, judge)) as each:
@@ -118,17 +132,27 @@ def evaluate_rows(
             if part.parts:
                 both = zip(total, part.parts, strict=True) if total else ((p,) for p in part.parts)
                 total = [add_parts(*pair) if len(pair) == 2 else pair[0] for pair in both]
+                slicing.add(sliced, part.slices)
             on_progress(rows, min(1.0, done / max(1, whole)))
-    if total is None or not total[0].weight:
+    if total is None or not total[0][0].weight:
         raise BadInput("No row is left to judge the model by. Check the format and the weights.")
-    figures = figures_of(problem, model.record, model.weights, total[0])
+    figures = full_figures(problem, model.record, model.weights, total[0], asked)
     reliability = reliability_figures(total[1]) if with_reliability else None
     more = tuple(total[len(total) - len(others) :])
-    return EvaluatedRows(figures._replace(left_out=source.left_out), reliability, skipped, more)
+    summed = partial(full_figures, problem, model.record, model.weights, asked=asked)
+    slices = slicing.figures(sliced, summed)
+    figures = figures._replace(left_out=source.left_out, slices=slices)
+    return EvaluatedRows(figures, reliability, skipped, more)
 
 
 def _judged(
-    model: Model, problem: Problem, source: Source, sums: Sequence[Sum], number: int, piece: Piece
+    model: Model,
+    problem: Problem,
+    source: Source,
+    sums: Sequence[Sum],
+    slicing: Slicing,
+    number: int,
+    piece: Piece,
 ) -> _Part:
     """Return the sums of a piece."""
     _, parsed, _, where = ParsedPiece.of(source, number, piece)
@@ -141,7 +165,8 @@ def _judged(
     weight = np.ones(len(y)) if table.weight is None else table.weight
     block = table_block(rows, y, weight, offset=table.offset)
     parts = tuple(what.add(problem, at, block, what.zero(at)) for what in sums)
-    return _Part(parts, parsed.n_skipped, table.n_rows, n_bytes(table))
+    slices = slicing.judged(problem, at, block, parsed.passed)
+    return _Part(parts, parsed.n_skipped, table.n_rows, n_bytes(table), slices)
 
 
 def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Vector:

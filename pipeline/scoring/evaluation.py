@@ -9,17 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.budget import Budget
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import Executor
-from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.rows.buffers import let_go_of_buffers
-from fewpass.pipeline.rows.resident import rows_in_memory
 from fewpass.pipeline.rows.target_range import Bounds, clipped
-from fewpass.pipeline.rows.targets import TargetRule, alike, label_text, shown, target_rule
-from fewpass.pipeline.rows.windows import chunk_bytes, plan_windows
-from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
-from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.rows.targets import Targeted, TargetRule, label_text
+from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.evaluate_classes import (
     CLASS_SCORES,
     JOINT_SCORES,
@@ -29,21 +24,24 @@ from fewpass.pipeline.scoring.evaluate_classes import (
     penalty,
     top_error,
 )
+from fewpass.pipeline.scoring.judging import judged
+from fewpass.pipeline.scoring.row_metrics import (
+    USUAL,
+    AskedMetrics,
+    Measured,
+    MetricFigures,
+    MetricPart,
+    metrics_of,
+    side_by_side,
+    sum_of_metrics,
+)
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.column_groups import with_groups
-from fewpass.pipeline.training.planning.planned_problem import stats_of
-from fewpass.pipeline.training.planning.problem import loss_word, problem_of
-from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.spans.reduce_span import ReduceReport
-from fewpass.pipeline.training.spans.span import Job
-from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Loss, Problem, value
 from fewpass.solvers.losses.loss import loss_sum
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
-from fewpass.solvers.registry import loss_class
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.manifest import Labels, Values
+from fewpass.storage.manifest import Labels
 
 HISTOGRAM_BITS = 18  # of a score's 32: sign, exponent and 9 bits of the number, 0.2 % apart
 
@@ -62,7 +60,10 @@ class Evaluation(NamedTuple):
     deviance: float | None = None  # mean; of the Poisson and the gamma loss
     d2: float | None = None  # fraction of the deviance of the mean that is explained
     classes: tuple[ClassFigures, ...] | None = None  # of more than two classes
+    metrics: MetricFigures | None = None  # the others; None where nobody asked for them
     left_out: tuple[str, ...] = ()  # columns that the model does not have
+    slices: tuple[tuple[str, tuple[Any, ...]], ...] = ()  # by the columns that were asked for, the
+    # slices of each (evaluated_slices.py: Slice)
 
 
 class ScorePart(NamedTuple):
@@ -86,49 +87,54 @@ def evaluate(
     executor: Executor,
     on_report: Callable[[ReduceReport], None] = lambda _: None,
     rules: Matching = BY_NAME,
+    asked: AskedMetrics = USUAL,
 ) -> Evaluation:
     """Evaluate a model in one pass over a data set; columns are matched by `rules`.
 
-    Raises BadInput when the data set's columns, scaling or labels are not the model's.
+    Raises BadInput when the data set's columns, scaling or labels are not the model's, or when a
+    threshold is asked of a model that has no probabilities of two labels.
     """
-    job, total, matched = judged(model, dataset, executor, None, on_report, rules)
+    measured = Measured.of(model, asked)
+    what = partial(full_sum, measured)
+    job, total, matched = judged(model, dataset, executor, what, on_report, rules)
     executor.everywhere(let_go_of_buffers)
-    figures = figures_of(job.problem, model.record, model.weights, total)
+    figures = full_figures(job.problem, model.record, model.weights, total, asked)
     return figures._replace(left_out=matched.left_out)
 
 
-def judged(
-    model: Model,
-    dataset: Dataset,
-    executor: Executor,
-    what: Sum | None = None,
-    on_report: Callable[[ReduceReport], None] = lambda _: None,
-    rules: Matching = BY_NAME,
-) -> tuple[Job, Any, Matched]:
-    """Evaluate the sum `what`, by default that of an evaluation, over a data set.
+def full_sum(measured: Measured, rule: TargetRule, bits: int = HISTOGRAM_BITS) -> Sum:
+    """Return the sum of an evaluation with all metrics."""
+    return side_by_side((sum_of(rule, measured.bounds, bits), sum_of_metrics(measured)))
 
-    Returns the job, the sum, and how columns were matched.
+
+def full_figures(
+    problem: Problem,
+    trained: Targeted,
+    at: Weights,
+    total: tuple[Any, MetricPart],
+    asked: AskedMetrics = USUAL,
+) -> Evaluation:
+    """Return the figures of an evaluation with all metrics from these sums."""
+    figures = figures_of(problem, trained, at, total[0])
+    sides = (total[0].positive, total[0].negative) if isinstance(total[0], ScorePart) else None
+    return figures._replace(metrics=metrics_of(total[1], sides, asked))
+
+
+def sum_of(rule: TargetRule, bounds: Bounds | None = None, bits: int = HISTOGRAM_BITS) -> Sum:
+    """Return the sum of an evaluation; predicted numbers are clipped to `bounds`.
+
+    Scores are counted by their first `bits`.
     """
-    job = evaluation_job(model.record, dataset, model.lam, rules)
-    matched = require_same_columns(model.record, dataset, rules)
-    at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
-    total = executor.result(
-        reduce(executor, job, what or sum_of(job.rule, model.bounds), at, on_report)
-    )
-    return job, total, matched
-
-
-def sum_of(rule: TargetRule, bounds: Bounds | None = None) -> Sum:
-    """Return the sum of an evaluation; predicted numbers are clipped to `bounds`."""
-    if bounds is not None:
-        return SCORES._replace(add=partial(add_scores, bounds=bounds))
+    if (bounds is not None or bits != HISTOGRAM_BITS) and not rule.n_classes:
+        add = partial(add_scores, bounds=bounds, bits=bits)
+        return SCORES._replace(zero=partial(no_scores, bits=bits), add=add)
     if rule.width > 1:
         return JOINT_SCORES
     return CLASS_SCORES if rule.n_classes else SCORES
 
 
 def figures_of(
-    problem: Problem, trained: RunRecord, at: Weights, total: ScorePart | ClassPart
+    problem: Problem, trained: Targeted, at: Weights, total: ScorePart | ClassPart
 ) -> Evaluation:
     """Return the figures of one model from the sums over all rows."""
     if isinstance(total, ClassPart):
@@ -136,67 +142,18 @@ def figures_of(
     return summary(problem, at, total)
 
 
-def evaluation_job(
-    trained: RunRecord, dataset: Dataset, lam: float | None = None, rules: Matching = BY_NAME
-) -> Job:
-    """Return a job that reads a data set with the labels of the training set.
-
-    Raises BadInput when columns, scaling or labels are not those that were trained on.
-    """
-    require_same_columns(trained, dataset, rules)
-    plan, manifest = trained.plan, dataset.manifest
-    # lam, "10/n" and the default label are those of the training set.
-    problem = with_groups(problem_of(plan, trained, lam), trained.feature_groups)
-    trained_rule = target_rule(trained, problem.loss, plan.positive)
-    if trained_rule.n_classes:
-        rule = _same_classes(manifest.targets, trained.targets, problem.loss.width)
-    else:
-        rule = target_rule(manifest, problem.loss, positive_label(plan, trained))
-    weights = Budget.weights * 8 * manifest.n_features * max(1, rule.n_classes)
-    most = plan.budget.rows - Budget.windows * chunk_bytes(manifest)
-    state = max(0, min(weights, most))  # the training budget suffices, with windows of one chunk
-    windows = plan_windows(manifest, budget=plan.budget, state_bytes=state, streams=1, seed=0)
-    here = rows_in_memory(dataset, rule)
-    return Job(dataset, problem, stats_of(manifest, rule), rule, windows, rows=here)
-
-
-def _same_classes(targets: Labels | Values, trained: Labels | Values, width: int) -> TargetRule:
-    """Return the rule that numbers a set's labels as the model does."""
-    assert isinstance(trained, Labels), "classes were trained on"
-    if not isinstance(targets, Labels):
-        raise BadInput(
-            f"The targets are numbers, but the model tells the labels {shown(trained)} apart. "
-            "Ingest the rows with the training set as `like`."
-        )
-    names = [label_text(label) for label in trained.labels]
-    unknown = [label for label in map(label_text, targets.labels) if label not in names]
-    if unknown:
-        raise BadInput(
-            f'The label "{unknown[0]}" is unknown to the model, which has {shown(trained)}. '
-            f"{alike(unknown[0], names)}Ingest the rows with the training set as `like` to find "
-            "where it is."
-        )
-    values = tuple(float(names.index(label_text(label))) for label in targets.labels)
-    return TargetRule(values=values, n_classes=len(names), width=width)
-
-
-def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
-    """Return the label that counts as +1; None for several classes, and for numbers."""
-    targets = trained.targets
-    if plan.positive is None and isinstance(targets, Labels) and len(targets.labels) == 2:
-        as_numbers = loss_class(loss_word(plan, targets)).takes_numbers
-        return None if as_numbers else label_text(targets.labels[1])
-    return plan.positive
-
-
 def score_part(
-    problem: Problem, at: Weights, block: Block, bounds: Bounds | None = None
+    problem: Problem,
+    at: Weights,
+    block: Block,
+    bounds: Bounds | None = None,
+    bits: int = HISTOGRAM_BITS,
 ) -> ScorePart:
     """Return the sums and histograms of a block; its loss is that of unclipped predictions."""
     p = block_scores(problem, at, block)
     y, weight, predicted = block.y, block.weight, clipped(responses(problem.loss, p), bounds)
     positive = y > 0
-    bins = score_bins(p)
+    bins = score_bins(p, bits)
     return ScorePart(
         rows=len(y),
         weight=float(weight.sum()),
@@ -206,49 +163,45 @@ def score_part(
         y=float((weight * y).sum()),
         y_square=float((weight * y * y).sum()),
         null=_null_sums(problem.loss, block) if problem.loss.is_steep else np.zeros(3),
-        positive=_histogram(bins[positive], weight[positive]),
-        negative=_histogram(bins[~positive], weight[~positive]),
+        positive=_histogram(bins[positive], weight[positive], bits),
+        negative=_histogram(bins[~positive], weight[~positive], bits),
     )
 
 
-def block_scores(problem: Problem, at: Weights, block: Block) -> NDArray[np.float64]:
-    """Return the scores of a block's rows, (n,)."""
-    p = scores(at.coef, at.intercept * problem.intercept, block.rows)
-    return p if block.offset is None else p + block.offset
-
-
-def responses(loss: Loss, p: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return predictions, on the scale of the targets, for scores p."""
-    return loss.response(p) if loss.response else p
-
-
-def no_scores(_at: Weights) -> ScorePart:
+def no_scores(_at: Weights, bits: int = HISTOGRAM_BITS) -> ScorePart:
     """Return the zero of the sums."""
     sums = dict.fromkeys(("weight", "loss", "wrong", "square", "y", "y_square"), 0.0)
-    empty = np.zeros(1 << HISTOGRAM_BITS)
+    empty = np.zeros(1 << bits)
     return ScorePart(rows=0, **sums, null=np.zeros(3), positive=empty, negative=empty)
 
 
 def add_scores(
-    problem: Problem, at: Weights, block: Block, part: ScorePart, bounds: Bounds | None = None
+    problem: Problem,
+    at: Weights,
+    block: Block,
+    part: ScorePart,
+    bounds: Bounds | None = None,
+    bits: int = HISTOGRAM_BITS,
 ) -> ScorePart:
     """Add a block."""
-    total: ScorePart = add_parts(part, score_part(problem, at, block, bounds))
+    total: ScorePart = add_parts(part, score_part(problem, at, block, bounds, bits))
     return total
 
 
 SCORES = Sum("reduce-scores", no_scores, add_scores)
 
 
-def _histogram(bins: NDArray[np.int64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.bincount(bins, weight, 1 << HISTOGRAM_BITS).astype(np.float64)
+def _histogram(
+    bins: NDArray[np.int64], weight: NDArray[np.float64], bits: int
+) -> NDArray[np.float64]:
+    return np.bincount(bins, weight, 1 << bits).astype(np.float64)
 
 
-def score_bins(p: NDArray[np.float64]) -> NDArray[np.int64]:
+def score_bins(p: NDArray[np.float64], bits: int = HISTOGRAM_BITS) -> NDArray[np.int64]:
     """Return the bins of scores, in ascending order of scores."""
-    bits = p.astype(np.float32).view(np.int32).astype(np.int64)
-    ordered = np.where(bits >= 0, bits, -(bits & 0x7FFFFFFF)) + (1 << 31)
-    return ordered >> (32 - HISTOGRAM_BITS)
+    whole = p.astype(np.float32).view(np.int32).astype(np.int64)
+    ordered = np.where(whole >= 0, whole, -(whole & 0x7FFFFFFF)) + (1 << 31)
+    return ordered >> (32 - bits)
 
 
 def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:
@@ -292,9 +245,7 @@ def deviances(loss: Loss, total: ScorePart) -> dict[str, float | None]:
     return {"deviance": 2.0 * total.loss / total.weight, "d2": explained}
 
 
-def class_summary(
-    problem: Problem, trained: RunRecord, at: Weights, total: ClassPart
-) -> Evaluation:
+def class_summary(problem: Problem, trained: Targeted, at: Weights, total: ClassPart) -> Evaluation:
     """Return the figures of several classes from the sums over all rows.
 
     The loss is the mean of all classes' against the rest, or the one of all scores.

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.rows.target_range import clipped
@@ -17,7 +16,12 @@ from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.prediction_files import STANDARD_OUTPUT, defused
 from fewpass.pipeline.scoring.prediction_folder import is_folder, predict_folder
-from fewpass.pipeline.scoring.probabilities import Probabilities, class_scores, probabilities_of
+from fewpass.pipeline.scoring.probabilities import (
+    Probabilities,
+    class_scores,
+    probabilities_of,
+    require_two_labels,
+)
 from fewpass.pipeline.scoring.scored_file import (
     PredictionProgress,
     PredictionResult,
@@ -241,26 +245,15 @@ def make_predictor(
         There are no probabilities, or not two labels for a threshold.
     """
     loss = loss_of(model.record.plan, model.record)
-    numbers = loss.takes_numbers and model.record.plan.positive is None
     if threshold is not None:
-        _require_two_labels(model, threshold, numbers=numbers)
+        require_two_labels(model, threshold)
     made = probabilities_of(model) if probability or threshold is not None else None
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift) if raw else None
     at_once = None
     if made is not None and model.weights.coef.ndim == 2 and budget is not None:
         at_once = max(1, budget.scored_piece // (8 * len(model.weights.coef)))
-    labels = None if numbers else typed_labels(model)
+    labels = None if model.predicts_numbers else typed_labels(model)
     return Predictor(model, labels, made, scaler, loss.response, probability, threshold, at_once)
-
-
-def _require_two_labels(model: Model, threshold: float, *, numbers: bool) -> None:
-    if not 0.0 <= threshold <= 1.0:
-        raise BadInput(f"threshold is {threshold}. Give a probability, from 0 to 1.")
-    if numbers or model.weights.coef.ndim == 2:
-        what = "numbers" if numbers else f"{len(model.weights.coef)} labels"
-        raise BadInput(
-            f"`threshold` chooses between two labels, and this model predicts {what}. Leave it out."
-        )
 
 
 def typed_labels(model: Model) -> NDArray[Any]:

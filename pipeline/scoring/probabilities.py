@@ -46,6 +46,26 @@ def probabilities_of(model: Model) -> Probabilities:
     return Probabilities(model.calibration, loss)
 
 
+def probabilities_if_any(model: Model) -> Probabilities | None:
+    """Return the same, or None if there is none."""
+    loss = loss_of(model.record.plan, model.record)
+    if model.predicts_numbers or (model.calibration is None and loss.link is None):
+        return None
+    return Probabilities(model.calibration, loss)
+
+
+def require_two_labels(model: Model, threshold: float) -> None:
+    """Refuse a threshold that is no probability, or that does not choose between two labels."""
+    if not 0.0 <= threshold <= 1.0:
+        raise BadInput(f"threshold is {threshold}. Give a probability, from 0 to 1.")
+    if model.predicts_numbers or model.weights.coef.ndim == 2:
+        what = "numbers" if model.predicts_numbers else f"{len(model.weights.coef)} labels"
+        raise BadInput(
+            f"`threshold` chooses between two labels, and this model predicts {what}. Leave it out."
+        )
+    probabilities_of(model)  # refuses a model without any
+
+
 def caution(model: Model) -> str | None:
     """Return why a model's probabilities are not calibrated; None if they are."""
     if model.calibration is not None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
 from fewpass.pipeline.scoring.calibrating import scored_parts
-from fewpass.pipeline.scoring.evaluation import evaluation_job
+from fewpass.pipeline.scoring.judging import evaluation_job
 from fewpass.pipeline.scoring.probabilities import Probabilities, probabilities_of
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.training.spans.reduce import reduce
@@ -94,16 +94,20 @@ def add_reliability(
 ) -> ReliabilityPart:
     """Add a block."""
     for scores, classes, weight in scored_parts(problem, at, block):
-        of_two = scores.ndim == 1
-        brier, log_loss, p, came_true = (two_classes if of_two else several_classes)(
-            made.of(scores), classes
-        )
-        part = ReliabilityPart(
-            part.brier + float(weight @ brier),
-            part.log_loss + float(weight @ log_loss),
-            part.counts + counted(p, came_true, weight),
-        )
+        part = add_reliability_of(made.of(scores), classes, weight, part)
     return part
+
+
+def add_reliability_of(
+    p: Vector, classes: NDArray[np.intp], weight: Vector, part: ReliabilityPart
+) -> ReliabilityPart:
+    """Add rows with probabilities p (n,) or (n, K)."""
+    brier, log_loss, p, came_true = (two_classes if p.ndim == 1 else several_classes)(p, classes)
+    return ReliabilityPart(
+        part.brier + float(weight @ brier),
+        part.log_loss + float(weight @ log_loss),
+        part.counts + counted(p, came_true, weight),
+    )
 
 
 Errors = tuple[Vector, Vector, Vector, NDArray[np.bool_]]  # all (n,)

@@ -21,6 +21,12 @@ class RowLosses(NamedTuple):
     loss: NDArray[np.float64]  # (M, n); of several classes their mean
     wrong: NDArray[Any] | None  # (M, n), or the share of times; None for numbers
     weight: NDArray[np.float64]  # (n,)
+    costs: NDArray[np.float64] | None = None  # (M,) of the metric asked for, lower is better; of
+    # several parts of the rows their weighted mean
+
+    def judged(self) -> NDArray[np.float64]:
+        """Return what models are compared by, (M,): the lower the better."""
+        return self.mean() if self.costs is None else self.costs
 
     def mean(self) -> NDArray[np.float64]:
         """Return the mean loss of every model, (M,)."""
@@ -49,7 +55,10 @@ class RowLosses(NamedTuple):
         wrong = None
         if self.wrong is not None and others.wrong is not None:
             wrong = np.concatenate([self.wrong, others.wrong])
-        return RowLosses(np.concatenate([self.loss, others.loss]), wrong, self.weight)
+        costs = None
+        if self.costs is not None and others.costs is not None:
+            costs = np.concatenate([self.costs, others.costs])
+        return RowLosses(np.concatenate([self.loss, others.loss]), wrong, self.weight, costs)
 
 
 def row_losses(problem: Problem, block: Block, models: Iterable[Weights]) -> RowLosses:
@@ -105,7 +114,16 @@ def together(parts: Sequence[RowLosses]) -> RowLosses:
         np.concatenate([one.loss for one in parts], axis=1),
         np.concatenate(wrong, axis=1) if wrong else None,
         np.concatenate([one.weight for one in parts]),
+        _mean_costs(parts),
     )
+
+
+def _mean_costs(parts: Sequence[RowLosses]) -> NDArray[np.float64] | None:
+    costs = [one.costs for one in parts if one.costs is not None]
+    if len(costs) < len(parts):
+        return None
+    weights = [float(one.weight.sum()) for one in parts]
+    return np.asarray(np.average(costs, axis=0, weights=weights), np.float64)
 
 
 def over_times(times: Sequence[RowLosses], orders: Sequence[NDArray[np.int64]]) -> RowLosses:
@@ -121,4 +139,5 @@ def over_times(times: Sequence[RowLosses], orders: Sequence[NDArray[np.int64]]) 
         np.mean([one.loss[:, order] for one, order in pairs], axis=0),
         np.mean(wrong, axis=0) if wrong else None,
         times[0].weight[orders[0]],
+        _mean_costs(times),
     )

@@ -54,6 +54,12 @@ MOST_PASSES = 100
 FREE_SHARE = 0.01  # of lam, charged for a "free" intercept: the certificate stays a theorem
 
 
+MetricName = Literal[
+    "loss", "error", "auc", "f1", "balanced_accuracy", "precision", "recall", "average_precision",
+    "log_loss", "brier", "calibration_error", "mse", "rmse", "mae", "mape", "r2", "deviance", "d2",
+]  # fmt: skip
+
+
 class TrainingPlan(Described):
     """What to train, on which data, and when to stop.
 
@@ -102,6 +108,9 @@ class TrainingPlan(Described):
     mean loss, and stop when it no longer falls."""
     n_iter_no_change: PositiveInt = 5
     """Epochs without a lower held-out loss before training stops early."""
+    metric: MetricName = "loss"
+    """What held-out rows judge models by, in place of their mean loss, where they choose among
+    several lam or end a training: error, auc, f1, log_loss, mae, ... [default: loss]."""
     intercept: Intercept = "free"
     """No intercept, one penalised like a weight, or (free) with a hundredth of lam."""
     positive: str | None = None
@@ -175,6 +184,12 @@ class TrainingPlan(Described):
         return self.model_copy(update={"solver": solver, "classes": classes})
 
     @property
+    def charged(self) -> str:
+        """The word of the penalty."""
+        word = self.penalty or SIZES_AND_SQUARES
+        return SQUARES if word in WITH_RATIO and self.l1_share == 0.0 else word
+
+    @property
     def l1_share(self) -> float:
         """The share of lam that is charged for the sizes of weights."""
         if self.l1_ratio is not None:
@@ -192,8 +207,9 @@ class TrainingPlan(Described):
         goal = method.goal if method else None
         if method and goal == "steps" and values.get("loss") is None:
             values = values | {"loss": method.needs.only_loss.name}
-        by_size = values.get("penalty") not in (None, SQUARES) or values.get("l1_ratio")
-        many = goal == "tolerance" or (goal is None and (bool(by_size) or _is_steep(values)))
+        by_size = values.get("penalty") not in (None, SQUARES) or bool(values.get("l1_ratio"))
+        again = values.get("source") is None
+        many = goal == "tolerance" or (goal is None and again and (by_size or _is_steep(values)))
         if many and values.get("passes") is None and values.get("tol") is None:
             values = values | {"tol": DEFAULT_TOL}
         open_end = values.get("tol") is not None or values.get("early_stopping") is True
@@ -346,10 +362,9 @@ def as_stored(plan: Any) -> Any:
 
 
 def _is_steep(values: dict[str, Any]) -> bool:
-    """Say whether no method of one pass takes the loss; nothing is asked of rows read once."""
+    """Say whether few methods take the loss, and those of many passes are much better."""
     loss = values.get("loss")
-    is_named = isinstance(loss, str) and loss in LOSSES and values.get("source") is None
-    return is_named and loss_class(str(loss)).is_steep
+    return isinstance(loss, str) and loss in LOSSES and loss_class(loss).is_steep
 
 
 def _require_positive(weights: Any) -> Any:

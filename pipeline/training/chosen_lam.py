@@ -75,10 +75,10 @@ def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> 
     """Compare the coarse grid, then what lies between the best two neighbours."""
     unit, coarse = ("max", SHARES) if plan.l1_share else ("/n", MULTIPLES)
     numbers, losses = [*coarse], compared.losses(_with_lams(plan, unit, coarse))
-    while unit == "/n" and numbers[0] < LARGEST and not np.argmin(losses.mean()):
+    while unit == "/n" and numbers[0] < LARGEST and not np.argmin(losses.judged()):
         numbers = [10.0 * numbers[0], *numbers]
         losses = compared.losses(_with_lams(plan, unit, numbers[:1])).with_models(losses)
-    numbers = [*numbers, between_best(numbers, losses.mean())]
+    numbers = [*numbers, between_best(numbers, losses.judged())]
     losses = losses.with_models(compared.losses(_with_lams(plan, unit, numbers[-1:])))
     lams = with_largest_lam(_with_lams(plan, unit, numbers), dataset).lam.values(dataset.n_rows)
     candidates = candidates_of(lams, losses)
@@ -92,10 +92,14 @@ def candidates_of(lams: Sequence[float], losses: RowLosses) -> list[Candidate]:
     """Return what became of every lam, with the standard errors of the distances to the best."""
     means = losses.mean()
     each = zip(lams, means, losses.errors(), losses.spread(int(np.argmin(means))), strict=True)
-    return [
+    candidates = [
         Candidate(lam, float(mean), error, standard_error=float(spread))
         for lam, mean, error, spread in each
     ]
+    if losses.costs is None:
+        return candidates
+    pairs = zip(candidates, losses.costs.tolist(), strict=True)
+    return [one._replace(cost=cost) for one, cost in pairs]
 
 
 def between_best(tried: Sequence[float], means: NDArray[np.float64]) -> float:

@@ -41,6 +41,7 @@ from fewpass.pipeline.training.planning.forecast import Forecast, forecast
 from fewpass.pipeline.training.planning.job import (
     groups_of,
     is_grouped,
+    require_processes,
     solver_of_job,
     training_memory,
 )
@@ -125,6 +126,8 @@ class Driver:
                 f"the state of {job.stats.d:,} columns, which tasks on workers need. Use more "
                 "`memory`, or train in this process (leave `scheduler` and `workers` out)."
             )
+        if training.executor.together is not None:
+            require_processes(job, training.executor.together.threads())
         stay = job.resident and training.executor.near
         solver = solver_of_job(self.plan, job, self._group)
         return job._replace(

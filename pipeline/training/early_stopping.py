@@ -11,7 +11,7 @@ from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import sourced_weights, stored_weights
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.validation import Validation, ValidationPoint, extended
-from fewpass.pipeline.scoring.choosing_lam import held_out_figures
+from fewpass.pipeline.scoring.choosing_lam import cost_of, held_out_figures
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.storage.dataset import Dataset
@@ -57,7 +57,8 @@ class EarlyStopping:
             training.run.record(), training.dataset, self._held_out, sweeps.solver, 1,
             sweeps.heads[0], training.executor,
         )  # fmt: skip
-        point = ValidationPoint(cursor.passes, scores.loss, scores.error)
+        cost = cost_of(training.run.record(), scores)
+        point = ValidationPoint(cursor.passes, scores.loss, scores.error, cost)
         self.validation = extended(self.validation, point, cursor.sweeps, sweeps.proven())
         if self.validation.is_at_best:
             self.best = sourced_weights(sweeps.weights(), training.dataset)
@@ -83,4 +84,8 @@ class EarlyStopping:
             certified = sweeps.certify(stored_weights(best, dataset))
         proven = (certified.objective, certified.gap) if certified else ()
         at = validation.best
-        return best, certified, Choice(lam, (Candidate(lam, at.loss, at.error, *proven),))
+        return (
+            best,
+            certified,
+            Choice(lam, (Candidate(lam, at.loss, at.error, *proven)._replace(cost=at.cost),)),
+        )

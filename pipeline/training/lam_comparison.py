@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from fewpass.pipeline.rows.buffers import dataset_block
+from fewpass.pipeline.rows.targets import Targeted, TargetRule
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
-from fewpass.pipeline.scoring.evaluation import evaluation_job
+from fewpass.pipeline.scoring.evaluation import full_figures, full_sum
+from fewpass.pipeline.scoring.judging import evaluation_job
 from fewpass.pipeline.scoring.row_losses import RowLosses, over_times, row_losses, together
+from fewpass.pipeline.scoring.row_metrics import Measured, Metric
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.lam_sample import in_memory, sample_of
 from fewpass.pipeline.training.models_by_lam import ModelsByLam, models_by_lam
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Weights
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import Table, take
@@ -84,7 +89,8 @@ def _on_parts(
         rows = in_memory(dataset, take(table, others))
         trained = _trained(plan, rows)
         block = dataset_block(take(table, part), rows, trained.planned.rule)
-        scored.append(row_losses(trained.planned.problem, block, trained.models))
+        problem, rule = trained.planned.problem, trained.planned.rule
+        scored.append(_scored(plan, dataset.manifest, problem, rule, block, trained.models))
     return together(scored)
 
 
@@ -95,7 +101,8 @@ def _on_given(
     trained = _trained(plan, in_memory(dataset, table))
     if isinstance(others, MemoryDataset):  # made of the same rows
         block = dataset_block(rest, others, trained.planned.rule)
-        return row_losses(trained.planned.problem, block, trained.models)
+        planned = trained.planned
+        return _scored(plan, dataset.manifest, planned.problem, planned.rule, block, trained.models)
     one = plan.model_copy(update={"lam": Lam.of("1/n")})
     record = RunRecord.of(one, dataset.manifest, None, None, dataset.schema)
     matched = require_same_columns(record, others)
@@ -103,7 +110,33 @@ def _on_given(
     models = (
         stored_weights(sourced_weights(one, dataset), others, matched) for one in trained.models
     )
-    return row_losses(job.problem, dataset_block(rest, others, job.rule), models)
+    block = dataset_block(rest, others, job.rule)
+    return _scored(plan, dataset.manifest, job.problem, job.rule, block, models)
+
+
+def _scored(
+    plan: TrainingPlan,
+    data: Targeted,
+    problem: Problem,
+    rule: TargetRule,
+    block: Block,
+    models: Iterable[Weights],
+) -> RowLosses:
+    """Return the losses of rows under several models, and the costs of the metric asked for."""
+    if plan.metric == "loss":
+        return row_losses(problem, block, models)
+    metric = Metric(plan.metric)
+    metric.require_defined(problem, rule)
+    what, costs = full_sum(Measured.of_problem(problem, rule), rule), []
+
+    def measured() -> Iterator[Weights]:  # one model is there at a time
+        for at in models:
+            total = what.add(problem, at, block, what.zero(at))
+            costs.append(metric.cost(full_figures(problem, data, at, total)))
+            yield at
+
+    losses = row_losses(problem, block, measured())
+    return losses._replace(costs=np.array(costs))
 
 
 def _trained(plan: TrainingPlan, rows: MemoryDataset) -> ModelsByLam:

@@ -16,7 +16,8 @@ from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.runs.run_log import LOG, SEGMENTS
 from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
-from fewpass.pipeline.scoring.evaluation import evaluation_job
+from fewpass.pipeline.scoring.judging import evaluation_job
+from fewpass.pipeline.scoring.row_metrics import Metric
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice
@@ -69,7 +70,8 @@ class Prepared(NamedTuple):
             job = self.planner.job(chosen.memory, chosen.solver)
             weights_to_start_at(self.plan.start_from, job)
         if self.held_out is not None:
-            evaluation_job(record, self.held_out)
+            job = evaluation_job(record, self.held_out)
+            Metric(self.plan.metric).require_defined(job.problem, job.rule)
             if self.plan.calibrate:
                 require_calibratable(record, self.held_out)
 
@@ -88,6 +90,8 @@ def prepare(
     """
     run = TrainedFolder(url, storage_options)
     _require_place(run)
+    if not run.exists():
+        _require_use_of_metric(plan)
     if plan.source is not None:
         return _on_source(plan, run, open_source)
     dataset = Dataset.open(plan.dataset, storage_options)
@@ -98,7 +102,7 @@ def prepare(
     if run.exists():
         origin = run.record().lam_origin
         plan = with_largest_lam(_as_begun(plan, run), dataset)
-        planner = Planner(plan, dataset)
+        planner = Planner(plan, dataset, spread=not near)
     else:
         planner, plan, origin = planned(plan, dataset, held_out, near=near)
     methods = planner.choice(plan.memory)
@@ -147,6 +151,24 @@ def _require_place(run: RunFolder) -> None:
                 f"{shown} holds other files, such as {files[0]}, which a run would write "
                 "to. Choose an empty folder."
             )
+
+
+def _require_use_of_metric(plan: TrainingPlan) -> None:
+    """Refuse a metric where held-out rows choose nothing."""
+    if plan.metric == "loss":
+        return
+    several = plan.lam.is_auto or len(plan.lam.factors) > 1
+    if plan.source is not None or not (several or plan.early_stopping):
+        raise BadInput(
+            f"metric = {plan.metric} is what held-out rows choose lam by, or when to stop, and "
+            "this training does neither. Leave it out."
+        )
+    if plan.tries_several_lam and plan.held_out is None:
+        raise BadInput(
+            f"metric = {plan.metric} is one of held-out rows, and one pass chooses lam by the "
+            "losses of rows before they are learnt from. Name a data set with `held_out`, or give "
+            "`tol`."
+        )
 
 
 def _on_source(asked: TrainingPlan, run: TrainedFolder, open_source: OpenSource) -> Prepared:
@@ -198,7 +220,7 @@ def planned(
         from fewpass.pipeline.training.chosen_lam import with_chosen_lam  # noqa: PLC0415 - SciPy
 
         plan, origin = with_chosen_lam(plan, dataset, held_out)
-    planner = Planner(plan, dataset)
+    planner = Planner(plan, dataset, spread=not near)
     return Planned(planner, with_memory(planner) if near else plan, origin)
 
 
@@ -243,8 +265,10 @@ def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
     return plan.model_copy(update=chosen)
 
 
-def prepared_again(url: str, storage_options: StorageOptions, open_source: OpenSource) -> Prepared:
-    """Make ready the run at `url` to go on, with the data it began with."""
+def prepared_again(
+    url: str, storage_options: StorageOptions, open_source: OpenSource, *, near: bool
+) -> Prepared:
+    """Make ready the run at `url` to go on, with the data it began with; `near` as in `prepare`."""
     run = TrainedFolder(url, storage_options)
     record = run.record()
     if record.plan.source is not None:
@@ -254,5 +278,5 @@ def prepared_again(url: str, storage_options: StorageOptions, open_source: OpenS
         return Prepared(run, record.plan, source.dataset, planner, record.methods, source)
     dataset = Dataset.open(record.plan.dataset, storage_options)
     run.require_data(record, dataset.manifest.fingerprint)
-    planner, origin = Planner(record.plan, dataset), record.lam_origin
+    planner, origin = Planner(record.plan, dataset, spread=not near), record.lam_origin
     return Prepared(run, record.plan, dataset, planner, record.methods, lam_origin=origin)

@@ -20,7 +20,8 @@ from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.spans.reduce import absorb_sum, reduce
 from fewpass.pipeline.training.spans.reduce_span import ReduceReport
 from fewpass.pipeline.training.spans.span import Job, Stopwatch, logged
-from fewpass.pipeline.training.spans.walk_spans import SpanReport, join_own_streams, join_streams
+from fewpass.pipeline.training.spans.walk_spans import SpanReport
+from fewpass.pipeline.training.stream_joins import joined
 from fewpass.pipeline.training.walk import StreamPosition, WalkDriver
 from fewpass.solvers.multi_model import appraisal, constants_of
 from fewpass.solvers.protocol import (
@@ -154,6 +155,8 @@ class Sweeps:
         driver = WalkDriver(
             self.executor, self.job, walk, number, self._positions(), pace, self._reading(walk)
         )
+        if self.executor.together is not None and len(self.heads) < self.job.windows.streams:
+            self.executor.together.spread(self.heads[0], 16 * self.job.stats.d)
         self.heads = []  # the driver has them, and lets go of a state when the next one is there
         for report in driver:
             self.job = driver.job
@@ -172,11 +175,10 @@ class Sweeps:
             self._progress.advance(windows=tuple(p.windows for p in driver.positions))
             return "resting"
         version = number if walk.row_state == "update" else NOTHING_YET
-        # in this process a task runs once, and no other task has these states
-        join = join_own_streams if self.executor.near else join_streams
         versions = self._versions if version == NOTHING_YET else (version,)
-        joined = self._do("join", join, self.job, walk, version, *self.heads)
-        self._take([joined], versions)
+        with self._between:
+            one = joined(self.executor, self.job, walk, version, self.heads)
+        self._take([one], versions)
         self._drop_numbers()
         self._log_sweep(walk.name, driver.watch)
         return "whole"

@@ -148,7 +148,8 @@ class TrainingRun:
         open_source: OpenSource = no_source,
     ) -> TrainingRun:
         """Continue the run at `url` from its newest whole snapshot."""
-        return cls(prepared_again(url, storage_options, open_source), executor, storage_options)
+        begins = prepared_again(url, storage_options, open_source, near=executor.near)
+        return cls(begins, executor, storage_options)
 
     def __iter__(self) -> Iterator[Event]:
         mine = threading.get_ident()

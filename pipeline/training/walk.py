@@ -74,7 +74,7 @@ class WalkDriver:
         self._pending: list[tuple[int, Any, Any]] = []
         self._submitted = [p.windows for p in positions]
         self._heads = [p.state for p in positions]
-        self._began = positions[0].windows
+        self._began, self._began_at = positions[0].windows, self._submitted[:]
         self._resting = False
 
     def __iter__(self) -> Iterator[SpanReport]:
@@ -121,8 +121,12 @@ class WalkDriver:
             self.span_windows = min(max(1, wanted), FASTER * self.span_windows)
 
     def _submit(self) -> None:
-        """Keep every stream busy; while the first span compiles, nothing else runs."""
-        compiling = not any(p.windows for p in self.positions) and self.span_windows == 1
+        """Keep every stream busy; in this process nothing else runs while the first span compiles.
+
+        Elsewhere one process of each machine compiles, and the others wait (dispatch.py).
+        """
+        near = self._executor.together is None
+        compiling = near and not any(p.windows for p in self.positions) and self.span_windows == 1
         for stream in range(len(self.positions)):
             ahead = self._under_way(stream)
             length = 0 if self.positions[stream].arrived else self._lengths[stream]
@@ -141,12 +145,23 @@ class WalkDriver:
         stop = min(first + self.span_windows, self._lengths[stream])
         if self._lengths[stream] - stop < self.span_windows // 2:
             stop = self._lengths[stream]  # the first window of a span is not read ahead
-        result = self._submit_to(self._walk.name, *self._span(stream, first, stop))
+        span = self._span(stream, first, stop)
+        together, name = self._executor.together, self._label(stream)
+        if together is not None and first == self._began_at[stream]:
+            result = together.submit_at(stream, name, *span)
+        else:
+            result = self._submit_to(name, *span)
         state = self._executor.item("state", result, 0)
         self._pending.append((stream, state, self._executor.item("report", result, 1)))
         self._submitted[stream], self._heads[stream] = stop, state
         # without a handle a state is freed as soon as the next span ends
         self.positions[stream] = self.positions[stream]._replace(state=None)
+
+    def _label(self, stream: int) -> str:
+        """Return what a dashboard shows: the pass, and which tenths of it are done."""
+        length, done = self._lengths[stream], self._submitted[stream]
+        share = "" if length == ENDLESS else f" at {done * 10 // length * 10} %"
+        return f"pass {self._sweep + 1}{share}, {self._walk.name}"
 
     def _span(self, stream: int, first: int, stop: int) -> tuple[Any, ...]:
         """Return the function of a span and its arguments."""

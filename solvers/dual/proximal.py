@@ -20,9 +20,9 @@ least such that the conditioning of a pass's steps is `MOST_STEEP`, for an l1 pe
 no squares; q = lam / reg above, and r does not grow.  What is certified is a share theta of a
 (dual_scale.py), whatever z and reg are.
 
-On many columns and a few very long rows the centre does not pull all columns alike.  With h_j
-the larger the larger the values of column j are, reg is lam + (r - 1) lam h_j there, and all else
-as above, column by column.
+On many columns and a few very long rows the centre may pull some columns more than others
+(columns_apart.py): with h_j the larger the larger the values of column j are, reg is
+lam + (r - 1) lam h_j there, and all else as above, column by column.
 
 The intercept has a centre of its own next to z, as in SDCA: what it is charged for leaving it grows
 with r like kap, and it moves with the same momentum.  The constant column's entry of z stays 0.
@@ -38,12 +38,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fewpass.solvers.dual.dual_scale import dual_scale
 from fewpass.solvers.dual.duality import GapPart, constant_column, gap_certificate
 from fewpass.solvers.dual.sdca_state import (
-    EMPTY,
     RUNNING,
     START,
     UNBOUNDED,
@@ -56,11 +54,8 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats
 from fewpass.solvers.scaled_gap import proven_zeros
 
-LONG = 50.0  # square of the longest row over the mean, from which on columns are pulled apart
 MOST_R = 1e12  # so that a number of this type has it exactly
-MANY = 1000  # columns, likewise; up to there `newton` is at hand
 MOST_STEEP = 0.5  # K = curvature mean ||x||^2 / (base n), where the penalty is not smooth
-POWER = 2.0 / 3.0  # of a column's mean square, in h
 FIRST_R = 16.0  # largest r of the first pass
 FEW = 10  # times as many rows as columns, or more: columns are few
 BEARABLE = 0.125  # K, to which r brings losses of unbounded curvature from the first pass on
@@ -135,22 +130,6 @@ def columns_are_few(stats: ProblemStats) -> bool:
     return FEW * stats.d < stats.n
 
 
-def pulls(problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
-    """Return h: m_j^(2/3) for the mean square m_j of column j, constant column included.
-
-    It is scaled so that sum m_j / h_j = sum m_j: a typical row's ||x||^2 / reg falls with r as it
-    does where h_j = 1 everywhere.  Where nothing is known of columns h is empty: all are alike.
-    """
-    if stats.columns is None:
-        return EMPTY
-    moments = stats.columns()
-    m = np.append(moments.share * moments.square, constant_column(problem, stats).value ** 2)
-    with np.errstate(over="ignore", invalid="ignore"):
-        h = np.where(m > 0.0, m, 1.0) ** POWER
-        h *= float((m / h).sum()) / float(m.sum() or 1.0)
-    return h if np.isfinite(h).all() and h.all() else EMPTY
-
-
 def momentum(alpha: float, q: float) -> tuple[float, float]:
     """Return alpha' and beta."""
     half = 0.5 * (q - alpha * alpha)
@@ -171,7 +150,7 @@ def move_centre(
     ahead[-1] = 0.0
     x[:] = reached
     before, reg = state.pull.charged, pull.charged
-    if pull.r > state.pull.r:  # s = reg w - kap z stays
+    if pull.r != state.pull.r or pull.apart != state.pull.apart:  # s = reg w - kap z stays
         w[:] = (before * w + (reg - before) * z) / reg
     if pull.r > own:
         w += (reg - own) / reg * (ahead - z)

@@ -28,17 +28,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
+from fewpass.solvers.dual.columns_apart import LONG, MANY, after_a_pass, pulls
 from fewpass.solvers.dual.duality import GAP, GapPart
 from fewpass.solvers.dual.proximal import (
-    LONG,
-    MANY,
     Growth,
     at_rest,
     columns_are_few,
     first_r,
     move_centre,
     proven_at_x,
-    pulls,
     stepped,
     watched,
     worth_of,
@@ -46,9 +44,12 @@ from fewpass.solvers.dual.proximal import (
 )
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import (
+    ALIKE,
+    ASKED,
     EMPTY,
     START,
     SdcaState,
+    Ways,
     begin_pass,
     end_adding,
     keep_better,
@@ -64,7 +65,7 @@ from fewpass.solvers.protocol import Certificate, ExpectedPasses, ProblemStats, 
 
 PER_ROOT, PER_ROOT_FEW = 0.7, 0.45  # passes to expect, times the root of K and the digits; where
 # columns are few
-MOST_K = 16.0  # from here to about a thousand K tells nothing
+MOST_K, MOST_K_FEW = 16.0, 400.0  # from here to about a thousand K tells nothing
 L1_ALONE, WITH_SQUARES = 5.5, 0.6  # passes to expect for a digit with an l1 penalty
 FAR_K = 4096.0  # from here on r lam, at its largest, is too small a lam again
 
@@ -81,8 +82,9 @@ class Psdca(Sdca):
     """Largest r; steps are made with r lam in place of lam. 1 is sdca."""
     columns: Literal["auto", "alike", "apart"] = "auto"
     """One weight of the centre for all columns (alike), or larger ones for columns of larger values
-    (apart); auto: apart if there are more than 1000 columns, the square of the longest row is 50
-    times the mean, and rows are visited one by one."""
+    (apart); auto: alike, and where there are more than 1000 columns and more than a tenth of the
+    rows, the square of the longest row is 50 times the mean, and rows are visited one by one, apart
+    as long as that brings no less."""
 
     @property
     def for_one_score(self) -> str | None:
@@ -124,6 +126,7 @@ class Psdca(Sdca):
             r=first_r(problem, stats, self.grow_to) if problem.penalty.is_smooth else 1,
             s=np.zeros(stats.d if state.pull.shrinks else 0),
             own=problem.lam / self.stepped(problem, stats).lam,
+            ways=Ways(ASKED if self.columns == "apart" else ALIKE),
         )  # fmt: skip
         return state._replace(pull=pull)
 
@@ -132,8 +135,9 @@ class Psdca(Sdca):
         return stepped(problem, stats)
 
     def first_pulls(self, problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
-        """Return how hard the centre pulls each column; no entries for all alike."""
+        """Return how hard the centre may pull each column; no entries for all alike."""
         heavy = stats.d > MANY and stats.max_square > LONG * stats.mean_square
+        heavy = heavy and not columns_are_few(stats)
         one_by_one = self.batch == "serial" and problem.penalty.is_smooth
         apart = heavy and one_by_one if self.columns == "auto" else self.columns == "apart"
         return pulls(problem, stats) if apart else EMPTY
@@ -146,8 +150,9 @@ class Psdca(Sdca):
         if condition is None or self.batch != "serial" or not tol < 1.0:
             return ExpectedPasses()
         K = condition.slowness(stats.n)
-        root = PER_ROOT_FEW if columns_are_few(stats) else PER_ROOT
-        per_digit = 1.0 + root * (math.sqrt(min(K, MOST_K)) + K / FAR_K)
+        few = columns_are_few(stats)
+        root, most = (PER_ROOT_FEW, MOST_K_FEW) if few else (PER_ROOT, MOST_K)
+        per_digit = 1.0 + root * (math.sqrt(min(K, most)) + K / FAR_K)
         return ExpectedPasses(usual=1.0 + digits(tol) * per_digit * stats.streams ** (1.0 / 3.0))
 
     def certificate(self, state: SdcaState) -> Certificate | None:
@@ -182,6 +187,7 @@ class Psdca(Sdca):
         most = self.grow_to if problem.penalty.is_smooth else 1
         zeros = zeros_for_certain(problem, stats, pull, certificate)
         pull = watched(pull, certificate, Growth(self.grow_above, most), first=first)
+        pull = after_a_pass(state.pull, pull) if len(pull.h) else pull
         worth = worth_of(pull, total)
         moved = move_centre(problem, stats, state, pull._replace(zeros=zeros), worth)
         return begin_pass(moved, len(states))

@@ -31,6 +31,11 @@ EMPTY: NDArray[np.float64] = np.zeros(0)
 PerColumnOrAll = NDArray[np.float64] | float  # (d + 1,), or a number that stands for all columns
 
 
+#: Columns are pulled alike so far, apart on trial, alike for good, apart as asked for.
+ALIKE, TRIED, BACK, ASKED = range(4)
+APART = (TRIED, ASKED)
+
+
 class PassSums(NamedTuple):
     """Sums over the rows visited in this pass."""
 
@@ -41,6 +46,17 @@ class PassSums(NamedTuple):
     extra_visits: int = 0  # beyond one a row
 
 
+class Ways(NamedTuple):
+    """Whether columns are pulled apart: whether that is tried, and what it brings."""
+
+    way: int = ALIKE
+    r: int = 1  # before it was tried
+    left: float = 1.0  # share of the gap that three passes before had left
+    first: float = UNBOUNDED  # the gap after the pass before
+    second: float = UNBOUNDED  # after the one before that
+    third: float = UNBOUNDED
+
+
 class Pull(NamedTuple):
     """The proximal centre and its weight (proximal.py); without a centre, r is 1 and nothing moves.
 
@@ -49,7 +65,8 @@ class Pull(NamedTuple):
 
     z: NDArray[np.float64] = EMPTY  # (d + 1,) the centre; (0,) without one
     begin: NDArray[np.float64] = EMPTY  # (d + 1,) w where the pass began; (0,) for one stream
-    h: NDArray[np.float64] = EMPTY  # (d + 1,) pull of each column; (0,) if all are pulled alike
+    h: NDArray[np.float64] = EMPTY  # (d + 1,) pull of each column, where they may be pulled apart
+    ways: Ways = Ways()
     s: NDArray[np.float64] = EMPTY  # (d,) theta s where the pass began; (0,) for smooth penalties
     r: int = 1  # reg / lam, or reg / base where the penalty is not smooth (proximal.py)
     own: float = 1.0  # lam / base
@@ -68,12 +85,12 @@ class Pull(NamedTuple):
     @property
     def apart(self) -> bool:
         """Whether columns are pulled with different strength in this pass."""
-        return len(self.h) > 0 and self.r > 1
+        return self.ways.way in APART and len(self.h) > 0 and self.r > 1
 
     @property
     def charged(self) -> PerColumnOrAll:
-        """reg / base, of every column where h has entries."""
-        return 1.0 + (self.r - 1) * self.h if len(self.h) else float(self.r)
+        """reg / base, of every column where these are pulled apart."""
+        return 1.0 + (self.r - 1) * self.h if self.apart else float(self.r)
 
     @property
     def shift(self) -> PerColumnOrAll:

@@ -1,12 +1,14 @@
 """Rows of a window that moved are visited again while they are in memory (`sdca`, `shrink_rounds`).
 
 Under the hinge most dual variables soon sit at a bound and stay there; what takes the passes are
-the few between.  A window's rows are all visited once, as in every pass.  Those whose dual variable
+the few between. A window's rows are all visited once, as in every pass. Those whose dual variable
 moved are visited again and again, in new orders, until the sum of their brackets is below 0.3 of
-what it was in the first of these rounds, or `shrink_rounds` rounds are made.  The others are shrunk
-away, till the next pass looks at every row again: nothing is taken for granted from pass to pass,
-there is nothing to remember, and the certificate is what it was.  In the first pass nearly all rows
-move, for weights that are not worth it yet: each is visited once.
+what it was in the first of these rounds, or `shrink_rounds` rounds are made, or `MOST_AGAIN` visits
+for every row of the window: beyond, what a round brings is more often than not undone by the next
+windows, and a fresh pass brings more for its arithmetic. The others are shrunk away, till the next
+pass looks at every row again: nothing is taken for granted from pass to pass, there is nothing to
+remember, and the certificate is what it was. In the first pass nearly all rows move, for weights
+that are not worth it yet: each is visited once.
 
 Source: the shrinking of Hsieh et al. 2008, "A Dual Coordinate Descent Method for Large-scale Linear
 SVM", section 3.2, for windows; docs/methods.md, section 7.
@@ -29,6 +31,7 @@ from fewpass.solvers.protocol import Block
 
 ROUNDS = 37  # what a random generator is for
 FELL_TO = 0.3  # of the brackets' sum in the first round
+MOST_AGAIN = 4  # visits in all rounds, per row of the window
 
 
 class StepInputs(NamedTuple):
@@ -57,7 +60,10 @@ def visit_moving_rows(
     moved = row_state[:, 0] != before if row_state.shape[1] == 1 else row_state[:, 1] != 0.0
     awake = block.order[moved[block.order]]
     random, first, rounds = np.random.default_rng([*key, ROUNDS]), 0.0, 0
-    while rounds < most and awake.shape[0] > 0:
+    if awake.shape[0] == 0:
+        return 0
+    most = min(most, MOST_AGAIN * block.order.shape[0] // int(awake.shape[0]))
+    while rounds < most:
         again = block._replace(order=random.permutation(awake))
         brackets = visit_once_more(*how, *again[:4], row_state)
         first, rounds = first or brackets, rounds + 1

@@ -18,8 +18,16 @@ from fewpass.solvers.losses.log_link import (
     exponential,
     log_of_root,
     log_or_zero,
+    within,
 )
-from fewpass.solvers.losses.loss import ROUNDED, Link, Loss, NoParameters, WithoutOffset
+from fewpass.solvers.losses.loss import (
+    ROUNDED,
+    Link,
+    Loss,
+    NoParameters,
+    WithoutOffset,
+    slope,
+)
 
 
 class Gamma(Loss, NoParameters):
@@ -62,6 +70,10 @@ class Gamma(Loss, NoParameters):
     def slope(self, p: Number, y: Number) -> Number:
         """1 - y exp(-p)."""
         return 1.0 - exp_capped(log_below(y) - p)
+
+    def counted_slope(self, p: Number, y: Number) -> Number:
+        """Return the slope of a prediction that is at most FAR times, or a FARth, of 1 + y."""
+        return slope(self, within(p, y), y)
 
     def curvature_at(self, p: Number, y: Number) -> Number:
         """y exp(-p)."""

@@ -23,6 +23,7 @@ LAST_STEP = 1e-6  # of Halley's, relative: what is left is its cube
 MOST_STEPS = 20
 NEAR = 0.5  # from 0, where e^u - 1 - u is a series
 INFINITE = float("inf")
+LOG_FAR = 3.0  # e^3 = 20: a row far off counts in AdaGrad's steps as one that is 20 times too high
 
 
 def exponential(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -36,6 +37,13 @@ def exponential(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 def exp_capped(x: Number) -> Number:
     """Return exp(x), and exp(700) beyond."""
     return exp_below(minimum(x, HIGHEST))
+
+
+@part_of_kernels
+def within(p: Number, y: Number) -> Number:
+    """Return a score not farther than LOG_FAR from that of 1 + y."""
+    middle = log_below(1.0 + y)
+    return minimum(maximum(p, middle - LOG_FAR), middle + LOG_FAR)
 
 
 @part_of_kernels

@@ -47,6 +47,7 @@ class Logistic(Loss, NoParameters):
 
     name = "logistic"
     liblinear = "L2R_LR"
+    liblinear_l1 = "L1R_LR"
     curvature = 0.25
 
     @property

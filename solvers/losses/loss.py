@@ -40,6 +40,11 @@ def slope(loss: Loss, p: Number, y: Number) -> Number:
 
 
 @by_type
+def counted_slope(loss: Loss, p: Number, y: Number) -> Number:
+    """Return the slope as AdaGrad counts it: bounded where the loss's has no bound."""
+
+
+@by_type
 def curvature_at(loss: Loss, p: Number, y: Number) -> Number:
     """Return the curvature of a parabola above phi that touches it at p, or phi''(p)."""
 
@@ -76,7 +81,8 @@ def sgd_slope(loss: Loss, p: Number, y: Number, q: Number) -> Number:
 
 Link = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 FORMULAS = (
-    value, slope, curvature_at, conjugate, bracket, dual_step, direction, steps_exactly, sgd_slope,
+    value, slope, counted_slope, curvature_at, conjugate, bracket, dual_step, direction,
+    steps_exactly, sgd_slope,
 )  # fmt: skip
 
 
@@ -102,6 +108,8 @@ class Loss:
     liblinear: ClassVar[str | None] = None
     """LIBLINEAR's solver for it or for a similar loss, as in its model files; None: models of this
     loss cannot be written in LIBLINEAR's format."""
+    liblinear_l1: ClassVar[str | None] = None
+    """The same with an l1 penalty; None: LIBLINEAR has none."""
     takes_numbers: ClassVar[bool] = False
     """Whether targets are numbers instead of labels -1 and +1."""
     is_smooth: ClassVar[bool] = True
@@ -145,6 +153,10 @@ class Loss:
     def bracket(self, a: Number, p: Number, y: Number, phi: Number, dual: Number) -> Number:
         """Add the terms up."""
         return phi + dual + a * direction(self, y) * p
+
+    def counted_slope(self, p: Number, y: Number) -> Number:
+        """Return the slope."""
+        return slope(self, p, y)
 
     def steps_exactly(self) -> bool:
         """Return False: slopes are bounded, or step sizes are found for all rows together."""

@@ -17,8 +17,16 @@ from fewpass.solvers.losses.log_link import (
     exponential,
     log_of_root,
     log_or_zero,
+    within,
 )
-from fewpass.solvers.losses.loss import ROUNDED, Link, Loss, NoParameters, WithoutOffset
+from fewpass.solvers.losses.loss import (
+    ROUNDED,
+    Link,
+    Loss,
+    NoParameters,
+    WithoutOffset,
+    slope,
+)
 
 
 class Poisson(Loss, NoParameters):
@@ -62,6 +70,10 @@ class Poisson(Loss, NoParameters):
     def slope(self, p: Number, y: Number) -> Number:
         """exp(p) - y."""
         return exp_capped(p) - y
+
+    def counted_slope(self, p: Number, y: Number) -> Number:
+        """Return the slope of a prediction that is at most FAR times, or a FARth, of 1 + y."""
+        return slope(self, within(p, y), y)
 
     def curvature_at(self, p: Number, y: Number) -> Number:
         """exp(p)."""

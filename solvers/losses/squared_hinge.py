@@ -19,6 +19,7 @@ class SquaredHinge(Loss, NoParameters):
 
     name = "squared_hinge"
     liblinear = "L2R_L2LOSS_SVC_DUAL"
+    liblinear_l1 = "L1R_L2LOSS_SVC"
     curvature = 1.0
 
     def best_constant(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from fewpass.solvers.intercept import level
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, dot_vector
 from fewpass.solvers.kernels.shapes import Matrix, Order, PerColumn, PerRow
-from fewpass.solvers.losses import Problem, slope
+from fewpass.solvers.losses import Problem, counted_slope
 from fewpass.solvers.onepass.adagrad import G_START, INVERSE_SCALE, INVERSE_SHARE, G, W
 from fewpass.solvers.onepass.onepass_state import OnepassState
 from fewpass.solvers.onepass.streaming_newton import scaled
@@ -72,8 +72,8 @@ def write_inverses(columns: Matrix, share: PerColumn, square: PerColumn) -> None
 
 
 def unit_of(problem: Problem, stats: ProblemStats, first: Block, start: float) -> float:
-    """Return the unit of steps: the standard deviation of the targets; 1 for labels."""
-    if not problem.loss.takes_numbers:
+    """Return the unit of steps: the standard deviation of the targets; 1 for labels and logs."""
+    if not problem.loss.takes_numbers or problem.loss.is_steep:
         return 1.0
     away = first.y[first.order] - start
     return float(np.sqrt(np.mean(np.square(away)))) or math.sqrt(stats.target_square) or 1.0
@@ -88,5 +88,5 @@ def mean_square_slope(
     for r in range(order.shape[0]):
         i = order[r]
         p = dot_vector(rows, i, w[:d]) + problem.intercept * w[d]
-        total += (weight[i] * slope(problem.loss, p, y[i])) ** 2
+        total += (weight[i] * counted_slope(problem.loss, p, y[i])) ** 2
     return total / max(order.shape[0], 1)

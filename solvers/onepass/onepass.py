@@ -12,7 +12,7 @@ regularisation, AdaGrad on columns of different scales.  They are compared by th
 rows not seen before (Blum, Kalai, Langford 1999).
 
 Nothing here can diverge: implicit steps do not overshoot, and averaged SGD is excluded if it
-diverges.  docs/methods.md, section 3a.
+diverges, or if the loss's slope has no bound (Poisson, gamma).  docs/methods.md, section 3a.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
+from fewpass.solvers.intercept import from_level
 from fewpass.solvers.kernels.simd.interleaved import from_line, lanes_for, unpack
 from fewpass.solvers.kernels.simd.lanes import Two
 from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses, sections
 from fewpass.solvers.losses import Problem
+from fewpass.solvers.needs import Needs
 from fewpass.solvers.onepass.adagrad import ETAS, G_START, INVERSE_SHARE, RECORD, G, W
 from fewpass.solvers.onepass.column_scales import begun, scales, write_moments
 from fewpass.solvers.onepass.joining import join
@@ -62,7 +64,7 @@ from fewpass.solvers.onepass.streaming_newton import (
     take,
     with_columns,
 )
-from fewpass.solvers.onepass.visit import ASGD, OUTPUTS, AveragedSgd, Clock, visit_rows
+from fewpass.solvers.onepass.visit import ASGD, OUTPUTS, POLY, AveragedSgd, Clock, visit_rows
 from fewpass.solvers.protocol import (
     Block,
     Certificate,
@@ -78,7 +80,7 @@ from fewpass.solvers.protocol import (
     copy_state,
 )
 from fewpass.solvers.sgd.averaged_sgd import Asgd, loss_of_zero
-from fewpass.solvers.sgd.averaged_state import scale_intercept
+from fewpass.solvers.sgd.averaged_state import SgdState, scale_intercept
 
 SGD = Asgd()
 PIECE = 2048  # rows between changes of the output whose losses are reported
@@ -94,6 +96,7 @@ class Onepass(Method):
     tries_several_lam: ClassVar[bool] = True
     states: ClassVar[tuple[type, ...]] = (OnepassState,)
     most_work: ClassVar[float] = MOST_WORK
+    needs: ClassVar[Needs] = Needs(any_level=True, steep=True)
     kind: Literal["onepass"] = "onepass"
     newton_columns: NonNegativeInt = 512
     """Most columns for streaming Newton as a further learner; it also needs a smooth loss, 50 rows
@@ -106,12 +109,15 @@ class Onepass(Method):
                 "onepass scales its steps by what ingest measured of every column, and nothing is "
                 "known of these. Use `solver=asgd`, or ingest the rows."
             )
+        steep = problem.loss.is_steep
         return OnepassState(
-            columns=np.zeros((stats.d + 1, RECORD)), sgd=SGD.init(problem, stats),
+            columns=np.zeros((stats.d + 1, RECORD)),
+            sgd=excluded(problem, stats) if steep else SGD.init(problem, stats),
             newton=first_summary(stats.d) if self._runs_newton(problem, stats) else no_summary(),
             progressive=ProgressiveLosses(np.zeros((2, OUTPUTS)), np.zeros(OUTPUTS + 1)), t=0,
             rows_before=0, mass=0.0,
-            values_per_row=0.0, unit=1.0, chosen=ASGD, lead=Lead(), proof=Proof(),
+            values_per_row=0.0, unit=1.0, chosen=POLY if steep else ASGD, lead=Lead(),
+            proof=Proof(), level=problem.level,
         )  # fmt: skip
 
     def _runs_newton(self, problem: Problem, stats: ProblemStats) -> bool:
@@ -137,13 +143,19 @@ class Onepass(Method):
         these weights in place of all earlier ones.
         """
         state: OnepassState = self.init(problem, stats)
+        weights = weights._replace(intercept=weights.intercept - problem.level)
         state.columns[:, W] = state.columns[:, W + 1] = np.append(*weights)
         newton, n = state.newton, rows_before + stats.stream_rows
         if newton.used:
             newton.w[:] = state.columns[:, W]
         mass = n / FIFTH * (rows_before / n) ** FIFTH
+        started = (
+            state.sgd
+            if problem.loss.is_steep
+            else SGD.start_at(problem, stats, weights, rows_before)
+        )
         return state._replace(
-            sgd=SGD.start_at(problem, stats, weights, rows_before),
+            sgd=started,
             newton=newton._replace(rows_before=rows_before), t=rows_before, rows_before=rows_before,
             mass=mass, progressive=state.progressive._replace(mass_before=mass),
         )  # fmt: skip
@@ -198,7 +210,8 @@ class Onepass(Method):
 
     def weights(self, state: OnepassState) -> Weights:
         """Return the weights of the best output after the last block."""
-        return offer(state, state.chosen)
+        best = offer(state, state.chosen)
+        return best._replace(intercept=best.intercept + state.level)
 
     def certificate(self, state: OnepassState) -> Certificate | None:
         """Return the certificate by the quadratic of streaming Newton, for the squared loss."""
@@ -220,6 +233,7 @@ class Onepass(Method):
         report: ReportLosses = ignore_losses,
     ) -> OnepassState:  # fmt: skip
         """Visit the rows of a block, and update the choice of the output."""
+        problem, block = from_level(problem, block)
         if state.values_per_row == 0.0:
             state = begun(problem, stats, state, block)
         own, state, length = prepared(problem, stats, state, block)
@@ -245,6 +259,8 @@ class Onepass(Method):
     ) -> list[OnepassState]:
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
         L = lanes_for(len(models)).width
+        moved = [from_level(problem, block) for problem in problems]
+        problems, block = [one[0] for one in moved], moved[0][1]  # their level is the same
         seen = [block._replace(y=as_sides(block.y, label)) for label in labels]
         states = [looking_at(state, W, k, L) for k, state in enumerate(models)]
         if states[0].values_per_row == 0.0:
@@ -269,19 +285,27 @@ class Onepass(Method):
                 part.stop,
                 (sum(one.n_monitored for one in reported), sum(one.loss_sum for one in reported)),
             )
-        moved = []
+        after = []
         numbers = unpack(W, len(models))  # judged where they lie apart: outputs are read by column
         for problem, state, own, one in zip(problems, states, numbers, ready, strict=True):
             sgd = scale_intercept(state.sgd, one[2])
             done = with_choice(problem, with_numbers_of(state._replace(sgd=sgd), own))
-            moved.append(with_numbers_of(done, EMPTY))
-        return moved
+            after.append(with_numbers_of(done, EMPTY))
+        return after
+
+
+def excluded(problem: Problem, stats: ProblemStats) -> SgdState:
+    """Return the state of averaged SGD as after a divergence, for losses that it does not take."""
+    begun = SGD.first_state(problem, stats)
+    return begun._replace(monitor=begun.monitor._replace(diverged=1))
 
 
 def prepared(
     problem: Problem, stats: ProblemStats, state: OnepassState, block: Block
 ) -> tuple[Problem, OnepassState, float]:
     """Prepare averaged SGD for a block; return its problem and its constant column's length."""
+    if problem.loss.is_steep:
+        return problem, state, 1.0
     own, sgd, length = SGD.prepared(problem, stats, state.sgd, block)
     return own, state._replace(sgd=sgd), length
 

@@ -64,6 +64,7 @@ class OnepassState(NamedTuple):
     chosen: int  # best output
     lead: Lead
     proof: Proof  # of streaming Newton's, after a pass under the squared loss
+    level: float = 0.0  # that the intercepts of all outputs count from
 
     @property
     def weight(self) -> float:
@@ -72,7 +73,7 @@ class OnepassState(NamedTuple):
 
 
 def offer(state: OnepassState, output: int) -> Weights:
-    """Return the weights of an output."""
+    """Return the weights of an output, the intercept from the level on."""
     if output == NEWTON:
         return weights_of(state.newton)
     if output == ASGD:

@@ -18,7 +18,7 @@ from fewpass.solvers.kernels.rows import (
 from fewpass.solvers.kernels.shapes import LaneVector, Number, Order, PerRow, SideBySide, Vector
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, fma, half, load, store, where
 from fewpass.solvers.loss_monitor import LossMonitor, in_counts, in_numbers
-from fewpass.solvers.losses import Problem, slope, value
+from fewpass.solvers.losses import Problem, counted_slope, value
 from fewpass.solvers.onepass.adagrad import (
     RECORD,
     SCRATCH,
@@ -130,7 +130,7 @@ def learn(
     monitor_both(losses, first, LAST, c, share, value(loss, p, target), how)
     monitor_both(losses, first, POLY, c, share, value(loss, p_bar, target), how)
 
-    g0 = c * slope(loss, p, target)
+    g0 = c * counted_slope(loss, p, target)
     a, q = count_slopes(rows, i, g0, etas, root_n, lam, V, place, scratch, how)
     if intercept != 0.0:
         da, dq = count_slope(intercept, g0, etas, root_n, lam_b, V, constant, scratch, most, how)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fewpass.solvers.gradient import Bounds, GradientPart
 from fewpass.solvers.kernels.rows import paired_zeros
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import Certificate, ProblemStats, Weights, copy_state
+from fewpass.solvers.protocol import Certificate, JoinByPairs, ProblemStats, Weights, copy_state
 from fewpass.solvers.s2gd.subspace_extrapolation import Subspace, best_step, no_subspace, remember
 
 
@@ -111,3 +111,26 @@ def average(_problem: Problem, _stats: ProblemStats, states: list[S2gdState]) ->
     first = states[0]
     first.W[:, 0] = np.mean([s.y.A * s.W[:, 0] - s.y.B * s.W[:, 1] for s in states], axis=0)
     return first._replace(y=InnerIterate(math.fsum(s.y.b for s in states) / len(states)))
+
+
+class StreamSum(NamedTuple):
+    """Sum of streams' y."""
+
+    coef: NDArray[np.float64]
+    intercept: float
+
+
+def stream_y(_problem: Problem, _stats: ProblemStats, state: S2gdState) -> StreamSum:
+    """Return a stream's y."""
+    return StreamSum(state.y.A * state.W[:, 0] - state.y.B * state.W[:, 1], state.y.b)
+
+
+def mean_y(
+    _problem: Problem, _stats: ProblemStats, first: S2gdState, total: StreamSum, streams: int
+) -> S2gdState:
+    """Average the streams' y by their sum."""
+    first.W[:, 0] = total.coef / streams
+    return first._replace(y=InnerIterate(total.intercept / streams))
+
+
+IN_PAIRS = JoinByPairs(stream_y, mean_y)

@@ -54,6 +54,7 @@ from fewpass.solvers.protocol import (
     zero_weights,
 )
 from fewpass.solvers.s2gd.anchor import (
+    IN_PAIRS,
     InnerIterate,
     S2gdState,
     average,
@@ -144,6 +145,7 @@ class S2gd(Method):
             name=f"walk-{self.kind}",
             step=self.step_rows,
             join=average,
+            pairs=IN_PAIRS,
             order="random",
             metrics=inner_metrics,
             rows=rows_left,

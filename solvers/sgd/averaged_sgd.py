@@ -48,6 +48,7 @@ from fewpass.solvers.protocol import (
     as_sides,
 )
 from fewpass.solvers.sgd.averaged_state import (
+    IN_PAIRS,
     NEVER,
     SOUGHT,
     Average,
@@ -133,6 +134,7 @@ class Sgd(Method):
                 step=self.step,
                 telling=self.step,
                 join=join_streams,
+                pairs=IN_PAIRS,
                 order="stored" if epoch == 0 else "random",
                 diverged=has_exploded,
                 recover=self.restarted,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.loss_monitor import LossMonitor
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import ProblemStats, Weights
+from fewpass.solvers.protocol import JoinByPairs, ProblemStats, Weights
 
 NEVER = 1 << 62  # t0 of plain SGD: averaging never starts
 SOUGHT = -1  # t0 while averaging_start.py searches for it
@@ -86,3 +86,28 @@ def join_streams(_problem: Problem, _stats: ProblemStats, states: list[SgdState]
     b = float(np.mean([theta.intercept for theta in thetas]))
     b_bar = float(np.mean([bar.intercept for bar in bars]))
     return first._replace(theta=Iterate(b), bar=Average(b_bar))
+
+
+class StreamSums(NamedTuple):
+    """Sums of streams' iterates and averages."""
+
+    theta: Weights
+    bar: Weights
+
+
+def stream_part(_problem: Problem, _stats: ProblemStats, state: SgdState) -> StreamSums:
+    """Return what a stream adds to the sums."""
+    return StreamSums(*read_out(state))
+
+
+def mean_of_streams(
+    _problem: Problem, _stats: ProblemStats, first: SgdState, total: StreamSums, streams: int
+) -> SgdState:
+    """Average the streams' iterates and averages by their sums."""
+    first.W[:, 0] = total.theta.coef / streams
+    first.W[:, 1] = total.bar.coef / streams
+    theta, bar = Iterate(total.theta.intercept / streams), Average(total.bar.intercept / streams)
+    return first._replace(theta=theta, bar=bar)
+
+
+IN_PAIRS = JoinByPairs(stream_part, mean_of_streams)

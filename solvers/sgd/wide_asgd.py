@@ -74,7 +74,8 @@ class WideAsgd(Asgd):
     def program(self, epoch: int) -> tuple[Walk, ...]:
         """Return one walk; a row's classes are side by side already."""
         (walk,) = super().program(epoch)
-        return (walk._replace(interleaved=None, join=partial(join_wide, self.width)),)
+        join = partial(join_wide, self.width)
+        return (walk._replace(interleaved=None, join=join, pairs=None),)
 
     def weights(self, state: SgdState) -> Weights:
         """Return the average once averaging has begun, else the last iterate."""

@@ -80,6 +80,7 @@ def folder(tmp_path, monkeypatch):
         "README.md",
         "docs/tour.md",
         "docs/coming-from.md",
+        "docs/using.md",
         "docs/tutorials/csv.md",
         "docs/tutorials/clicks.md",
         "docs/tutorials/text.md",
@@ -87,6 +88,17 @@ def folder(tmp_path, monkeypatch):
 )
 def test_the_commands_of_a_page_run(page, folder, capsys):
     run_fewpass(page, capsys)
+
+
+def test_a_loaded_model_explains_as_its_page_says(folder, capsys):
+    for command in ("ingest demo-output/visits.csv visits --label bought --drop visit",
+                    "train visits visits-run --tol 1e-3"):  # fmt: skip
+        assert cli.main(command.split()) == 0
+    names = {}
+    for block in python_of("docs/using.md"):
+        exec(compile(block, "docs/using.md", "exec"), names)
+    why = names["why"]
+    assert why.score[0] == pytest.approx(why.base[0] + why.contributions[0].sum())
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/coming-from.md"])

@@ -79,6 +79,10 @@ COMMANDS = [
     "models",
     "publish",
     "refresh",
+    "explain",
+    "compare",
+    "cross-validate",
+    "shapes",
 ]
 
 
@@ -254,7 +258,11 @@ def test_json_of_the_whole_way(work, as_json, tmp_path):
     assert set(resumed) == TRAINED
     assert resumed["weights_sha256"] == trained["weights_sha256"]
     on_training = as_json("evaluate", tmp_path / "r", tmp_path / "d", *NO_DASK)
-    assert set(on_training) == {"rows", "objective", "loss", "error", "auc"}
+    metrics = {
+        "base_error", "balanced_accuracy", "f1", "precision", "recall", "average_precision",
+        "lift", "lift_top", "log_loss", "base_log_loss", "brier", "base_brier", "calibration_error",
+    }  # fmt: skip
+    assert set(on_training) == {"rows", "objective", "loss", "error", "auc"} | metrics
     assert on_training["rows"] == made["rows"]
     held_out = as_json("evaluate", tmp_path / "r", made["test_dataset"], *NO_DASK)
     assert held_out["rows"] == made["test_rows"]
@@ -269,7 +277,7 @@ def test_json_of_a_regression(as_json, tmp_path):
     assert made["labels"] is None
     as_json("train", tmp_path / "d", tmp_path / "r", "--passes", 5, *NO_DASK)
     found = as_json("evaluate", tmp_path / "r", tmp_path / "d", *NO_DASK)
-    assert set(found) == {"rows", "objective", "loss", "mse", "r2"}
+    assert set(found) == {"rows", "objective", "loss", "mse", "r2", "mae", "mape", "rmse"}
 
 
 def test_dask_and_no_dask_agree(work, as_json, tmp_path):

@@ -101,6 +101,17 @@ def test_liblinear_reads_what_is_written_for_it(loss, classes, tmp_path):
         np.testing.assert_allclose(p, model.predict_proba(X), atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("loss", "solver"), [("logistic", "L1R_LR"), ("squared_hinge", "L1R_L2LOSS_SVC")]
+)
+def test_liblinear_is_told_of_an_l1_penalty(loss, solver, tmp_path):
+    X, model = fitted(loss, 2, penalty="l1", lam=0.05)
+    model.save_model(tmp_path / "model.liblinear")
+    assert (tmp_path / "model.liblinear").read_text().startswith(f"solver_type {solver}\n")
+    read = liblinearutil.load_model(str(tmp_path / "model.liblinear"))
+    assert (np.array(liblinearutil.predict([], X, read, "-q")[0]) == model.predict(X)).all()
+
+
 def test_safetensors_keep_every_bit_and_say_what_they_are(tmp_path):
     _, model = fitted(classes=3, labels=WORDS)
     model.save_model(tmp_path / "model.safetensors")
@@ -130,9 +141,9 @@ def test_a_run_becomes_an_estimator_and_a_file(tmp_path, scale, label, as_json):
     )
     found = model.predict(X.round(3))
     if label == "number":
-        np.testing.assert_allclose(out["prediction"], found, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(out["predicted"], found, rtol=1e-4, atol=1e-5)
     else:
-        assert [str(v).strip('"') for v in out["label"]] == [str(v) for v in found]
+        assert [str(v).strip('"') for v in out["predicted"]] == [str(v) for v in found]
     told = as_json("export", tmp_path / "run", tmp_path / "model.onnx")
     assert told["bytes"] == (tmp_path / "model.onnx").stat().st_size
     session = InferenceSession(tmp_path / "model.onnx")

@@ -197,14 +197,20 @@ class LinearModel(SharedParameters):
         """Return one of scikit-learn's own models, with the same predictions.
 
         `LogisticRegression` (of a model per class in a `OneVsRestClassifier`), `LinearSVC` or
-        `LinearRegression`, which converters such as skl2onnx take.
+        `LinearRegression`, which converters such as skl2onnx take.  Where `encode` made features
+        of a table, it is a Pipeline of the `TableEncoder` and that.
         """
         from fewpass.pipeline.models.export.export_formats import to_sklearn
 
-        return to_sklearn(self._plain())
+        made = to_sklearn(self._plain())
+        if not hasattr(self, "encoder_"):
+            return made
+        from sklearn.pipeline import make_pipeline
+
+        return make_pipeline(self.encoder_, made)
 
     def save_model(self, path: Any, overwrite: bool = False) -> None:
-        """Write the model for other programs: .onnx, .safetensors, .liblinear or .skops.
+        """Write the model for other programs: .onnx, .sql, .json, .safetensors, .liblinear, .skops.
 
         The file is either complete or does not exist.
 
@@ -236,7 +242,7 @@ class LinearModel(SharedParameters):
             None if names is None else tuple(names), self.certificate_,
             self.encoder_.recipe_ if hasattr(self, "encoder_") else None,
             record=record_at(getattr(self, "run_", None)), bounds=self._bounds(),
-            has_offset=self._has_offset,
+            has_offset=self._has_offset, penalty=self.penalty,
         )  # fmt: skip
 
     def __sklearn_tags__(self) -> Tags:

@@ -36,7 +36,9 @@ def from_run(run: Any) -> LinearClassifier | LinearRegressor | ScoreCalibrator |
     """
     plain = of_run(os.fspath(run))
     kind = LinearRegressor if plain.classes is None else LinearClassifier
-    made: Any = kind(loss=plain.loss, lam=plain.lam)
+    assert plain.record is not None, "a run has one"
+    plan = plain.record.plan
+    made: Any = kind(loss=plain.loss, lam=plain.lam, penalty=plan.charged, l1_ratio=plan.l1_ratio)
     if plain.classes is None:
         made.coef_, made.intercept_ = plain.coef[0], float(plain.intercept[0])
         made.clip = plain.bounds is not None

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted
@@ -31,6 +32,9 @@ from fewpass.pipeline.tables.encoding.plain_types import plain_table, text_in
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.readers.arrow_batches import require_valid
 from fewpass.pipeline.tables.readers.borders import quoted
+
+#: Features of a frame.
+MOST_DENSE = 4096
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -173,6 +177,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """Return X as a CSR matrix (n, d); for a Dask dataframe, a dask.array of such blocks.
 
+        After `set_output(transform="pandas")`, or polars, it is a frame, of 4,096 features at most.
         Columns are found by name; further columns are ignored.
 
         Raises
@@ -189,7 +194,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"X has {rows.num_columns} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        return encoded(self.recipe_, rows)
+        made = encoded(self.recipe_, rows)
+        return self._dense(made) if self._gives_frames else made
+
+    @property
+    def _gives_frames(self) -> bool:
+        """Whether `set_output`, or scikit-learn's configuration, asks for frames."""
+        own = getattr(self, "_sklearn_output_config", {}).get("transform")
+        return bool((own or get_config()["transform_output"]) != "default")
+
+    def _dense(self, made: Any) -> NDArray[Any]:
+        """Return features as an array, which scikit-learn makes a frame; BadInput if too many."""
+        if made.shape[1] > MOST_DENSE:
+            raise BadInput(
+                f"{type(self).__name__} makes {made.shape[1]:,} features, nearly all of them 0, "
+                f"and frames are for {MOST_DENSE:,} at most. Leave hashed columns and text out "
+                "(columns={name: 'drop'}), or say set_output(transform='default')."
+            )
+        rows: NDArray[Any] = made.toarray()
+        return rows
 
     def _lazily(self, X: Any) -> Any:
         import dask.array as da  # noqa: PLC0415 - only for those who have collections

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.export.hashed_words import hashed_words
 from fewpass.pipeline.models.export.model_form import form_of
 from fewpass.pipeline.models.export.onnx_graph import onnx_model
 from fewpass.pipeline.models.export.plain_model import PlainModel
-from fewpass.pipeline.models.export.sql_select import as_select
+from fewpass.pipeline.models.export.sql_select import NO_WORDS, as_select
 from fewpass.pipeline.outputs import OutputFile
-from fewpass.solvers.registry import loss_class
+from fewpass.solvers.registry import SIZES, loss_class
 
 SAFETENSORS_FORMAT = 1
 
@@ -30,6 +31,7 @@ def export(
     overwrite: bool = False,
     dialect: str | None = None,
     table: str | None = None,
+    words: Sequence[str] = (),
 ) -> int:
     """Write a model in the format of the path's suffix, atomically; return the number of bytes.
 
@@ -38,6 +40,8 @@ def export(
     dialect, table
         Of .sql alone: duckdb (default), postgres, bigquery or spark, and what the rows to score are
         in (default: input).
+    words
+        Of .sql alone: files whose words hashed columns are joined by.
 
     Raises
     ------
@@ -50,9 +54,10 @@ def export(
     place = Path(path)
     write = FORMATS.get(place.suffix.lower())
     if place.suffix.lower() == ".sql":
-        write = partial(as_sql, dialect=dialect or "duckdb", table=table or "input")
-    elif dialect or table:
-        raise BadInput(f"{place}: a dialect and a table are for .sql. Leave them out.")
+        of = dialect or "duckdb", table or "input"
+        write = partial(as_sql, dialect=of[0], table=of[1], files=words)
+    elif dialect or table or words:
+        raise BadInput(f"{place}: a dialect, a table and words are for .sql. Leave them out.")
     if write is None:
         raise BadInput(
             f"{place}: no format has the suffix {place.suffix!r}. Choose one of "
@@ -100,9 +105,15 @@ def as_json(model: PlainModel) -> bytes:
     return f"{form_of(model).model_dump_json(indent=1)}\n".encode()
 
 
-def as_sql(model: PlainModel, dialect: str, table: str) -> bytes:
-    """Return a model as one SELECT: see `fewpass.pipeline.models.export.sql_select`."""
-    return as_select(model, dialect, table).encode()
+def as_sql(model: PlainModel, dialect: str, table: str, files: Sequence[str] = ()) -> bytes:
+    """Return a model as one SELECT: see `fewpass.pipeline.models.export.sql_select`.
+
+    The words of its hashed columns are those of some files.
+    """
+    words = NO_WORDS
+    if files and model.recipe is not None and model.record is not None:
+        words = hashed_words(model.recipe, model.record, files)
+    return as_select(model, dialect, table, words).encode()
 
 
 def as_liblinear(model: PlainModel) -> bytes:
@@ -113,7 +124,8 @@ def as_liblinear(model: PlainModel) -> bytes:
     model.require_no_calibration("LIBLINEAR's text")
     model.require_no_offset("LIBLINEAR")
     classes, coef = model.classes, np.column_stack([model.coef, model.intercept])
-    solver = loss_class(model.loss).liblinear
+    loss = loss_class(model.loss)
+    solver = (loss.liblinear_l1 if model.penalty == SIZES else None) or loss.liblinear
     if solver is None:
         raise BadInput(f"LIBLINEAR has no loss like {model.loss!r}. Choose another format.")
     head = [f"solver_type {solver}"]

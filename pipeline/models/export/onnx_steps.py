@@ -53,6 +53,16 @@ def interpolated(graph: GraphParts, x: str, points: Sequence[float], y: Sequence
     return graph.op("Add", graph.op("Mul", graph.op("Sub", x, base), slopes), height)
 
 
+def curves(graph: GraphParts, x: str, points: Any, heights: Any) -> str:
+    """Return straight lines through points (m,), at x (n, 1), for each score: heights (m, K)."""
+    x = _clipped(graph, x, graph.number(points[0]), graph.number(points[-1]))
+    place = graph.op("Squeeze", counted(graph, x, points[1:-1]), graph.whole(1))
+    base = graph.op("Gather", graph.constant(points[:-1].reshape(-1, 1)), place)
+    low, slope = heights[:-1], np.diff(heights, axis=0) / np.diff(points)[:, None]
+    low, slope = (graph.op("Gather", graph.constant(part), place) for part in (low, slope))
+    return graph.op("Add", graph.op("Mul", graph.op("Sub", x, base), slope), low)
+
+
 def counted(graph: GraphParts, x: str, edges: Sequence[float] | Any) -> str:
     """Return how many of some edges x (n, 1) is not below: int64."""
     if not len(edges):
@@ -107,7 +117,11 @@ def _in_years(graph: GraphParts, x: str, steps: Sequence[InYears]) -> str:
 
 
 def _part(graph: GraphParts, x: str, steps: Sequence[DatePart]) -> str:
-    """Return a part of a date from 0, as int64."""
+    """Return a part of a date: int64 of those that are codes."""
+    if steps[0].of == "time of day":
+        return graph.op("Div", _rest(graph, x, _DAY), graph.number(3600.0))
+    if steps[0].of == "day of the year":
+        return _day_of_year(graph, _floor(graph, x, _DAY))
     whole = graph.op("Cast", graph.op("Cast", x, to=INT64), to=DOUBLE)
     days = _floor(graph, whole, _DAY)
     if steps[0].of == "weekday":  # 1970 began on a Thursday
@@ -119,8 +133,8 @@ def _part(graph: GraphParts, x: str, steps: Sequence[DatePart]) -> str:
     return graph.op("Cast", part, to=INT64)
 
 
-def _month(graph: GraphParts, days: str) -> str:
-    """Return months from 0, of the Gregorian calendar; years begin in March, leap days end them."""
+def _since_march(graph: GraphParts, days: str) -> tuple[str, str]:
+    """Return years of 400, which begin in March and end with a leap day, and days in them."""
     of_era = _rest(graph, graph.op("Add", days, graph.number(719_468.0)), 146_097.0)
     leaps = graph.op("Sub", of_era, _floor(graph, of_era, 1460.0))
     leaps = graph.op("Add", leaps, _floor(graph, of_era, 36_524.0))
@@ -128,9 +142,30 @@ def _month(graph: GraphParts, days: str) -> str:
     begun = graph.op("Mul", years, graph.number(365.0))
     begun = graph.op("Add", begun, _floor(graph, years, 4.0))
     begun = graph.op("Sub", begun, _floor(graph, years, 100.0))
-    fifths = graph.op("Mul", graph.op("Sub", of_era, begun), graph.number(5.0))
-    since_march = _floor(graph, graph.op("Add", fifths, graph.number(2.0)), 153.0)
-    return _rest(graph, graph.op("Add", since_march, graph.number(2.0)), 12.0)
+    return years, graph.op("Sub", of_era, begun)
+
+
+def _month(graph: GraphParts, days: str) -> str:
+    """Return months from 0, of the Gregorian calendar."""
+    _, since = _since_march(graph, days)
+    fifths = graph.op("Add", graph.op("Mul", since, graph.number(5.0)), graph.number(2.0))
+    return _rest(graph, graph.op("Add", _floor(graph, fifths, 153.0), graph.number(2.0)), 12.0)
+
+
+def _day_of_year(graph: GraphParts, days: str) -> str:
+    """Return days from 1 January on, which is 1: 306 days after 1 March, 1 March 60 or 61."""
+    years, since = _since_march(graph, days)
+    is_leap = graph.op("Sub", _is_multiple(graph, years, 4.0), _is_multiple(graph, years, 100.0))
+    is_leap = graph.op("Add", is_leap, _is_multiple(graph, years, 400.0))
+    in_spring = graph.op("Add", graph.op("Add", since, graph.number(60.0)), is_leap)
+    in_winter = graph.op("Sub", since, graph.number(305.0))
+    is_winter = graph.op("GreaterOrEqual", since, graph.number(306.0))
+    return graph.op("Where", is_winter, in_winter, in_spring)
+
+
+def _is_multiple(graph: GraphParts, years: str, of: float) -> str:
+    rest = graph.op("Equal", _rest(graph, years, of), graph.number(0.0))
+    return graph.op("Cast", rest, to=DOUBLE)
 
 
 def _floor(graph: GraphParts, x: str, by: float) -> str:

@@ -13,11 +13,18 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.models.export.folded_terms import table_of
 from fewpass.pipeline.models.export.graph_parts import (
     DOUBLE,
     INT64,
     TREES_AND_LABELS,
     GraphParts,
+)
+from fewpass.pipeline.models.export.onnx_curves import (
+    ShareInGraph,
+    of_hats,
+    of_pair,
+    shares_of_number,
 )
 from fewpass.pipeline.models.export.onnx_steps import ALIKE, finite, stepped
 from fewpass.pipeline.models.export.onnx_text import hashed, signs_of, text_scores
@@ -27,14 +34,19 @@ from fewpass.pipeline.tables.encoding.terms import (
     CodeTerm,
     ColumnTerms,
     HashTerm,
+    HatsTerm,
     MissingTerm,
     MomentCell,
     NumberCell,
     PairCell,
+    SingleCell,
     Step,
+    TableTerm,
     TextTerm,
+    TwoCells,
     ValueTerm,
     VectorTerm,
+    WordAxis,
     WordTerm,
 )
 
@@ -108,6 +120,8 @@ def _of_numbers(graph: GraphParts, described: Sequence[ColumnTerms], coef: Any) 
                 groups.setdefault(MissingTerm, []).append((x, gone, term.at, ()))
             elif isinstance(term, CodeTerm):
                 yield _of_code(graph, x, gone, term, coef)
+            elif isinstance(term, HatsTerm):
+                yield of_hats(graph, x, gone, term, coef)
     for key, placed in groups.items():
         yield _of_group(graph, placed, coef, are_missing=key is MissingTerm)
 
@@ -159,6 +173,8 @@ def _of_code(graph: GraphParts, x: str, gone: str, term: CodeTerm, coef: Any) ->
 def _of_column(graph: GraphParts, one: ColumnTerms, coef: Any) -> str:
     """Return what a column of words, or of lists, adds to the scores."""
     (term,) = one.terms
+    if isinstance(term, TableTerm):
+        return _of_table(graph, one, term, coef)
     if isinstance(term, VectorTerm):
         return _of_vector(graph, one.columns[0], term, coef)
     if not isinstance(term, WordTerm | HashTerm | TextTerm):
@@ -170,6 +186,28 @@ def _of_column(graph: GraphParts, one: ColumnTerms, coef: Any) -> str:
     if isinstance(term, WordTerm):
         return _of_word(graph, one, words[0], term, coef)
     return _of_hash(graph, one, words, term, coef)
+
+
+def _of_table(graph: GraphParts, one: ColumnTerms, term: TableTerm, coef: Any) -> str:
+    assert isinstance(one.read, TwoCells), "two columns are read"
+    pairs = zip(one.columns, (one.read.a, one.read.b), (term.a, term.b), strict=True)
+    a, b = (_shares(graph, name, read, axis) for name, read, axis in pairs)
+    return of_pair(graph, a, b, table_of(term, coef))
+
+
+def _shares(graph: GraphParts, name: str, read: SingleCell, axis: Any) -> list[ShareInGraph]:
+    """Return the levels of a column's cells, and the shares of each."""
+    if isinstance(axis, WordAxis):
+        codes = [*range(len(axis.values)), len(axis.values) + 1]
+        if "" in axis.values:
+            raise _refused(name, "one of its words is empty, which means missing there")
+        level = graph.op(
+            "LabelEncoder", graph.input(name, _STRING), domain=TREES_AND_LABELS,
+            keys_strings=[*axis.values, ""], values_int64s=codes, default_int64=len(axis.values),
+        )  # fmt: skip
+        return [ShareInGraph(level, None)]
+    x, gone = _numbers_in(graph, ColumnTerms(columns=(name,), read=read, terms=()))
+    return shares_of_number(graph, x, gone, axis)
 
 
 def _of_word(graph: GraphParts, one: ColumnTerms, x: str, term: WordTerm, coef: Any) -> str:

@@ -20,7 +20,7 @@ from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.training.planning.problem import loss_word
-from fewpass.solvers.registry import loss_class
+from fewpass.solvers.registry import SQUARES, loss_class
 from fewpass.storage.manifest import Labels
 
 MOST_EXACT = 2.0**53
@@ -51,6 +51,8 @@ class PlainModel(NamedTuple):
     """The first digits of the weights' SHA-256; of a run's model."""
     has_offset: bool = False
     """Whether rows have offsets, which scores are without."""
+    penalty: str = SQUARES
+    """The word of what weights were charged."""
 
     def require_no_offset(self, form: str) -> None:
         """Raise BadInput for a format whose models take rows alone, if the model needs offsets."""
@@ -119,6 +121,7 @@ def of_run(run: Any) -> PlainModel:
         bounds=model.bounds,
         version=saved.weights_sha256[:_DIGITS],
         has_offset=record.offsets is not None,
+        penalty=record.plan.charged,
     )
 
 

@@ -25,7 +25,7 @@ def answer(
     """Yield the columns that are predicted, of the columns s0, s1, ... of scores."""
     if isinstance(outcome, NumberOutput):
         number = f"EXP({clipped('s0', -_MOST, _MOST)})" if outcome.response == "exp" else "s0"
-        yield f"{clipped(number, *outcome.clip) if outcome.clip else number} AS prediction"
+        yield f"{clipped(number, *outcome.clip) if outcome.clip else number} AS predicted"
         return
     scores = [f"s{k}" for k in range(n_scores)]
     labels = [_label(dialect, one) for one in outcome.classes]

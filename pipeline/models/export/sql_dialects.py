@@ -44,6 +44,7 @@ class SqlDialect(NamedTuple):
     fields: str = "fewpass_row.*"
     """That value as columns again."""
     month: str = "MONTH(MAKE_TIMESTAMP(CAST({} AS BIGINT) * 1000000))"
+    day_of_year: str = "DAYOFYEAR(MAKE_TIMESTAMP(CAST({} AS BIGINT) * 1000000))"
 
     def named(self, name: str) -> str:
         """Return a name, quoted."""
@@ -139,14 +140,16 @@ DIALECTS = {
             "postgres", number="DOUBLE PRECISION", text="TEXT", cast="CAST", everywhere=", 'g'",
             fields="(fewpass_row).*",
             month="EXTRACT(MONTH FROM TO_TIMESTAMP({}) AT TIME ZONE 'UTC')",
+            day_of_year="EXTRACT(DOY FROM TO_TIMESTAMP({}) AT TIME ZONE 'UTC')",
         ),
         SqlDialect(
             "bigquery", quote="`", has_backslashes=True, text="STRING", number="FLOAT64",
             cast="SAFE_CAST", month="EXTRACT(MONTH FROM TIMESTAMP_SECONDS(CAST({} AS INT64)))",
+            day_of_year="EXTRACT(DAYOFYEAR FROM TIMESTAMP_SECONDS(CAST({} AS INT64)))",
         ),
         SqlDialect(
             "spark", quote="`", has_backslashes=True, text="STRING", row="STRUCT(t.*)",
-            month="MONTH(TIMESTAMP_SECONDS({}))",
+            month="MONTH(TIMESTAMP_SECONDS({}))", day_of_year="DAYOFYEAR(TIMESTAMP_SECONDS({}))",
         ),
     )
 }  # fmt: skip

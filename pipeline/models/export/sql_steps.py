@@ -95,6 +95,10 @@ def _in_years(_dialect: SqlDialect, x: str, step: InYears) -> str:
 
 
 def _part(dialect: SqlDialect, x: str, step: DatePart) -> str:
+    if step.of == "time of day":
+        return f"({x} - FLOOR({x} / {literal(_DAY)}) * {literal(_DAY)}) / 3600e0"
+    if step.of == "day of the year":
+        return dialect.day_of_year.format(f"FLOOR({x})")
     x = f"(SIGN({x}) * FLOOR(ABS({x})))"  # whole seconds; dialects differ in how they cut numbers
     if step.of == "month":
         return f"{dialect.month.format(x)} - 1"

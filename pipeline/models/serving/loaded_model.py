@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.explaining.explanation import Explainer, Explanation
 from fewpass.pipeline.models.export.model_form import (
     InterpolatedShares,
     LabelOutput,
@@ -22,13 +23,18 @@ from fewpass.pipeline.models.export.model_form import (
     outcome_of,
 )
 from fewpass.pipeline.models.export.plain_model import PlainModel, of_run
-from fewpass.pipeline.models.serving.one_row import absent, interpolated, row_scorer
+from fewpass.pipeline.models.refresh.publications import run_at
+from fewpass.pipeline.models.serving.one_row import absent, row_scorer
 from fewpass.pipeline.models.serving.single_cells import typed_cells
+from fewpass.pipeline.models.serving.single_steps import interpolated
 from fewpass.pipeline.rows.target_range import clipped
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.saved import weights_digest
 from fewpass.pipeline.tables.encoding.applying import columns_of as cells_of
 from fewpass.pipeline.tables.encoding.applying import encode, refuse_bad
 from fewpass.pipeline.tables.encoding.cells import read_numbers
 from fewpass.pipeline.tables.encoding.plain_types import plain_table
+from fewpass.storage.table import DenseTable, SparseTable, Table
 
 
 class LoadedModel:
@@ -63,6 +69,7 @@ class LoadedModel:
         if isinstance(self._outcome, LabelOutput):
             self.classes = self._outcome.classes
         self._scores_of = row_scorer(model)
+        self._explainers: dict[str | None, Explainer] = {}
 
     @property
     def health(self) -> dict[str, Any]:
@@ -151,6 +158,48 @@ class LoadedModel:
             )
         how = outcome.probabilities
         return np.array([_shares(scores, how) for scores in self._scores(rows).tolist()])
+
+    def explain(self, rows: Any, label: str | None = None) -> Explanation:
+        """Return what every column contributes to the scores of rows.
+
+        Parameters
+        ----------
+        rows
+            As for `predict`.
+        label
+            Explain the scores of one of several classes; by default those of the label predicted.
+
+        Returns
+        -------
+        Explanation
+            names (T,), predicted (n,), base (n,), contributions (n, T) and score (n,), which is
+            base + contributions.  The base is the mean score of the rows that the model learnt
+            from.
+
+        Raises
+        ------
+        BadInput
+            As `predict` does; there is no such class; or it is not known any more what features
+            are on average, as the data set of a run of an earlier version is gone.
+        """
+        if label not in self._explainers:
+            model = load_model(run_at(self.run))
+            if not weights_digest(model.weights).startswith(self.version):
+                raise BadInput(f"{self.run} has another model by now. Load it again.")
+            self._explainers[label] = Explainer.of(model, label)
+        return self._explainers[label].explain(self._table(rows))
+
+    def _table(self, rows: Any) -> Table:
+        """Return the features of rows."""
+        cells = self._cells(rows)
+        n, recipe = len(cells[0]), self._model.recipe
+        nothing = np.full(n, np.nan)
+        if recipe is None:
+            pairs = zip(self.columns, cells, strict=True)
+            return DenseTable(np.column_stack([_numbers(*pair) for pair in pairs]), nothing, None)
+        encoded = encode(recipe, cells)
+        refuse_bad(recipe, cells, encoded)
+        return SparseTable(*encoded.sparse(np.float64), nothing, None)
 
     def _scores(self, rows: Any) -> NDArray[np.float64]:
         """Return scores (n, K)."""

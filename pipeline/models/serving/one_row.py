@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import math
-from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,42 +15,31 @@ from fewpass.pipeline.models.export.model_form import columns_of
 from fewpass.pipeline.models.export.plain_model import PlainModel
 from fewpass.pipeline.models.serving.single_cells import (
     NumberOf,
-    moment_of,
     number_of,
     typed_cells,
     word_of,
 )
+from fewpass.pipeline.models.serving.single_curves import Put, Row, put_curve, read_of
+from fewpass.pipeline.models.serving.single_steps import step_of
 from fewpass.pipeline.tables.encoding.cells import LARGEST_ENCODED
 from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, Slot
-from fewpass.pipeline.tables.encoding.date_recipe import SECONDS_OF_DAY, SECONDS_OF_YEAR
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.terms import (
-    AtMost,
-    Clip,
     CodeTerm,
     ColumnTerms,
-    DatePart,
     HashTerm,
-    Interpolate,
-    InYears,
-    LogOfOneMore,
+    HatsTerm,
     MissingTerm,
     MomentCell,
     NumberCell,
     NumberTerm,
     PairCell,
-    Range,
-    Standardise,
-    Step,
+    TableTerm,
     VectorTerm,
     WordTerm,
 )
 
-Row = Mapping[str, Any]
-_EPOCH = dt.date(1970, 1, 1).toordinal()
-#: Appends the output columns of one column's cell, and their values.
-Put = Callable[[Row, list[int], list[float]], None]
 Scores = NDArray[np.float64]
 
 
@@ -120,10 +105,10 @@ def _puts_of(recipe: Recipe) -> list[Put]:
 def _put_of(one: ColumnTerms, part: ColumnRecipe, first: int) -> Put:
     """Return what appends one column's values; `first` is its first output column."""
     name, terms = one.columns[0], one.terms
-    if isinstance(one.read, NumberCell):
-        return _put_number(name, number_of(name, one.read), terms)
-    if isinstance(one.read, MomentCell):
-        return _put_number(name, moment_of(name, one.read), terms)
+    if isinstance(terms[0], TableTerm | HatsTerm):
+        return put_curve(one, terms[0])
+    if isinstance(one.read, NumberCell | MomentCell):
+        return _put_number(name, read_of(name, one.read), terms)
     if isinstance(terms[0], WordTerm):
         return _put_word(name, terms[0])
     if isinstance(terms[0], HashTerm):
@@ -154,7 +139,7 @@ def _put_number(name: str, read: NumberOf, terms: Sequence[Any]) -> Put:
 
 def _way_of(term: NumberTerm) -> tuple[int, list[Callable[[float], float]], bool]:
     assert not isinstance(term, MissingTerm), "it has no steps"
-    return term.at, [_step_of(step) for step in term.steps], isinstance(term, CodeTerm)
+    return term.at, [step_of(step) for step in term.steps], isinstance(term, CodeTerm)
 
 
 def _put_word(name: str, term: WordTerm) -> Put:
@@ -221,65 +206,3 @@ def _put_by_recipe(name: str, part: ColumnRecipe, first: int) -> Put:
             assert isinstance(slot, Slot) or len(columns) == len(slot.value)
 
     return put
-
-
-def _step_of(step: Step) -> Callable[[float], float]:
-    return partial(_STEPS[type(step)], step)
-
-
-def interpolated(x: float, points: Sequence[float], heights: Sequence[float]) -> float:
-    """Return straight lines between points; beyond, the first and the last height."""
-    k = bisect_right(points, x)
-    if k == 0:
-        return heights[0]
-    if k == len(points):
-        return heights[-1]
-    low, high = points[k - 1], points[k]
-    return heights[k - 1] + (x - low) * ((heights[k] - heights[k - 1]) / (high - low))
-
-
-def _clip(step: Clip, x: float) -> float:
-    return min(max(x, step.low), step.high)
-
-
-def _log(_step: LogOfOneMore, x: float) -> float:
-    return math.log1p(x)
-
-
-def _standardise(step: Standardise, x: float) -> float:
-    return (x - step.mean) / step.deviation
-
-
-def _interpolate(step: Interpolate, x: float) -> float:
-    return interpolated(x, step.x, step.y)
-
-
-def _at_most(step: AtMost, x: float) -> float:
-    return 1.0 if x <= step.bound else 0.0
-
-
-def _range(step: Range, x: float) -> float:
-    return bisect_right(step.edges, x)
-
-
-def _in_years(step: InYears, x: float) -> float:
-    first, last = step.first, step.last
-    if last - first >= SECONDS_OF_YEAR:
-        beyond = max(x - last, 0.0) - max(first - x, 0.0)
-        x -= math.copysign(math.ceil(abs(beyond) / SECONDS_OF_YEAR), beyond) * SECONDS_OF_YEAR
-    return min(max(x, first), last)
-
-
-def _part(step: DatePart, x: float) -> float:
-    seconds = int(x)
-    if step.of == "weekday":
-        return (seconds // SECONDS_OF_DAY + 3) % 7  # 1970 began on a Thursday
-    if step.of == "hour":
-        return seconds % SECONDS_OF_DAY // 3600
-    return dt.date.fromordinal(_EPOCH + seconds // SECONDS_OF_DAY).month - 1
-
-
-_STEPS: dict[type, Callable[[Any, float], float]] = {
-    Clip: _clip, LogOfOneMore: _log, Standardise: _standardise, AtMost: _at_most,
-    Interpolate: _interpolate, Range: _range, InYears: _in_years, DatePart: _part,
-}  # fmt: skip

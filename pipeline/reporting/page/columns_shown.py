@@ -12,6 +12,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.importance import Importance, TermImportance
 from fewpass.pipeline.explaining.term_shapes import ModelTerms, TermShape
 from fewpass.pipeline.reporting.largest_weights import classes_of
+from fewpass.pipeline.reporting.model_shapes import is_additive
 from fewpass.pipeline.runs.model import Model
 
 MOST_TERMS = 20  # whose importance is listed
@@ -22,9 +23,12 @@ SECONDS_OF_YEAR = 365.25 * 86_400
 
 
 def columns_section(model: Model, importance: Importance | None) -> str:
-    """Draw the importance of columns, and the shapes of those of a table that was encoded."""
+    """Draw the importance of columns, and the shapes of those of a table that was encoded.
+
+    Those of an additive model, with its pairs, are a section of their own (shape_cards.py).
+    """
     shares = _shares(importance) if importance else ""
-    return section("Columns", shares, *_shapes(model, importance))
+    return section("Columns", shares, *([] if is_additive(model) else _shapes(model, importance)))
 
 
 def _shares(importance: Importance) -> str:

@@ -11,6 +11,7 @@ from fewpass.pipeline.reporting.page.quality import CELLS, Cells, Curves, Qualit
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.reliability import Reliability
+from fewpass.pipeline.scoring.row_metrics import MetricFigures
 
 NARROW_CLASSES = 12  # whose table takes half a row
 FEW_CLASSES = 5  # whose table stands below the figures
@@ -48,7 +49,29 @@ def shown_figures(figures: Evaluation) -> dict[str, str | None]:
         "R squared": None if figures.r2 is None else f"{figures.r2:.5f}",
         "mean deviance": None if figures.deviance is None else f"{figures.deviance:.6g}",
         "D squared": None if figures.d2 is None else f"{figures.d2:.5f}",
+        **_metrics(figures.metrics or MetricFigures()),
     }
+
+
+def _metrics(metrics: MetricFigures) -> dict[str, str | None]:
+    """Write the metrics that people use, with the base rates of those that have one."""
+    plain = {
+        "F1": metrics.f1, "balanced accuracy": metrics.balanced_accuracy,
+        "precision": metrics.precision, "recall": metrics.recall,
+        "mean absolute error": metrics.mae, "mean absolute percentage error": metrics.mape,
+        "calibration error": metrics.calibration_error,
+    }  # fmt: skip
+    shown = {name: None if one is None else f"{one:.5g}" for name, one in plain.items()}
+    if metrics.lift is not None:
+        shown["lift"] = f"{metrics.lift:.3f} (in the top {metrics.lift_top:.0%} of the rows)"
+    based = {
+        "log loss": (metrics.log_loss, metrics.base_log_loss),
+        "Brier score": (metrics.brier, metrics.base_brier),
+    }
+    for name, (one, base) in based.items():
+        if one is not None and base is not None:
+            shown[name] = f"{one:.5g} (base rate {base:.5g})"
+    return shown
 
 
 def _figures(quality: Quality) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -23,11 +24,13 @@ from fewpass.pipeline.drawing.pieces import (
 from fewpass.pipeline.drawing.safe_text import as_html
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
+from fewpass.pipeline.reporting.model_shapes import is_additive
 from fewpass.pipeline.reporting.page.columns_shown import columns_section
 from fewpass.pipeline.reporting.page.held_out import base_rate, held_out
 from fewpass.pipeline.reporting.page.learning import forecast, lam_chosen, learning, time
 from fewpass.pipeline.reporting.page.path_of_lams import path_of_lams
 from fewpass.pipeline.reporting.page.quality import Quality
+from fewpass.pipeline.reporting.page.shape_cards import shape_cards
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
@@ -67,13 +70,19 @@ def page(run: ReportedRun, quality: Quality | None, reproduction: Reproduction) 
         held_out(quality) if quality else _without_held_out(reproduction),
         learning(run),
         path_of_lams(run.saved.choice),
+        shape_cards(model),
         columns_section(model, quality.importance if quality else None),
-        _weights(model),
+        "" if is_additive(model) else _weights(model),
         _data(model),
         section("The training", _facts(run), lam_chosen(model.record.lam_origin), forecast(report)),
         time(report),
         _reproduction(run, reproduction),
     ]
+    return document(f"{name}: fewpass report", parts)
+
+
+def document(title: str, parts: Sequence[str]) -> str:
+    """Return a page of these parts, which are HTML, as is the title."""
     style = (
         files("fewpass.pipeline.reporting.page").joinpath("page.css").read_text(encoding="utf-8")
     )
@@ -82,7 +91,7 @@ def page(run: ReportedRun, quality: Quality | None, reproduction: Reproduction) 
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        f"<title>{name}: fewpass report</title><style>{style}</style></head><body>\n"
+        f"<title>{title}</title><style>{style}</style></head><body>\n"
         + "\n".join(part for part in parts if part)
         + "\n<footer>Made by fewpass.</footer></body></html>\n"
     )

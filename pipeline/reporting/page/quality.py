@@ -17,18 +17,19 @@ from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.evaluate_classes import ClassPart
 from fewpass.pipeline.scoring.evaluation import (
     Evaluation,
     ScorePart,
-    block_scores,
-    figures_of,
-    judged,
-    responses,
+    full_figures,
+    full_sum,
     score_bins,
 )
+from fewpass.pipeline.scoring.judging import judged
 from fewpass.pipeline.scoring.prediction import label_names
 from fewpass.pipeline.scoring.reliability import Reliability, reliability
+from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.pipeline.training.spans.reduce_span import ReduceReport
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
@@ -82,8 +83,11 @@ def quality(
 
     Raises BadInput when the data set's columns, scaling or labels are not the model's.
     """
-    job, total, _ = judged(model, dataset, executor, None, on_report)
-    figures = figures_of(job.problem, model.record, model.weights, total)
+    job, total, _ = judged(
+        model, dataset, executor, partial(full_sum, Measured.of(model)), on_report
+    )
+    figures = full_figures(job.problem, model.record, model.weights, total)
+    total = total[0]
     numbers = figures.mse is not None
     labels = () if numbers else tuple(label_text(name) for name in label_names(model))
     of_two = isinstance(total, ScorePart) and not numbers
@@ -143,7 +147,7 @@ def _cells(model: Model, dataset: Dataset, executor: Executor) -> Cells:
     low, high = float(min(ends)), float(max(ends))
     high = high if high > low else low + 1.0
     what = Sum("reduce-cells", _no_cells, partial(_add_cells, low, high))
-    _, (counts,), _ = judged(model, dataset, executor, what)
+    _, (counts,), _ = judged(model, dataset, executor, lambda _rule: what)
     return Cells(low, high, counts)
 
 

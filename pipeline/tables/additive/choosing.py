@@ -24,23 +24,22 @@ from fewpass.pipeline.tables.additive.forms import (
     PAIRS,
     SECOND,
     SPLINES,
-    Comparison,
     EncodedForm,
     FormSample,
+    FormsCompared,
     FormTrial,
     Rows,
 )
 from fewpass.pipeline.tables.additive.interactions import binned
 from fewpass.pipeline.tables.additive.pairing import named_pairs
 from fewpass.pipeline.tables.additive.rules import MOST_COLUMNS, AskedForm, FormRules
-from fewpass.pipeline.tables.additive.sample_fit import GRID, SampleTargets
+from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
 from fewpass.pipeline.tables.additive.shape_grids import with_masses
 from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm, TriedForm
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 
-MOST_ROWS = 25_000  # of the sample, by which a form is chosen
 FEW_ROWS, FOLDS, SHARE = 5_000, 5, 5  # a fifth is held out, of few rows in turn
 CHOICE = 61  # what a random generator is for
 LEAST_HELD_OUT = 10
@@ -81,7 +80,8 @@ def with_form(
         return _finished(whole, [whole.table(pair) for pair in pairs], None)
     if targets is None or asked.form == SPLINES:
         return _finished(whole, [], None)
-    rows = _drawn(len(cells[0]), seed)
+    entries = sum(part.n_slots for part in whole.recipe().parts) + 4 * rules.rounds * rules.pairs
+    rows = _drawn(len(cells[0]), asked.most_rows(entries), seed)
     fewer = whole if len(rows) == len(cells[0]) else whole._replace(
         cells=[of.take(pa.array(rows)) for of in cells]
     )  # fmt: skip
@@ -90,10 +90,10 @@ def with_form(
     return _chosen(whole, fewer, targets.of(rows), asked, seed)
 
 
-def _drawn(n: int, seed: int) -> Rows:
-    if n <= MOST_ROWS:
+def _drawn(n: int, most: int, seed: int) -> Rows:
+    if n <= most:
         return np.arange(n)
-    return np.sort(np.random.default_rng([seed, CHOICE]).choice(n, MOST_ROWS, replace=False))
+    return np.sort(np.random.default_rng([seed, CHOICE]).choice(n, most, replace=False))
 
 
 def _chosen(
@@ -147,7 +147,7 @@ def held_out_parts(sample: FormSample, seed: int) -> tuple[str | None, list[Rows
     return None, [np.sort(order[: n // SHARE])]
 
 
-def _candidates(compared: Sequence[Comparison], scored: int) -> list[TriedForm]:
+def _candidates(compared: Sequence[FormsCompared], scored: int) -> list[TriedForm]:
     """Return what became of every form that all parts have, at its best lam of all parts."""
     candidates = []
     for form in FORMS:
@@ -159,7 +159,7 @@ def _candidates(compared: Sequence[Comparison], scored: int) -> list[TriedForm]:
         candidates.append(
             TriedForm(
                 form=form, features=each[0].features, loss=float(losses[best] / scored),
-                lam=GRID[best],
+                lam=each[0].models.lams[best],
             )
         )  # fmt: skip
     return candidates

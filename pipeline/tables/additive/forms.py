@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,9 @@ from scipy import sparse
 from fewpass.pipeline.tables.additive.interactions import (
     Binned,
     Interaction,
+    holds,
     interactions,
+    phis_of,
     ranked,
 )
 from fewpass.pipeline.tables.additive.knots import fitted_splines
@@ -21,7 +24,6 @@ from fewpass.pipeline.tables.additive.rules import FormRules
 from fewpass.pipeline.tables.additive.sample_fit import (
     COARSE,
     FINE,
-    GRID,
     SampleModels,
     SampleTargets,
     fitted_models,
@@ -129,7 +131,7 @@ class Tried(NamedTuple):
         return int(np.argmin(self.losses))
 
 
-class Comparison(NamedTuple):
+class FormsCompared(NamedTuple):
     """What forms came to, and the pairs that were chosen on the way."""
 
     tried: dict[str, Tried]
@@ -159,7 +161,7 @@ class FormTrial:
         self._sample, self._targets, self._bins = sample, targets, bins
         self._learnt, self._scored = learnt, scored
 
-    def compared(self, linear: EncodedForm, curved: EncodedForm) -> Comparison:
+    def compared(self, linear: EncodedForm, curved: EncodedForm) -> FormsCompared:
         """Return what all forms came to, with pairs for as long as any are significant."""
         tried = {LINEAR: self.tried(linear), SPLINES: self.tried(curved)}
         first, looked_at = self.chosen(curved, tried[SPLINES], ())
@@ -172,11 +174,12 @@ class FormTrial:
         if second:
             every = EncodedForm.of(self._sample.recipe([*first, *second]), self._sample.cells)
             tried[SECOND] = self.tried(every)
-        return Comparison(tried, (first, second), looked_at)
+        return FormsCompared(tried, (first, second), looked_at)
 
-    def tried(self, form: EncodedForm, lams: tuple[float, ...] = GRID) -> Tried:
+    def tried(self, form: EncodedForm, lams: tuple[float, ...] = ()) -> Tried:
         """Train a form for several lam, and sum the losses of the held-out rows."""
         rows, own = rows_of(form.table, self._learnt), self._targets.of(self._learnt)
+        lams = lams or own.grid
         models = fitted_models(rows, form.d, own, lams, COARSE)
         X, theirs = form.matrix(self._scored), self._targets.of(self._scored)
         losses = [float(theirs.losses(models.scores(k, X)).sum()) for k in range(len(lams))]
@@ -198,9 +201,11 @@ class FormTrial:
             variable: Binned(one.codes[self._learnt], one.size)
             for variable, one in self._bins.items()
         }
+        phis = phis_of(g, h, numbers=not own.classes)
         measured = interactions(cells, every, g, h, numbers=not own.classes)
-        best = ranked(measured, rules.pairs, [table.of for table in taken])
-        return self._sample.tables(best, taken), len(every)
+        best = ranked(measured, len(measured), [table.of for table in taken])
+        holding = (one for one in best if holds(cells[one.a], cells[one.b], g, h, phis))
+        return self._sample.tables([*islice(holding, rules.pairs)], taken), len(every)
 
     def _candidates(self, form: EncodedForm, tried: Tried) -> list[tuple[Variable, Variable]]:
         """Return all pairs; of many columns those of the most important ones."""

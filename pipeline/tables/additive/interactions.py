@@ -11,8 +11,9 @@ and what is left is a gain where it is more than chance leaves:
     df    = S(H) - S(H's row sums) - S(H's column sums) + S(H's sum),    S(v) = sum v / (v + 1)
     score = sum over classes of gain / phi - df,    z = score / sqrt(2 df)
 
-with phi the mean g^2 of numbers, and max(1/2, sum g^2 / sum h) of labels.  docs/methods.md,
-section 12.
+with phi the mean g^2 of numbers, and max(1/2, sum g^2 / sum h) of labels.  A pair is taken where
+its steps R / (H + 1) by every second row go with g of the other rows, and the other way round, by
+two standard deviations: noise of many values does not.  docs/methods.md, section 12.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ BINS, LEVELS = 16, 64  # of numbers, and of the most frequent values of categori
 SWEEPS = 3
 LEAST_PHI = 0.5
 SIGNIFICANT = 3.0  # z
+AGREED = 2.0  # deviations by which halves must agree
 
 Codes = NDArray[np.int64]
 
@@ -87,12 +89,16 @@ def interactions(
     h: Floats, *, numbers: bool,
 ) -> list[Interaction]:  # fmt: skip
     """Return what pairs tell; g and h are (classes, n), h is 1 where the targets are numbers."""
-    if numbers:
-        phis = [max(float(np.mean(own * own)), 1e-30) for own in g]
-    else:
-        sums = zip(g, h, strict=True)
-        phis = [max(LEAST_PHI, float((a * a).sum() / max(float(b.sum()), 1e-30))) for a, b in sums]
+    phis = phis_of(g, h, numbers=numbers)
     return [_interaction(a, b, cells[a], cells[b], g, h, phis) for a, b in pairs]
+
+
+def phis_of(g: Floats, h: Floats, *, numbers: bool) -> list[float]:
+    """Return phi of every class."""
+    if numbers:
+        return [max(float(np.mean(own * own)), 1e-30) for own in g]
+    sums = zip(g, h, strict=True)
+    return [max(LEAST_PHI, float((a * a).sum() / max(float(b.sum()), 1e-30))) for a, b in sums]
 
 
 def _interaction(
@@ -107,14 +113,36 @@ def _interaction(
     flat, shape = one.codes * other.size + other.codes, (one.size, other.size)
     score = df = 0.0
     for own, sure, phi in zip(g, h, phis, strict=True):
-        H: Floats = np.bincount(flat, sure, shape[0] * shape[1]).reshape(shape).astype(np.float64)
-        G: Floats = np.bincount(flat, own, shape[0] * shape[1]).reshape(shape).astype(np.float64)
-        R = without_each(G, H)
+        H = _table(flat, sure, shape)
+        R = without_each(_table(flat, own, shape), H)
         freedom = _shrunk(H) - _shrunk(H.sum(axis=1)) - _shrunk(H.sum(axis=0)) + _shrunk(H.sum())
         score += float((R * R / (H + 1.0)).sum()) / phi - freedom
         df += freedom
     z = score / np.sqrt(2.0 * df) if df > 0.0 else 0.0
     return Interaction(a, b, score, float(z), df)
+
+
+def holds(one: Binned, other: Binned, g: Floats, h: Floats, phis: Sequence[float]) -> bool:
+    """Say whether what half of the rows say of a pair is what the other half say.
+
+    That is, whether g of a half goes with the step of the other, by more than chance.
+    """
+    flat, shape = one.codes * other.size + other.codes, (one.size, other.size)
+    halves = slice(0, None, 2), slice(1, None, 2)
+    both = variance = 0.0
+    for own, sure, phi in zip(g, h, phis, strict=True):
+        sums = [(_table(flat[at], own[at], shape), _table(flat[at], sure[at], shape))
+                for at in halves]  # fmt: skip
+        for (G, H), (others, sure_of_others) in (sums, sums[::-1]):
+            step = without_each(G, H) / (H + 1.0)
+            both += float((others * step).sum()) / phi
+            variance += 2.0 * float((sure_of_others * step * step).sum()) / phi
+    return bool(both > AGREED * np.sqrt(variance))
+
+
+def _table(flat: Codes, of: Floats, shape: tuple[int, int]) -> Floats:
+    sums: Floats = np.bincount(flat, of, shape[0] * shape[1]).astype(np.float64)
+    return sums.reshape(shape)
 
 
 def without_each(R: Floats, H: Floats) -> Floats:

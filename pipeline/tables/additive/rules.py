@@ -16,6 +16,12 @@ SHARE_OF_MANY = 0.05  # of n: features of pairs, where columns are many
 MOST_FEATURES = 20_000  # of splines and pairs together
 
 
+#: Rows of the sample by which a form is chosen, at most; and their entries, which take 8 bytes each
+#: in every form. Below this memory there are fewer, as the sample is smaller, too.
+MOST_ROWS, MOST_ENTRIES, AMPLE_MEMORY = 25_000, 5_000_000, 256 << 20
+LEAST_ROWS = 1_000
+
+
 class AskedForm(NamedTuple):
     """What somebody asked for; None: the rules decide."""
 
@@ -23,6 +29,12 @@ class AskedForm(NamedTuple):
     pairs: int | Sequence[tuple[str, str]] | None = None
     knots: int | None = None
     pair_bins: int | None = None
+    memory: int = AMPLE_MEMORY
+
+    def most_rows(self, entries: int) -> int:
+        """Return the rows by which a form is chosen where each has that many entries."""
+        share = min(1.0, self.memory / AMPLE_MEMORY)
+        return max(LEAST_ROWS, int(share * min(MOST_ROWS, MOST_ENTRIES // max(1, entries))))
 
 
 class FormRules(NamedTuple):

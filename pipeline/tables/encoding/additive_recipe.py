@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, Slot
+from fewpass.pipeline.tables.encoding.hats import HatSlots
 from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 from fewpass.pipeline.tables.encoding.splines import Spline
 from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
@@ -63,7 +64,7 @@ class Additive(BaseModel):
         """What has output columns, in their order."""
         return (*self.splines, *self.pairs)
 
-    def slots(self, columns: Any, cells: Any) -> Iterator[tuple[int, Slot]]:
+    def slots(self, columns: Any, cells: Any) -> Iterator[tuple[int, Slot | HatSlots]]:
         """Yield the entries of rows, each with the number of its first output column."""
         variables, start = VariablesOfRows(columns, cells), 0
         for part in self.parts:

@@ -208,8 +208,9 @@ def _add_part(part: Any, own: Floats, functions: dict[Variable, ColumnCurve | Le
     if isinstance(part, Spline):
         function = functions[part.variable]
         assert isinstance(function, ColumnCurve), "of a number"
-        for slot in part.slots_of(function.grid):
-            function.values[:-1] += own[slot.column] * slot.value
+        starts, column, value = part.hats_of(function.grid).ragged()
+        rows = np.repeat(np.arange(len(function.grid)), np.diff(starts))
+        np.add.at(function.values, rows, own[column] * value)
     elif isinstance(part, Number):
         function = functions[Variable(part.name)]
         assert isinstance(function, ColumnCurve), "of a number"

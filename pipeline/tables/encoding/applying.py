@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.cells import Mask
 from fewpass.pipeline.tables.encoding.column_recipe import Slot
+from fewpass.pipeline.tables.encoding.hats import HatSlots, put_hats
 from fewpass.pipeline.tables.encoding.inference import FEW
 from fewpass.pipeline.tables.encoding.recipe import AnyColumn, Recipe
 from fewpass.pipeline.tables.encoding.text import Ragged
@@ -31,7 +32,7 @@ class Part(NamedTuple):
     """Entries of some rows in one slot, or in the columns of a text."""
 
     first: int  # output column where its own begin
-    entries: Slot | Ragged
+    entries: Slot | Ragged | HatSlots
 
 
 class Encoded(NamedTuple):
@@ -50,8 +51,9 @@ class Encoded(NamedTuple):
             if isinstance(entries, Slot):
                 X[np.arange(self.n_rows), first + entries.column] = entries.value
             else:
-                rows = np.repeat(np.arange(self.n_rows), np.diff(entries.starts))
-                X[rows, first + entries.column] = entries.value
+                ragged = entries.ragged() if isinstance(entries, HatSlots) else entries
+                rows = np.repeat(np.arange(self.n_rows), np.diff(ragged.starts))
+                X[rows, first + ragged.column] = ragged.value
         return X
 
     def sparse(self, dtype: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
@@ -60,6 +62,8 @@ class Encoded(NamedTuple):
         for _, entries in self.parts:
             if isinstance(entries, Slot):
                 counts += entries.value != 0.0
+            elif isinstance(entries, HatSlots):
+                counts += entries.counts()
             else:
                 counts += np.diff(entries.starts)
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
@@ -67,7 +71,9 @@ class Encoded(NamedTuple):
         indices = np.empty(indptr[-1], index_dtype(self.n_outputs))
         at = indptr[:-1].copy()
         for first, entries in self.parts:
-            if not isinstance(entries, Slot):
+            if isinstance(entries, HatSlots):
+                put_hats(at, first, entries.u, entries.heights, indices, data)
+            elif isinstance(entries, Ragged):
                 _put_ragged(at, first, *entries, indices, data)
             elif isinstance(column := entries.column, int):
                 _put_column(at, first + column, entries.value, indices, data)

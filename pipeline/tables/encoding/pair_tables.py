@@ -145,6 +145,11 @@ class PairTable(ColumnRecipe):
         return self
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns of the source that it is a function of."""
+        return self.a.column, self.b.column
+
+    @property
     def of(self) -> tuple[Variable, Variable]:
         """What it is a function of."""
         return Variable(self.a.column, self.a.part), Variable(self.b.column, self.b.part)

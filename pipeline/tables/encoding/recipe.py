@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
+from fewpass.pipeline.tables.encoding.additive_terms import described_additive
 from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
 from fewpass.pipeline.tables.encoding.cells import words_of
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe, Entries
@@ -82,7 +83,8 @@ class Recipe(BaseModel):
     @property
     def term_columns(self) -> list[tuple[str, ...]]:
         """Return the columns of the source that each of `parts` is a function of."""
-        return [*((column.name,) for column in self.columns), *(cross.of for cross in self.crosses)]
+        own = [*((column.name,) for column in self.columns), *(cross.of for cross in self.crosses)]
+        return [*own, *(part.columns for part in (self.additive.parts if self.additive else ()))]
 
     @property
     def outputs(self) -> list[str]:
@@ -95,7 +97,7 @@ class Recipe(BaseModel):
         return np.concatenate([part.signs for part in self.parts])
 
     def described(self) -> tuple[ColumnTerms, ...]:
-        """Return what becomes of a row, as plain data: of every column, and of pairs last."""
+        """Return what becomes of a row, as plain data, in the order of `parts`."""
         first, all_of = 0, []
         for part in self.columns:
             all_of.append(part.described().behind(first))
@@ -103,6 +105,12 @@ class Recipe(BaseModel):
         for cross in self.crosses:
             all_of.append(cross.described().behind(first))
             first += cross.pairs.width
+        if self.additive is not None:
+            columns = {column.name: column for column in self.columns}
+            described = described_additive(self.additive, columns)
+            for more, terms in zip(self.additive.parts, described, strict=True):
+                all_of.append(terms.behind(first))
+                first += more.width
         return tuple(all_of)
 
     @property

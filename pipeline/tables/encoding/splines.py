@@ -18,11 +18,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fewpass.pipeline.tables.encoding.cells import Floats
-from fewpass.pipeline.tables.encoding.column_recipe import (
-    ColumnRecipe,
-    Slot,
-    require_ascending,
-)
+from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, require_ascending
+from fewpass.pipeline.tables.encoding.hats import HatSlots
 from fewpass.pipeline.tables.encoding.variables import Part, Variable, VariablesOfRows
 
 MOST_LEVELS = 12
@@ -48,6 +45,11 @@ class Spline(ColumnRecipe):
     def variable(self) -> Variable:
         """What it is a function of."""
         return Variable(self.column, self.part)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns of the source that it is a function of."""
+        return (self.column,)
 
     @property
     def outputs(self) -> list[str]:
@@ -78,23 +80,14 @@ class Spline(ColumnRecipe):
         u: Floats = np.interp(numbers, self.knots, places)
         return np.where(np.isnan(numbers), np.nan, u)
 
-    def slots(self, variables: VariablesOfRows) -> tuple[Slot, ...]:
+    def slots(self, variables: VariablesOfRows) -> tuple[HatSlots]:
         """Return the entries of rows."""
-        return self.slots_of(variables.numbers(self.variable))
+        return (self.hats_of(variables.numbers(self.variable)),)
 
-    def slots_of(self, numbers: Floats) -> tuple[Slot, ...]:
+    def hats_of(self, numbers: Floats) -> HatSlots:
         """Return the entries of numbers (n,): one feature, and one of every level."""
-        u = self.positions(numbers)
-        missing = np.isnan(u)
-        u[missing] = 0.5
-        slots = [Slot(0, np.where(missing, 0.0, u - 0.5))]
-        for j in range(1, self.levels + 1):
-            count = 1 << (j - 1)
-            i = np.minimum((u * count).astype(np.int64), count - 1)
-            hat = 1.0 - np.abs(u * (1 << j) - (2 * i + 1))
-            value = 2.0 ** (-self.alpha * j) * np.maximum(hat, 0.0)
-            slots.append(Slot(count + i, np.where(missing, 0.0, value)))
-        return tuple(slots)
+        heights = 2.0 ** (-self.alpha * np.arange(self.levels + 1.0))
+        return HatSlots(self.positions(numbers).ravel(), heights)
 
     def kinks(self) -> Floats:
         """Return the numbers, ascending, between which the features are linear."""

@@ -68,8 +68,19 @@ class ListCell(_Plain):
     cell: Literal["words", "numbers", "map"]
 
 
+SingleCell = Annotated[NumberCell | MomentCell | WordCell, Field(discriminator="cell")]
+
+
+class TwoCells(_Plain):
+    """The cells of two columns, each read by itself."""
+
+    cell: Literal["two"] = "two"
+    a: SingleCell
+    b: SingleCell
+
+
 Cell = Annotated[
-    NumberCell | MomentCell | WordCell | PairCell | ListCell, Field(discriminator="cell")
+    NumberCell | MomentCell | WordCell | PairCell | ListCell | TwoCells, Field(discriminator="cell")
 ]
 
 
@@ -122,10 +133,13 @@ class InYears(_Plain):
 
 
 class DatePart(_Plain):
-    """Weekday (0 is Monday), month or hour of a moment, from 0."""
+    """Weekday (0 is Monday), month or hour of a moment, from 0; its day of the year, from 1.
+
+    The time of day is hours since midnight, and no whole number.
+    """
 
     step: Literal["part"] = "part"
-    of: Literal["weekday", "month", "hour"]
+    of: Literal["weekday", "month", "hour", "day of the year", "time of day"]
 
 
 class Range(_Plain):
@@ -237,15 +251,80 @@ class MapTerm(_Plain):
     scale: tuple[float, ...]
 
 
+class HatsTerm(_Plain):
+    """A curve: the features of `fewpass.pipeline.tables.encoding.splines`; 0 where it is missing.
+
+    u goes from 0 to 1, by equal steps from knot to knot.  In `at` is u - 1/2; of every level j from
+    1 on, in `at` + 2^(j-1) + i, is 2^(-alpha j) max(0, 1 - abs(2^j u - (2 i + 1))).
+    """
+
+    term: Literal["hats"] = "hats"
+    at: At
+    steps: tuple[Step, ...] = ()
+    knots: tuple[float, ...]
+    levels: At
+    alpha: float
+
+
+class KnotAxis(_Plain):
+    """A number between two of some knots: two levels, with shares that sum to 1.
+
+    A missing one has no level.
+    """
+
+    axis: Literal["knots"] = "knots"
+    steps: tuple[Step, ...] = ()
+    knots: tuple[float, ...]
+
+
+class WordAxis(_Plain):
+    """A word among some; others have the level behind these, and missing ones the next."""
+
+    axis: Literal["words"] = "words"
+    values: tuple[str, ...]
+
+
+class CodeAxis(_Plain):
+    """A code, as a part of a date is one; the last level is that of missing ones."""
+
+    axis: Literal["codes"] = "codes"
+    steps: tuple[Step, ...]
+    levels: tuple[int, ...]
+    """Of each code, and last of missing ones."""
+
+
+Axis = Annotated[KnotAxis | WordAxis | CodeAxis, Field(discriminator="axis")]
+
+
+class TableTerm(_Plain):
+    """`scale` times the shares of two cells' levels, in the output column of both."""
+
+    term: Literal["table"] = "table"
+    at: At
+    a: Axis
+    b: Axis
+    places: tuple[tuple[int, ...], ...]
+    """Behind `at`, of each level of a and of b; -1: there is none."""
+    scale: float
+
+
 NumberTerm = ValueTerm | MissingTerm | CodeTerm
 Term = Annotated[
-    NumberTerm | WordTerm | HashTerm | TextTerm | TagsTerm | VectorTerm | MapTerm,
+    NumberTerm
+    | WordTerm
+    | HashTerm
+    | TextTerm
+    | TagsTerm
+    | VectorTerm
+    | MapTerm
+    | HatsTerm
+    | TableTerm,
     Field(discriminator="term"),
 ]
 
 
 class ColumnTerms(_Plain):
-    """One column of a table, or two that are crossed."""
+    """One column of a table, or two: crossed, or as a function of both."""
 
     columns: Annotated[tuple[str, ...], Field(min_length=1, max_length=2)]
     """Their names."""

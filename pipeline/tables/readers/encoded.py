@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -250,9 +250,8 @@ class EncodedSource:
             targets, has = targets_in(cells, self._target_written, expected.task)
             learnt = learnt.filter(pa.array(has))
         cells = [*columns_of(learnt, [column.name for column in recipe.columns])]
-        self._formed = with_form(
-            recipe, cells, targets, asked_form(self._options), expected.seed
-        )  # fmt: skip
+        asked = asked_form(self._options)._replace(memory=expected.budget.memory)
+        self._formed = with_form(recipe, cells, targets, asked, expected.seed)
         return self._formed.recipe
 
     def _n_classes(self, sample: Any) -> int:
@@ -382,6 +381,14 @@ class EncodedSource:
         return 0
 
     # -- rows --------------------------------------------------------------------------------------
+
+    def columns_of_names(self, names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """Yield encoded columns as they are written, Arrow arrays (n,), piece by piece."""
+        places = {name_of(self._columns, k): k for k in self._columns.features}
+        used = [places[name] for name in names]
+        for piece in self._rows.pieces(PIECE_BYTES, used):
+            with naming(str(piece.file), piece.file):
+                yield self._rows.cells(piece, used).columns
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
         return self._rows.pieces(piece_bytes, self._used)

@@ -17,7 +17,7 @@ from fewpass.pipeline.tables.readers.sampling import (
     passed_columns,
     used_columns,
 )
-from fewpass.pipeline.tables.readers.source import Expected, NumberRows, Parsed, Piece
+from fewpass.pipeline.tables.readers.source import LISTED, Expected, NumberRows, Parsed, Piece
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import n_bytes
 
@@ -72,8 +72,8 @@ class NumberSource:
             columns = tuple(cells.filter(pa.array(there)) for cells in columns)
         if any(len(column) != parsed.table.n_rows for column in columns):
             raise BadInput(
-                f"{piece.file}, from {self.rows.unit} {piece.first_line:,} on: so many rows are "
-                f"bad that it is not known which cells of {shown_name(self._first_passed)} go with "
-                "the others. Correct them, or leave `keep` out."
+                f"{piece.file}, from {self.rows.unit} {piece.first_line:,} on: more than {LISTED} "
+                f"rows are bad, and which cells of {shown_name(self._first_passed)} go with the "
+                "others is open. Correct them, or leave `keep` out."
             )
         return columns

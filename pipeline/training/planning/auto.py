@@ -4,7 +4,8 @@ Without a tolerance, or in one pass, the several learners of `onepass`: nothing 
 then.  Averaged SGD alone for very many models, and where their states do not fit into the memory.
 
 To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales,
-unless rows are read anew in every pass and dual ascent is predicted to take fewer; else dual
+unless dual ascent is predicted to take fewer passes and rows are read anew in every one, or to cost
+clearly less arithmetic (row_costs.py); else dual
 coordinate ascent with a proximal centre, which finds out by its certificate how hard the problem
 is.  With an l1 penalty Newton's method, on a working set of columns, whatever their number.
 S2GD+ goes before it only where rows stay in memory, are short relative to lam, and its
@@ -31,6 +32,7 @@ from fewpass.pipeline.settings.method_kinds import Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
 from fewpass.pipeline.training.planning.rate import Marks, left_passes, rate
+from fewpass.pipeline.training.planning.row_costs import CLEARLY, dual_row, newton_row
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import takes
@@ -52,6 +54,7 @@ MOST_MODELS = 64  # of onepass: beyond, averaged SGD, which takes a ninth of the
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
 MORE_COLUMNS = 1000  # the same where K is above HARD: there nothing else comes to a certificate
 HARD = 1e4
+FORETELLS = 400.0  # K, up to which it tells the passes of dual ascent where columns are few
 SHORT = 1.0  # K of rows that are short relative to lam
 CHEAPER = 0.7  # a pass of s2gd+, to one of psdca in memory: half are reductions, which do not
 # wait for each other's rows
@@ -184,13 +187,17 @@ def for_each_class(choice: MethodChoice, classes: int) -> MethodChoice:
 
 
 def for_a_steep_loss(
-    _plan: TrainingPlan,
+    plan: TrainingPlan,
     problem: Problem,
     stats: ProblemStats,
     fits: Callable[[Method], bool],
     fits_in_groups: Callable[[Method], bool],
 ) -> MethodChoice:
     """Choose among the methods that need no bound of slope and curvature."""
+    several = method(SEVERAL_LEARNERS)
+    if (plan.tol is None or plan.passes == 1) and stats.columns is not None and fits(several):
+        asked = "no tolerance" if plan.tol is None else "one pass"
+        return for_one_pass(asked, stats, fits, 1)
     wanted = [method(DUAL)]
     if stats.d <= MORE_COLUMNS:
         wanted.insert(0, method(SECOND_ORDER))
@@ -301,8 +308,10 @@ def candidates(
     few = stats.d <= (MORE_COLUMNS if K > HARD else FEW_COLUMNS)
     if few:
         columns = method(SECOND_ORDER)
-        fewer = passes_of(dual, problem, stats, tol) < passes_of(columns, problem, stats, tol)
-        yield from (dual, columns) if fewer and not resident else (columns, dual)
+        by_dual, by_columns = (passes_of(one, problem, stats, tol) for one in (dual, columns))
+        cheaper = CLEARLY * by_dual * dual_row(stats) < by_columns * newton_row(stats)
+        first = (cheaper and K <= FORETELLS) or (by_dual < by_columns and not resident)
+        yield from (dual, columns) if first else (columns, dual)
         return
     if resident and not sorted_rows and K < SHORT:
         cost = CHEAPER * passes_of(primal, problem, stats, tol)

@@ -1,7 +1,7 @@
 """F_0 of a problem: the mean loss of the best constant, for every class's model.
 
 Of labels by their counts; of numbers by mean and variance where the loss is a square, else by a
-sample.  Weights of rows count as the sample has them.
+sample.  Weights of rows, and their offsets, count as the sample has them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.rows.buffers import unit_weights
+from fewpass.pipeline.rows.buffers import numbers_per_row, unit_weights
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.constant_prediction import constant_losses
@@ -47,11 +47,23 @@ def best_constants(
         return (problem.loss.constant_loss(shares, intercept=problem.intercept != 0.0),)
     if isinstance(targets, Labels):
         y, shares = _of_labels(targets, rule, sample.target, weight)
+    elif rule.folds is not None and sample.offset is not None:
+        return _with_offsets(problem, rule, dataset, sample, weight)
     elif problem.loss.is_quadratic and sample.weight is None:
         y, shares = _of_moments(targets)
     else:
         y, shares = rule.read(sample.target), weight[None, :]
     return constant_losses(problem.loss, y, shares, intercept=problem.intercept != 0.0)
+
+
+def _with_offsets(
+    problem: Problem, rule: TargetRule, dataset: Dataset, sample: Table, weight: Numbers
+) -> tuple[float, ...]:
+    """Return F_0 of rows with offsets: of one constant added to those."""
+    y, weights, _ = numbers_per_row(sample, dataset, rule)
+    intercept = problem.intercept != 0.0
+    (each,) = constant_losses(problem.loss, y, weights[None, :], intercept=intercept)
+    return (each * float(weights.sum()) / float(weight.sum()),)
 
 
 def _of_labels(

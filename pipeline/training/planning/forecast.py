@@ -22,6 +22,7 @@ from fewpass.pipeline.training.planning.job import (
     groups_of,
     is_grouped,
     streaming,
+    streams_together,
 )
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.estimates.expected_passes import conditioning
@@ -137,7 +138,7 @@ def stored_bytes(manifest: Manifest) -> int:
 def memory_of(plan: TrainingPlan, job: Job) -> dict[str, Any]:
     """Return the bytes of states and rows, and the fields that explain them."""
     manifest, windows = job.dataset.manifest, job.windows
-    in_flight = Budget.windows * windows.streams * windows.chunks_per_window
+    in_flight = Budget.windows * streams_together(job) * windows.chunks_per_window
     streamed = in_flight * chunk_bytes(manifest, job.row_state_size)
     resident = resident_bytes(manifest, windows, job.row_state_size)
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,11 +12,12 @@ from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import WindowPlan, plan_windows, resident_bytes
 from fewpass.pipeline.settings.method_kinds import Auto
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem, tasks_of
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel
-from fewpass.solvers.protocol import ProblemStats, Solver
+from fewpass.solvers.protocol import ProblemStats, Solver, Walk
 from fewpass.solvers.registry import fit_for
 
 GROUPED_WITHOUT = (
@@ -30,7 +31,7 @@ GROUPED_OVR = (
 _WHOLE = WindowPlan(1, 1, 1, 0)  # until windows are planned
 
 
-def make_job(plan: TrainingPlan, planned: PlannedProblem) -> Job:
+def make_job(plan: TrainingPlan, planned: PlannedProblem, *, spread: bool = False) -> Job:
     """Work out what spans need.
 
     Parameters
@@ -39,6 +40,9 @@ def make_job(plan: TrainingPlan, planned: PlannedProblem) -> Job:
         Names its method.
     planned
         Its problem on a data set.
+    spread
+        Whether workers have the streams, and each has the memory to itself: where not all streams
+        fit into one process, each has some.
 
     Raises
     ------
@@ -53,17 +57,50 @@ def make_job(plan: TrainingPlan, planned: PlannedProblem) -> Job:
     ways = [whole._replace(models=m) for m in numbers_at_once(plan, rule, len(tasks))]
     if may_be_in_place(plan, rule.width, len(tasks)):
         ways.append(whole._replace(in_place=True))
+    if spread:
+        ways += [ways[0]._replace(together=streams) for streams in halves(plan.streams)]
     for way in ways:
         try:
             return _with_windows(plan, way)
         except BadInput as error:
-            refused = error
+            refused = refused if way.together else error
     assert refused is not None, "some number of models was tried"
     if rule.width > 1:
         raise BadInput(f"{refused} {GROUPED_OVR}")
     if rule.n_classes and not may_be_grouped(plan, rule):
         raise BadInput(f"{refused} {GROUPED_WITHOUT}")
     raise refused
+
+
+def halves(streams: int) -> Iterator[int]:
+    """Yield a half of the streams, a quarter, ..., 1."""
+    while streams > 1:
+        streams = -(-streams // 2)
+        yield streams
+
+
+def is_spread(job: Job) -> bool:
+    """Say whether one process has not the memory for all streams."""
+    return job.together > 0
+
+
+def streams_together(job: Job) -> int:
+    """Return how many streams a process has the memory for."""
+    return job.together or job.stats.streams
+
+
+def require_processes(job: Job, threads: Sequence[int]) -> None:
+    """Refuse workers (the threads of each) that have not the memory for their share of streams."""
+    if not is_spread(job):
+        return
+    streams, needed = job.stats.streams, -(-job.stats.streams // job.together)
+    if len(threads) < needed or max(threads) > job.together:
+        raise BadInput(
+            f"A memory budget of {format_bytes(job.memory)} for each worker process holds "
+            f"{job.together} of {streams} streams, and there are {len(threads)} processes of up to "
+            f"{max(threads)} threads. Start {needed} or more, of {job.together} threads at most, "
+            "use more `memory`, or fewer `streams`."
+        )
 
 
 def _with_windows(plan: TrainingPlan, job: Job) -> Job:
@@ -78,6 +115,7 @@ def _with_windows(plan: TrainingPlan, job: Job) -> Job:
         budget=plan.budget,
         state_bytes=state_bytes,
         streams=plan.streams,
+        together=streams_together(job),
         seed=plan.seed,
     )
     rows_bytes = resident_bytes(manifest, windows, row_state_size)
@@ -179,18 +217,26 @@ def bytes_of_models(plan: TrainingPlan, job: Job) -> int:
     solver = solver_of_job(plan, job)
     if job.in_place:
         return Budget.in_place * solver.state_bytes(job.problem, job.stats)
-    states = bytes_of_states(solver, job.problem, job.stats)
+    states = bytes_of_states(solver, job.problem, job.stats, streams_together(job))
+    if is_spread(job) and not joins_in_pairs(solver):
+        states = max(states, (1 + job.stats.streams) * solver.state_bytes(job.problem, job.stats))
     if not is_grouped(job):
         return states
     return states + Budget.weights * 8 * job.rule.n_classes * job.stats.d
 
 
-def bytes_of_states(solver: Solver, problem: Problem, stats: ProblemStats) -> int:
-    """Bytes of the method's arrays with all their copies.
+def joins_in_pairs(solver: Solver) -> bool:
+    """Say whether no process takes the states of all streams at the end of a walk."""
+    walks = (sweep for sweep in solver.program(solver.warm_epoch) if isinstance(sweep, Walk))
+    return all(walk.pairs is not None for walk in walks)
+
+
+def bytes_of_states(solver: Solver, problem: Problem, stats: ProblemStats, streams: int) -> int:
+    """Bytes of the method's arrays with all their copies, where `streams` of them are together.
 
     Per stream what a span is given and its own copy; once what the method says of the rest.
     """
-    given = Budget.states * stats.streams * solver.state_bytes(problem, stats)
+    given = Budget.states * streams * solver.state_bytes(problem, stats)
     return given + spare_bytes(solver, problem, stats)
 
 

@@ -27,6 +27,7 @@ from fewpass.storage.manifest import Manifest
 from fewpass.storage.memory_dataset import MemoryDataset
 
 STATISTICS = ("count", "mean", "variance")
+MOST_STORED = 1 << 20  # columns, up to which their moments (16 bytes each) stay with the data set
 
 
 class PlannedProblem(NamedTuple):
@@ -37,6 +38,19 @@ class PlannedProblem(NamedTuple):
     stats: ProblemStats
     rule: TargetRule
     tasks: tuple[Task, ...]
+
+    def in_folds(self, plan: TrainingPlan, n_folds: int) -> PlannedProblem:
+        """Return the problem of models that each leave out a fold, of chunks dealt in turn."""
+        chunk_rows = self.dataset.manifest.chunks.rows
+        fold_rows = tuple(sum(chunk_rows[k::n_folds]) for k in range(n_folds))
+        rule = self.rule._replace(fold_rows=fold_rows)
+        larger = self.stats.n / (self.stats.n - max(fold_rows))  # the weight of the other rows
+        stats = self.stats._replace(
+            max_weight=larger * self.stats.max_weight,
+            sigma_square=larger * self.stats.sigma_square,
+        )
+        tasks = tasks_of(plan, rule, stats)
+        return self._replace(rule=rule, stats=stats, tasks=tasks)
 
     @classmethod
     def of(cls, plan: TrainingPlan, dataset: Dataset) -> PlannedProblem:
@@ -62,7 +76,16 @@ def tasks_of(plan: TrainingPlan, rule: TargetRule, stats: ProblemStats) -> tuple
     given = len(stats.constants) == len(labels)
     constants = stats.constants if given else (0.0,) * len(labels)
     each = [*zip(labels, constants, strict=True)]
-    return tuple(Task(k, lam, f0) for lam in plan.lam.values(stats.n) for k, f0 in each)
+    lams = plan.lam.values(stats.n)
+    if not rule.fold_rows:
+        return tuple(Task(k, lam, f0) for lam in lams for k, f0 in each)
+    scales = [stats.n / (stats.n - rows) for rows in rule.fold_rows]
+    return tuple(
+        Task(k, lam, f0, fold, scale)
+        for lam in lams
+        for fold, scale in enumerate(scales)
+        for k, f0 in each
+    )
 
 
 def stats_of(
@@ -116,7 +139,17 @@ def _estimated_sigma_square(dataset: Dataset, rule: TargetRule) -> float:
 def moments_reader(dataset: Dataset) -> Callable[[], ColumnMoments] | None:
     """Return a function that reads the moments of columns; None where nobody measured them."""
     measured = dataset.in_memory or dataset.manifest.columns.keys() >= set(STATISTICS)
-    return partial(column_moments, dataset) if measured else None
+    read = column_moments if dataset.n_features > MOST_STORED else _stored_moments
+    return partial(read, dataset) if measured else None
+
+
+def _stored_moments(dataset: Dataset) -> ColumnMoments:
+    if dataset not in _moments:
+        _moments[dataset] = column_moments(dataset)
+    return _moments[dataset]
+
+
+_moments: WeakKeyDictionary[Dataset, ColumnMoments] = WeakKeyDictionary()
 
 
 def column_moments(dataset: Dataset) -> ColumnMoments:

@@ -14,7 +14,7 @@ from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice, choose, method, smallest
 from fewpass.pipeline.training.planning.clustering import clustering_warning
-from fewpass.pipeline.training.planning.job import is_grouped, make_job
+from fewpass.pipeline.training.planning.job import is_grouped, is_spread, make_job
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.storage.dataset import Dataset
@@ -31,10 +31,12 @@ class Planner:
         What is asked for. Its memory is a proposal: whoever asks names one.
     dataset
         What is trained on.
+    spread
+        Whether workers have the streams, and each has the memory to itself.
     """
 
-    def __init__(self, plan: TrainingPlan, dataset: Dataset) -> None:
-        self.plan, self.dataset = plan, dataset
+    def __init__(self, plan: TrainingPlan, dataset: Dataset, *, spread: bool = False) -> None:
+        self.plan, self.dataset, self._spread = plan, dataset, spread
         self._choices: dict[int, MethodChoice] = {}
         self._jobs: dict[tuple[Method, int], Job | BadInput] = {}
 
@@ -87,11 +89,11 @@ class Planner:
             job = self.job(memory, method)
         except BadInput:
             return False
-        return in_groups or not is_grouped(job)
+        return not is_spread(job) and (in_groups or not is_grouped(job))
 
     def _made(self, memory: int, method: Method) -> Job | BadInput:
         try:
-            return make_job(self.named(memory, method), self.problem)
+            return make_job(self.named(memory, method), self.problem, spread=self._spread)
         except BadInput as refused:
             return refused
 

@@ -15,9 +15,6 @@ from fewpass.solvers.registry import (
     LOSS_OF_CLASSES,
     LOSS_OF_LABELS,
     LOSS_OF_NUMBERS,
-    SIZES_AND_SQUARES,
-    SQUARES,
-    WITH_RATIO,
     loss_class,
     penalty_class,
 )
@@ -103,10 +100,7 @@ def level_of(loss: Loss, data: TrainingData) -> float:
 
 def penalty_of(plan: TrainingPlan, lam: float) -> Penalty:
     """Return the penalty of a plan with this lam."""
-    word = plan.penalty or SIZES_AND_SQUARES
-    if plan.l1_share == 0.0 and word in WITH_RATIO:
-        word = SQUARES
-    return penalty_class(word).of(lam, plan.l1_share)
+    return penalty_class(plan.charged).of(lam, plan.l1_share)
 
 
 def intercept_charge(plan: TrainingPlan, loss: Loss, data: TrainingData, squares: float) -> float:

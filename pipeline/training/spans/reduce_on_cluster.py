@@ -63,7 +63,12 @@ def is_result(value: Any) -> bool:
     return type(value) is ResultOf
 
 
-def tree_of(group: str, subtrees: Sequence[Task], together: int) -> Tree:
+def tree_of(
+    group: str,
+    subtrees: Sequence[Task],
+    together: int,
+    add: Callable[..., Any] = added_subtotals,
+) -> Tree:
     """Return the tree over some tasks, in which `together` neighbours are added by one."""
     level: list[Key] = [(group, number) for number in range(len(subtrees))]
     tasks = dict(zip(level, subtrees, strict=True))
@@ -73,7 +78,7 @@ def tree_of(group: str, subtrees: Sequence[Task], together: int) -> Tree:
         level = []
         for parts in parts_of:
             key = (f"add {group}", len(tasks))
-            tasks[key] = (added_subtotals, *map(ResultOf, parts))
+            tasks[key] = (add, *map(ResultOf, parts))
             below[key] = range(below[parts[0]].start, below[parts[-1]].stop)
             level.append(key)
     return Tree(tasks, below, level[0])
@@ -131,14 +136,18 @@ class ClusterSum:
         """Submit all tasks."""
         size = self._executor.result(self._executor.submit("part", size_of_part, self._shared))
         self._together.spread(self._shared, size)
-        own, together = cut_to_tasks(len(leaves), self._together.threads(), size, budget)
+        threads = self._together.threads()
+        own, together = cut_to_tasks(len(leaves), threads, size, budget)
         cut = [leaves[k : k + own] for k in range(0, len(leaves), own)]
         subtrees = [
             (subtree_sum, self._shared, task, each, records_of(range(each[0][0], each[-1][1])))
             for task, each in enumerate(cut)
         ]
         self._own, self._reported = own, [False] * len(leaves)
-        self._tree, self._stragglers = tree_of(self._name, subtrees, together), Stragglers(len(cut))
+        self._tree, self._stragglers = (
+            tree_of(self._name, subtrees, together),
+            Stragglers(len(cut), sum(threads)),
+        )
         self._roots = self._together.submit(self._tree.tasks, [self._tree.root], first=self._name)
 
     def wait(

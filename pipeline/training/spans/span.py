@@ -9,6 +9,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
+from fewpass.pipeline.executors.packed import unpickled_once
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.rows.buffers import RowSource
 from fewpass.pipeline.rows.from_source import SourceRows
@@ -24,6 +25,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.row_state_store import Records, StoredRowState
 
 
+@unpickled_once
 class Job(NamedTuple):
     """Everything that a span needs to know; small, so that each task may carry it."""
 
@@ -41,6 +43,7 @@ class Job(NamedTuple):
     all_models: int = 1  # of the plan
     sum_bytes: int = 0  # reserved for parts of sums over the rows that are not added yet
     in_place: bool = False  # whether a walk steps the one state there is, where memory is short
+    together: int = 0  # streams that a process has the memory for; 0: all of them
     once: SourceRows | None = None  # the rows of a source that is read once, in this process
 
     def with_columns(self, d: int) -> Job:

@@ -17,39 +17,37 @@ class Stragglers:
     ----------
     tasks
         Their number; they have the numbers 0, 1, ...
+    threads
+        How many of them run at a time.
     """
 
-    def __init__(self, tasks: int) -> None:
-        self._left = tasks  # that have not begun
+    def __init__(self, tasks: int, threads: int) -> None:
+        self._threads = threads
+        self._left = set(range(tasks))  # that have not begun
         self._running: dict[int, tuple[float, str]] = {}
         self._seconds: list[float] = []
-        self._known: set[int] = set()
         self._again: set[int] = set()
 
     def note(self, task: int, worker: str, now: float, *, is_done: bool) -> None:
         """Note that a task runs, or that it is done."""
-        if task not in self._known:
-            self._known.add(task)
-            self._left -= 1
+        self._left.discard(task)
         if is_done and task in self._running:
             self._seconds.append(now - self._running.pop(task)[0])
         elif not is_done and (task not in self._running or self._running[task][1] != worker):
             self._running[task] = now, worker
 
-    def slow(self, now: float) -> Collection[int]:
-        """Return the tasks to be started again: only where workers are idle, and each once."""
-        if self._left or len(self._seconds) < LEAST_DONE:
-            return ()
+    def slow(self, now: float) -> set[int]:
+        """Return the tasks to be started again, each once, where a worker is idle.
+
+        With them those that have not begun then: each waits behind a slow one.
+        """
+        if len(self._running) >= self._threads or len(self._seconds) < LEAST_DONE:
+            return set()
         most = max(SLOW * statistics.median(self._seconds), LEAST_SECONDS)
         slow = {task for task, (began, _) in self._running.items() if now - began > most}
-        return slow - self._again
+        return (slow | self._left) - self._again if slow else set()
 
     def start_again(self, tasks: Collection[int]) -> set[str]:
         """Note that tasks are started again; return the workers that they are slow on."""
         self._again |= set(tasks)
         return {self._running[task][1] for task in self._again if task in self._running}
-
-    @property
-    def again(self) -> frozenset[int]:
-        """All tasks that were started again."""
-        return frozenset(self._again)

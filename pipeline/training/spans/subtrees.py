@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from fewpass.pipeline.executors.packed import Packed
+from fewpass.pipeline.executors.packed import Packed, unpickled_once
 from fewpass.pipeline.executors.together import here, tell
 from fewpass.pipeline.training.spans.reduce_span import ReduceReport, reduce_span
 from fewpass.pipeline.training.spans.span import Job, LossSoFar
@@ -21,6 +21,7 @@ from fewpass.storage.row_state_store import Records
 TELL_SECONDS = 1.0  # between two messages of a task
 
 
+@unpickled_once
 class Addends(NamedTuple):
     """What all tasks of a reduction share."""
 

@@ -26,8 +26,17 @@ from fewpass.pipeline.training.spans.span import (
     stored_by,
     window_reader,
 )
+from fewpass.pipeline.training.spans.sum_tree import added_up
 from fewpass.solvers.drive import visit, visit_again
-from fewpass.solvers.protocol import Block, State, Walk, copy_state, row_versions, with_row_version
+from fewpass.solvers.protocol import (
+    Block,
+    Part,
+    State,
+    Walk,
+    copy_state,
+    row_versions,
+    with_row_version,
+)
 from fewpass.storage.row_state_store import NO_RECORDS, NOTHING_YET, Records, StoredRowState
 
 
@@ -166,3 +175,23 @@ def join_own_streams(job: Job, walk: Walk, version: int, *states: State) -> Stat
     """
     joined = walk.join(job.problem, job.stats, list(states))
     return joined if version == NOTHING_YET else with_row_version(joined, version)
+
+
+def stream_part(job: Job, walk: Walk, state: State) -> Part:
+    """Return what a stream's state adds to the sum that a join is made of."""
+    assert walk.pairs is not None, "streams are joined by a sum"
+    return walk.pairs.part(job.problem, job.stats, state)
+
+
+def added_stream_parts(*parts: Part) -> Part:
+    """Add up neighbouring streams' parts, in the order of the tree."""
+    return added_up(parts, own=False)
+
+
+def join_parts(
+    job: Job, walk: Walk, version: int, first: State, total: Part, streams: int
+) -> State:
+    """Make one state of a copy of the first stream's and the sum of all streams' parts."""
+    assert walk.pairs is not None, "streams are joined by a sum"
+    state = walk.pairs.end(job.problem, job.stats, copy_state(first), total, streams)
+    return state if version == NOTHING_YET else with_row_version(state, version)

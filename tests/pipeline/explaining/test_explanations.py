@@ -106,6 +106,21 @@ def test_a_model_alone_explains_without_its_data_set(runs, tmp_path):
     assert {term.name: term.value for term in here[0].terms}["city"] == frame(400, 1)["city"][0]
 
 
+@pytest.mark.parametrize("target", ["bought", "kind", "spent"])
+def test_a_loaded_model_explains_frames_as_files(runs, target):
+    rows = frame(400, 1)
+    why = fewpass.load(runs / f"{target}-run").explain(rows)
+    told = explain_rows(
+        fewpass.load_model(runs / f"{target}-run"), [str(runs / "new.csv")],
+        SourceOptions(unknown_features="ignore"), rows=50,
+    )  # fmt: skip
+    for k, row in enumerate(told):
+        assert why.score[k] == pytest.approx(row.score, abs=1e-5)
+        own = dict(zip(why.names, why.contributions[k], strict=True))
+        for term in row.terms:
+            assert own[term.name] == pytest.approx(term.contribution, abs=1e-5)
+
+
 def test_shapes_say_what_rows_are_told(runs, tmp_path):
     """A curve at a row's value is the row's contribution, whatever the other columns are."""
     model, new = fewpass.load_model(runs / "spent-run"), str(runs / "new.csv")

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize_scalar
 
 from fewpass import LinearRegressor
 from fewpass.pipeline.api import evaluate, ingest, predict, train
@@ -12,6 +13,10 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators.of_run import from_run
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
+from fewpass.solvers.estimates.spectrum import MOST_ROWS
+from fewpass.solvers.losses import LOSSES, value
 from fewpass.storage.dataset import Dataset
 
 LAM, N = 1e-3, 600
@@ -139,5 +144,39 @@ def test_what_does_not_go_is_refused(place, tmp_path):
         BadInput, match="smallest target is 0, and the gamma loss is for targets above"
     ):
         train(place / "data", gamma, loss="gamma")
-    with pytest.raises(ValueError, match="no bound, and onepass needs one"):
-        train(place / "data", gamma, loss="poisson", solver="onepass")
+    with pytest.raises(ValueError, match="no bound, and asgd needs one"):
+        train(place / "data", gamma, loss="poisson", solver="asgd")
+
+
+def test_the_best_constant_is_that_beside_every_exposure(place):
+    dataset = Dataset.open(str(place / "data"))
+    sample = dataset.sample(MOST_ROWS)
+    y, weight, offset = sample.target, sample.weight, sample.offset
+    for word in ("poisson", "squared"):
+        plan = TrainingPlan(dataset=str(place / "data"), loss=word, lam=LAM)
+        (found,) = PlannedProblem.of(plan, dataset).stats.constants
+        loss = LOSSES[word]()
+
+        def mean(b, loss=loss):
+            return weight @ value(loss, b + offset, y) / weight.sum()  # of mean 1 over the set
+
+        best = minimize_scalar(mean, bracket=(-2.0, 2.0)).fun
+        assert found == pytest.approx(best, rel=2e-3)
+
+
+def test_from_run_has_the_penalty(place, tmp_path):
+    train(place / "data", tmp_path / "run", loss="poisson", penalty="elasticnet", lam=LAM)
+    made = from_run(str(tmp_path / "run"))
+    assert (made[-1].penalty, made[-1].l1_ratio, made[-1].lam) == ("elasticnet", None, LAM)
+
+
+def test_one_pass_with_exposures_is_near_the_optimum_stored_and_straight(place, tmp_path):
+    """A pass of the data set, or of the file itself."""
+    best, how = evaluate(place / "run", place / "data"), {"loss": "poisson", "lam": LAM}
+    once = train(place / "data", tmp_path / "once", passes=1, **how)
+    assert once.solver == "onepass"
+    straight = {"label": "events", "weight": "w", "column": NUMBERS, "task": "regression"}
+    train(place / "rows.csv", tmp_path / "straight", exposure="time", **straight, **how)
+    for run in ("once", "straight"):
+        there = evaluate(tmp_path / run, place / "data")
+        assert best.objective - 1e-6 <= there.objective <= 1.05 * best.objective, run

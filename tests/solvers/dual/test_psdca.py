@@ -3,15 +3,17 @@
 import numpy as np
 import pytest
 
-from fewpass.solvers.dual.proximal import MANY
+from fewpass.solvers.dual.columns_apart import MANY, after_a_pass
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.dual.sdca_state import BACK, TRIED, Pull
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem, conjugate, dual_step, value
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Mispaired, Weights
 from testing import oracles
 from testing.dual_runs import LAYOUTS, Run, data, gen_dense, nearer, primal_objective
+from testing.synthetic import word_counts
 
 COLUMNS = [(0.0, 1.0), (1.0, 1.0), (1.0, 0.01)]  # of the intercept: value, charge over lam
 LAM = 2e-3
@@ -215,21 +217,40 @@ def test_a_start_from_weights_goes_with_its_dual_variables(loss, streams, column
         assert run.state.pull.r > 1
 
 
-def test_columns_are_pulled_apart_where_rows_are_very_long():
-    """Words that are counted, one count in 500 of them 200 times as large."""
-    rng, n, d = np.random.default_rng(0), 500, MANY + 1
-    X = rng.poisson(30.0 / np.arange(10, d + 10), (n, d)).astype(float)
-    y = np.where(np.log1p(X) @ rng.standard_normal(d) > 0.0, 1.0, -1.0)
-    X[rng.random((n, d)) < 0.002] *= 200.0
-    of, problem = data(X, y, sparse=True), Problem(LOSSES["logistic"](), L2(1.0 / n), 0.0, 1.0 / n)
-    runs = {how: Run(Psdca(columns=how), problem, of) for how in ("auto", "apart", "alike")}
-    gaps = {how: run.passes(40).certified().gap for how, run in runs.items()}
-    assert gaps["auto"] == gaps["apart"] < 0.25 * gaps["alike"]
+def test_columns_are_pulled_apart_where_that_is_tried_and_brings_more():
+    """Words that are counted."""
+    X, label = word_counts(700, MANY + 1, words=60)
+    of = data(X.toarray(), np.where(label < 10, 1.0, -1.0), sparse=True)
+    problem = Problem(LOSSES["squared_hinge"](), L2(1.0 / 700), 0.0, 1.0 / 700)
+    runs = {how: Run(Psdca(columns=how), problem, of) for how in ("auto", "alike")}
+    gaps = {how: run.passes(25).certified().gap for how, run in runs.items()}
+    assert gaps["auto"] < 0.2 * gaps["alike"]
+    assert runs["auto"].state.pull.ways.way == TRIED
     assert not len(Psdca().init(problem, heavy("logistic").stats).pull.h), "columns are few"
     with pytest.raises(ValueError, match="columns are pulled alike"):
         Psdca(columns="apart", batch="safe").init(problem, of.stats)
     with pytest.raises(ValueError, match="nothing is known of these"):
         Psdca(columns="apart").init(problem, of.stats._replace(columns=None))
+
+
+@pytest.mark.parametrize(("left", "r", "ends"), [(0.12, 9, TRIED), (0.13, 2, BACK)])
+def test_columns_go_back_where_three_passes_bring_less_than_three_did_before(left, r, ends):
+    def passed(pull, gap, r):
+        return after_a_pass(pull, pull._replace(lowest=1.0 + gap, highest=1.0, r=r))
+
+    pull = Pull(h=np.ones(3))
+    for gap in (8.0, 4.0, 2.0, 1.0):  # an eighth is left
+        pull = passed(pull, gap, 2)
+        assert not pull.apart
+    pull = passed(pull, 0.5, 3)
+    assert (pull.apart, pull.r, pull.ways.left) == (True, 2, 0.125)
+    for gap in (0.49, 0.48, 0.5 * left):
+        assert pull.apart
+        pull = passed(pull, gap, 9)
+    assert (pull.ways.way, pull.r) == (ends, r)
+    for k in range(9):
+        pull = passed(pull, 1e-3 * 0.4**k, 20)
+    assert pull.apart == (ends == TRIED)
 
 
 def test_it_needs_fewer_passes_than_sdca_where_lam_is_small():

@@ -7,11 +7,19 @@ import pyarrow as pa
 
 from fewpass.pipeline.calibration import Sigmoid, Softmax, Steps
 from fewpass.pipeline.models.export.plain_model import PlainModel
+from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, read_numbers
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.moments import read_moments
-from fewpass.pipeline.tables.encoding.terms import ListCell, MomentCell, NumberCell
+from fewpass.pipeline.tables.encoding.pair_tables import (
+    HatAxis,
+    LevelAxis,
+    PairTable,
+    masses_text,
+)
+from fewpass.pipeline.tables.encoding.splines import Spline
+from fewpass.pipeline.tables.encoding.terms import ListCell, MomentCell, NumberCell, TwoCells
 
 WORDS = ["good", "Bad", "film", "o'clock", "É1", "ñandú", "x"]
 LISTS = ("tags", "map")
@@ -67,6 +75,35 @@ def recipe_of(rows, **kinds):
     known = {name: kind for name, kind in (KINDS | kinds).items() if name in rows.column_names}
     crosses = [("city", "shop")] if {"city", "shop"} <= set(rows.column_names) else []
     return fitted(rows, RecipeRules(bits=6, kinds=known, crosses=crosses))
+
+
+def with_curves(recipe):
+    """Return a recipe with curves and functions of two columns next to its own columns."""
+    rng = np.random.default_rng(3)
+    spline = lambda column, part, *knots: Spline(  # noqa: E731
+        name=column, column=column, part=part, knots=knots, levels=3
+    )
+    splines = (
+        spline("paid", "", 0.0, 5.0, 20.0, 21.5, 300.0), spline("age", "", 20.0, 70.0),
+        spline("at", "time of day", 0.5, 11.0, 23.0), spline("day", "day of the year", 1.0, 59.5, 366.0),
+        spline("typed", "days", 0.0, 400.0, 1499.0),
+    )  # fmt: skip
+    axes = {
+        "paid": HatAxis(column="paid", knots=(1.0, 10.0, 55.5, 200.0)),
+        "age": HatAxis(column="age", knots=(18.0, 90.0)),
+        "at": HatAxis(column="at", part="time of day", knots=(0.0, 7.0, 24.0)),
+        "city": LevelAxis(column="city", values=("Rome", "Bern")),
+        "shop": LevelAxis(column="shop", values=("c", "a", "b")),
+        "day": LevelAxis(column="day", part="weekday", values=("Sun", "Sat", "Mon")),
+        "us": LevelAxis(column="us", part="month", values=("3", "12")),
+    }  # fmt: skip
+    pairs = []
+    for a, b in (("paid", "age"), ("paid", "city"), ("day", "at"), ("city", "shop"), ("us", "day")):
+        size = len(axes[a].names) * len(axes[b].names)
+        masses = masses_text(rng.integers(0, 4, size).astype(float))
+        pairs.append(PairTable(name=f"{a} x {b}", a=axes[a], b=axes[b], cells=masses))
+    additive = Additive(splines=splines, pairs=tuple(pairs), rows=1200)
+    return recipe.model_copy(update={"additive": additive})
 
 
 def model_of(recipe, name, seed=0):
@@ -128,7 +165,7 @@ def feeds_of(recipe, rows):
     """Return rows as ONNX models take them."""
     feeds = {}
     for one in recipe.described():
-        for name in one.columns:
+        for name in one.columns if not isinstance(one.read, TwoCells) else ():
             cells = rows.column(name).combine_chunks()
             if isinstance(one.read, NumberCell):
                 feeds[name] = read_numbers(cells, one.read.written, one.read.missing).values

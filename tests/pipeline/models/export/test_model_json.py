@@ -15,6 +15,7 @@ from tests.pipeline.models.export.exported_rows import (
     model_of,
     recipe_of,
     table,
+    with_curves,
 )
 
 
@@ -37,7 +38,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def recipe(rows):
-    return recipe_of(rows)
+    return with_curves(recipe_of(rows))
 
 
 def written(rows):

@@ -3,13 +3,17 @@
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import sqlglot
 
+import fewpass
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.export.export_formats import export
+from fewpass.pipeline.models.export.plain_model import of_run
 from fewpass.pipeline.models.export.sql_dialects import DIALECTS
-from fewpass.pipeline.models.export.sql_select import MOST_CASES, as_select
+from fewpass.pipeline.models.export.sql_query import MOST_CASES
+from fewpass.pipeline.models.export.sql_select import as_select
 from fewpass.pipeline.tables.encoding.category_recipe import Category
 from tests.pipeline.models.export.exported_rows import (
     MODELS,
@@ -17,6 +21,7 @@ from tests.pipeline.models.export.exported_rows import (
     model_of,
     recipe_of,
     table,
+    with_curves,
 )
 
 OTHERS = ("took", "review", "title", "embedding", "tags", "map")
@@ -29,19 +34,27 @@ def rows():
 
 @pytest.fixture(scope="module")
 def recipe(rows):
-    return recipe_of(rows, user="category").model_copy(update={"crosses": ()})
+    plain = recipe_of(rows, user="category").model_copy(update={"crosses": ()})
+    return with_curves(plain)
 
 
 def answers(model, rows, **how):
+    return in_order(as_select(model, **how), rows, how.get("table", "input"))
+
+
+def in_order(select, rows, name="input"):
+    """Return the answers in the order of the rows, which a join need not keep."""
     database = duckdb.connect()
-    database.register(how.get("table", "input"), rows)
-    return database.sql(as_select(model, **how)).to_arrow_table()
+    numbered = rows.append_column("row number", pa.array(range(rows.num_rows)))
+    database.register(name, numbered)
+    answers = database.sql(f'SELECT * FROM ({select}) ORDER BY "row number"').to_arrow_table()
+    return answers.drop_columns(["row number"])
 
 
 def require_same(got, wanted):
     of = lambda name: np.array(got.column(name).to_pylist())  # noqa: E731
     if "prediction" in wanted:
-        np.testing.assert_allclose(of("prediction"), wanted["prediction"], rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(of("predicted"), wanted["prediction"], rtol=1e-10, atol=1e-10)
         return
     assert [str(a) for a in of("predicted")] == [str(a) for a in wanted["label"]]
     scores = wanted["scores"]
@@ -105,7 +118,7 @@ def test_names_and_words_are_quoted():
 @pytest.mark.parametrize(
     ("column", "why"),
     [
-        ("took", "it holds times as text"), ("user", "SQL computes no hash"),
+        ("took", "it holds times as text"), ("user", "its words are hashed. Say"),
         ("review", "SQL computes no text"), ("embedding", "lists are no cells"),
         ("tags", "lists are no cells"), ("map", "lists are no cells"),
     ],
@@ -121,5 +134,21 @@ def test_a_dialect_is_one_of_four_and_of_sql_alone(recipe, tmp_path):
     model = model_of(recipe, "numbers")
     with pytest.raises(BadInput, match=r"no dialect 'oracle' here\. Choose one of duckdb"):
         as_select(model, "oracle")
-    with pytest.raises(BadInput, match=r"a dialect and a table are for .sql"):
+    with pytest.raises(BadInput, match=r"a dialect, a table and words are for .sql"):
         export(model, tmp_path / "model.onnx", dialect="spark")
+
+
+def test_hashed_columns_are_joined_by_the_words_of_files(tmp_path):
+    """Words that the files lack weigh nothing, and are counted."""
+    rows = table(600).select(["age", "user", "city", "shop"])
+    labelled = rows.append_column("y", pa.array(np.random.default_rng(1).normal(size=600)))
+    pq.write_table(labelled, tmp_path / "rows.parquet")
+    how = {"label": "y", "column": {"user": "hash"}, "cross": ["city,shop"], "hash_bits": 6}
+    fewpass.ingest(tmp_path / "rows.parquet", tmp_path / "set", **how)
+    fewpass.train(tmp_path / "set", tmp_path / "run", passes=2)
+    model = of_run(str(tmp_path / "run"))._replace(bounds=None)
+    export(model, tmp_path / "model.sql", words=[str(tmp_path / "rows.parquet")])
+    new = rows.slice(0, 1).set_column(1, "user", pa.array(["nobody"]))
+    got = in_order((tmp_path / "model.sql").read_text(), pa.concat_tables([rows, new]))
+    require_same(got.slice(0, 600), expected_of(model, rows))
+    assert got.column("unknown_words").to_pylist() == [0] * 600 + [1]

@@ -16,6 +16,7 @@ from tests.pipeline.models.export.exported_rows import (
     model_of,
     recipe_of,
     table,
+    with_curves,
 )
 
 
@@ -26,7 +27,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def recipe(rows):
-    return recipe_of(rows)
+    return with_curves(recipe_of(rows))
 
 
 @pytest.mark.parametrize("name", MODELS)

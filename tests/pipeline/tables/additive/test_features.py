@@ -32,8 +32,8 @@ def spline(knots, levels, alpha=1.0):
 
 def features(one, x):
     X = np.zeros((len(x), one.width))
-    for slot in one.slots_of(np.asarray(x, float)):
-        X[np.arange(len(x)), slot.column] += slot.value
+    starts, column, value = one.hats_of(np.asarray(x, float)).ragged()
+    X[np.repeat(np.arange(len(x)), np.diff(starts)), column] = value
     return X
 
 
@@ -48,6 +48,16 @@ def test_a_row_has_one_hat_of_every_level(knots, levels, x):
     beyond = features(one, [knots[0] - 5.0, knots[0], knots[-1], knots[-1] + 5.0])
     np.testing.assert_array_equal(beyond[0], beyond[1])
     np.testing.assert_array_equal(beyond[2], beyond[3])
+
+
+def test_hats_are_their_formula():
+    u = np.linspace(0, 1, 97)
+    X = features(spline(range(33), 5), 32 * u)
+    np.testing.assert_allclose(X[:, 0], u - 0.5, atol=1e-15)
+    for j in range(1, 6):
+        i = np.arange(1 << (j - 1))
+        hats = 2.0**-j * np.maximum(0, 1 - np.abs(2**j * u[:, None] - (2 * i + 1)))
+        np.testing.assert_allclose(X[:, i + (1 << (j - 1))], hats, atol=1e-12)
 
 
 @given(st.integers(1, 5), st.integers(0, 1000))

@@ -10,14 +10,19 @@ from fewpass import LinearRegressor, TableEncoder, ingest
 from fewpass.flows.cli import main
 from fewpass.flows.short_options import spelled_out
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.estimators.table_encoder import as_table
 from fewpass.pipeline.tables.additive.interactions import (
     Binned,
+    holds,
     interactions,
+    phis_of,
     ranked,
     without_each,
 )
 from fewpass.pipeline.tables.additive.rules import AskedForm, FormRules
+from fewpass.pipeline.tables.encoding.additive_shapes import shapes_of
 from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
 from fewpass.storage.dataset import Dataset
 
 
@@ -57,6 +62,9 @@ def test_noise_scores_about_nothing_and_an_interaction_is_found():
     best = ranked(interactions(cells, pairs, told, np.ones((1, n)), numbers=True), 1, ())
     assert (best[0].a, best[0].b) == ("t0", "t1")
     assert not ranked(noise, 9, [(one.a, one.b) for one in noise])
+    phis = phis_of(told, np.ones((1, n)), numbers=True)
+    agreed = [holds(cells[a], cells[b], told, np.ones((1, n)), phis) for a, b in pairs]
+    assert agreed[0] and sum(agreed[1:]) <= 6  # of 65; two or three by chance
 
 
 def test_rules_by_rows_and_columns():
@@ -192,3 +200,46 @@ def test_the_short_option_is_spelled_out():
     assert spelled_out(["--additive", "splines", "t"]) == ["--encode", "splines", "t"]
     assert spelled_out(["--additive", "t"]) == ["--encode", "additive", "t"]
     assert spelled_out(["--additive=splines"]) == ["--encode", "splines"]
+
+
+# -- odd columns -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [60, 700])
+@pytest.mark.parametrize("targets", ["numbers", "two", "rare", "one"])
+def test_odd_columns_have_shapes_that_add_up(n, targets):
+    rng = np.random.default_rng(n)
+    x = rng.normal(size=n)
+    data = pd.DataFrame({
+        "a:b": np.full(n, 3.0), "nan": np.full(n, np.nan), "gaps": np.where(rng.random(n) < 0.97, np.nan, x),
+        "two": rng.integers(0, 2, n).astype(float), "huge": x * 1e60, "tiny": x * 1e-60, "heavy": np.exp(8 * x),
+        "spike": np.where(rng.random(n) < 0.7, 0, x), "far": 1e9 + rng.integers(0, 50, n),
+        "inf": np.where(rng.random(n) < 0.1, np.inf, x), "yes": x > 0, "word": rng.choice(["é", ","], n),
+        "one": np.full(n, "x"), "day": np.full(n, np.datetime64("2024-01-01", "s")),
+        "at": np.datetime64("2024-01-01T00:00:00") + rng.integers(0, 900 * 86_400, n),
+        "text": [" ".join(rng.choice(list("abcdef"), 6)) for _ in range(n)],
+    })  # fmt: skip
+    y = {
+        "numbers": x * data["two"], "two": np.where(x > 0, "u", "v"), "one": np.full(n, 1.5),
+        "rare": np.where(np.arange(n) == 5, "rare", np.where(x > 0, "u", "v")),
+    }[targets]  # fmt: skip
+    encoder = TableEncoder(additive=True).fit(data, y)
+    recipe, X = encoder.recipe_, encoder.transform(data)
+    assert np.isfinite(X.data).all()
+    if recipe.additive is None:
+        return
+    coef = rng.normal(size=recipe.n_outputs)
+    shapes = shapes_of(recipe, coef, 0.3)
+    table = as_table(data)
+    cells = [table.column(column.name).combine_chunks() for column in recipe.columns]
+    variables = VariablesOfRows(recipe.columns, cells)
+    score = shapes.constant + sum(function.of(variables) for function in shapes.functions)
+    score += sum(X[:, own] @ coef[own] for _, own in shapes.rest)
+    np.testing.assert_allclose(score, X @ coef + 0.3, rtol=1e-9, atol=1e-8)
+
+
+def test_wide_rows_and_little_memory_mean_fewer_rows():
+    asked = AskedForm()
+    assert asked.most_rows(10) == 25_000 and asked.most_rows(1000) == 5000
+    assert asked._replace(memory=64 << 20).most_rows(10) == 6250
+    assert asked._replace(memory=1 << 30).most_rows(10) == 25_000

@@ -1,0 +1,151 @@
+"""`fewpass cross-validate`."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fewpass.flows.options import (
+    OUTPUT,
+    PLAN_SOURCE,
+    TRAINING,
+    Output,
+    PlanSource,
+    TrainingOptions,
+    given,
+    whole,
+)
+from fewpass.pipeline.settings.regularisation import AUTO
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from fewpass.pipeline.training.cross_validation import CrossValidated
+
+#: Figures that a table has, of those that there are; --json has all.
+SHOWN = ("loss", "error", "auc", "mae", "r2")
+USUAL_TOL = 1e-3
+
+
+def cross_validate(
+    dataset: str,
+    /,
+    *,
+    folds: Annotated[int, whole(2)] = 5,
+    folder: str | None = None,
+    training: TrainingOptions = TRAINING,
+    plan_source: PlanSource = PLAN_SOURCE,
+    output: Output = OUTPUT,
+) -> int:
+    """Cross-validate a training: a model for each fold, all in the same passes, each certified.
+
+    Chunks of the shuffled data set are dealt to folds. It takes the options of train, tells how
+    good each fold's model is on the rows it has not learnt from, and stores nothing.
+
+    Parameters
+    ----------
+    dataset
+        Data set made by ingest.
+    folds
+        How many [default: 5].
+    folder
+        Folder or address for snapshots and numbers per row, which workers of a cluster reach
+        [default: a temporary one, which goes at the end].
+    """
+    from contextlib import ExitStack
+    from tempfile import TemporaryDirectory
+
+    from rich.console import Group
+
+    from fewpass.flows.cluster import engine_for_training
+    from fewpass.flows.display.bars import work_display
+    from fewpass.flows.display.console import Terminal
+    from fewpass.flows.settings import as_toml, training_settings
+    from fewpass.pipeline.settings.flat_settings import flat
+    from fewpass.pipeline.training.cross_validation import cross_validate as validated
+    from fewpass.pipeline.training.cross_validation import each_lam
+
+    terminal = Terminal(output)
+    words: dict[str, Any] = {"tol": USUAL_TOL} | given(training)
+    lams = each_lam(words.pop("lam", AUTO))
+    words["lam"] = str(lams[0].written)
+    plan, place = training_settings(dataset, TrainingOptions(**words), plan_source)
+    if plan_source.dry_run:
+        terminal.result(flat(plan, place), as_toml(plan, place))
+        return 0
+    terminal.plan(as_toml(plan, place))
+    with ExitStack() as stack:
+        show = stack.enter_context(work_display(terminal, "Cross-validating"))
+        executor = stack.enter_context(engine_for_training(place, plan))
+        place_of_work = folder or stack.enter_context(TemporaryDirectory(prefix="fewpass-folds-"))
+        results = validated(
+            plan, place_of_work, executor, folds,
+            lambda event: show(0.0, f"{event.cursor.passes:.3g} passes"), lams,
+        )  # fmt: skip
+    terminal.result(
+        {"dataset": dataset, "results": [*map(facts_of, results)]},
+        Group(
+            *(fold_table(one) for one in results),
+            *([lam_table(results)] if len(results) > 1 else []),
+        ),
+    )
+    return 0
+
+
+def facts_of(result: CrossValidated) -> dict[str, Any]:
+    """Return what --json prints of one lam."""
+    from fewpass.flows.outcomes import evaluation_facts
+
+    folds = [
+        {name: value for name, value in fold._asdict().items() if name != "evaluation"}
+        | {"held_out": evaluation_facts(fold.evaluation)}
+        for fold in result.folds
+    ]
+    means = {
+        one.metric: {"mean": one.mean, "standard_error": one.standard_error} for one in result.means
+    }
+    return result._asdict() | {"folds": folds, "means": means}
+
+
+def fold_table(result: CrossValidated) -> Table:
+    """Lay out what became of every fold, and the means with their standard errors."""
+    from fewpass.flows.display.console import titled_table
+
+    means = {one.metric: one for one in result.means if one.metric in SHOWN}
+    table = titled_table(
+        f"lam {result.lam:.6g}, {result.solver}, {result.passes:.3g} passes for all folds"
+    )
+    for name in ("fold", "rows", "objective", "above\noptimum", *means):
+        table.add_column(name, justify="right", no_wrap=True)
+    for fold in result.folds:
+        figures = [_figure(fold.evaluation, name) for name in means]
+        table.add_row(
+            f"{fold.fold}", f"{fold.rows:,}", f"{fold.objective:.6g}", f"{fold.gap:.1e}", *figures
+        )
+    table.add_row("mean", "", "", "", *(f"{one.mean:.5g}" for one in means.values()), style="bold")
+    errors = (f"+- {one.standard_error:.2g}" for one in means.values())
+    table.add_row("standard error", "", "", "", *errors)
+    return table
+
+
+def _figure(evaluation: Any, name: str) -> str:
+    from fewpass.pipeline.scoring.row_metrics import Metric
+
+    figure = Metric(name).figure(evaluation)  # type: ignore[arg-type]
+    return "-" if figure is None else f"{figure:.5g}"
+
+
+def lam_table(results: Sequence[CrossValidated]) -> Table:
+    """Lay out the mean loss of every lam, the least marked."""
+    from fewpass.flows.display.console import titled_table
+
+    table = titled_table("Mean over folds")
+    for name in ("lam", "loss", "standard\nerror", ""):
+        table.add_column(name, justify="right", no_wrap=True)
+    losses = [next(one for one in each.means if one.metric == "loss") for each in results]
+    least = min(loss.mean for loss in losses)
+    for each, loss in zip(results, losses, strict=True):
+        best = "least" if loss.mean == least else ""
+        table.add_row(f"{each.lam:.6g}", f"{loss.mean:.6g}", f"{loss.standard_error:.2g}", best)
+    return table

@@ -1,0 +1,93 @@
+"""Steps of one number: a function for each."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from fewpass.pipeline.tables.encoding.date_recipe import SECONDS_OF_DAY, SECONDS_OF_YEAR
+from fewpass.pipeline.tables.encoding.terms import (
+    AtMost,
+    Clip,
+    DatePart,
+    Interpolate,
+    InYears,
+    LogOfOneMore,
+    Range,
+    Standardise,
+    Step,
+)
+
+_EPOCH = dt.date(1970, 1, 1).toordinal()
+
+
+def step_of(step: Step) -> Callable[[float], float]:
+    """Return a step as a function."""
+    return partial(_STEPS[type(step)], step)
+
+
+def interpolated(x: float, points: Sequence[float], heights: Sequence[float]) -> float:
+    """Return straight lines between points; beyond, the first and the last height."""
+    k = bisect_right(points, x)
+    if k == 0:
+        return heights[0]
+    if k == len(points):
+        return heights[-1]
+    low, high = points[k - 1], points[k]
+    return heights[k - 1] + (x - low) * ((heights[k] - heights[k - 1]) / (high - low))
+
+
+def _clip(step: Clip, x: float) -> float:
+    return min(max(x, step.low), step.high)
+
+
+def _log(_step: LogOfOneMore, x: float) -> float:
+    return math.log1p(x)
+
+
+def _standardise(step: Standardise, x: float) -> float:
+    return (x - step.mean) / step.deviation
+
+
+def _interpolate(step: Interpolate, x: float) -> float:
+    return interpolated(x, step.x, step.y)
+
+
+def _at_most(step: AtMost, x: float) -> float:
+    return 1.0 if x <= step.bound else 0.0
+
+
+def _range(step: Range, x: float) -> float:
+    return bisect_right(step.edges, x)
+
+
+def _in_years(step: InYears, x: float) -> float:
+    first, last = step.first, step.last
+    if last - first >= SECONDS_OF_YEAR:
+        beyond = max(x - last, 0.0) - max(first - x, 0.0)
+        x -= math.copysign(math.ceil(abs(beyond) / SECONDS_OF_YEAR), beyond) * SECONDS_OF_YEAR
+    return min(max(x, first), last)
+
+
+def _part(step: DatePart, x: float) -> float:
+    if step.of == "time of day":
+        return x % SECONDS_OF_DAY / 3600.0
+    if step.of == "day of the year":
+        day = dt.date.fromordinal(_EPOCH + int(x // SECONDS_OF_DAY))
+        return day.timetuple().tm_yday
+    seconds = int(x)
+    if step.of == "weekday":
+        return (seconds // SECONDS_OF_DAY + 3) % 7  # 1970 began on a Thursday
+    if step.of == "hour":
+        return seconds % SECONDS_OF_DAY // 3600
+    return dt.date.fromordinal(_EPOCH + seconds // SECONDS_OF_DAY).month - 1
+
+
+_STEPS: dict[type, Callable[[Any, float], float]] = {
+    Clip: _clip, LogOfOneMore: _log, Standardise: _standardise, AtMost: _at_most,
+    Interpolate: _interpolate, Range: _range, InYears: _in_years, DatePart: _part,
+}  # fmt: skip

@@ -1,0 +1,87 @@
+"""`fewpass compare --html`: several models on the same rows, on one page."""
+
+from __future__ import annotations
+
+from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
+from fewpass.pipeline.drawing.pieces import card, last_part, section, table
+from fewpass.pipeline.drawing.safe_text import as_html
+from fewpass.pipeline.reporting.page.page import document
+from fewpass.pipeline.scoring.comparing import ComparedModel, Difference, ModelComparison
+
+NAMES = {
+    "error": "Error", "log_loss": "Log loss", "brier": "Brier score",
+    "mae": "Mean absolute error", "mse": "Mean squared error",
+}  # fmt: skip
+
+
+def comparison_page(comparison: ModelComparison, data: str) -> str:
+    """Return the page as text; whatever comes from data is escaped."""
+    names = names_of(comparison)
+    head = f"<header><h1>{len(names)} models on {as_html(last_part(data))}</h1></header>"
+    metrics = [one.metric for one in comparison.models[0].differences]
+    drawn = [_metric(comparison, names, k) for k in range(len(metrics))]
+    note = (
+        f"On {comparison.rows:,} rows, the same for all. A difference below 0 is better than "
+        f"{names[0]}; where its interval holds 0, the rows do not tell which is better."
+    )
+    return document(
+        "fewpass: models compared",
+        [
+            head,
+            section("Figures", card("", _figures(comparison, names), note, wide=True)),
+            section("Differences from the first, with 95 % intervals", *drawn),
+        ],
+    )
+
+
+def names_of(comparison: ModelComparison) -> list[str]:
+    """Return the runs by the ends of their addresses, whole where these are the same."""
+    runs = [one.run for one in comparison.models]
+    ends = [last_part(run) for run in runs]
+    return ends if len(set(ends)) == len(ends) else runs
+
+
+def _figures(comparison: ModelComparison, names: list[str]) -> str:
+    metrics = [one.metric for one in comparison.models[0].differences]
+    has_auc = comparison.models[0].evaluation.auc is not None
+    head = ("model", *(NAMES[metric].lower() for metric in metrics), *["AUC"] * has_auc)
+    rows = [
+        (name, *(f"{one.value:.5g}" for one in model.differences), *_auc(model, has_auc=has_auc))
+        for name, model in zip(names, comparison.models, strict=True)
+    ]
+    return table(head, rows)
+
+
+def _auc(model: ComparedModel, *, has_auc: bool) -> list[str]:
+    return [f"{model.evaluation.auc:.4f}"] if has_auc else []
+
+
+def _metric(comparison: ModelComparison, names: list[str], k: int) -> str:
+    """Draw how far every model is from the first, and write it down."""
+    each = [model.differences[k] for model in comparison.models]
+    points = [(float(m), one.difference) for m, one in enumerate(each)]
+    whiskers = [
+        Whisker(float(m), one.difference - one.within, one.difference + one.within)
+        for m, one in enumerate(each)
+    ]
+    ends = (-0.5, len(each) - 0.5)
+    lines = [
+        Curve(f"as {names[0]}", [(x, 0.0) for x in ends], 2, "dashed"),
+        Curve("difference, with its 95 % interval", points, 1, "marks"),
+    ]
+    drawn = chart(lines, "model, from 0", "difference", whiskers=whiskers, x_range=ends)
+    rows = [
+        (f"{m}: {name}", f"{one.difference:+.4g} +- {one.within:.2g}", verdict(one))
+        for m, (name, one) in enumerate(zip(names, each, strict=True))
+    ]
+    title = NAMES[each[0].metric]
+    return card(title, drawn + table(("model", "difference", ""), rows))
+
+
+def verdict(one: Difference) -> str:
+    """Say what a difference tells."""
+    if one.difference == 0.0 and one.within == 0.0:
+        return "the same"
+    if abs(one.difference) <= one.within:
+        return "not told apart"
+    return "better" if one.difference < 0.0 else "worse"

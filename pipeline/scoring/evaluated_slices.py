@@ -1,0 +1,130 @@
+"""Figures of slices of the rows, each with an interval: `fewpass evaluate --by`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.rows.buffers import rows_taken
+from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.evaluation import Evaluation
+from fewpass.pipeline.scoring.reliability import NORMAL_975, wilson
+from fewpass.pipeline.scoring.row_losses import row_losses
+from fewpass.pipeline.scoring.slices import SliceBy, require_few, rows_by_slice
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
+
+#: Of scores, by which those of slices are counted: 3 % apart.
+SLICE_BITS = 14
+
+
+class Slice(NamedTuple):
+    """Rows with one value of a column."""
+
+    name: str
+    evaluation: Evaluation
+    loss_within: float  # 95 % of the time the mean loss of many such rows is no further away
+    error_low: float | None  # 95 % interval (Wilson) of the share of wrong labels
+    error_high: float | None
+
+
+Sliced = tuple[Slice, ...]
+
+
+class LossSquares(NamedTuple):
+    """Sums over some rows for the error of their mean loss; parts can be added."""
+
+    weight: float
+    squares: float  # of weights
+    loss: float
+    loss_by_squares: float
+    loss_squares: float  # by squared weights
+
+    def within(self) -> float:
+        """Return the half-width of the 95 % interval of the mean loss."""
+        mean = self.loss / self.weight
+        square = self.loss_squares - 2.0 * mean * self.loss_by_squares + mean**2 * self.squares
+        return float(NORMAL_975 * np.sqrt(max(0.0, square)) / self.weight)
+
+
+class Slicing(NamedTuple):
+    """By which columns rows are put into slices, and what is summed of each."""
+
+    by: tuple[SliceBy, ...]
+    columns: tuple[str, ...]  # that are read for it, each once
+    what: Sum
+
+    @classmethod
+    def of(cls, asked: Sequence[str], model: Model, what: Sum) -> Slicing:
+        """Read what was asked for; BadInput where edges do not ascend."""
+        by = tuple(SliceBy.of(one, model) for one in asked)
+        return cls(by, tuple(dict.fromkeys(one.column for one in by)), what)
+
+    def judged(
+        self, problem: Problem, at: Weights, block: Block, cells: Sequence[Any]
+    ) -> tuple[dict[str, Any], ...]:
+        """Return the sums of every slice of a block, by each column."""
+        of_columns = dict(zip(self.columns, cells, strict=True))
+        return tuple(
+            {
+                name: self._sums(problem, at, rows_taken(block, rows))
+                for name, rows in rows_by_slice(by, of_columns[by.column]).items()
+            }
+            for by in self.by
+        )
+
+    def _sums(self, problem: Problem, at: Weights, block: Block) -> tuple[Any, LossSquares]:
+        part = self.what.add(problem, at, block, self.what.zero(at))
+        c = block.weight
+        loss = row_losses(problem, block, [at]).loss[0]
+        squares = LossSquares(
+            float(c.sum()), float(c @ c), float(c @ loss), float(c**2 @ loss),
+            float(c**2 @ loss**2),
+        )  # fmt: skip
+        return part, squares
+
+    def add(self, total: list[dict[str, Any]], parts: Sequence[dict[str, Any]]) -> None:
+        """Add the sums of a block to those before; BadInput where slices are too many."""
+        for by, sums, part in zip(self.by, total, parts, strict=True):
+            for name, own in part.items():
+                sums[name] = add_parts(sums[name], own) if name in sums else own
+            require_few(sums, by)
+
+    def figures(
+        self, total: Sequence[dict[str, Any]], summed: Callable[[Any], Evaluation]
+    ) -> tuple[tuple[str, Sliced], ...]:
+        """Return the figures of all slices, ranges in their order, others by name."""
+        return tuple(
+            (by.column, tuple(_slice(name, sums[name], summed) for name in _ordered(by, sums)))
+            for by, sums in zip(self.by, total, strict=True)
+        )
+
+
+def _ordered(by: SliceBy, sums: dict[str, Any]) -> list[str]:
+    there = {name: sum_[1].weight for name, sum_ in sums.items()}
+    names = [name for name in sorted(there) if there[name] > 0.0]
+    if not by.edges:
+        return names
+    first = [f"below {by.edges[0]:g}"]
+    return sorted(names, key=lambda name: (name not in first, _start(name)))
+
+
+def _start(name: str) -> float:
+    """Return where a range begins; what is missing comes last."""
+    words = name.split(" to ", maxsplit=1)[0].removeprefix("from ").removeprefix("below ")
+    try:
+        return float(words)
+    except ValueError:
+        return float("inf")
+
+
+def _slice(name: str, total: tuple[Any, LossSquares], summed: Callable[[Any], Evaluation]) -> Slice:
+    sums, squares = total
+    figures = summed(sums)
+    low = high = None
+    if figures.error is not None:
+        effective = squares.weight**2 / squares.squares  # rows of equal weight that say as much
+        low, high = wilson(figures.error, effective)
+    return Slice(name, figures, squares.within(), low, high)

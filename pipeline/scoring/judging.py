@@ -1,0 +1,100 @@
+"""How a model is judged on a data set: the job that reads it, and one reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.matching import Matched
+from fewpass.pipeline.rows.resident import rows_in_memory
+from fewpass.pipeline.rows.targets import TargetRule, alike, label_text, shown, target_rule
+from fewpass.pipeline.rows.windows import chunk_bytes, plan_windows
+from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
+from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.planning.column_groups import with_groups
+from fewpass.pipeline.training.planning.planned_problem import stats_of
+from fewpass.pipeline.training.planning.problem import loss_word, problem_of
+from fewpass.pipeline.training.spans.reduce import reduce
+from fewpass.pipeline.training.spans.reduce_span import ReduceReport
+from fewpass.pipeline.training.spans.span import Job
+from fewpass.solvers.protocol import Sum
+from fewpass.solvers.registry import loss_class
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Labels, Values
+
+
+def judged(
+    model: Model,
+    dataset: Dataset,
+    executor: Executor,
+    what: Callable[[TargetRule], Sum],
+    on_report: Callable[[ReduceReport], None] = lambda _: None,
+    rules: Matching = BY_NAME,
+) -> tuple[Job, Any, Matched]:
+    """Evaluate the sum that `what` makes for a rule of targets over a data set.
+
+    Returns the job, the sum, and how columns were matched.
+    """
+    job = evaluation_job(model.record, dataset, model.lam, rules)
+    matched = require_same_columns(model.record, dataset, rules)
+    at = executor.submit("weights", read_weights, model.run, model.snapshot, dataset, matched)
+    total = executor.result(reduce(executor, job, what(job.rule), at, on_report))
+    return job, total, matched
+
+
+def evaluation_job(
+    trained: RunRecord, dataset: Dataset, lam: float | None = None, rules: Matching = BY_NAME
+) -> Job:
+    """Return a job that reads a data set with the labels of the training set.
+
+    Raises BadInput when columns, scaling or labels are not those that were trained on.
+    """
+    require_same_columns(trained, dataset, rules)
+    plan, manifest = trained.plan, dataset.manifest
+    # lam, "10/n" and the default label are those of the training set.
+    problem = with_groups(problem_of(plan, trained, lam), trained.feature_groups)
+    trained_rule = target_rule(trained, problem.loss, plan.positive)
+    if trained_rule.n_classes:
+        rule = _same_classes(manifest.targets, trained.targets, problem.loss.width)
+    else:
+        rule = target_rule(manifest, problem.loss, positive_label(plan, trained))
+    weights = Budget.weights * 8 * manifest.n_features * max(1, rule.n_classes)
+    most = plan.budget.rows - Budget.windows * chunk_bytes(manifest)
+    state = max(0, min(weights, most))  # the training budget suffices, with windows of one chunk
+    windows = plan_windows(manifest, budget=plan.budget, state_bytes=state, streams=1, seed=0)
+    here = rows_in_memory(dataset, rule)
+    return Job(dataset, problem, stats_of(manifest, rule), rule, windows, rows=here)
+
+
+def _same_classes(targets: Labels | Values, trained: Labels | Values, width: int) -> TargetRule:
+    """Return the rule that numbers a set's labels as the model does."""
+    assert isinstance(trained, Labels), "classes were trained on"
+    if not isinstance(targets, Labels):
+        raise BadInput(
+            f"The targets are numbers, but the model tells the labels {shown(trained)} apart. "
+            "Ingest the rows with the training set as `like`."
+        )
+    names = [label_text(label) for label in trained.labels]
+    unknown = [label for label in map(label_text, targets.labels) if label not in names]
+    if unknown:
+        raise BadInput(
+            f'The label "{unknown[0]}" is unknown to the model, which has {shown(trained)}. '
+            f"{alike(unknown[0], names)}Ingest the rows with the training set as `like` to find "
+            "where it is."
+        )
+    values = tuple(float(names.index(label_text(label))) for label in targets.labels)
+    return TargetRule(values=values, n_classes=len(names), width=width)
+
+
+def positive_label(plan: TrainingPlan, trained: RunRecord) -> str | None:
+    """Return the label that counts as +1; None for several classes, and for numbers."""
+    targets = trained.targets
+    if plan.positive is None and isinstance(targets, Labels) and len(targets.labels) == 2:
+        as_numbers = loss_class(loss_word(plan, targets)).takes_numbers
+        return None if as_numbers else label_text(targets.labels[1])
+    return plan.positive

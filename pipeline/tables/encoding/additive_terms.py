@@ -1,0 +1,86 @@
+"""Curves and functions of two columns as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from fewpass.pipeline.tables.encoding.additive_recipe import Additive
+from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
+from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable
+from fewpass.pipeline.tables.encoding.splines import Spline
+from fewpass.pipeline.tables.encoding.terms import (
+    CodeAxis,
+    ColumnTerms,
+    DatePart,
+    HatsTerm,
+    KnotAxis,
+    MomentCell,
+    NumberCell,
+    SingleCell,
+    Step,
+    TableTerm,
+    TwoCells,
+    ValueTerm,
+    WordAxis,
+    WordCell,
+    WordTerm,
+)
+from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, Part
+
+Columns = Mapping[str, ColumnRecipe]
+
+
+def described_additive(additive: Additive, columns: Columns) -> Iterator[ColumnTerms]:
+    """Yield what splines and pairs make of a row, each from its own first output column."""
+    for spline in additive.splines:
+        yield _of_spline(spline, columns)
+    for pair in additive.pairs:
+        yield _of_pair(pair, columns)
+
+
+def _of_spline(spline: Spline, columns: Columns) -> ColumnTerms:
+    term = HatsTerm(
+        at=0, steps=_steps(spline.column, spline.part, columns), knots=spline.knots,
+        levels=spline.levels, alpha=spline.alpha,
+    )  # fmt: skip
+    read = _cell(spline.column, columns)
+    return ColumnTerms(columns=(spline.column,), read=read, terms=(term,))
+
+
+def _of_pair(pair: PairTable, columns: Columns) -> ColumnTerms:
+    names = pair.a.column, pair.b.column
+    a, b = _cell(names[0], columns), _cell(names[1], columns)
+    term = TableTerm(
+        at=0, a=_axis(pair.a, columns), b=_axis(pair.b, columns),
+        places=tuple(map(tuple, pair.places.tolist())), scale=pair.scale,
+    )  # fmt: skip
+    return ColumnTerms(columns=names, read=TwoCells(a=a, b=b), terms=(term,))
+
+
+def _cell(name: str, columns: Columns) -> SingleCell:
+    """Return how a column's cells are read, which is the same for all that it becomes."""
+    read = columns[name].described().read
+    assert isinstance(read, NumberCell | MomentCell | WordCell), "curves are not of lists"
+    return read
+
+
+def _steps(name: str, part: Part, columns: Columns) -> tuple[Step, ...]:
+    """Return the steps from a cell to a variable."""
+    if part == "":
+        return ()
+    if part == "days":  # those of the column's own days, before they are standardised
+        days = columns[name].described().terms[0]
+        assert isinstance(days, ValueTerm), "days come first"
+        return days.steps[:-1]
+    return (DatePart(of=part),)
+
+
+def _axis(axis: HatAxis | LevelAxis, columns: Columns) -> KnotAxis | WordAxis | CodeAxis:
+    if isinstance(axis, HatAxis):
+        return KnotAxis(steps=_steps(axis.column, axis.part, columns), knots=axis.knots)
+    if isinstance(columns[axis.column].described().terms[0], WordTerm):
+        return WordAxis(values=axis.values)
+    own = {name: k for k, name in enumerate(axis.values)}
+    rare = len(axis.values)
+    levels = (*(own.get(name, rare) for name in LEVELS_OF[axis.part]), rare + 1)
+    return CodeAxis(steps=_steps(axis.column, axis.part, columns), levels=levels)

@@ -1,0 +1,276 @@
+"""Cross-validation out of core: all folds trained side by side, in the same passes, each certified.
+
+Chunks of a shuffled data set are dealt to F folds in turn.  The model of fold f minimises
+
+    (1/n) sum_i c_i phi(x_i . w, y_i) + lam penalty(w),     c_i = 0 in fold f, n / (n - n_f) else
+
+which is the objective of the other rows alone, so a row costs one reading for all models, and what
+is proven of each is proven of a training without its fold.  Then all rows are read once more, and
+each is judged by the one model that has not learnt from it (Stone, 1974).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.rows.buffers import rows_taken
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.model import stored_weights
+from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
+from fewpass.pipeline.scoring.judging import evaluation_job
+from fewpass.pipeline.scoring.row_metrics import Measured, Metric
+from fewpass.pipeline.settings.regularisation import PATH, Lam
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.planning.default_memory import with_memory
+from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
+from fewpass.pipeline.training.planning.planner import Planner
+from fewpass.pipeline.training.prepared import Prepared, prepare
+from fewpass.pipeline.training.prepared import no_source as without_source
+from fewpass.pipeline.training.spans.reduce import reduce
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Certificate, Sum, Weights
+from fewpass.storage.dataset import Dataset
+
+MOST_FOLDS = 50
+
+
+class Fold(NamedTuple):
+    """What became of one fold."""
+
+    fold: int  # from 0
+    rows: int  # that were left out, and judged
+    objective: float  # over the other rows
+    gap: float  # of it to the optimum, at most
+    relative_gap: float
+    evaluation: Evaluation  # of the rows that were left out
+
+
+class FoldMean(NamedTuple):
+    """The mean of a figure over folds, and its standard error."""
+
+    metric: str
+    mean: float
+    standard_error: float
+
+
+class CrossValidated(NamedTuple):
+    """The result of a cross-validation with one lam."""
+
+    lam: float
+    solver: str
+    passes: float
+    seconds: float
+    folds: tuple[Fold, ...]
+    means: tuple[FoldMean, ...]
+
+
+class FoldPlanner(Planner):
+    """Plans the models of all folds as tasks of one training."""
+
+    def __init__(self, plan: TrainingPlan, dataset: Dataset, n_folds: int) -> None:
+        super().__init__(plan, dataset)
+        self._n_folds = n_folds
+
+    @cached_property
+    def problem(self) -> PlannedProblem:
+        """The problem of models that each leave out a fold."""
+        return PlannedProblem.of(self.plan, self.dataset).in_folds(self.plan, self._n_folds)
+
+
+def cross_validate(
+    plan: TrainingPlan,
+    url: str,
+    executor: Executor,
+    n_folds: int = 5,
+    on_event: Callable[[Event], None] = lambda _: None,
+    lams: Sequence[Lam] = (),
+) -> list[CrossValidated]:
+    """Cross-validate a plan, with each of several lam in turn.
+
+    Parameters
+    ----------
+    plan
+        What is trained; where lam is open, held-out rows of a sample choose it first.
+    url
+        An empty folder for snapshots and numbers per row, which may go afterwards; of several lam,
+        each has one inside.
+    n_folds
+        Folds that chunks are dealt to.
+    on_event
+        Called after every span, reduction and certificate.
+    lams
+        In place of the plan's lam.
+
+    Raises
+    ------
+    BadInput
+        The rows are not shuffled, or lie in fewer chunks than folds; the plan has settings for
+        rows of its own that are held out, or asks for no tolerance.
+    """
+    dataset = Dataset.open(plan.dataset)
+    _require_folds(plan, dataset, n_folds)
+    return [
+        _of_one_lam(plan.model_copy(update={"lam": lam}), f"{url}/{k}", executor, n_folds, on_event)
+        for k, lam in enumerate(lams or (plan.lam,))
+    ]
+
+
+def each_lam(written: Any) -> tuple[Lam, ...]:
+    """Return every lam of what --lam takes; BadInput of a path, which depends on the rows."""
+    if written == PATH:
+        raise BadInput("Each lam is cross-validated in turn: name some, as in lam=1/n,.1/n.")
+    return tuple(Lam.of(one) for one in str(written).split(","))
+
+
+def _require_folds(plan: TrainingPlan, dataset: Dataset, n_folds: int) -> None:
+    manifest = dataset.manifest
+    if not 2 <= n_folds <= MOST_FOLDS:
+        raise BadInput(f"folds is {n_folds}. Give 2 to {MOST_FOLDS}.")
+    if manifest.shuffle.seed is None:
+        raise BadInput(
+            f"The rows of {plan.dataset} are not shuffled, and folds of them would not be alike. "
+            "Ingest them again without `shuffle=false`."
+        )
+    if manifest.n_chunks < n_folds:
+        raise BadInput(
+            f"{plan.dataset} has {manifest.n_chunks} chunks, of which {n_folds} folds cannot be "
+            "made. Take fewer folds, or ingest again with smaller chunks (`chunk_size`)."
+        )
+    refused = {
+        "held_out": plan.held_out, "early_stopping": plan.early_stopping,
+        "calibrate": plan.calibrate, "start_from": plan.start_from, "source": plan.source,
+        "streams": plan.streams > 1,
+    }  # fmt: skip
+    names = [name for name, is_given in refused.items() if is_given]
+    if names:
+        raise BadInput(
+            f"Folds are what is held out here, and each begins anew: leave {', '.join(names)} out."
+        )
+    if plan.tol is None:
+        raise BadInput("Every fold's model is certified: give `tol`, such as 1e-3.")
+
+
+def _of_one_lam(
+    plan: TrainingPlan,
+    url: str,
+    executor: Executor,
+    n_folds: int,
+    on_event: Callable[[Event], None],
+) -> CrossValidated:
+    begins = _prepared(plan, url, executor, n_folds)
+    training = TrainingRun(begins, executor)
+    record = RunRecord.of(
+        begins.plan, begins.dataset.manifest, None, begins.methods, begins.dataset.schema
+    )
+    training.run.begin(record)
+    for event in training:
+        on_event(event)
+    result, saved = training.result, training.newest
+    assert saved is not None, "it has come to its end"
+    models = _by_fold(saved.weights, n_folds)
+    job = evaluation_job(record, begins.dataset)
+    measured = Measured.of_problem(job.problem, job.rule)
+    fold_rows = begins.planner.problem.rule.fold_rows
+    job = job._replace(rule=job.rule._replace(fold_rows=fold_rows))
+    what = _sum_of_folds(full_sum(measured, job.rule))
+    at = executor.submit("weights", _stored, tuple(models), begins.dataset)
+    totals = executor.result(reduce(executor, job, what, at, lambda _report: None))
+    figures = [
+        full_figures(job.problem, record, own, total)
+        for own, total in zip(models, totals, strict=True)
+    ]
+    folds = tuple(
+        Fold(k, rows, *_proven(saved.certificate, n_folds, k), one)
+        for k, (rows, one) in enumerate(zip(fold_rows, figures, strict=True))
+    )
+    return CrossValidated(
+        result.lam, result.solver, result.passes, result.seconds, folds, _means(figures)
+    )
+
+
+def _prepared(plan: TrainingPlan, url: str, executor: Executor, n_folds: int) -> Prepared:
+    """Make ready a training of all folds' models."""
+    begins = prepare(plan, url, None, without_source, near=executor.near)
+    update = {"lam": begins.plan.lam, "dataset": begins.plan.dataset}
+    planner: Planner = FoldPlanner(plan.model_copy(update=update), begins.dataset, n_folds)
+    if executor.near:
+        planner = FoldPlanner(with_memory(planner), begins.dataset, n_folds)
+    methods = planner.choice(planner.plan.memory)
+    return begins._replace(plan=planner.plan, planner=planner, methods=methods)
+
+
+def _by_fold(weights: Weights, n_folds: int) -> list[Weights]:
+    """Return every fold's model, of one score or of all classes."""
+    size = len(weights.coef) // n_folds
+    if size == 1:
+        each = zip(weights.coef, weights.intercept, strict=True)
+        return [Weights(w, float(b)) for w, b in each]
+    return [
+        Weights(weights.coef[k : k + size], weights.intercept[k : k + size])
+        for k in range(0, n_folds * size, size)
+    ]
+
+
+def _stored(models: Sequence[Weights], dataset: Dataset) -> tuple[Weights, ...]:
+    return tuple(stored_weights(one, dataset) for one in models)
+
+
+def _proven(certified: Certificate | None, n_folds: int, k: int) -> tuple[float, float, float]:
+    """Return objective, gap and relative gap of a fold: of its classes the mean and the largest."""
+    assert certified is not None, "a tolerance was asked for"
+    size = len(certified.models) // n_folds
+    own = certified.each[k * size : (k + 1) * size]
+    objective = float(np.mean([one.objective for one in own]))
+    return objective, max(one.gap for one in own), max(one.relative for one in own)
+
+
+def _means(figures: Sequence[Evaluation]) -> tuple[FoldMean, ...]:
+    """Return means and standard errors over folds of all figures that every fold has."""
+    means = []
+    for name in _METRICS:
+        each = [_figure(one, name) for one in figures]
+        if all(value is not None for value in each):
+            values = np.array(each, np.float64)
+            error = float(values.std(ddof=1) / np.sqrt(len(values)))
+            means.append(FoldMean(name, float(values.mean()), error))
+    return tuple(means)
+
+
+_METRICS = (
+    "loss", "error", "auc", "f1", "balanced_accuracy", "log_loss", "brier", "mse", "rmse", "mae",
+    "mape", "r2", "deviance", "d2",
+)  # fmt: skip
+
+
+def _figure(evaluation: Evaluation, name: str) -> float | None:
+    metric = Metric(name)  # type: ignore[arg-type]
+    return metric.figure(evaluation)
+
+
+def _sum_of_folds(what: Sum) -> Sum:
+    """Return the sum of every fold's model over its own rows."""
+    return Sum(what.name, partial(_zeros, what), partial(_add, what))
+
+
+def _zeros(what: Sum, at: tuple[Weights, ...]) -> tuple[Any, ...]:
+    return tuple(what.zero(own) for own in at)
+
+
+def _add(
+    what: Sum, problem: Problem, at: tuple[Weights, ...], block: Block, parts: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """Add the rows of a block to the sums of the folds that they are of."""
+    assert block.folds is not None, "rows are dealt to folds"
+    added = list(parts)
+    for fold in np.unique(block.folds[block.folds >= 0]).tolist():
+        own = rows_taken(block, np.flatnonzero(block.folds == fold))
+        added[fold] = what.add(problem, at[fold], own, added[fold])
+    return tuple(added)

@@ -1,0 +1,74 @@
+"""docs/table-to-service.md, docs/serving.md, docs/exporting.md: every command and all Python."""
+
+import re
+import shlex
+import sys
+
+import pytest
+
+from fewpass.flows import cli
+from fewpass.pipeline.clicks import write_visits
+from tests.conftest import PROJECT
+from tests.docs.notebook_of_page import NOTEBOOK, PAGE, blocks, notebook
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("service")
+    write_visits(place / "visits.csv", 2_000)
+    return place
+
+
+def walk(page, names):
+    """Run commands and Python in the order of a page."""
+    done = []
+    for kind, content in blocks(page.read_text(encoding="utf-8")):
+        for command in content.split("\n") if kind == "console" else ():
+            assert cli.main(shlex.split(command.removeprefix("$ "))[1:]) == 0, command
+        if kind == "python" and "sys.stdin" not in content:  # the scorer has a test of its own
+            exec(compile(content, str(page), "exec"), names)
+        done.append(kind)
+    return done
+
+
+@pytest.mark.filterwarnings("ignore:Using `httpx`")
+def test_from_a_table_to_a_service(folder, monkeypatch):
+    """The page asserts that onnxruntime, DuckDB and the service say what `predict` says."""
+    monkeypatch.chdir(folder)
+    done = walk(PAGE, {"__name__": "page"})
+    assert done.count("python") == 4
+    assert done.count("console") == 3
+
+
+@pytest.mark.filterwarnings("ignore:Using `httpx`")
+def test_the_application_of_the_page_serves(folder, monkeypatch):
+    from fastapi.testclient import TestClient
+
+    monkeypatch.chdir(folder)  # where the test before has left a run
+    names = {"__name__": "app"}
+    walk(PROJECT / "docs/serving.md", names)
+    client = TestClient(names["app"])
+    row = names["row"]
+    one = client.post("/predict", json=row).json()
+    assert one == names["model"].predict_one(row) | {"version": names["model"].version}
+    assert client.post("/predict-many", json=[row, row]).json() == [one["label"]] * 2
+    assert client.get("/health").json()["columns"] == list(names["model"].columns)
+    for path, body in (
+        ("/predict", {"country": "Japan"}),
+        ("/predict-many", [row | {"seen": "?x1"}]),
+    ):
+        refused = client.post(path, json=body)
+        assert refused.status_code == 422
+        assert re.search("no column 'seen'|Column 'seen'", refused.json()["detail"])
+
+
+def test_the_commands_of_the_page_on_exports(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert walk(PROJECT / "docs/exporting.md", {}).count("console") == 1
+    assert {path.suffix for path in folder.glob("visits.*")} == {".csv", ".onnx", ".sql", ".json"}
+
+
+def test_the_notebook_is_the_page():
+    assert NOTEBOOK.read_text(encoding="utf-8") == notebook(), (
+        f"{sys.executable} -m tests.docs.notebook_of_page"
+    )

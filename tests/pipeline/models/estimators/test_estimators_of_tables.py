@@ -1,0 +1,93 @@
+"""Estimators that encode tables, in scikit-learn's own tools."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.inspection import partial_dependence, permutation_importance
+from sklearn.model_selection import TunedThresholdClassifierCV
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+
+from fewpass import LinearClassifier, LinearRegressor, TableEncoder
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    n = 600
+    return pd.DataFrame({
+        "age": rng.integers(18, 90, n).astype(float),
+        "city": rng.choice(["Bern", "Oslo", "Rome"], n),
+        "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), "D"),
+        "noise": rng.normal(size=n),
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def labels(frame):
+    return np.where((frame.age > 50) | (frame.city == "Oslo"), "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def fitted(frame, labels):
+    return LinearClassifier(encode="auto").fit(frame, labels)
+
+
+def test_to_sklearn_is_a_pipeline_with_the_encoder(frame, labels, fitted):
+    same = fitted.to_sklearn()
+    assert isinstance(same, Pipeline)
+    assert [type(step).__name__ for step in same] == ["TableEncoder", "LogisticRegression"]
+    assert (same.predict(frame) == fitted.predict(frame)).all()
+    np.testing.assert_allclose(same.predict_proba(frame), fitted.predict_proba(frame), atol=1e-12)
+    numbers = LinearRegressor(encode="auto").fit(frame, frame.age)
+    np.testing.assert_allclose(
+        np.clip(numbers.to_sklearn().predict(frame), *numbers.target_range_), numbers.predict(frame)
+    )
+
+
+def test_columns_are_permuted_and_varied(frame, labels, fitted):
+    """By columns of the frame, not by features."""
+    importance = permutation_importance(fitted, frame, labels, n_repeats=2, random_state=0)
+    assert importance.importances_mean.shape == (frame.shape[1],)
+    assert importance.importances_mean[:2].min() > 10 * abs(importance.importances_mean[3])
+    ages = partial_dependence(fitted, frame, ["age"], grid_resolution=5)["average"][0]
+    assert (np.diff(ages) > 0).all()
+    cities = partial_dependence(fitted, frame, ["city"], categorical_features=["city"])
+    assert cities["grid_values"][0][cities["average"][0].argmax()] == "Oslo"
+
+
+def test_a_threshold_is_tuned(frame, labels):
+    tuned = TunedThresholdClassifierCV(
+        LinearClassifier(encode="auto"), cv=2, scoring="balanced_accuracy"
+    ).fit(frame, labels)
+    assert 0.0 < tuned.best_threshold_ < 1.0
+    assert set(tuned.predict(frame)) == {"yes", "no"}
+
+
+def test_encoders_are_united(frame, labels):
+    bins = TableEncoder(columns={"age": "bins:5", "city": "drop", "day": "drop"})
+    both = FeatureUnion([("all", TableEncoder()), ("bins", bins)])
+    chain = make_pipeline(both, LinearClassifier()).fit(frame, labels)
+    names = list(both.get_feature_names_out())
+    assert "all__age" in names
+    assert len(names) == chain[-1].n_features_in_
+    assert chain.score(frame, labels) > 0.9
+
+
+@pytest.mark.parametrize(("what", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
+def test_features_are_a_frame(frame, what, kind):
+    encoder = TableEncoder().fit(frame)
+    dense = encoder.transform(frame).toarray()
+    made = encoder.set_output(transform=what).transform(frame)
+    assert isinstance(made, kind)
+    assert list(made.columns) == list(encoder.get_feature_names_out())
+    np.testing.assert_array_equal(made.to_numpy(), dense)
+
+
+def test_too_many_features_are_no_frame(frame):
+    words = pd.DataFrame({"text": [f"word{k} and word{k + 1} of word{k * k}" for k in range(300)]})
+    encoder = TableEncoder(columns={"text": "text"}).set_output(transform="pandas").fit(words)
+    with pytest.raises(
+        ValueError, match=r"features, nearly all of them 0, and frames are for 4,096"
+    ):
+        encoder.transform(words)

@@ -1,0 +1,119 @@
+"""Shapes of additive models: printed, written, drawn; they add up to predictions."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from fewpass.flows.cli import main
+from fewpass.pipeline.reporting.model_card import model_card
+from fewpass.pipeline.reporting.model_shapes import importances, model_shapes
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.tables.encoding.applying import encoded
+from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
+
+
+def rows(n, seed):
+    rng = np.random.default_rng(seed)
+    x, z = rng.normal(size=(2, n)).round(3)
+    town = rng.choice(["<north>", "south", "west"], n)
+    day = np.datetime64("2025-01-01") + rng.integers(0, 700, n)
+    score = 2 * np.abs(x) + (town == "south") * 2 * z
+    kind = np.select([score > 2, score > 0.8], ["high", "middle"], "low")
+    return pd.DataFrame({
+        "x": x, "z": z, "town": town, "day": day.astype(str), "y": (score + rng.normal(size=n) / 9).round(4),
+        "kind": kind,
+    })  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shapes")
+    rows(1500, 0).to_csv(folder / "rows.csv", index=False)
+    rows(200, 1).to_csv(folder / "new.csv", index=False)
+    for name, label, other in (("run", "y", "kind"), ("classes", "kind", "y")):
+        data = str(folder / f"{name}-data")
+        source = ["ingest", str(folder / "rows.csv"), data, "--label", label, "--drop", other, "-q"]
+        assert main([*source, "--additive", "--pairs", "z:town,x:day"]) == 0
+        train = ["train", data, str(folder / name), "--lam", "1/n", "--tol", "1e-2", "-q"]
+        assert main(train) == 0
+    return folder
+
+
+@pytest.mark.parametrize("name", ["run", "classes"])
+def test_printed_shapes_add_up_to_the_score(name, work):
+    model = load_model(RunFolder(str(work / name)))
+    frame = pd.read_csv(work / "new.csv")
+    table = pa.Table.from_pandas(frame)
+    recipe = recipe_in(model.record.columns)
+    cells = [table.column(column.name).combine_chunks() for column in recipe.columns]
+    X = encoded(recipe, table)
+    labels = ["low", "middle", "high"] if name == "classes" else [None]
+    classes = sorted(filter(None, labels))
+    for label in labels:
+        shapes = model_shapes(model, label)
+        variables = VariablesOfRows(recipe.columns, cells)
+        score = shapes.constant + sum(one.of(variables) for one in shapes.functions)
+        k = classes.index(label) if label else None
+        coef, b = model.weights.coef, np.asarray(model.weights.intercept)
+        wanted = X @ (coef if k is None else coef[k]) + (b if k is None else b[k])
+        np.testing.assert_allclose(score, wanted, rtol=1e-9, atol=1e-9)
+        shares = [one.share for one in importances(shapes)]
+        assert shares == sorted(shares, reverse=True) and abs(sum(shares) - 1.0) < 1e-9
+
+
+def test_the_command_lists_shapes_and_writes_them_as_json(work, capsys):
+    run = str(work / "run")
+    assert main(["shapes", run]) == 0
+    assert "z x town" in capsys.readouterr().out
+    for words in (["--column", "x"], ["--column", "day"], ["--pair", "town:z"]):
+        assert main(["shapes", run, *words]) == 0
+        assert capsys.readouterr().out.strip()
+    assert main(["shapes", run, "--json", "-q"]) == 0
+    facts = json.loads(capsys.readouterr().out)["additive"]
+    names = [one["name"] for one in facts["columns"]]
+    assert {"x", "z", "town", "day days", "day month"} <= set(names) and not facts["rest"]
+    for one in facts["columns"]:
+        assert len(one["values"]) == len(one["rows"]) == len(one["knots"]) + 1
+    pair = next(one for one in facts["pairs"] if one["name"] == "z x town")
+    assert len(pair["values"]) == len(pair["grid_a"]) + 1 and "<north>" in pair["grid_b"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "--column", "q"], "no shape of a column"),
+        (["run", "--pair", "x:z"], "no pair 'x:z'"),
+        (["run", "--pair", "x:z", "--column", "x"], "both given"),
+        (["classes"], "Name one"),
+    ],
+)
+def test_what_has_no_shape_is_refused(words, said, work, capsys):
+    assert main(["shapes", str(work / words[0]), *words[1:]]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_linear_model_has_no_shapes(work, tmp_path, capsys):
+    data, run = str(tmp_path / "data"), str(tmp_path / "run")
+    source = ["ingest", str(work / "new.csv"), data, "--label", "y", "--drop", "kind", "-q"]
+    assert main(source) == 0 and main(["train", data, run, "--tol", "1e-2", "-q"]) == 0
+    assert main(["shapes", run]) == 2
+    assert "has no curves" in capsys.readouterr().err
+
+
+def test_pictures_page_and_card_show_them(work, capsys):
+    run = str(work / "run")
+    assert main(["shapes", run, "--pictures", "--json", "-q"]) == 0
+    pictures = json.loads(capsys.readouterr().out)["pictures"]
+    assert len(pictures) > 5
+    assert all(Path(path).read_bytes()[:4] == b"\x89PNG" for path in pictures)
+    assert main(["report", run, "--html", "-q"]) == 0
+    page = (work / "run/report/report.html").read_text()
+    assert "Importance" in page and "z x town" in page
+    assert "&lt;north&gt;" in page and "<north>" not in page
+    assert "## Form" in model_card(RunFolder(run))

@@ -1,0 +1,221 @@
+"""Metrics in one pass are scikit-learn's; slices and comparisons are those of the rows themselves."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import metrics as theirs
+
+import fewpass
+from fewpass.flows.cli import main
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.scoring.comparing import compare, compare_rows
+from fewpass.pipeline.scoring.evaluation import evaluate
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.storage.dataset import Dataset
+
+
+def rows_of(n, seed):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "size": rng.normal(size=n).round(3),
+            "age": rng.integers(18, 80, n),
+            "city": rng.choice(["Rome", "Oslo", "Bern", "Wien"], n, p=[0.5, 0.3, 0.15, 0.05]),
+            "times": rng.integers(1, 4, n),
+        }
+    )
+    score = table["size"] + 0.02 * (table["age"] - 50) + (table["city"] == "Oslo")
+    score += 0.8 * rng.standard_normal(n)
+    table["bought"] = np.where(score > 0.8, "yes", "no")
+    table["kind"] = np.where(score > 1.0, "c", np.where(score > 0.0, "b", "a"))
+    table["spent"] = (20.0 + 5.0 * score).round(2)
+    return table
+
+
+TARGETS = ("bought", "kind", "spent")
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """Two runs for each target, and new rows."""
+    folder = tmp_path_factory.mktemp("metrics")
+    rows_of(1200, 0).to_csv(folder / "train.csv", index=False)
+    rows_of(700, 1).to_csv(folder / "new.csv", index=False)
+    for target in TARGETS:
+        drop = [name for name in TARGETS if name != target]
+        settings = {"label": target, "drop": drop, "weight": "times"}
+        fewpass.ingest(folder / "train.csv", folder / target, **settings)
+        like = {"like": str(folder / target), "overwrite": True, **settings}
+        fewpass.ingest(folder / "new.csv", folder / f"{target}-new", **like)
+        for lam, name in (("1/n", "run"), ("0.3", "run2")):
+            loss = None if target == "spent" else "logistic"
+            run = folder / f"{target}-{name}"
+            fewpass.train(folder / target, run, tol=1e-3, lam=lam, loss=loss, verbose=0)
+    return folder
+
+
+def told(shop, target, run="run", **more):
+    """New rows with what is predicted of them."""
+    out = shop / f"{target}-{run}.csv"
+    probability = {} if target == "spent" else {"probability": True}
+    keep = ["age", "city", "times", target]
+    drop = [name for name in TARGETS if name != target]
+    fewpass.predict(
+        shop / f"{target}-{run}", shop / "new.csv", out, keep=keep, overwrite=True,
+        unknown_features="ignore", drop=drop, **probability, **more,
+    )  # fmt: skip
+    return pd.read_csv(out)
+
+
+def expected(table, target):
+    """The same figures by scikit-learn."""
+    y, p, w = table[target], table["predicted"], {"sample_weight": table["times"]}
+    if target == "spent":
+        return {
+            "mae": theirs.mean_absolute_error(y, p, **w),
+            "mape": theirs.mean_absolute_percentage_error(y, p, **w),
+            "rmse": theirs.root_mean_squared_error(y, p, **w),
+        }
+    labels = sorted(set(y))
+    shares = table[[f"probability_{label}" for label in labels]].to_numpy()
+    counts = table.groupby(target)["times"].sum() / table["times"].sum()
+    base = np.tile(counts.to_numpy(), (len(y), 1))
+    figures = {
+        "base_error": 1.0 - counts.max(),
+        "balanced_accuracy": theirs.balanced_accuracy_score(y, p, **w),
+        "log_loss": theirs.log_loss(y, shares, labels=labels, **w),
+        "base_log_loss": theirs.log_loss(y, base, labels=labels, **w),
+    }
+    if target == "kind":
+        one_hot = (y.to_numpy()[:, None] == np.array(labels)) - shares
+        brier = np.average((one_hot**2).sum(axis=1), weights=table["times"])
+        return figures | {"f1": theirs.f1_score(y, p, average="macro", **w), "brier": brier}
+    of_yes = {"pos_label": "yes", **w}
+    return figures | {
+        "f1": theirs.f1_score(y, p, **of_yes),
+        "precision": theirs.precision_score(y, p, **of_yes),
+        "recall": theirs.recall_score(y, p, **of_yes),
+        "brier": theirs.brier_score_loss(y == "yes", table["probability"], **w),
+        "base_brier": theirs.brier_score_loss(y == "yes", base[:, 1], **w),
+    }
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_metrics_are_those_of_scikit_learn(shop, target):
+    """On files and on data sets, bit for bit the same for any number of workers."""
+    model, data = fewpass.load_model(shop / f"{target}-run"), Dataset.open(f"{shop}/{target}-new")
+    one, three = (evaluate(model, data, InProcess(threads)) for threads in (1, 3))
+    assert one == three
+    drop = [name for name in TARGETS if name != target]
+    files = fewpass.evaluate(
+        shop / f"{target}-run", shop / "new.csv", weight="times", label=target, drop=drop
+    )
+    for name, figure in expected(told(shop, target), target).items():
+        assert getattr(one.metrics, name) == pytest.approx(figure, rel=1e-6), name
+        assert getattr(files.metrics, name) == pytest.approx(figure, rel=1e-6), name
+
+
+@pytest.mark.parametrize("threshold", [0.25, 0.8])
+def test_precision_at_a_threshold(shop, threshold):
+    table, run = told(shop, "bought", threshold=threshold), shop / "bought-run"
+    figures = fewpass.evaluate(run, shop / "bought-new", threshold=threshold)
+    y, p = table["bought"], table["predicted"]
+    of_yes = {"pos_label": "yes", "sample_weight": table["times"]}
+    assert figures.metrics.precision == pytest.approx(theirs.precision_score(y, p, **of_yes))
+    assert figures.metrics.f1 == pytest.approx(theirs.f1_score(y, p, **of_yes))
+    with pytest.raises(BadInput, match="this model predicts numbers"):
+        fewpass.evaluate(shop / "spent-run", shop / "spent-new", threshold=threshold)
+    with pytest.raises(BadInput, match="this model predicts 3 labels"):
+        fewpass.evaluate(shop / "kind-run", shop / "kind-new", threshold=threshold)
+
+
+def test_average_precision_and_lift_are_as_exact_as_scores_are_counted(shop):
+    table = told(shop, "bought").sort_values("score", ascending=False)
+    figures = fewpass.evaluate(shop / "bought-run", shop / "bought-new", top=0.2).metrics
+    y, w = table["bought"] == "yes", table["times"]
+    average = theirs.average_precision_score(y, table["score"], sample_weight=w)
+    assert figures.average_precision == pytest.approx(average, abs=2e-3)
+    top = w.cumsum() <= 0.2 * w.sum()
+    lift = np.average(y[top], weights=w[top]) / np.average(y, weights=w)
+    assert figures.lift == pytest.approx(lift, rel=0.03)
+    assert figures.lift_top == 0.2
+
+
+def test_slices_are_evaluations_of_their_rows(shop, tmp_path, capsys):
+    table = rows_of(700, 1)
+    words = ["--drop", "kind", "--drop", "spent", "--weight", "times", "--label", "bought"]
+    run, new = str(shop / "bought-run"), str(shop / "new.csv")
+    by = ["--by", "city", "--by", "age:30,60"]
+    assert main(["evaluate", run, new, *words, *by, "--json"]) == 0
+    slices = json.loads(capsys.readouterr().out)["slices"]
+    assert [one["slice"] for one in slices["city"]] == ["Bern", "Oslo", "Rome", "Wien"]
+    names = ["below 30", "30 to 60", "from 60"]
+    assert [one["slice"] for one in slices["age"]] == names
+    for one, rows in [
+        *((one, table["city"] == one["slice"]) for one in slices["city"]),
+        (slices["age"][0], table["age"] < 30),
+        (slices["age"][1], (table["age"] >= 30) & (table["age"] < 60)),
+        (slices["age"][2], table["age"] >= 60),
+    ]:
+        table[rows].to_csv(tmp_path / "slice.csv", index=False)
+        assert main(["evaluate", run, str(tmp_path / "slice.csv"), *words, "--json"]) == 0
+        alone = json.loads(capsys.readouterr().out)
+        for name in ("rows", "loss", "error", "f1", "log_loss", "brier"):
+            assert one[name] == pytest.approx(alone[name], rel=1e-9), name
+        assert one["auc"] == pytest.approx(alone["auc"], abs=0.01)
+        assert one["error_low"] < one["error"] < one["error_high"]
+        assert 0.0 < one["loss_within"] < one["loss"]
+    with pytest.raises(BadInput, match="ascending numbers"):
+        fewpass.evaluate(run, new, by=["age:60,30"], label="bought")
+    with pytest.raises(BadInput, match="reads columns of files"):
+        fewpass.evaluate(run, shop / "bought-new", by=["city"])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_differences_are_those_of_the_rows(shop, target):
+    models = [fewpass.load_model(shop / f"{target}-{run}") for run in ("run", "run2")]
+    data = Dataset.open(f"{shop}/{target}-new")
+    on_data = compare(models, data, InProcess(2))
+    assert on_data == compare(models, data, InProcess(1))
+    drop = tuple(name for name in TARGETS if name != target)
+    options = SourceOptions(label=target, drop=drop, weight="times")
+    on_files = compare_rows(models, [str(shop / "new.csv")], options)
+    first, second = (told(shop, target, run) for run in ("run", "run2"))
+    w = first["times"].to_numpy()
+
+    def of_rows(table):
+        if target == "spent":
+            error = (table["predicted"] - table["spent"]).to_numpy()
+            return {"mae": np.abs(error), "mse": error**2}
+        own = [table.loc[k, f"probability_{label}"] for k, label in enumerate(table[target])]
+        wrong = (table["predicted"] != table[target]).to_numpy().astype(float)
+        return {"error": wrong, "log_loss": -np.log(own)}
+
+    each = (of_rows(first), of_rows(second))
+    for name in each[0]:
+        far = each[1][name] - each[0][name]
+        mean = np.average(far, weights=w)
+        within = 1.96 * np.sqrt((w**2 * (far - mean) ** 2).sum()) / w.sum()
+        for result in (on_data, on_files):
+            (one,) = [d for d in result.models[1].differences if d.metric == name]
+            assert one.difference == pytest.approx(mean, rel=1e-5, abs=1e-9)
+            assert one.within == pytest.approx(within, rel=1e-4)
+            assert one.value == pytest.approx(np.average(each[1][name], weights=w), rel=1e-6)
+            assert result.models[0].differences[0].difference == 0.0
+
+
+def test_the_command_compares_and_draws(shop, tmp_path, capsys):
+    runs = [str(shop / f"bought-{run}") for run in ("run", "run2")]
+    page = tmp_path / "page.html"
+    words = ["compare", *runs, "--data", str(shop / "bought-new"), "--html", str(page), "--json"]
+    assert main(words) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert [model["run"] for model in facts["models"]] == runs
+    assert "Differences from the first" in page.read_text()
+    assert main(["compare", runs[0], "--data", str(shop / "bought-new")]) == 2
+    other = str(shop / "spent-run")
+    assert main(["compare", runs[0], other, "--data", str(shop / "bought-new")]) == 2
+    assert "Compare models that predict the same" in capsys.readouterr().err

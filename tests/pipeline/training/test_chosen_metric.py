@@ -1,0 +1,91 @@
+"""`metric`: what held-out rows choose lam by, and when to stop."""
+
+import numpy as np
+import pytest
+
+import fewpass
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from testing.datasets import make
+
+LAMS = (1.0, 0.1, 0.003)
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    at = tmp_path_factory.mktemp("sets")
+    made = {}
+    for targets in ("labels", "values"):
+        made[targets] = [
+            make(at / f"{targets}-{name}", n, 60, seed=seed, targets=targets).folder.url
+            for name, n, seed in (("rows", 300, 1), ("judges", 500, 2))
+        ]
+    return made
+
+
+@pytest.mark.parametrize(
+    ("targets", "metric", "higher"),
+    [("labels", "auc", True), ("labels", "f1", True), ("labels", "brier", False),
+     ("values", "mae", False)],
+)  # fmt: skip
+def test_lam_is_chosen_by_it(sets, tmp_path, targets, metric, higher):
+    """The best of models that are trained alone and evaluated, in the same order."""
+    rows, judges = sets[targets]
+    told = fewpass.train(
+        rows, tmp_path / "run", held_out=judges, metric=metric, tol=1e-4, verbose=0,
+        lam=",".join(map(str, LAMS)), solver="sdca", loss="logistic" if targets == "labels" else None,
+    )  # fmt: skip
+    alone = []
+    for k, lam in enumerate(LAMS):
+        fewpass.train(rows, tmp_path / f"{k}", lam=lam, tol=1e-4, solver="sdca", verbose=0,
+                      loss="logistic" if targets == "labels" else None)  # fmt: skip
+        figures = fewpass.evaluate(tmp_path / f"{k}", judges)
+        alone.append(getattr(figures if metric == "auc" else figures.metrics, metric))
+    costs = [one["cost"] for one in told.candidates]
+    assert [-c if higher else c for c in costs] == pytest.approx(alone, abs=0.02)
+    assert told.lam == LAMS[int(np.argmin(costs))]
+
+
+def test_auto_compares_by_it_and_says_so(sets, tmp_path):
+    rows, _ = sets["labels"]
+    told = fewpass.train(rows, tmp_path / "run", lam="auto", metric="auc", tol=1e-2, verbose=0)
+    each = told.lam_origin["candidates"]
+    assert told.lam == pytest.approx(min(each, key=lambda c: (c["cost"], -c["lam"]))["lam"])
+    assert all(-1.0 < c["cost"] < -0.5 for c in each)
+    again = RunFolder(str(tmp_path / "run")).record()
+    assert (again.plan.metric, load_model(RunFolder(str(tmp_path / "run"))).lam) == (
+        "auc",
+        told.lam,
+    )
+
+
+def test_training_ends_by_it_with_the_best_model(sets, tmp_path):
+    rows, judges = sets["labels"]
+    told = fewpass.train(
+        rows, tmp_path / "run", held_out=judges, early_stopping=True, n_iter_no_change=3, lam=1e-6,
+        metric="error", solver="asgd", passes=30, verbose=0,
+    )  # fmt: skip
+    curve = [e["error"] for e in RunFolder(str(tmp_path / "run")).events()
+             if e["event"] == "validation"]  # fmt: skip
+    assert told.stopped_early
+    assert told.candidates[0]["cost"] == min(curve)
+    assert fewpass.evaluate(tmp_path / "run", judges).error == pytest.approx(min(curve))
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"lam": 0.1, "tol": 1e-2}, "does neither. Leave it out"),
+        ({"passes": 1}, "Name a data set with `held_out`, or give `tol`"),
+        ({"metric": "mae", "tol": 1e-2}, "metric is mae, which these models have no figure of"),
+        ({"metric": "brier", "tol": 1e-2, "loss": "hinge"}, "have no figure of .loss hinge"),
+    ],
+)
+def test_a_metric_that_chooses_nothing_is_refused(sets, tmp_path, settings, why):
+    with pytest.raises(BadInput, match=why):
+        fewpass.train(
+            sets["labels"][0],
+            tmp_path / "run",
+            **{"metric": "auc", "lam": "auto", "verbose": 0} | settings,
+        )

@@ -1,0 +1,135 @@
+"""Folds side by side: each model is proven to be that of the rows without its fold."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_matrix
+from sklearn.metrics import log_loss
+
+import fewpass
+from fewpass.flows.cli import main
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.cross_validation import cross_validate
+from fewpass.storage.dataset import Dataset
+from testing.datasets import make
+
+FOLDS, LAM = 4, 0.01
+
+
+def rows_of(dataset):
+    """Rows, targets and the fold of each, from the chunks."""
+    X, y, folds = [], [], []
+    for k in range(dataset.n_chunks):
+        table = dataset.read_chunk(k)
+        rows = table.X if hasattr(table, "X") else csr_matrix(
+            (table.data, table.indices, table.indptr), (table.n_rows, dataset.n_features)
+        ).toarray()  # fmt: skip
+        X.append(rows)
+        y.append(table.target)
+        folds += [k % FOLDS] * table.n_rows
+    return np.vstack(X).astype(float), np.concatenate(y), np.array(folds)
+
+
+def optimum(X, y, loss):
+    """The least objective without an intercept, by scipy."""
+    side = 2.0 * y - 1.0
+
+    def objective(w):
+        p = X @ w
+        if loss == "squared":
+            value, slope = 0.5 * (p - y) ** 2, p - y
+        else:
+            value, slope = np.logaddexp(0.0, -side * p), -side / (1.0 + np.exp(side * p))
+        return value.mean() + 0.5 * LAM * w @ w, X.T @ slope / len(y) + LAM * w
+
+    start = np.zeros(X.shape[1])
+    return minimize(
+        objective, start, jac=True, method="L-BFGS-B", options={"ftol": 1e-15, "gtol": 1e-9}
+    )
+
+
+@pytest.mark.parametrize(
+    ("solver", "layout", "targets"),
+    [("newton", "dense", "labels"), ("psdca", "sparse", "labels"), ("s2gd+", "dense", "labels"),
+     ("lbfgs", "sparse", "values"), ("sdca", "dense", "values")],
+)  # fmt: skip
+def test_each_fold_is_certified_against_an_independent_optimum(tmp_path, solver, layout, targets):
+    data = make(tmp_path / "data", 700, 12, layout=layout, targets=targets, nnz=5)
+    loss = "squared" if targets == "values" else "logistic"
+    plan = TrainingPlan(
+        dataset=data.folder.url, tol=1e-4, lam=LAM, loss=loss, intercept="none",
+        solver={"kind": solver}, memory="128MB",
+    )  # fmt: skip
+    (one,) = cross_validate(plan, str(tmp_path / "1"), InProcess(1), FOLDS)
+    (three,) = cross_validate(plan, str(tmp_path / "3"), InProcess(3), FOLDS)
+    assert one._replace(seconds=0.0) == three._replace(seconds=0.0)
+    X, y, folds = rows_of(Dataset.open(data.folder.url))
+    for fold in one.folds:
+        others, own = folds != fold.fold, folds == fold.fold
+        best = optimum(X[others], y[others], loss)
+        assert fold.objective - fold.gap <= best.fun * (1.0 + 1e-9)
+        assert best.fun <= fold.objective * (1.0 + 1e-9)
+        assert fold.relative_gap <= 1e-4
+        assert fold.rows == fold.evaluation.rows == own.sum()
+        p = X[own] @ best.x
+        held_out = (
+            0.5 * np.mean((p - y[own]) ** 2) if loss == "squared"
+            else log_loss(y[own], 1.0 / (1.0 + np.exp(-p)))
+        )  # fmt: skip
+        assert fold.evaluation.loss == pytest.approx(held_out, rel=2e-2)
+    each = [fold.evaluation.loss for fold in one.folds]
+    means = {mean.metric: mean for mean in one.means}
+    assert means["loss"].mean == pytest.approx(np.mean(each))
+    assert means["loss"].standard_error == pytest.approx(np.std(each, ddof=1) / np.sqrt(FOLDS))
+
+
+@pytest.mark.parametrize("classes", ["ovr", "multinomial"])
+def test_classes_are_as_they_are_alone(tmp_path, classes):
+    """A fold's model of classes is that of a data set of the other chunks."""
+    data = make(tmp_path / "data", 600, 8, classes=3)
+    settings = {"loss": "logistic", "classes": classes, "tol": 1e-5, "lam": LAM, "solver": "psdca"}
+    (result,) = fewpass.cross_validate(data.folder.url, folds=FOLDS, **settings)
+    X, y, folds = rows_of(Dataset.open(data.folder.url))
+    model = fewpass.LinearClassifier(
+        loss="logistic", multi_class=classes, tol=1e-5, lam=LAM, solver="psdca"
+    )
+    for fold in result.folds:
+        own = folds == fold.fold
+        model.fit(X[~own], y[~own])
+        wrong = np.mean(model.predict(X[own]) != y[own])
+        assert fold.evaluation.error == pytest.approx(wrong, abs=3.0 / own.sum())
+        assert fold.relative_gap <= 1e-5
+
+
+def test_the_command_says_it(tmp_path, capsys):
+    data = make(tmp_path / "data", 600, 8).folder.url
+    words = ["--lam", "1,.01", "--folds", "3", "--scheduler", "none"]
+    assert main(["cross-validate", data, *words, "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    assert [one["lam"] for one in results] == [1.0, 0.01]
+    assert [len(one["folds"]) for one in results] == [3, 3]
+    assert all(fold["relative_gap"] <= 1e-3 for one in results for fold in one["folds"])
+    assert main(["cross-validate", data, *words]) == 0
+    assert "standard error" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"folds": 1}, "folds is 1"),
+        ({"folds": 40}, "chunks, of which 40 folds cannot be made"),
+        ({"tol": None, "solver": "asgd"}, "give `tol`"),
+        ({"lam": "path", "penalty": "l1"}, "name some"),
+    ],
+)
+def test_what_cannot_be_cross_validated_is_refused(tmp_path, settings, why):
+    data = make(tmp_path / "data", 600, 8).folder.url
+    with pytest.raises(BadInput, match=why):
+        fewpass.cross_validate(data, **settings)
+    stored = make(tmp_path / "sorted", 600, 8, shuffled=False).folder.url
+    with pytest.raises(BadInput, match="are not shuffled"):
+        fewpass.cross_validate(stored)

@@ -88,7 +88,7 @@ def reduced(client: Client, spans: int, seconds: float, columns: int) -> int:
     reports: list[Any] = []
     at = Weights(np.ones(columns), 0.0)
     total = executor.result(reductions.reduce(
-        executor, sleeping_job(spans), sleeping_sum(seconds), at, reports.append
+        executor, sleeping_job(spans, columns), sleeping_sum(seconds), at, reports.append
     ))  # fmt: skip
     assert total.blocks == spans, "every span was added once"
     assert sum(report.rows for report in reports) == spans, "every span was told of once"

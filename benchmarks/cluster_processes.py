@@ -25,6 +25,7 @@ from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.protocol import Block, Sum, Weights
 
 CHUNK_VALUES = 100_000_000  # of a stand-in chunk: as many as a span of a reduction has
+STATE_BYTES = 80  # of a column, reserved for sums by averaged SGD
 _sent = [0]
 
 
@@ -155,7 +156,7 @@ def sleeping_sum(seconds: float) -> Sum:
     return Sum("reduce-sleep", no_sleep, partial(slept, seconds))
 
 
-def sleeping_job(spans: int) -> Job:
+def sleeping_job(spans: int, columns: int) -> Job:
     """Return a job on a data set of so many chunks, each a span, of which nothing is stored."""
     chunks = SimpleNamespace(rows=(1,) * spans, nnz=(CHUNK_VALUES,) * spans)
     manifest = SimpleNamespace(
@@ -164,5 +165,5 @@ def sleeping_job(spans: int) -> Job:
     dataset = SimpleNamespace(manifest=manifest, folder=SimpleNamespace(is_local=True))
     return Job(
         dataset, problem=None, stats=SimpleNamespace(n=spans, d=1), rule=TargetRule(),
-        windows=WindowPlan(spans, 1, 1, 0), rows=NoRows(),
+        windows=WindowPlan(spans, 1, 1, 0), rows=NoRows(), sum_bytes=STATE_BYTES * columns,
     )  # fmt: skip

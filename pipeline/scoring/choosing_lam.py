@@ -50,24 +50,26 @@ class AsRead:
         return weights
 
 
-def held_out_figures(
-    record: RunRecord,
-    trained: Dataset,
-    dataset: Dataset,
-    solver: ReadsWeights,
-    lams: int,
-    head: Any,
-    executor: Executor,
-) -> list[Evaluation]:
-    """Evaluate the models of all lams, in a state given as a handle, in one pass for all.
+class ModelsToScore(NamedTuple):
+    """Models of one state, one for every lam, and the rows that they are scored on."""
+
+    record: RunRecord
+    trained: Dataset  # that the state was trained on
+    held_out: Dataset
+    solver: ReadsWeights
+    head: Any  # a handle on the state
+
+
+def held_out_figures(models: ModelsToScore, n: int, executor: Executor) -> list[Evaluation]:
+    """Evaluate the models of all n lams in one pass for all.
 
     Raises BadInput when columns, scaling or labels are not those that were trained on.
     """
-    job, at = _models_at(record, trained, dataset, solver, lams, head, executor)
-    what = judging_sum(record, job)
-    total = reduce(executor, job, sum_each(what, (Task(),) * lams), at, lambda _report: None)
+    job, at = _models_at(models, n, executor)
+    what = judging_sum(models.record, job)
+    total = reduce(executor, job, sum_each(what, (Task(),) * n), at, lambda _report: None)
     figures_of_lams: list[Evaluation] = executor.result(
-        executor.submit("figures", partial(figures_of_each, job, record), at, total)
+        executor.submit("figures", partial(figures_of_each, job, models.record), at, total)
     )
     return figures_of_lams
 
@@ -85,44 +87,30 @@ def cost_of(record: RunRecord, figures: Evaluation) -> float | None:
     return None if metric == "loss" else Metric(metric).cost(figures)
 
 
-def _models_at(
-    record: RunRecord,
-    trained: Dataset,
-    dataset: Dataset,
-    solver: ReadsWeights,
-    lams: int,
-    head: Any,
-    executor: Executor,
-) -> tuple[Job, Any]:
-    """Return the job that reads a data set, and a handle on the models of all lams."""
-    matched = require_same_columns(record, dataset)
-    read = partial(weights_of_each, solver, lams, trained, dataset, matched)
-    return evaluation_job(record, dataset), executor.submit("weights", read, head)
+def _models_at(models: ModelsToScore, n: int, executor: Executor) -> tuple[Job, Any]:
+    """Return the job that reads the held-out rows, and a handle on the models of all n lams."""
+    record, trained, held_out, solver, head = models
+    matched = require_same_columns(record, held_out)
+    read = partial(weights_of_each, solver, n, trained, held_out, matched)
+    return evaluation_job(record, held_out), executor.submit("weights", read, head)
 
 
 def choose_lam(
-    record: RunRecord,
-    trained: Dataset,
-    dataset: Dataset,
-    solver: ReadsWeights,
+    models: ModelsToScore,
     lams: tuple[float, ...],
-    head: Any,
     certified: Certificate | None,
     executor: Executor,
 ) -> Choice:
-    """Return the lam with the best model on a data set; `certified` is the joint certificate.
-
-    `head` is a handle on the state that was trained on the data set `trained`.
-    """
-    given = (record, trained, dataset, solver, len(lams), head, executor)
+    """Return the lam with the best model on held-out rows; `certified` is the joint certificate."""
+    n, record = len(lams), models.record
     each = (
-        compared_figures(*given)
+        compared_figures(models, n, executor)
         if record.plan.l1_share
-        else [ComparedFigures(one) for one in held_out_figures(*given)]
+        else [ComparedFigures(one) for one in held_out_figures(models, n, executor)]
     )
     candidates = []
     for k, (lam, (figures, *compared)) in enumerate(zip(lams, each, strict=True)):
-        own = certificate_of(certified, len(lams), k)
+        own = certificate_of(certified, n, k)
         proven = (own.objective, own.gap) if own else (None, None)
         made = Candidate(lam, figures.loss, figures.error, *proven, *compared)
         candidates.append(made._replace(cost=cost_of(record, figures)))
@@ -137,21 +125,13 @@ class ComparedFigures(NamedTuple):
     nonzeros: int | None = None
 
 
-def compared_figures(
-    record: RunRecord,
-    trained: Dataset,
-    dataset: Dataset,
-    solver: ReadsWeights,
-    lams: int,
-    head: Any,
-    executor: Executor,
-) -> list[ComparedFigures]:
+def compared_figures(models: ModelsToScore, n: int, executor: Executor) -> list[ComparedFigures]:
     """Do the same under an l1 penalty: with standard errors, and the numbers of non-zeros."""
-    job, at = _models_at(record, trained, dataset, solver, lams, head, executor)
-    each = sum_each(judging_sum(record, job), (Task(),) * lams)
+    job, at = _models_at(models, n, executor)
+    each = sum_each(judging_sum(models.record, job), (Task(),) * n)
     total = reduce(executor, job, with_products(each), at, lambda _report: None)
     made: list[ComparedFigures] = executor.result(
-        executor.submit("figures", partial(_compared, job, record), at, total)
+        executor.submit("figures", partial(_compared, job, models.record), at, total)
     )
     return made
 

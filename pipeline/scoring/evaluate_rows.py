@@ -121,7 +121,7 @@ def evaluate_rows(
     source = open_source(inputs, options, storage_options, expected)
     threads = threads or os.cpu_count() or 1
     size = piece_bytes(budget, model, threads)
-    judge = partial(_judged, model, problem, source, sums, slicing)
+    judge = partial(_sums_of_piece, model, problem, source, sums, slicing)
     total: list[Any] | None = None
     sliced: list[dict[str, Any]] = [{} for _ in by]
     rows = skipped = done = 0
@@ -145,7 +145,7 @@ def evaluate_rows(
     return EvaluatedRows(figures, reliability, skipped, more)
 
 
-def _judged(
+def _sums_of_piece(
     model: Model,
     problem: Problem,
     source: Source,

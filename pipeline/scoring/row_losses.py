@@ -40,7 +40,7 @@ class RowLosses(NamedTuple):
         shares: list[float | None] = (self.wrong @ self.weight / self.weight.sum()).tolist()
         return shares
 
-    def spread(self, best: int) -> NDArray[np.float64]:
+    def standard_errors(self, best: int) -> NDArray[np.float64]:
         """Return the standard errors of the mean distances from one model, (M,), row by row."""
         share = self.weight / self.weight.sum()
         difference = self.loss - self.loss[best]

@@ -329,7 +329,7 @@ class TrainingPlan(Described):
         )
 
     @model_validator(mode="after")
-    def _judged(self) -> TrainingPlan:
+    def _has_rows_to_judge_by(self) -> TrainingPlan:
         if self.source is not None and self.source.test_fraction:
             return self  # those rows judge
         if len(self.lam.factors) > 1 and self.held_out is None and not self.tries_several_lam:

@@ -91,10 +91,12 @@ def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> 
 def candidates_of(lams: Sequence[float], losses: RowLosses) -> list[Candidate]:
     """Return what became of every lam, with the standard errors of the distances to the best."""
     means = losses.mean()
-    each = zip(lams, means, losses.errors(), losses.spread(int(np.argmin(means))), strict=True)
+    each = zip(
+        lams, means, losses.errors(), losses.standard_errors(int(np.argmin(means))), strict=True
+    )
     candidates = [
-        Candidate(lam, float(mean), error, standard_error=float(spread))
-        for lam, mean, error, spread in each
+        Candidate(lam, float(mean), error, standard_error=float(deviation))
+        for lam, mean, error, deviation in each
     ]
     if losses.costs is None:
         return candidates

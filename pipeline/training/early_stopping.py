@@ -11,7 +11,7 @@ from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import sourced_weights, stored_weights
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.validation import Validation, ValidationPoint, extended
-from fewpass.pipeline.scoring.choosing_lam import cost_of, held_out_figures
+from fewpass.pipeline.scoring.choosing_lam import ModelsToScore, cost_of, held_out_figures
 from fewpass.pipeline.training.sweeps import Sweeps
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.storage.dataset import Dataset
@@ -53,11 +53,12 @@ class EarlyStopping:
         training, cursor = self._training, self._training.progress.cursor
         if self.validation is not None and self.validation.sweeps == cursor.sweeps:
             return None
-        (scores,) = held_out_figures(
-            training.run.record(), training.dataset, self._held_out, sweeps.solver, 1,
-            sweeps.heads[0], training.executor,
-        )  # fmt: skip
-        cost = cost_of(training.run.record(), scores)
+        record = training.run.record()
+        newest = ModelsToScore(
+            record, training.dataset, self._held_out, sweeps.solver, sweeps.heads[0]
+        )
+        (scores,) = held_out_figures(newest, 1, training.executor)
+        cost = cost_of(record, scores)
         point = ValidationPoint(cursor.passes, scores.loss, scores.error, cost)
         self.validation = extended(self.validation, point, cursor.sweeps, sweeps.proven())
         if self.validation.is_at_best:

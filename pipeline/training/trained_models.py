@@ -13,7 +13,12 @@ from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_o
 from fewpass.pipeline.runs.model import read_out, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.calibrating import calibrate
-from fewpass.pipeline.scoring.choosing_lam import AsRead, ReadsWeights, choose_lam
+from fewpass.pipeline.scoring.choosing_lam import (
+    AsRead,
+    ModelsToScore,
+    ReadsWeights,
+    choose_lam,
+)
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.class_groups import ClassGroups
 from fewpass.pipeline.training.early_stopping import EarlyStopping
@@ -128,9 +133,8 @@ class TrainedModels:
         reads: ReadsWeights = self._sweeps.solver
         if self._once is not None:  # weights of the columns that there are, in their order
             head, trained, reads = self._once.head(self._sweeps.solver, head), held_out, AsRead()
-        return choose_lam(
-            self._record, trained, held_out, reads, lams, head, certified, training.executor
-        )
+        models = ModelsToScore(self._record, trained, held_out, reads, head)
+        return choose_lam(models, lams, certified, training.executor)
 
     def _by_progressive_loss(self) -> Choice:
         """Choose by the losses of rows before they were learnt from, at the end of the pass."""
@@ -150,9 +154,8 @@ class TrainedModels:
             return None
         head = executor.submit_small("weights", same, stored_weights(weights, training.dataset))
         lams = (self._sweeps.job.problem.penalty.total,)
-        return choose_lam(
-            self._record, training.dataset, held_out, AsRead(), lams, head, certified, executor
-        )  # fmt: skip
+        models = ModelsToScore(self._record, training.dataset, held_out, AsRead(), head)
+        return choose_lam(models, lams, certified, executor)
 
     def _calibrate(self, weights: Weights, held_out: Dataset | None) -> Calibration | None:
         """Learn the calibration of scores from held-out rows, if the plan asks for one."""

@@ -11,7 +11,8 @@ took
     passes = 2 + D + 2.4 sqrt(K) D          (3 + 2 D + 0.3 K D^2 without subspace)
 
 Dual coordinate ascent, with the same K for the mean L, took 1 + D + 1.5 K D, with a proximal centre
-1 + D + 0.7 (sqrt(min(K, 16)) + K / 4096) D, in accelerated mini-batches 1 + D / theta,
+1 + D + 0.7 (sqrt(min(K, 16)) + K / 4096) D (0.45 and 400 for few columns), in accelerated
+mini-batches 1 + D / theta,
 L-BFGS 4 + 0.5 kappa_f^(1/3) D and accelerated gradient descent 1 + 1.1 kappa_f^(1/2) D, with
 kappa_f = L_f / mu, L_f the smoothness of the objective as a whole.
 Each method computes its own (`expected_passes`) from the functions here.  docs/evidence.md has the

@@ -44,7 +44,7 @@ COLUMNS_PER_VALUE = 8
 #: The same for words and pairs of words of a text, most of which come once and tell nothing.
 COLUMNS_PER_SLOT = 2
 FEW_TEXT_BITS = 14  # up to as many columns cost nothing: a text of few words has those of values
-#: Weights of all classes' models of a text: beyond, words share columns, up to so many of them.
+#: Weights of all classes' models of a text: beyond, words share columns, up to twice this many.
 MOST_TEXT_WEIGHTS, MOST_SHARING = 1 << 22, 4
 MOST_NAMES = 1 << 15  # of a column of maps
 EXAMPLES = 1000  # values of a hashed column that its columns are named by

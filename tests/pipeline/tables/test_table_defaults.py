@@ -192,6 +192,13 @@ def test_days_end_where_those_seen_do():
     assert part.last is None
 
 
+def test_words_share_columns_where_classes_are_many():
+    rng = np.random.default_rng(0)
+    texts = pa.table({"x": [" ".join(map(str, rng.integers(0, 50_000, 40))) for _ in range(2000)]})
+    bits = [fitted(texts, RecipeRules(classes=k)).columns[0].bits for k in (1, 16, 64, 10_000)]
+    assert bits == [17, 17, 16, 14]  # of 120,000 words and pairs no more than eight share one
+
+
 # -- targets ---------------------------------------------------------------------------------------
 
 RNG = np.random.default_rng(0)

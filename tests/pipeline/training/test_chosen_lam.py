@@ -73,7 +73,7 @@ def test_dense_and_sparse_rows_choose_the_same(sets):
     assert found[0].written == found[1].written
     for one, other in zip(found[0].candidates, found[1].candidates, strict=True):
         assert one.loss == pytest.approx(other.loss, rel=0.02)
-    assert (found[0].folds, found[0].held_out_rows) == (5, dense.n_rows)
+    assert (found[0].folds, found[0].times, found[0].held_out_rows) == (5, 4, dense.n_rows)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_standard_errors_by_products_are_those_row_by_row(classes, rng):
     each = row_losses(problem, block(dense_rows(X), y, weight), at)
     best = int(np.argmin(each.mean()))
     found = standard_errors(total)
-    np.testing.assert_allclose(found, each.spread(best), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found, each.standard_errors(best), rtol=1e-9, atol=1e-9)
     assert found[best] == 0.0
 
 

@@ -1,6 +1,8 @@
 """A source several times as large as the budget goes through it."""
 
+import re
 import tracemalloc
+from contextlib import closing
 
 import pytest
 
@@ -9,7 +11,10 @@ from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import parse_bytes
 from fewpass.pipeline.tables.stream.sources import read_first_rows
+from fewpass.pipeline.training.planning import default_memory
+from fewpass.pipeline.training.planning.source_job import planned_for_source
 from fewpass.pipeline.training.training_run import TrainingRun
 
 MEMORY = 140_000_000
@@ -58,6 +63,26 @@ def test_wide_rows_are_learnt_from_without_copies_of_the_state(tmp_path):
         assert any(event.kind == "finish" for event in run)
         weights.append(run.result.weights_sha256)
     assert weights[0] == weights[1]
+
+
+def test_memory_is_raised_for_several_learners_and_named_where_it_was_given(tmp_path, monkeypatch):
+    monkeypatch.setattr(default_memory, "usable_memory_bytes", lambda: 64 << 30)
+    write_clicks(tmp_path / "clicks.svm", 400_000)
+    sources = {"sources": (str(tmp_path / "clicks.svm"),), "options": {"n_features": 4_000_000}}
+
+    def chosen(**memory):
+        plan = TrainingPlan(dataset="clicks", source=sources, lam=0.01, **memory)
+        with closing(read_first_rows(plan)) as source:
+            plan, choice = planned_for_source(source.plan, source)
+        return plan.memory, choice.methods[0].kind, choice.reason
+
+    raised, kind, _ = chosen()
+    assert kind == "onepass"
+    assert raised > TrainingPlan(dataset="clicks").memory
+    given, kind, reason = chosen(memory="1GiB")
+    assert (given, kind) == (1 << 30, "asgd")
+    named = parse_bytes(re.search("memory=([0-9]+MB)` would do", reason)[1])
+    assert chosen(memory=named)[:2] == (named, "onepass")
 
 
 def test_columns_that_nothing_has_room_for_are_refused_before_any_array_is_made(tmp_path):

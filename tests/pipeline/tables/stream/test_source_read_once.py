@@ -367,6 +367,23 @@ def test_streaming_newton_widens_and_ends_where_columns_become_too_many(tmp_path
     assert grown.objective == pytest.approx(whole.objective, rel=1e-9)
 
 
+def test_a_model_worse_than_a_constant_is_pointed_out(tmp_path):
+    """Steps that fit a column of thousands are too long, or too short for all others."""
+    rng, text = np.random.default_rng(0), []
+    for _ in range(3_000):
+        x = rng.normal(size=3) * (1.0, 1.0, 1e3)
+        text.append(f"{int(rng.random() < 0.05)} 1:{x[0]:.4f} 2:{x[1]:.4f} 3:{x[2]:.4f}\n")
+    (tmp_path / "rows.svm").write_text("".join(text))
+    found = []
+    for name, scale in (("raw", "none"), ("scaled", "standard")):
+        reading = {"scale": scale, "options": {"n_features": 3}}
+        plan = plan_of(tmp_path / "rows.svm", reading, solver={"kind": "asgd"}, lam=1e-4)
+        run(plan, tmp_path / name)
+        events = RunFolder(str(tmp_path / name)).events()
+        found.append([e for e in events if e["event"] == "warning" and e["what"] == "constant"])
+    assert [len(each) for each in found] == [1, 0]
+
+
 # -- order of a source --------------------------------------------------------------------------------------
 
 

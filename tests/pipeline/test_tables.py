@@ -104,7 +104,7 @@ def test_python_predicts_frames_as_the_command_predicts_files(work, tmp_path):
     model = from_run(folder / "run")
     rows = frame[2000:]
     expected = predicted(folder / "run", folder / "test.csv", tmp_path / "p.parquet")
-    assert (model.predict(rows) == expected.label).all()
+    assert (model.predict(rows) == expected.predicted).all()
     # The command keeps features as float32, a frame's are float64.
     np.testing.assert_allclose(model.decision_function(rows), expected.score, atol=1e-5)
 
@@ -192,7 +192,7 @@ def test_weights_have_names(work, capsys):
     assert sizes == sorted(sizes, reverse=True)
     assert main(["weights", str(folder / "run"), "--csv"]) == 0
     assert capsys.readouterr().out.startswith("class,feature,weight,per_unit\n")
-    assert main(["export", str(folder / "run"), str(folder / "model.onnx")]) == 2
+    assert main(["export", str(folder / "run"), str(folder / "model.safetensors")]) == 2
     assert "takes the columns of a table, which it encodes" in capsys.readouterr().err
 
 

@@ -266,7 +266,7 @@ def passes_through_pipeline(dataset: Dataset, chunks: int) -> list[float]:
     )  # fmt: skip
     job = Planner(plan, dataset).job(plan.memory)
     windows = Budget.windows * (chunks + 0.5) * chunk_bytes(dataset.manifest, job.row_state_size)
-    states = bytes_of_states(plan.solver, job.problem, job.stats)
+    states = bytes_of_states(plan.solver, job.problem, job.stats, job.stats.streams)
     plan = plan.model_copy(update={"memory": int(PROGRAM_BYTES + states + windows)})
     assert Planner(plan, dataset).job(plan.memory).windows.chunks_per_window == chunks
     with tempfile.TemporaryDirectory() as place:

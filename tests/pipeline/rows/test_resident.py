@@ -153,7 +153,7 @@ def test_what_is_read_once_only_or_does_not_fit_is_not_kept(datasets):
     one = job_of(plan_for(dataset), dataset)
     assert not one.resident
     many = plan_for(dataset, passes=2)
-    states = bytes_of_states(many.solver, one.problem, one.stats) + PROGRAM_BYTES
+    states = bytes_of_states(many.solver, one.problem, one.stats, 1) + PROGRAM_BYTES
     least = 3 * chunk_bytes(dataset.manifest) + states
     jobs = []
     for memory in range(least, least + 10**6, 5000):

@@ -143,7 +143,6 @@ def _on_data_set(
 ) -> tuple[Evaluation, DrawnReliability | None, Importance | None]:
     from fewpass.flows.cluster import engine_for_pass
     from fewpass.flows.display.bars import rows_display
-    from fewpass.pipeline.explaining.importance import importance
     from fewpass.pipeline.reporting.reliability_report import draw_reliability
     from fewpass.pipeline.runs.model import within
     from fewpass.pipeline.scoring import evaluation
@@ -161,7 +160,11 @@ def _on_data_set(
             result = evaluation.evaluate(model, data, executor, count, rules, asked or USUAL)
         if with_reliability:
             drawn = draw_reliability(model, data, executor, rules)
-        columns = importance(model, data, executor, rules=rules) if with_importance else None
+        columns = None
+        if with_importance:
+            from fewpass.pipeline.explaining.importance import importance
+
+            columns = importance(model, data, executor, rules=rules)
     return result, drawn, columns
 
 

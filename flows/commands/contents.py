@@ -126,14 +126,18 @@ def _of_dataset(path: str) -> dict[str, Any]:
 
 
 def _columns(schema: Schema | None) -> dict[str, str] | None:
-    """Say of every column of the source what it is used for, or what becomes of it."""
+    """Say of every column of the source what it is used for, or what becomes of it.
+
+    What is made of columns in addition is behind them: two that are crossed, curves and pairs.
+    """
     if schema is None or schema.names is None:
         return None
     encoded = dict(described_columns(schema))
-    return {
+    own = {
         column.name or "": encoded.get(column.name or "", f"{column.type}, {column.role}")
         for column in schema.columns
     }
+    return own | {name: said for name, said in encoded.items() if name not in own}
 
 
 def _targets(targets: Any) -> dict[str, Any]:

@@ -7,7 +7,8 @@ hands them out as workers become free; and its pages show which share of them is
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -50,8 +51,22 @@ class Together:
         self._handle, self._require_workers = type_of_handles(), require_workers
         self.topic = f"fewpass-tasks-{uuid4().int % TOPICS}"
         self._heard: SimpleQueue[Any] = SimpleQueue()
-        self._last = time.monotonic()
-        client.subscribe_topic(self.topic, lambda event: self._heard.put(event[1]))
+        self._last, self._name = time.monotonic(), ""
+        client.subscribe_topic(self.topic, self._take)
+
+    def _take(self, event: tuple[float, Any]) -> None:
+        """Keep a message, unless nobody waits for it: several trainings may share a topic."""
+        if event[1][0] == self._name:
+            self._heard.put(event[1])
+
+    @contextmanager
+    def listening(self, name: str) -> Iterator[None]:
+        """Hear what tasks tell under a name, their messages' first item, during a `with` block."""
+        self._heard, self._name = SimpleQueue(), name
+        try:
+            yield
+        finally:
+            self._name = ""
 
     def threads(self) -> list[int]:
         """Return the threads of every worker; of one, if there are none yet."""

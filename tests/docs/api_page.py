@@ -23,7 +23,7 @@ What `from fewpass import ...` offers. [python.md](python.md) shows it in use. (
 #: What there is, in the order of the page.
 GROUPS = {
     "the commands as functions": (
-        "ingest", "train", "evaluate", "predict", "load", "load_model", "models", "publish", "abandon", "warm_up",
+        "ingest", "train", "evaluate", "cross_validate", "predict", "load", "load_model", "models", "publish", "abandon", "warm_up",
     ),
     "scikit-learn estimators": (
         "LinearClassifier", "LinearRegressor", "ScoreCalibrator", "TableEncoder", "from_run",

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.dispatch import kernel, reading_part
 from fewpass.solvers.kernels.shapes import Bytes, Index
 
 #: A place in text: unsigned, since numba would test signed ones for counting from the end.
@@ -70,6 +70,36 @@ _NINE_BITS = np.uint64(0x1FF)
 _HIDDEN = np.uint64(1 << 52)
 _CARRIED = np.uint64(1 << 53)
 _INFINITY = np.uint64(0x7FF << 52)
+
+
+@reading_part
+def plain_number(text: Bytes, at: Position) -> tuple[float, Position, Position, Position, Index]:
+    """Read a sign, digits, and digits behind a dot, at text[at].
+
+    Returns
+    -------
+    tuple
+        The value, which is the nearest double where there are 1 to PLAIN_DIGITS digits; the
+        positions of the first digit, of the dot, and behind the number; and how many digits.
+    """
+    mantissa = np.int64(0)
+    negative = text[at] == _MINUS
+    at += np.uint64(negative)
+    first = at
+    while _ZERO <= text[at] <= _NINE:
+        mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
+        at += STEP
+    point = at
+    if text[at] == _DOT:
+        at += STEP
+        while _ZERO <= text[at] <= _NINE:
+            mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
+            at += STEP
+    fraction = np.int64(at - point)
+    fraction -= fraction > 0
+    digits = np.int64(point - first) + fraction
+    value = mantissa / TENS[fraction] if 0 < digits <= PLAIN_DIGITS else 0.0
+    return (-value if negative else value), first, point, at, digits
 
 
 @kernel

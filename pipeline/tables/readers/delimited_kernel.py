@@ -3,8 +3,8 @@
 A cell is what stands between two delimiters, without the blanks around it; in double quotes it may
 hold the delimiter, and a quote written twice, but no line end.  A blank line is no row.
 
-As in `libsvm_kernel`, plain numbers are read where they stand: passing the text to a function costs
-more than reading one.
+As in `libsvm_kernel`, plain numbers are read by a part of the kernel: passing the text to a
+function costs more than reading one.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fewpass.pipeline.tables.readers.decimals import (
     OK,
     PLAIN_DIGITS,
     STEP,
-    TENS,
     Position,
+    plain_number,
 )
 from fewpass.pipeline.tables.readers.exact import Rounded, number
 from fewpass.solvers.kernels.dispatch import kernel
@@ -43,7 +43,7 @@ DROPPED, FEATURE, TARGET, TEXT_TARGET, WEIGHT = range(5)
 ) = range(1, 9)
 
 _NEWLINE, _SPACE, _TAB, _RETURN, _QUOTE = 10, 32, 9, 13, ord('"')
-_ZERO, _NINE, _MINUS, _DOT = ord("0"), ord("9"), ord("-"), ord(".")
+_ZERO = ord("0")
 #: Cells that stand for a missing value, in any case; the empty cell is one, too.
 MISSING_WORDS = (b"na", b"n/a", b"nan", b"null", b"none", b"?", b"#n/a", b"<na>", b"(null)")
 _LONGEST_WORD = max(len(word) for word in MISSING_WORDS)
@@ -243,25 +243,8 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
                     used = label_ends[rows]
                     label_ends[rows + 1] = _keep_label(text, start, end, quote, label_bytes, used)
             else:
-                mantissa = np.int64(0)
-                negative = text[at] == _MINUS
-                at += np.uint64(negative)
-                first = at
-                while _ZERO <= text[at] <= _NINE:
-                    mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
-                    at += STEP
-                point = at
-                if text[at] == _DOT:
-                    at += STEP
-                    while _ZERO <= text[at] <= _NINE:
-                        mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
-                        at += STEP
-                fraction = np.int64(at - point)
-                fraction -= fraction > 0
-                digits = np.int64(point - first) + fraction
+                value, first, point, at, digits = plain_number(text, at)
                 if 0 < digits <= PLAIN_DIGITS and _ends_cell(text[at], delimiter):
-                    value = mantissa / TENS[fraction]
-                    value = -value if negative else value
                     padded = text[first] == _ZERO and np.int64(point - first) > 1
                 else:
                     padded = True  # whatever it is

@@ -8,7 +8,7 @@ up; a zero is left out.
 
 What is called for every value takes bytes, not the text: numba counts references whenever an array
 is passed on, which takes longer than reading a number.  Therefore indices and plain numbers (the
-first way of `decimals`) are read where they stand, in `parse_rows`.
+first way of `decimals`) are read by parts of `parse_rows`, which no array is passed to.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from fewpass.pipeline.tables.readers.decimals import (
     OK,
     PLAIN_DIGITS,
     STEP,
-    TENS,
     Position,
     may_be_a_name,
+    plain_number,
 )
 from fewpass.pipeline.tables.readers.exact import Rounded, number
 from fewpass.solvers.kernels.dispatch import kernel
@@ -51,7 +51,7 @@ from fewpass.solvers.kernels.shapes import Byte, Bytes, Index
 _NEWLINE, _SPACE, _TAB, _RETURN = 10, 32, 9, 13
 _HASH, _COLON, _COMMA = ord("#"), ord(":"), ord(",")
 _QID = tuple(b"qid:")
-_ZERO, _NINE, _MINUS, _DOT = ord("0"), ord("9"), ord("-"), ord(".")
+_ZERO, _NINE = ord("0"), ord("9")
 #: Indices are below 10^18, so that they fit 64 bits while they are read.
 _MOST_DIGITS = 18
 WIDEST = 10**_MOST_DIGITS
@@ -226,26 +226,9 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
                 fault, at = 0, behind
                 continue
             at += STEP
-            start, mantissa = at, np.int64(0)
-            negative = text[at] == _MINUS
-            at += np.uint64(negative)
-            first = at
-            while _ZERO <= text[at] <= _NINE:
-                mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
-                at += STEP
-            point = at
-            if text[at] == _DOT:
-                at += STEP
-                while _ZERO <= text[at] <= _NINE:
-                    mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
-                    at += STEP
-            fraction = np.int64(at - point)
-            fraction -= fraction > 0
-            digits = np.int64(point - first) + fraction
-            if 0 < digits <= PLAIN_DIGITS and _is_end(text[at]):
-                value = mantissa / TENS[fraction]
-                value = -value if negative else value
-            else:
+            start = at
+            value, _, _, at, digits = plain_number(text, at)
+            if not (0 < digits <= PLAIN_DIGITS and _is_end(text[at])):
                 status, value, at, n_hard = number(text, start, rounded, hard, n_hard)
                 fault = _value_fault(status, text[at], missing_is_zero)
                 value = 0.0 if status == NAN else value

@@ -116,13 +116,18 @@ class ClusterSum:
         The point, or a handle on it.
     label
         What the dashboard shows.
+
+    Attributes
+    ----------
+    name : str
+        Under which its tasks tell of themselves.
     """
 
     def __init__(self, executor: Executor, addends: Addends, at: Any, label: str) -> None:
         assert executor.together is not None, "a cluster takes graphs"
         self._executor, self._together = executor, executor.together
-        self._name = f"{label}-{uuid4().hex}"
-        own = addends._replace(topic=self._together.topic, name=self._name)
+        self.name = f"{label}-{uuid4().hex}"
+        own = addends._replace(topic=self._together.topic, name=self.name)
         if not self._together.is_handle(at):
             at = executor.submit("weights", same, at)
         shared = partial(Shared, self._together.packed(own))
@@ -145,10 +150,10 @@ class ClusterSum:
         ]
         self._own, self._reported = own, [False] * len(leaves)
         self._tree, self._stragglers = (
-            tree_of(self._name, subtrees, together),
+            tree_of(self.name, subtrees, together),
             Stragglers(len(cut), sum(threads)),
         )
-        self._roots = self._together.submit(self._tree.tasks, [self._tree.root], first=self._name)
+        self._roots = self._together.submit(self._tree.tasks, [self._tree.root], first=self.name)
 
     def wait(
         self,
@@ -164,7 +169,7 @@ class ClusterSum:
         while (done := self._finished()) is None:
             check()
             message = self._together.hear(LOOK_SECONDS)
-            if message is not None and message[0] == self._name:
+            if message is not None:
                 self._take(TaskNews(*message), on_report)
             self._start_again()
         total = self._executor.item("part", done, 0)
@@ -204,7 +209,7 @@ class ClusterSum:
         if not others:
             return
         mark = f" again {len(self._roots)}"
-        new = {(self._name, task): (f"{self._name}{mark}", task) for task in slow}
+        new = {(self.name, task): (f"{self.name}{mark}", task) for task in slow}
         tasks, root = self._tree.again(self._moved | new, mark)
         tasks = {key: task for key, task in tasks.items() if key not in self._moved.values()}
         self._moved |= new
@@ -228,5 +233,7 @@ def reduce_on_cluster(
 ) -> Any:
     """Add up over all leaves; return a handle on the sum."""
     total = ClusterSum(executor, addends, at, label)
-    total.submit(leaves, records_of, budget)
-    return total.wait(on_report, on_rows, check)
+    assert executor.together is not None, "a cluster takes graphs"
+    with executor.together.listening(total.name):
+        total.submit(leaves, records_of, budget)
+        return total.wait(on_report, on_rows, check)

@@ -179,6 +179,16 @@ def test_later_files_are_encoded_by_the_recipe(work, tmp_path, capsys):
     )
 
 
+def test_what_was_chosen_is_reported(work, tmp_path, capsys):
+    source = ["ingest", str(work / "train.csv"), str(tmp_path / "data"), "--label", "y"]
+    assert main([*source, "--additive"]) == 0
+    said = capsys.readouterr()
+    assert "The form was chosen by the loss of" in said.out + said.err
+    assert main(["inspect", str(work / "data"), "--json", "-q"]) == 0
+    columns = json.loads(capsys.readouterr().out)["columns"]
+    assert {"a", "a curve"} <= set(columns) and any(" x " in name for name in columns)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

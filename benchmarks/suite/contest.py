@@ -160,7 +160,9 @@ def middle(taken: list[float]) -> dict[str, float]:
 
 
 def judged(target: Target, rows: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the ratio that came out."""
+    """Return the ratio that came out; None if the peer did not arrive where ours did."""
+    if not target.limit and not rows[target.peer]["found"].get("arrived", True):
+        return target._asdict() | {"ratio": None}
     ours = measured(rows[target.ours], target.measure)
     peer = target.limit or measured(rows[target.peer], target.measure)
     return target._asdict() | {"ratio": peer / ours}

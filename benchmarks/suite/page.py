@@ -142,7 +142,8 @@ def targets(held: list[Held]) -> str:
 def came_out(found: list[tuple[Held, Held]]) -> list[str]:
     """Say how far the contests of one target came, and how many of them met it."""
     ratios = [target["ratio"] for _, target in found if target["ratio"] is not None]
-    told = f"{min(ratios):.2f} to {max(ratios):.2f}" if len(ratios) > 1 else f"{ratios[0]:.2f}"
+    told = f"{min(ratios):.2f} to {max(ratios):.2f}" if len(ratios) > 1 else ""
+    told = f"{ratios[0]:.2f}" if len(ratios) == 1 else told or "-"
     lost = len(found) - len(ratios)  # the peer did not arrive
     met = sum(verdict(*pair) != "not met" for pair in found)
     return [told + (f"; the peer did not arrive: {lost}" if lost else ""), f"{met} of {len(found)}"]
@@ -150,6 +151,8 @@ def came_out(found: list[tuple[Held, Held]]) -> list[str]:
 
 def verdict(held: Held, target: Held) -> str:
     """Say whether a target is met; it is, too, where the peer alone did not arrive."""
+    if target["ratio"] is None and "courses" not in held:
+        return "met"
     if target["ratio"] is None:
         course = held["courses"][target["ours"]]["seconds_to"]
         arrived = course[target["measure"].rpartition(" ")[2]] is not None

@@ -310,7 +310,8 @@ def candidates(
         columns = method(SECOND_ORDER)
         by_dual, by_columns = (passes_of(one, problem, stats, tol) for one in (dual, columns))
         cheaper = CLEARLY * by_dual * dual_row(stats) < by_columns * newton_row(stats)
-        first = (cheaper and K <= FORETELLS) or (by_dual < by_columns and not resident)
+        foretold = K <= FORETELLS and not problem.loss.is_quadratic  # of which H of one pass holds
+        first = (cheaper and foretold) or (by_dual < by_columns and not resident)
         yield from (dual, columns) if first else (columns, dual)
         return
     if resident and not sorted_rows and K < SHORT:

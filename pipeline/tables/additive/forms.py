@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.tables.additive.interactions import (
     Binned,
     Interaction,
@@ -37,6 +37,7 @@ from fewpass.pipeline.tables.encoding.pair_tables import PairSelection, PairTabl
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.splines import Spline
 from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows, variables_of
+from fewpass.solvers.kernels.scores import scores
 from fewpass.storage.table import SparseTable
 
 LINEAR, SPLINES, PAIRS, SECOND = FORMS = ("linear", "splines", "pairs", "second round")
@@ -111,11 +112,9 @@ class EncodedForm(NamedTuple):
         n = made.n_rows
         return cls(SparseTable(data, indices, indptr, np.zeros(n), None), made.n_outputs)
 
-    def matrix(self, rows: Rows) -> Any:
-        """Return some rows as SciPy has them, in 64 bits."""
-        chosen = rows_of(self.table, rows)
-        parts = chosen.data.astype(np.float64), chosen.indices, chosen.indptr
-        return sparse.csr_matrix(parts, (len(rows), self.d))
+    def seen(self, rows: Rows) -> Any:
+        """Return some rows as kernels see them."""
+        return row_view(rows_of(self.table, rows))
 
 
 class Tried(NamedTuple):
@@ -181,7 +180,7 @@ class FormTrial:
         rows, own = rows_of(form.table, self._learnt), self._targets.of(self._learnt)
         lams = lams or own.grid
         models = fitted_models(rows, form.d, own, lams, COARSE)
-        X, theirs = form.matrix(self._scored), self._targets.of(self._scored)
+        X, theirs = form.seen(self._scored), self._targets.of(self._scored)
         losses = [float(theirs.losses(models.scores(k, X)).sum()) for k in range(len(lams))]
         return Tried(form.d, np.asarray(losses), models)
 
@@ -196,7 +195,7 @@ class FormTrial:
         own = self._targets.of(self._learnt)
         rows = rows_of(form.table, self._learnt)
         model = fitted_models(rows, form.d, own, (lam,), FINE)
-        g, h = own.slopes(model.scores(0, form.matrix(self._learnt)))
+        g, h = own.slopes(model.scores(0, form.seen(self._learnt)))
         cells = {
             variable: Binned(one.codes[self._learnt], one.size)
             for variable, one in self._bins.items()
@@ -224,14 +223,16 @@ class FormTrial:
 
     def _spread_of_columns(self, form: EncodedForm, tried: Tried) -> dict[str, float]:
         """Return the deviation of what every column adds to the scores."""
-        recipe, X = self._sample.recipe(), form.matrix(self._learnt)
+        recipe, X = self._sample.recipe(), form.seen(self._learnt)
         coef = np.atleast_2d(tried.models.models[tried.best].coef)
         spread: dict[str, float] = {}
         start = 0
         for part in recipe.parts:
             own = slice(start, start + part.width)
             name = getattr(part, "column", part.name)
-            added = float(np.square(np.std(X[:, own] @ coef[:, own].T, axis=0)).sum())
+            alone = np.zeros_like(coef)
+            alone[:, own] = coef[:, own]
+            added = sum(float(np.var(scores(w, 0.0, X))) for w in alone)
             spread[name] = spread.get(name, 0.0) + added
             start += part.width
         return spread

@@ -17,7 +17,8 @@ from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.solvers.drive import NO_ROW_STATE, sweeps
 from fewpass.solvers.estimates.spectrum import sigma_square
-from fewpass.solvers.kernels.rows import SparseRows
+from fewpass.solvers.kernels.rows import Rows, SparseRows
+from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Problem, value
 from fewpass.solvers.losses.softmax import softmax
 from fewpass.solvers.losses.wide_loss import WideLoss
@@ -91,12 +92,13 @@ class SampleModels(NamedTuple):
     lams: tuple[float, ...]
     models: tuple[Weights, ...]
 
-    def scores(self, k: int, X: Any) -> Floats:
-        """Return the k-th model's scores of rows (n, d): (n,), or (K, n)."""
+    def scores(self, k: int, rows: Rows) -> Floats:
+        """Return the k-th model's scores of n rows: (n,), or (K, n)."""
         at = self.models[k]
         if at.coef.ndim == 1:
-            return np.asarray(X @ at.coef + at.intercept)
-        return np.asarray((X @ at.coef.T + at.intercept).T)
+            return scores(at.coef, float(at.intercept), rows)
+        each = zip(at.coef, at.intercept, strict=True)
+        return np.stack([scores(w, float(b), rows) for w, b in each])
 
 
 def fitted_models(

@@ -120,7 +120,7 @@ def test_where_nothing_is_proven_the_method_is_named_that_would(fewpass, dataset
     said = fewpass("train", datasets["two"], tmp_path / "asgd", "--solver", "asgd", *asked)[2]
     assert "no useful bound yet" in said
     assert "--solver newton proves 0.01, usually in about" in said
-    asked = ["--solver", "psdca", "--passes", "2", *asked, "--json"]
+    asked = ["--solver", "psdca", "--passes", "6", *asked, "--json"]
     result = json.loads(fewpass("train", datasets["two"], tmp_path / "psdca", *asked)[1])
     assert result["certificate"] < result["objective"]
 

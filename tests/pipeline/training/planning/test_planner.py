@@ -22,9 +22,9 @@ from testing.datasets import make
 def test_a_training_plans_each_method_once(tmp_path, monkeypatch, words, jobs):
     dataset, made = make(tmp_path / "set", n=400), []
 
-    def counted(plan, problem):
+    def counted(plan, problem, **place):
         made.append(plan.solver.kind)
-        return make_job(plan, problem)
+        return make_job(plan, problem, **place)
 
     monkeypatch.setattr(planner, "make_job", counted)
     plan = TrainingPlan.model_validate({"dataset": dataset.folder.url} | words)

@@ -27,8 +27,9 @@ from fewpass.storage.row_state_store import NOTHING_YET, RowRecords
 from fewpass.storage.snapshot import Snapshot
 
 SNAPSHOTS_RETAINED = 3
-#: Features whose means are stored with a finished model, which explains scores by them.
-MOST_MEANS = 1 << 22
+#: Features whose means are stored with a finished model, which explains scores by them: 2 MB, which
+#: no training is short of.  Of more they are read from the data set.
+MOST_MEANS = 1 << 18
 
 
 class TrainedFolder(RunFolder):

@@ -85,7 +85,7 @@ def test_a_run_is_rows_in_memory(place, tmp_path, solver, streams):
 def test_predictions_and_figures_are_on_the_scale_of_the_targets(place, tmp_path):
     table = pd.read_csv(place / "rows.csv")
     predict(place / "run", place / "rows.csv", tmp_path / "p.csv")
-    found = pd.read_csv(tmp_path / "p.csv").prediction.to_numpy()
+    found = pd.read_csv(tmp_path / "p.csv").predicted.to_numpy()
     by_estimator = from_run(place / "run").predict(table[["a", "b"]], exposure=table.time)
     np.testing.assert_allclose(found, by_estimator, rtol=1e-9)
     mu, y, w = found, table.events.to_numpy(), table.w.to_numpy()

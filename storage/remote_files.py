@@ -50,16 +50,14 @@ class RemoteFiles:
         return data
 
     def read_into(self, key: str, *buffers: memoryview) -> int:
-        """Fill the buffers from the object, one after the other; return the object's size.
-
-        Of a larger object the size may be that of the buffers and one.
-        """
-        data, done = memoryview(self.read(key, sum(map(len, buffers)))), 0
+        """Fill the buffers from the object, one after the other; return the object's size."""
+        wanted, done = sum(map(len, buffers)), 0
+        data = memoryview(self.read(key, wanted))
         for buffer in buffers:
             part = data[done : done + len(buffer)]
             buffer[: len(part)] = part
             done += len(part)
-        return len(data)
+        return len(data) if len(data) <= wanted else self.size(key)
 
     def prefetch(self, key: str) -> None:
         """Do nothing: fetching twice would cost more than waiting."""

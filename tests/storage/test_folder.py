@@ -103,7 +103,7 @@ def test_unknown_kinds_of_address_are_refused():
 
 
 def test_not_found_and_not_allowed_are_kept_apart(tmp_path, monkeypatch):
-    def denied(self, key):
+    def denied(self, key, expected=None):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     folder = Folder(str(tmp_path))

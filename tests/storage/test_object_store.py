@@ -49,6 +49,6 @@ def test_credentials_come_from_the_environment_and_stay_there(s3, tmp_path):
 
     fs.invalidate_cache()
     written = fs.find("warehouse")
-    assert any(key.endswith("run/log.jsonl") for key in written)
+    assert any(key.startswith("warehouse/run/log/") for key in written)
     assert not [key for key in written if SECRET.encode() in fs.cat_file(key)]
     assert not [each for each in done if SECRET in each.out + each.err]

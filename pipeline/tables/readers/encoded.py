@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,6 @@ from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.encoding import ADDITIVE, READ_KINDS, Kind
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.additive.choosing import Formed, with_form
-from fewpass.pipeline.tables.additive.of_table import asked_form, notes_on, targets_in
 from fewpass.pipeline.tables.encoding.applying import columns_of, encode
 from fewpass.pipeline.tables.encoding.category_recipe import Hashed
 from fewpass.pipeline.tables.encoding.cells import (
@@ -59,6 +57,9 @@ from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.tables.additive.choosing import Formed
 
 #: Kinds that the type of a column tells, and nobody else.
 LISTS = ("vector", "tags", "map")
@@ -239,6 +240,13 @@ class EncodedSource:
 
     def _with_form(self, recipe: Recipe, sample: Any) -> Recipe:
         """Add curves and pairs, chosen by the rows of the sample that may be learnt from."""
+        # With the solvers that forms are tried by, which other recipes need not wait for.
+        from fewpass.pipeline.tables.additive.choosing import with_form  # noqa: PLC0415
+        from fewpass.pipeline.tables.additive.of_table import (  # noqa: PLC0415
+            asked_form,
+            targets_in,
+        )
+
         learnt, expected = sample, self._expected
         if self._split is not None and expected.held_out:
             at, split = self._split
@@ -345,6 +353,8 @@ class EncodedSource:
             if said is not None:
                 yield f"C{self._columns.title(k)[1:]} {said}"
         if self._formed is not None:
+            from fewpass.pipeline.tables.additive.of_table import notes_on  # noqa: PLC0415
+
             yield from notes_on(self._formed, self._dates)
         yield from self._hint()
 

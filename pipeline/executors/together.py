@@ -134,7 +134,7 @@ class Together:
         ]
         return Made(key, call, self._versions, *given, _data_producer=spread)
 
-    def spread(self, handle: Any, size: int) -> None:
+    def broadcast(self, handle: Any, size: int) -> None:
         """Bring a large result to all workers by a tree; a small one goes where it is needed."""
         if size >= TREE_BYTES and len(self.threads()) >= TREE_WORKERS:
             self._client.replicate([handle])

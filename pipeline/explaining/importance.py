@@ -24,7 +24,7 @@ from fewpass.pipeline.explaining.contributions import TermWeights, for_weights, 
 from fewpass.pipeline.explaining.score_terms import ScoreTerms, terms_of
 from fewpass.pipeline.rows.buffers import cut_rows
 from fewpass.pipeline.runs.model import Model, require_same_columns
-from fewpass.pipeline.scoring.judging import evaluation_job
+from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.row_losses import losses_of_scores
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.training.spans.reduce import reduce

@@ -32,13 +32,13 @@ def draw_reliability(
     return DrawnReliability(figures, draw(model, figures, dataset.folder.name))
 
 
-def draw(model: Model, figures: Reliability, judged_on: str) -> str | None:
+def draw(model: Model, figures: Reliability, scored_on: str) -> str | None:
     """Draw the diagram into the run's folder; return where it lies, None without matplotlib."""
     if not can_draw():
         return None
     from fewpass.pipeline.reporting.pictures import reliability_diagram  # noqa: PLC0415 - matplotlib
 
     folder, several = model.run.folder, model.weights.coef.ndim == 2
-    title = f"{folder.name} on {judged_on}"
+    title = f"{folder.name} on {scored_on}"
     folder.write(RELIABILITY, reliability_diagram(figures, title, several=several))
     return str(folder.address(RELIABILITY))

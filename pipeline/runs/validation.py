@@ -19,7 +19,7 @@ class ValidationPoint(NamedTuple):
     cost: float | None = None  # of the metric that was asked for, lower is better; None: the loss
 
     @property
-    def judged(self) -> float:
+    def criterion(self) -> float:
         """What points are compared by: the lower the better."""
         return self.loss if self.cost is None else self.cost
 
@@ -36,7 +36,7 @@ class Validation(NamedTuple):
     @property
     def best(self) -> ValidationPoint:
         """The lowest point, of equal ones the first."""
-        return min(self.curve, key=lambda point: point.judged)
+        return min(self.curve, key=lambda point: point.criterion)
 
     @property
     def is_at_best(self) -> bool:
@@ -53,12 +53,12 @@ def extended(
 ) -> Validation:
     """Return the curve with one more point, whose model has this certificate."""
     if before is None:
-        return Validation((point,), sweeps, 0, point.judged, certified)
-    fell = point.judged < before.level - LEAST_GAIN * abs(before.level)
+        return Validation((point,), sweeps, 0, point.criterion, certified)
+    fell = point.criterion < before.level - LEAST_GAIN * abs(before.level)
     made = before._replace(
         curve=(*before.curve, point),
         sweeps=sweeps,
         waited=0 if fell else before.waited + 1,
-        level=point.judged if fell else before.level,
+        level=point.criterion if fell else before.level,
     )
     return made._replace(certified=certified) if made.is_at_best else made

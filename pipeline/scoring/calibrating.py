@@ -25,7 +25,7 @@ from fewpass.pipeline.rows.buffers import cut_rows
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.runs.model import require_same_columns, stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
-from fewpass.pipeline.scoring.judging import evaluation_job
+from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.probabilities import class_scores
 from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.pipeline.training.spans.reduce import reduce

@@ -24,7 +24,7 @@ from fewpass.pipeline.scoring.evaluation import (
     full_sum,
     sum_of,
 )
-from fewpass.pipeline.scoring.judging import evaluation_job
+from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.row_metrics import Measured, Metric
 from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.spans.span import Job
@@ -66,7 +66,7 @@ def held_out_figures(models: ModelsToScore, n: int, executor: Executor) -> list[
     Raises BadInput when columns, scaling or labels are not those that were trained on.
     """
     job, at = _models_at(models, n, executor)
-    what = judging_sum(models.record, job)
+    what = scoring_sum(models.record, job)
     total = reduce(executor, job, sum_each(what, (Task(),) * n), at, lambda _report: None)
     figures_of_lams: list[Evaluation] = executor.result(
         executor.submit("figures", partial(figures_of_each, job, models.record), at, total)
@@ -74,7 +74,7 @@ def held_out_figures(models: ModelsToScore, n: int, executor: Executor) -> list[
     return figures_of_lams
 
 
-def judging_sum(record: RunRecord, job: Job) -> Sum:
+def scoring_sum(record: RunRecord, job: Job) -> Sum:
     """Return the sum that a model is judged by: with all metrics, where one is asked for."""
     if record.plan.metric == "loss":
         return sum_of(job.rule)
@@ -128,7 +128,7 @@ class ComparedFigures(NamedTuple):
 def compared_figures(models: ModelsToScore, n: int, executor: Executor) -> list[ComparedFigures]:
     """Do the same under an l1 penalty: with standard errors, and the numbers of non-zeros."""
     job, at = _models_at(models, n, executor)
-    each = sum_each(judging_sum(models.record, job), (Task(),) * n)
+    each = sum_each(scoring_sum(models.record, job), (Task(),) * n)
     total = reduce(executor, job, with_products(each), at, lambda _report: None)
     made: list[ComparedFigures] = executor.result(
         executor.submit("figures", partial(_compared, job, models.record), at, total)

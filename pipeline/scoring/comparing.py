@@ -31,7 +31,7 @@ from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluate_rows import targets_of
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
-from fewpass.pipeline.scoring.judging import evaluation_job
+from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.prediction import as_stepped
 from fewpass.pipeline.scoring.reliability import NORMAL_975, several_classes, two_classes
 from fewpass.pipeline.scoring.row_metrics import Measured, predicted_labels
@@ -253,7 +253,7 @@ def _add(
 # -- files, which every model reads by its own recipe ---------------------------------------------
 
 
-class _Judged(NamedTuple):
+class _ScoredPiece(NamedTuple):
     """A model's sums over a piece, and the figures of its rows."""
 
     part: Any
@@ -304,18 +304,18 @@ def _pieces(
     memory: int | None,
     threads: int | None,
     models: int,
-) -> Generator[_Judged | None]:
+) -> Generator[_ScoredPiece | None]:
     record = of.model.record
     budget = scoring_budget(of.model, memory)
     threads = threads or os.cpu_count() or 1
     like = options.model_copy(update={"n_features": record.n_features, "dtype": record.dtype})
     source = open_source(inputs, like, None, Expected(record.columns, budget=budget))
     size = max(1, piece_bytes(budget, of.model, threads) // models)
-    judge: Callable[[int, Piece], _Judged | None] = partial(_judged, of, source)
+    judge: Callable[[int, Piece], _ScoredPiece | None] = partial(_scored_piece, of, source)
     return each_piece(source, size, threads, threads + 1, judge)
 
 
-def _judged(of: Contestant, source: Source, number: int, piece: Piece) -> _Judged | None:
+def _scored_piece(of: Contestant, source: Source, number: int, piece: Piece) -> _ScoredPiece | None:
     _, parsed, _, where = ParsedPiece.of(source, number, piece)
     table, model = parsed.table, of.model
     if not table.n_rows:
@@ -326,18 +326,18 @@ def _judged(of: Contestant, source: Source, number: int, piece: Piece) -> _Judge
     weight = np.ones(len(y)) if table.weight is None else table.weight
     block = table_block(rows, y, weight, offset=table.offset)
     part = of.what.add(of.problem, at, block, of.what.zero(at))
-    return _Judged(part, row_figures(of, at, block), weight)
+    return _ScoredPiece(part, row_figures(of, at, block), weight)
 
 
 def aligned(
-    each: Sequence[Iterator[_Judged | None]], sums: list[list[Any]]
+    each: Sequence[Iterator[_ScoredPiece | None]], sums: list[list[Any]]
 ) -> Iterator[tuple[list[Vector], Vector]]:
     """Yield the figures of the same rows of all models, and the weights by the first.
 
     Pieces of the same file may be cut otherwise for each model, by the columns that it reads.  The
     sums of every model are added up in `sums`.
     """
-    waiting: list[deque[_Judged]] = [deque() for _ in each]
+    waiting: list[deque[_ScoredPiece]] = [deque() for _ in each]
     while True:
         for k, (pieces, queue) in enumerate(zip(each, waiting, strict=True)):
             while not queue and (one := next(pieces, _END)) is not _END:

@@ -18,7 +18,7 @@ from fewpass.pipeline.rows.targets import alike, label_text, shown, target_rule
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluated_slices import SLICE_BITS, Slicing
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
-from fewpass.pipeline.scoring.judging import positive_label
+from fewpass.pipeline.scoring.evaluation_job import positive_label
 from fewpass.pipeline.scoring.prediction import as_stepped
 from fewpass.pipeline.scoring.probabilities import probabilities_of
 from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
@@ -165,7 +165,7 @@ def _sums_of_piece(
     weight = np.ones(len(y)) if table.weight is None else table.weight
     block = table_block(rows, y, weight, offset=table.offset)
     parts = tuple(what.add(problem, at, block, what.zero(at)) for what in sums)
-    slices = slicing.judged(problem, at, block, parsed.passed)
+    slices = slicing.scored(problem, at, block, parsed.passed)
     return _Part(parts, parsed.n_skipped, table.n_rows, n_bytes(table), slices)
 
 

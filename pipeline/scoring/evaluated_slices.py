@@ -62,7 +62,7 @@ class Slicing(NamedTuple):
         by = tuple(SliceBy.of(one, model) for one in asked)
         return cls(by, tuple(dict.fromkeys(one.column for one in by)), what)
 
-    def judged(
+    def scored(
         self, problem: Problem, at: Weights, block: Block, cells: Sequence[Any]
     ) -> tuple[dict[str, Any], ...]:
         """Return the sums of every slice of a block, by each column."""

@@ -24,7 +24,7 @@ from fewpass.pipeline.scoring.evaluate_classes import (
     penalty,
     top_error,
 )
-from fewpass.pipeline.scoring.judging import judged
+from fewpass.pipeline.scoring.evaluation_job import scored
 from fewpass.pipeline.scoring.row_metrics import (
     USUAL,
     AskedMetrics,
@@ -96,7 +96,7 @@ def evaluate(
     """
     measured = Measured.of(model, asked)
     what = partial(full_sum, measured)
-    job, total, matched = judged(model, dataset, executor, what, on_report, rules)
+    job, total, matched = scored(model, dataset, executor, what, on_report, rules)
     executor.everywhere(let_go_of_buffers)
     figures = full_figures(job.problem, model.record, model.weights, total, asked)
     return figures._replace(left_out=matched.left_out)

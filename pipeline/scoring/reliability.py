@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
 from fewpass.pipeline.scoring.calibrating import scored_parts
-from fewpass.pipeline.scoring.judging import evaluation_job
+from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.probabilities import Probabilities, probabilities_of
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.training.spans.reduce import reduce

@@ -24,7 +24,7 @@ class RowLosses(NamedTuple):
     costs: NDArray[np.float64] | None = None  # (M,) of the metric asked for, lower is better; of
     # several parts of the rows their weighted mean
 
-    def judged(self) -> NDArray[np.float64]:
+    def criterion(self) -> NDArray[np.float64]:
         """Return what models are compared by, (M,): the lower the better."""
         return self.mean() if self.costs is None else self.costs
 

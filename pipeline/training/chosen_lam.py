@@ -75,10 +75,10 @@ def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> 
     """Compare the coarse grid, then what lies between the best two neighbours."""
     unit, coarse = ("max", SHARES) if plan.l1_share else ("/n", MULTIPLES)
     numbers, losses = [*coarse], compared.losses(_with_lams(plan, unit, coarse))
-    while unit == "/n" and numbers[0] < LARGEST and not np.argmin(losses.judged()):
+    while unit == "/n" and numbers[0] < LARGEST and not np.argmin(losses.criterion()):
         numbers = [10.0 * numbers[0], *numbers]
         losses = compared.losses(_with_lams(plan, unit, numbers[:1])).with_models(losses)
-    numbers = [*numbers, between_best(numbers, losses.judged())]
+    numbers = [*numbers, between_best(numbers, losses.criterion())]
     losses = losses.with_models(compared.losses(_with_lams(plan, unit, numbers[-1:])))
     lams = with_largest_lam(_with_lams(plan, unit, numbers), dataset).lam.values(dataset.n_rows)
     candidates = candidates_of(lams, losses)

@@ -24,7 +24,7 @@ from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.model import stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
-from fewpass.pipeline.scoring.judging import evaluation_job
+from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.row_metrics import Measured, Metric
 from fewpass.pipeline.settings.regularisation import PATH, Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan

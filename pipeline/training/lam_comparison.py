@@ -13,7 +13,7 @@ from fewpass.pipeline.rows.targets import Targeted, TargetRule
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
 from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluation import full_figures, full_sum
-from fewpass.pipeline.scoring.judging import evaluation_job
+from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.row_losses import RowLosses, over_times, row_losses, together
 from fewpass.pipeline.scoring.row_metrics import Measured, Metric
 from fewpass.pipeline.settings.regularisation import Lam

@@ -156,7 +156,7 @@ class Sweeps:
             self.executor, self.job, walk, number, self._positions(), pace, self._reading(walk)
         )
         if self.executor.together is not None and len(self.heads) < self.job.windows.streams:
-            self.executor.together.spread(self.heads[0], 16 * self.job.stats.d)
+            self.executor.together.broadcast(self.heads[0], 16 * self.job.stats.d)
         self.heads = []  # the driver has them, and lets go of a state when the next one is there
         for report in driver:
             self.job = driver.job

@@ -26,7 +26,7 @@ from fewpass.pipeline.scoring.evaluation import (
     full_sum,
     score_bins,
 )
-from fewpass.pipeline.scoring.judging import judged
+from fewpass.pipeline.scoring.evaluation_job import scored
 from fewpass.pipeline.scoring.prediction import label_names
 from fewpass.pipeline.scoring.reliability import Reliability, reliability
 from fewpass.pipeline.scoring.row_metrics import Measured
@@ -83,7 +83,7 @@ def quality(
 
     Raises BadInput when the data set's columns, scaling or labels are not the model's.
     """
-    job, total, _ = judged(
+    job, total, _ = scored(
         model, dataset, executor, partial(full_sum, Measured.of(model)), on_report
     )
     figures = full_figures(job.problem, model.record, model.weights, total)
@@ -147,7 +147,7 @@ def _cells(model: Model, dataset: Dataset, executor: Executor) -> Cells:
     low, high = float(min(ends)), float(max(ends))
     high = high if high > low else low + 1.0
     what = Sum("reduce-cells", _no_cells, partial(_add_cells, low, high))
-    _, (counts,), _ = judged(model, dataset, executor, lambda _rule: what)
+    _, (counts,), _ = scored(model, dataset, executor, lambda _rule: what)
     return Cells(low, high, counts)
 
 

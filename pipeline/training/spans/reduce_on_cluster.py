@@ -140,7 +140,7 @@ class ClusterSum:
     ) -> None:
         """Submit all tasks."""
         size = self._executor.result(self._executor.submit("part", size_of_part, self._shared))
-        self._together.spread(self._shared, size)
+        self._together.broadcast(self._shared, size)
         threads = self._together.threads()
         own, together = cut_to_tasks(len(leaves), threads, size, budget)
         cut = [leaves[k : k + own] for k in range(0, len(leaves), own)]

@@ -1,4 +1,4 @@
-"""How a model is judged on a data set: the job that reads it, and one reduction."""
+"""How a model is scored on a data set: the job that reads it, and one reduction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
 
 
-def judged(
+def scored(
     model: Model,
     dataset: Dataset,
     executor: Executor,

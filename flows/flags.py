@@ -19,9 +19,10 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
-#: The last four are options of `fewpass predict`, `evaluate`, `train` and `dashboard`.
+#: The last are options of `fewpass predict`, `evaluate`, `dashboard`, `export` and `explain`.
 _NAMES = {
-    *settings(IngestPlan, TrainingPlan, Execution), "probability", "reliability", "keep", "port",
+    *settings(IngestPlan, TrainingPlan, Execution),
+    "probability", "reliability", "keep", "port", "words", "rows",
 }  # fmt: skip
 
 

@@ -20,6 +20,8 @@ from tests.conftest import PROJECT
         ("Say `by_position=true`.", "Say --by-position."),
         ("Ingest without `shuffle=false`.", "Ingest without --no-shuffle."),
         ("Use `solver.batch=aggressive`.", "Use --set solver.batch=aggressive."),
+        ("Say `words=FILES`.", "Say --words FILES."),
+        ("Explain some rows (`rows`).", "Explain some rows (--rows)."),
         ("Name it (`like=/data/my set`).", "Name it (--like '/data/my set')."),
         ("`fewpass resume RUN` and `no_setting=1` stay.", None),
     ],

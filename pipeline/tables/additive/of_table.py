@@ -35,16 +35,33 @@ def _as_pair(word: str) -> tuple[str, str]:
     return one.strip(), other.strip()
 
 
-def targets_in(cells: Any, written: Written | None, task: str) -> tuple[SampleTargets | None, Mask]:
+def weighted(targets: SampleTargets | None, weight: Floats | None) -> SampleTargets | None:
+    """Return targets whose rows count by weights (n,) of at least 0; those that are none, by 1."""
+    if targets is None or weight is None:
+        return targets
+    own = np.where(np.isfinite(weight) & (weight >= 0.0), weight, 1.0)
+    own = own if targets.weight is None else own * targets.weight
+    return targets._replace(weight=own) if own.sum() > 0.0 else targets
+
+
+def targets_in(
+    cells: Any, written: Written | None, task: str, exposure: Floats | None = None
+) -> tuple[SampleTargets | None, Mask]:
     """Return the targets of a sample, an Arrow array, and which rows have any.
 
-    None where they are of one label, of more than MOST_LABELS, or of numbers that do not differ.
+    Of rows with an exposure (n,) they are what counts are for a unit of it.  None where they are of
+    one label, of more than MOST_LABELS, or of numbers that do not differ.
     """
     if written is None:
         words = words_of(cells)
         has = np.asarray(pc.is_valid(words), np.bool_)
         return _of_labels(np.asarray(words.filter(pa.array(has)).to_pylist(), object)), has
     numbers = read_numbers(cells, written).values
+    if exposure is not None:
+        numbers = np.where(
+            exposure > 0.0, numbers / np.where(exposure > 0.0, exposure, 1.0), np.nan
+        )
+        task = "regression"
     has = np.isfinite(numbers)
     own = numbers[has]
     if task != "regression" and (task == "classification" or _are_labels(own)):

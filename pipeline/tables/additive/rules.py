@@ -30,6 +30,7 @@ class AskedForm(NamedTuple):
     knots: int | None = None
     pair_bins: int | None = None
     memory: int = AMPLE_MEMORY
+    unasked: bool = False  # curves are to be sure of themselves
 
     def most_rows(self, entries: int) -> int:
         """Return the rows by which a form is chosen where each has that many entries."""

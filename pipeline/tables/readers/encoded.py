@@ -245,6 +245,7 @@ class EncodedSource:
         from fewpass.pipeline.tables.additive.of_table import (  # noqa: PLC0415
             asked_form,
             targets_in,
+            weighted,
         )
 
         learnt, expected = sample, self._expected
@@ -255,12 +256,21 @@ class EncodedSource:
         targets, label = None, self._columns.label
         if label is not None:
             cells = learnt.column(name_of(self._columns, label)).combine_chunks()
-            targets, has = targets_in(cells, self._target_written, expected.task)
+            exposure = self._sampled(learnt, self._columns.exposure)
+            targets, has = targets_in(cells, self._target_written, expected.task, exposure)
             learnt = learnt.filter(pa.array(has))
+            for role in (self._columns.weight, self._columns.exposure):
+                targets = weighted(targets, self._sampled(learnt, role))
         cells = [*columns_of(learnt, [column.name for column in recipe.columns])]
         asked = asked_form(self._options)._replace(memory=expected.budget.memory)
         self._formed = with_form(recipe, cells, targets, asked, expected.seed)
         return self._formed.recipe
+
+    def _sampled(self, sample: Any, column: int | None) -> NDArray[np.float64] | None:
+        """Return the numbers of a sample's column, if there is one."""
+        if column is None:
+            return None
+        return read_numbers(sample.column(name_of(self._columns, column)).combine_chunks())[0]
 
     def _n_classes(self, sample: Any) -> int:
         """Return how many classes the targets of a sample have; 1 of numbers, and of two."""

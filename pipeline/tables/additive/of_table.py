@@ -91,16 +91,19 @@ def _of_labels(labels: Any) -> SampleTargets | None:
     return SampleTargets(codes.astype(np.float64), len(names))
 
 
-def notes_on(formed: Formed, dates: Sequence[str]) -> Iterator[str]:
+def notes_on(formed: Formed, dates: Sequence[str], *, unasked: bool = False) -> Iterator[str]:
     """Yield sentences on the form that was chosen, and on dates that it may not hold beyond."""
     recipe, chosen = formed
     own = recipe.additive
+    if unasked and own is None:
+        return
     if chosen is not None and chosen.candidates:
         each = ", ".join(f"{one.form} {one.loss:.4g}" for one in chosen.candidates)
         by = f"the last {chosen.held_out_rows:,} rows by {shown_name(chosen.held_out_by)}" if (
             chosen.held_out_by
         ) else f"{chosen.held_out_rows:,} held-out rows"  # fmt: skip
-        yield f"The form was chosen by the loss of {by}: {chosen.form} ({each})."
+        without = " `encode=linear` leaves curves and pairs out." if unasked else ""
+        yield f"The form was chosen by the loss of {by}: {chosen.form} ({each}).{without}"
     if own is None:
         if chosen is None:
             yield "The columns have no curves: there are too few rows, or too many columns."

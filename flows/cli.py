@@ -17,6 +17,7 @@ from cyclopts import App, Group, Parameter
 
 from fewpass.flows.beginning import beginning
 from fewpass.flows.commands import (
+    cleaning,
     comparing_runs,
     cross_validating,
     demo,
@@ -29,6 +30,7 @@ from fewpass.flows.commands import (
     methods,
     plan,
     predicting,
+    probing,
     run_report,
     shapes_of_run,
     store,
@@ -81,7 +83,7 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
     ),
     OTHERS: (
         store.models, store.publish, store.refresh, exporting.export, ingesting.columns,
-        warming.warm_up, doctor.doctor, demo.demo,
+        warming.warm_up, doctor.doctor, probing.health, cleaning.clean, demo.demo,
     ),
 }  # fmt: skip
 USAGES = {ingesting.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}

@@ -366,18 +366,18 @@ def test_a_deployments_words_without_a_server(tmp_path, word, status, said):
     assert "Traceback" not in done.stderr
 
 
-def test_a_server_that_does_not_answer_is_named(capsys):
+def test_a_server_that_does_not_answer_is_named(capsys, monkeypatch):
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
+    from fewpass.flows.orchestration.deploying import main
     from fewpass.flows.orchestration.silent_runs import examine_server
-    from fewpass.flows.orchestration.work_pool import make_work_pool
 
+    monkeypatch.setenv("FEWPASS_HOME", str(PROJECT))
+    monkeypatch.setenv("FEWPASS_STORE", "/store")
     with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{free_port()}/api"}):
         with pytest.raises(ConnectionError, match="No Prefect server answers at http"):
             examine_server(fix=True)
-        assert (
-            run_for_make(make_work_pool) == run_flow("models", ("store=nowhere",), help_=False) == 1
-        )
+        assert run_for_make(main) == run_flow("models", ("store=nowhere",), help_=False) == 1
     assert capsys.readouterr().err.count("Start it, or set PREFECT_API_URL.\n") == 2
 
 

@@ -101,8 +101,8 @@ def _folder(place: str) -> Health:
     folder = Folder(place)
     kind = kind_of(folder)
     if kind == "run":
-        found = examine_folder(place, fix=False)
-        return Health(place, found.alive is not False and not found.stalled, found.why)
+        run = examine_folder(place, fix=False)
+        return Health(place, run.alive is not False and not run.stalled, run.why)
     if kind == "store":
         current = published(place)
         said = current.sentence() if current else "nothing is published yet"

@@ -117,11 +117,11 @@ def _schedules(given: list[dict[str, Any]]) -> Iterator[DeploymentScheduleCreate
 def _remove(client: SyncPrefectClient, name: str) -> None:
     """Remove a deployment of an earlier version, if it is there and of our flow."""
     try:
-        found = client.read_deployment_by_name(name)
+        there = client.read_deployment_by_name(name)
     except ObjectNotFound:
         return
-    if found.entrypoint and found.entrypoint.startswith("flows/orchestration/"):
-        client.delete_deployment(found.id)
+    if there.entrypoint and there.entrypoint.startswith("flows/orchestration/"):
+        client.delete_deployment(there.id)
 
 
 def _put_automation(client: SyncPrefectClient, given: dict[str, Any]) -> None:

@@ -27,8 +27,8 @@ def remove_old_artifacts(keep: int, *, dry_run: bool = False) -> list[Removed]:
         for artifact in _every(client):
             if artifact.key and OWN_KEY.fullmatch(artifact.key):
                 versions[artifact.key].append(artifact)
-        for key, found in sorted(versions.items()):
-            old = found[keep:]
+        for key, newest_first in sorted(versions.items()):
+            old = newest_first[keep:]
             if old:
                 removed.append(Removed("artifact", key, len(old), None))
             for artifact in () if dry_run else old:

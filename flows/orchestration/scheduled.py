@@ -113,7 +113,7 @@ def reported_by_state(function: Callable[..., Any], request: Request) -> Callabl
         try:
             begin_flow()
             given = validated(request, signature.bind(*args, **kwargs).arguments)
-            with CancelWatch():
+            with CancelWatch(has_worker=prefect.runtime.deployment.id is not None):
                 made = function(**given)
             return Cancelled(message=DONE) if was_cancelled(patience_s=0.0) else made
         except TerminationSignal:

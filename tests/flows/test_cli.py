@@ -83,6 +83,8 @@ COMMANDS = [
     "compare",
     "cross-validate",
     "shapes",
+    "health",
+    "clean",
 ]
 
 

@@ -28,21 +28,27 @@ from fewpass.storage.seal import unseal
 from testing.refreshing import plan_of, trained
 
 CITIES = ("oslo", "paris", "rome")
+MANY = tuple(f"c{k:02d}" for k in range(60))
 
 
-def write(path, n, seed, yes=0.3, age=40.0, missing=0.05, cities=CITIES, **more):
+def write(path, n, seed, yes=0.3, age=40.0, missing=0.05, cities=CITIES, more=(), **draws):
     """Rows of a number, a category and a label; (the cells as they were written)."""
     rng = np.random.default_rng(seed)
-    city = rng.choice(cities, n, **more)
-    ages = [
-        f"{x:.2f}" if u > missing else ""
-        for x, u in zip(rng.normal(age, 10, n), rng.random(n), strict=True)
-    ]
+    city = rng.choice(cities, n, **draws)
+    known = rng.random(n) > missing
+    ages = np.where(known, [f"{x:.2f}" for x in rng.normal(age, 10, n)], "")
     label = np.where(rng.random(n) < yes + 0.3 * (city == "rome"), "yes", "no")
-    path.parent.mkdir(exist_ok=True)
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([("age", "city", "y"), *zip(ages, city, label, strict=True)])
+    save(path, [ages, city, label], more, rng)
     return ages, city, label
+
+
+def save(path, columns, more=(), rng=None):
+    """Write cells as CSV, with columns of numbers that say nothing."""
+    path.parent.mkdir(exist_ok=True)
+    columns = [*columns, *(rng.normal(size=len(columns[0])).round(3) for _ in more)]
+    with path.open("w", newline="") as file:
+        names = ("age", "city", "y", *more)
+        csv.writer(file).writerows([names, *zip(*columns, strict=True)])
 
 
 def psi(p, q):
@@ -65,7 +71,7 @@ def compared(folder, first, second, **changed):
         generation = take(plan, next_generation(plan)).generation
         if number == 0:
             assert drift_of(plan.store, generation) is None
-            generation.folder.write("decision.json", b'{"published": false, "after": 0}')
+            generation.folder.write("decision.json", b'{"published": false, "after": 0, "rows": 1}')
     return plan, generation, drift_of(plan.store, generation)
 
 
@@ -130,7 +136,7 @@ def test_sparse_rows_and_many_words_drift_like_dense_ones(tmp_path):
         (tmp_path / f"inbox/{name}").write_bytes((tmp_path / f"{name}.csv").read_bytes())
         generation = take(plan, next_generation(plan)).generation
         if number == 0:
-            generation.folder.write("decision.json", b'{"published": false, "after": 0}')
+            generation.folder.write("decision.json", b'{"published": false, "after": 0, "rows": 1}')
     drift = drift_of(plan.store, generation)
     first, second = drift.columns[:2]
     assert first.column == "column 1"
@@ -142,9 +148,9 @@ def test_sparse_rows_and_many_words_drift_like_dense_ones(tmp_path):
 def judged_rows(request, tmp_path_factory):
     """A model, held-out rows, and the cells of these; wide categories make sparse rows."""
     folder = tmp_path_factory.mktemp(request.param)
-    cities = CITIES if request.param == "dense" else tuple(f"c{k:02d}" for k in range(60))
-    write(folder / "inbox/a.csv", 3000, 1, cities=cities)
-    held_out = write(folder / "held.csv", 900, 2, cities=cities)
+    settings = {"more": "abcdef"} if request.param == "dense" else {"cities": MANY}
+    write(folder / "inbox/a.csv", 3000, 1, **settings)
+    held_out = write(folder / "held.csv", 900, 2, **settings)
     plan = plan_of(folder, held_out="none", gates=("auc>=0.5", "error@city<=.7"))
     generation, result = trained(plan, next_generation(plan))
     data = ingested(folder / "held.csv", folder / "held", generation)
@@ -160,14 +166,14 @@ def ingested(source, place, generation):
 
 
 def test_a_slice_is_its_rows_by_themselves(judged_rows):
-    folder, _, generation, _, data, (ages, city, label) = judged_rows
+    folder, _, generation, _, data, (_, city, _) = judged_rows
     model = load_model(RunFolder(generation.run))
     slices = evaluate_slices(model, data, InProcess(), "city")
     assert sum(one.rows for one in slices.values()) == len(city)
     name = min(city)
+    header, *rows = csv.reader((folder / "held.csv").read_text().splitlines())
     with (folder / "alone.csv").open("w", newline="") as file:
-        own = [row for row in zip(ages, city, label, strict=True) if row[1] == name]
-        csv.writer(file).writerows([("age", "city", "y"), *own])
+        csv.writer(file).writerows([header, *(row for row in rows if row[1] == name)])
     alone = ingested(folder / "alone.csv", folder / "alone", generation)
     expected = evaluate(model, alone, InProcess())
     for figure in ("rows", "loss", "error"):

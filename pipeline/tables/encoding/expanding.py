@@ -26,7 +26,7 @@ NONE = -1
 BLOCK = 64
 
 
-class Steps(NamedTuple):
+class ExpansionSteps(NamedTuple):
     """What becomes of the codes of a row: axes first, then features in the order of columns.
 
     An axis is one of a pair: a number between two of some knots, or one of some levels.
@@ -61,7 +61,12 @@ class BlockOfRows(NamedTuple):
 
 @kernel
 def expand_rows(
-    steps: Steps, codes: Matrix, most: int, indptr: WholeNumbers, indices: Columns, data: Floats
+    steps: ExpansionSteps,
+    codes: Matrix,
+    most: int,
+    indptr: WholeNumbers,
+    indices: Columns,
+    data: Floats,
 ) -> int:
     """Write the features of rows that are not 0, and return how many; -1 where they do not fit.
 
@@ -131,7 +136,7 @@ def read_code(codes: Matrix, k: int, start: int, stop: int, rows: BlockOfRows) -
 
 
 @part_of_kernels
-def put_number(steps: Steps, s: int, rows: BlockOfRows, slot: int) -> int:
+def put_number(steps: ExpansionSteps, s: int, rows: BlockOfRows, slot: int) -> int:
     """Standardise a number, or say that it is missing; return the next slot."""
     at, first = steps.at[s], np.int32(steps.first[s])
     low, high = steps.numbers[at], steps.numbers[at + 1]
@@ -148,7 +153,7 @@ def put_number(steps: Steps, s: int, rows: BlockOfRows, slot: int) -> int:
 
 
 @part_of_kernels
-def put_level(steps: Steps, s: int, rows: BlockOfRows, slot: int) -> int:
+def put_level(steps: ExpansionSteps, s: int, rows: BlockOfRows, slot: int) -> int:
     """Put a one in the column of a level; return the next slot."""
     first, n = np.int32(steps.first[s]), steps.other[s]
     for r in range(BLOCK):
@@ -176,7 +181,7 @@ def interpolate(numbers: Vector, at: int, n: int, rows: BlockOfRows) -> None:
 
 
 @part_of_kernels
-def put_curve(steps: Steps, s: int, rows: BlockOfRows, slot: int) -> int:
+def put_curve(steps: ExpansionSteps, s: int, rows: BlockOfRows, slot: int) -> int:
     """Put the position of a number, and one hat of every level; return the next slot."""
     n, at, first = steps.width[s], steps.at[s], np.int32(steps.first[s])
     interpolate(steps.numbers, at, n, rows)
@@ -200,7 +205,7 @@ def put_curve(steps: Steps, s: int, rows: BlockOfRows, slot: int) -> int:
 
 
 @part_of_kernels
-def place_on_axis(steps: Steps, a: int, rows: BlockOfRows) -> None:
+def place_on_axis(steps: ExpansionSteps, a: int, rows: BlockOfRows) -> None:
     """Find the levels of an axis that rows have shares of."""
     at, n = steps.axis_at[a], steps.axis_knots[a]
     if n:
@@ -218,18 +223,18 @@ def place_on_axis(steps: Steps, a: int, rows: BlockOfRows) -> None:
 
 
 @part_of_kernels
-def put_pair(steps: Steps, s: int, rows: BlockOfRows, slot: int) -> int:
+def put_pair(steps: ExpansionSteps, s: int, rows: BlockOfRows, slot: int) -> int:
     """Put the products of shares of two axes; return the next slot."""
     a, b, at, width = steps.code[s], steps.other[s], steps.at[s], steps.width[s]
     for i in range(2 if steps.axis_knots[a] else 1):
         for j in range(2 if steps.axis_knots[b] else 1):
             for r in range(BLOCK):
                 left, right = np.int64(rows.left[a, r]), np.int64(rows.left[b, r])
-                has = min(left, right) > NONE
-                column = steps.places[at + (left + i) * width + right + j] if has else NONE
+                both = min(left, right) > NONE
+                column = steps.places[at + (left + i) * width + right + j] if both else NONE
                 one = rows.share[a, r] if i else 1.0 - rows.share[a, r]
                 other = rows.share[b, r] if j else 1.0 - rows.share[b, r]
-                has = column != NONE
+                has = column > NONE
                 rows.value[slot, r] = steps.scale[s] * (one * other) if has else 0.0
                 rows.column[slot, r] = np.int32(steps.first[s] + column)
             slot += 1

@@ -97,7 +97,7 @@ class Expansion:
         return CsrParts(data[:nnz], indices[:nnz], indptr)
 
 
-class _Same:
+class _SameRecipe:
     """A recipe, equal to itself only: what was made of it is not made again."""
 
     def __init__(self, recipe: Recipe) -> None:
@@ -107,16 +107,16 @@ class _Same:
         return id(self.recipe)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.recipe is self.recipe
+        return isinstance(other, _SameRecipe) and other.recipe is self.recipe
 
 
 def expansion_of(recipe: Recipe) -> Expansion:
     """Return what becomes of the codes of a recipe's rows; the last few are kept."""
-    return _expansion(_Same(recipe))
+    return _expansion(_SameRecipe(recipe))
 
 
 @lru_cache(maxsize=8)
-def _expansion(same: _Same) -> Expansion:
+def _expansion(same: _SameRecipe) -> Expansion:
     return Expansion(same.recipe)
 
 

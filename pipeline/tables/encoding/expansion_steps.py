@@ -10,7 +10,7 @@ import numpy as np
 from fewpass.pipeline.tables.encoding.category_recipe import Category
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.date_recipe import Date
-from fewpass.pipeline.tables.encoding.expanding import HATS, LEVEL, NUMBER, PAIR, Steps
+from fewpass.pipeline.tables.encoding.expanding import HATS, LEVEL, NUMBER, PAIR, ExpansionSteps
 from fewpass.pipeline.tables.encoding.number_recipe import Bins
 from fewpass.pipeline.tables.encoding.pair_tables import AnyAxis, PairTable
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -55,13 +55,13 @@ class StepsInMaking:
             else:
                 self._add_pair(part)
 
-    def steps(self) -> Steps:
+    def steps(self) -> ExpansionSteps:
         """Return what compiled code takes."""
         axes: Any = np.array(self._axis_rows, np.int64).reshape(-1, 4).T.copy()
         own: Any = np.array([[step[name] for step in self._steps] for name in _STEP], np.int64)
         scale = np.array([step["scale"] for step in self._steps], np.float64)
         numbers, places = np.array(self._numbers, np.float64), np.array(self._places, np.int64)
-        return Steps._make([*axes, *own, scale, numbers, places])
+        return ExpansionSteps._make([*axes, *own, scale, numbers, places])
 
     def _variables(self) -> Iterator[Variable]:
         """Yield what is a code: all parts of dates that something is made of."""

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.category_recipe import Category
 from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Read, read_numbers
 from fewpass.pipeline.tables.encoding.date_recipe import Date
@@ -21,12 +22,14 @@ from fewpass.pipeline.tables.encoding.expansion_steps import StepsInMaking
 from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.variables import (
     LEVELS_OF,
     Variable,
     level_of_date,
     number_of_date,
 )
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import index_dtype
 
 
@@ -70,6 +73,11 @@ class Expansion:
         self.n_codes, self.n_outputs, self.most = len(making.codes), recipe.n_outputs, making.most
         self._steps = making.steps()
 
+    def row_bytes(self, dtype: Any) -> int:
+        """Return the bytes of a row's features in memory, where none is 0."""
+        item = np.dtype(dtype).itemsize + index_dtype(self.n_outputs).itemsize
+        return 8 + int(self.most * item)
+
     def read_into(self, codes: Floats, k: int, cells: Any) -> Mask | None:
         """Read the k-th column's codes of rows, codes (n, m); return the cells that do not fit."""
         column = self._recipe.columns[k]
@@ -108,6 +116,20 @@ class _SameRecipe:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _SameRecipe) and other.recipe is self.recipe
+
+
+def expansion_in(schema: Schema) -> Expansion:
+    """Return what becomes of the codes of rows, by the recipe of their schema.
+
+    Raises
+    ------
+    BadInput
+        When there is none, or it has no codes.
+    """
+    recipe = recipe_in(schema)
+    if recipe is None or not has_codes(recipe):
+        raise BadInput("Rows are stored as codes, but their recipe has none. Ingest again.")
+    return expansion_of(recipe)
 
 
 def expansion_of(recipe: Recipe) -> Expansion:

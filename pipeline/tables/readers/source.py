@@ -23,6 +23,7 @@ from fewpass.storage.table import Table
 
 if TYPE_CHECKING:
     from fewpass.pipeline.settings.source_options import SourceOptions
+    from fewpass.pipeline.tables.encoding.expansion import Expansion
     from fewpass.pipeline.tables.readers.as_written import AsWritten
     from fewpass.pipeline.tables.readers.columns import TableColumns
     from fewpass.pipeline.tables.readers.finding import Address
@@ -176,6 +177,14 @@ class HashesNames(Protocol):
 
     def hashed_names(self) -> dict[int, str]:
         """Return the names of columns that the first lines have most often."""
+
+
+@runtime_checkable
+class ParsesCodes(Protocol):
+    """A source whose rows may be parsed to codes, of which their features follow."""
+
+    def parse_codes(self) -> Expansion | None:
+        """Parse rows to codes, where there are any, from now on; return what becomes of them."""
 
 
 def has_offset(source: Source) -> bool:

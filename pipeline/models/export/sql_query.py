@@ -134,10 +134,11 @@ class Query:
         else:
             pairs = zip(weights.tolist(), others, strict=True)
             chosen = [_case(cell, words, these, other) for these, (other, _) in pairs]
-        each = zip(self.scores, chosen, others, weights.any(axis=1).tolist(), strict=True)
-        for score, weighed, (other, missing), weighs in each:
-            if weighs or other or missing:
-                score.append(f"CASE WHEN {cell} IS NULL THEN {literal(missing)} ELSE {weighed} END")
+        for k, (weighed, (other, missing)) in enumerate(zip(chosen, others, strict=True)):
+            if weights[k].any() or other or missing:
+                self.scores[k].append(
+                    f"CASE WHEN {cell} IS NULL THEN {literal(missing)} ELSE {weighed} END"
+                )
 
     def _add_curve(self, cell: str, term: HatsTerm) -> None:
         lines = lines_of(term, self.coef)

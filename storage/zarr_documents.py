@@ -1,7 +1,7 @@
 """Zarr metadata of groups and arrays, ``zarr.json``, as zarr-python writes it, byte for byte.
 
 Zarr v3 fixes these documents, and a test compares each with zarr-python's own.  They are spelled
-here since importing zarr-python costs a process 0.1 s of CPU time, 20 MB and a thread, for a text
+here since importing zarr-python costs a process 0.1 s of CPU time, 4 MB and a thread, for a text
 of twenty lines.  `Folder` writes them: objects are atomic and the manifest is written last, which
 zarr-python's stores do not guarantee.  Chunks are encoded by `fewpass.storage.codec`.
 """

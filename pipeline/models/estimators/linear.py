@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from fewpass.pipeline.models.estimators.checked_rows import (
     taken_out,
 )
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_paths, is_stored
-from fewpass.pipeline.models.estimators.offsets import offset_of
+from fewpass.pipeline.models.estimators.offsets import offset_of, require_offset
 from fewpass.pipeline.models.estimators.shared_parameters import SharedParameters
 
 if TYPE_CHECKING:  # what a fit needs is imported when one begins
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # what a fit needs is imported when one begins
     from fewpass.storage.manifest import Labels, Values
 
 Vector = NDArray[np.float64]
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class LinearModel(SharedParameters):
@@ -62,7 +64,7 @@ class LinearModel(SharedParameters):
 
     # -- tables ----------------------------------------------------------------------------------
 
-    def _encoded(self, X: Any, y: Any, *, anew: bool) -> Any:
+    def _encoded(self, X: Any, y: Any, weight: Any, *, anew: bool) -> Any:
         """Return rows in memory, encoded where that was asked for; `anew`: by their own sample."""
         if anew and hasattr(self, "encoder_"):
             del self.encoder_
@@ -73,7 +75,7 @@ class LinearModel(SharedParameters):
         require_encode(self.encode)
         if anew:
             encoder = fitted_encoder(
-                X, self.encode, self.columns, y, numbers=self._takes_numbers
+                X, self.encode, self.columns, y, weight, numbers=self._takes_numbers
             )  # fmt: skip
             if encoder is not None:
                 self.encoder_ = encoder
@@ -121,7 +123,7 @@ class LinearModel(SharedParameters):
             return self
         at = self._model() if self.warm_start and hasattr(self, "coef_") else None
         X, y, sample_weight, *given = taken_out(X, y, sample_weight, offset, exposure)
-        X = self._encoded(X, y, anew=at is None)
+        X = self._encoded(X, y, sample_weight, anew=at is None)
         encoder = getattr(self, "encoder_", None)
         X, y = checked(
             self, X, y=y, y_numeric=self._takes_numbers, reset=at is None or encoder is not None
@@ -200,13 +202,26 @@ class LinearModel(SharedParameters):
         """Return the model that the attributes hold."""
         raise NotImplementedError
 
-    def _lazily(self, method: Callable[[Any], NDArray[Any]], X: Any) -> NDArray[Any]:
+    def _lazily(
+        self, method: Callable[..., NDArray[Any]], X: Any, offsets: Mapping[str, Any] = NOTHING
+    ) -> NDArray[Any]:
         """Return what a method gives for a Dask collection: an array of Dask's own."""
-        from fewpass.pipeline.models.estimators.lazy_predictions import example_of, lazily
+        from fewpass.pipeline.models.estimators.lazy_predictions import (
+            example_of,
+            lazily,
+            lazily_with_offsets,
+        )
 
         check_is_fitted(self)
-        result: NDArray[Any] = lazily(method, X, example_of(self.n_features_in_, X))
-        return result
+        if offsets or self._has_offset:
+            require_offset(self._has_offset, offsets or None)
+        example = example_of(self.n_features_in_, X, offsets)
+        result = (
+            lazily_with_offsets(method, X, offsets, example)
+            if offsets
+            else lazily(method, X, example)
+        )
+        return cast("NDArray[Any]", result)
 
     def to_sklearn(self) -> Any:
         """Return one of scikit-learn's own models, with the same predictions.

@@ -66,5 +66,11 @@ OTHERS: Commands = {
     "ingesting:columns": ("Store a data set by column as well, in files that --solver simba maps."),
     "warming:warm_up": ("Compile the usual kernels in advance, for container images and services."),
     "doctor:doctor": ("Find runs whose process has died, free them, and say how to continue them."),
+    "probing:health": (
+        "Look whether places are in order, and exit with 1 where one is not: a probe's command."
+    ),
+    "cleaning:clean": (
+        "Remove old generations of a store, old runs of a schedule, old artifacts of Prefect."
+    ),
     "demo:demo": "Go through a whole job on generated data larger than the memory limit.",
 }

@@ -84,6 +84,8 @@ COMMANDS = [
     "compare",
     "cross-validate",
     "shapes",
+    "health",
+    "clean",
 ]
 
 

@@ -63,7 +63,7 @@ class LinearModel(SharedParameters):
 
     # -- tables ----------------------------------------------------------------------------------
 
-    def _encoded(self, X: Any, y: Any, *, anew: bool) -> Any:
+    def _encoded(self, X: Any, y: Any, weight: Any, *, anew: bool) -> Any:
         """Return rows in memory, encoded where that was asked for; `anew`: by their own sample."""
         if anew and hasattr(self, "encoder_"):
             del self.encoder_
@@ -74,7 +74,7 @@ class LinearModel(SharedParameters):
         require_encode(self.encode)
         if anew:
             encoder = fitted_encoder(
-                X, self.encode, self.columns, y, numbers=self._takes_numbers
+                X, self.encode, self.columns, y, weight, numbers=self._takes_numbers
             )  # fmt: skip
             if encoder is not None:
                 self.encoder_ = encoder
@@ -114,7 +114,7 @@ class LinearModel(SharedParameters):
             return self
         at = self._model() if self.warm_start and hasattr(self, "coef_") else None
         X, y, sample_weight, *given = taken_out(X, y, sample_weight, offset, exposure)
-        X = self._encoded(X, y, anew=at is None)
+        X = self._encoded(X, y, sample_weight, anew=at is None)
         X, y = checked(self, X, y=y, y_numeric=self._takes_numbers, reset=at is None)
         target, weight = self._targets(y, checked_weights(sample_weight, len(y)), at)
         offsets = offset_of(given[0], given[1], len(target))

@@ -35,6 +35,7 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
         task=plan.task,
         held_out=plan.test_fraction,
         seed=plan.seed,
+        may_curve=plan.scale == "auto",
     )
 
     def opened(how: SourceOptions) -> Source:

@@ -232,7 +232,7 @@ def test_contradictions_are_refused():
 
 
 def test_methods_for_one_score_are_refused_by_name(tmp_path, dataset):
-    for method in ("s2gd", "sdca", "onepass", "lbfgs"):
+    for method in ("s2gd", "sdca", "onepass", "agd"):
         with pytest.raises(ValueError, match=rf"{method} trains one score.*psdca.*asgd.*ovr"):
             train(plan_for(dataset, loss="softmax", solver=method), tmp_path / "run")
 

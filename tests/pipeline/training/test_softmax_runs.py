@@ -33,6 +33,12 @@ METHODS = {
     "psdca": {"solver": {"kind": "psdca"}, "passes": 4, "lam": "0.1/n"},
     "psdca in streams": {"solver": {"kind": "psdca"}, "streams": 2, "passes": 4, "lam": "0.1/n"},
     "asgd": {"solver": {"kind": "asgd"}, "passes": 2, "certify": True},
+    "lbfgs": {
+        "solver": {"kind": "lbfgs"},
+        "passes": 12,
+        "classes": "multinomial",
+        "tol": 1e-9,
+    },
     "newton": {
         "solver": {"kind": "newton"},
         "passes": 4,

@@ -78,8 +78,15 @@ class SourceFile(NamedTuple):
 
     name: str  # full path or URL
     bytes: int | None  # as stored; None: the store does not say
-    version: int | str | None = None  # what changes with its content; None: likewise
+    #: What changes with its content, or what finds that out; None: likewise.
+    version: int | str | Callable[[], str] | None = None
     packed: bool = False  # whether it is compressed
+
+    @property
+    def stamp(self) -> list[Any]:
+        """Name, size and version, as JSON has them; of a database's rows a reading of all."""
+        version = self.version() if callable(self.version) else self.version
+        return [self.name, self.bytes, version]
 
 
 class BadRow(NamedTuple):

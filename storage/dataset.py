@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from fewpass.storage.array_layout import SPARSE_PARTS, chunk_parts, chunk_templates, root_keys
+from fewpass.storage.array_layout import (
+    CODE_PARTS,
+    SPARSE_PARTS,
+    chunk_parts,
+    chunk_templates,
+    root_keys,
+)
 from fewpass.storage.column_order import ColumnOrder, is_order
 from fewpass.storage.column_schema import KEY as SCHEMA
 from fewpass.storage.column_schema import Groups, Schema
@@ -21,8 +27,9 @@ from fewpass.storage.hashed_names import read as read_names
 from fewpass.storage.kinds import instead, kind_of
 from fewpass.storage.manifest import COLUMN_ORDER, KEY, Manifest, UnknownVersion, read_manifest
 from fewpass.storage.objects import RESTORE, fault, get, get_array, get_chunk, require_keys
+from fewpass.storage.row_expansion import RowExpansion, expansion_of
 from fewpass.storage.table import Table, cut
-from fewpass.storage.table_buffer import ChunkBuffer, TableBuffer
+from fewpass.storage.table_buffer import Arrays, ChunkBuffer, TableBuffer
 from fewpass.storage.writer import DatasetWriter
 
 __all__ = ["Dataset", "DatasetWriter", "TableBuffer"]
@@ -45,7 +52,7 @@ class Dataset:
     def __init__(self, folder: Folder, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
-        self._parts = chunk_parts(manifest.layout, manifest.row_parts)
+        self._parts = chunk_parts(manifest.layout, manifest.row_parts, coded=manifest.coded)
 
     @classmethod
     def open(
@@ -166,6 +173,25 @@ class Dataset:
         return None if groups is None else self.column_order.stored(groups)
 
     @cached_property
+    def expansion(self) -> RowExpansion:
+        """What makes rows of the codes that they are stored as.
+
+        Raises
+        ------
+        Damaged
+            As for `schema`, or it takes other codes, or makes other rows.
+        """
+        assert self.schema is not None, "the manifest was checked"
+        expansion = expansion_of(self.schema)
+        actual = (expansion.n_codes, expansion.n_outputs)
+        if actual != (self.manifest.codes, self.n_features):
+            raise Damaged(
+                f"{self.folder.address(SCHEMA)} makes {actual[1]} features of {actual[0]} codes, "
+                f"where {self.n_features} of {self.manifest.codes} were expected. {RESTORE}"
+            )
+        return expansion
+
+    @cached_property
     def hashed_names(self) -> HashedNames:
         """Names of hashed columns, as far as known.
 
@@ -218,20 +244,36 @@ class Dataset:
         chunks = self.manifest.chunks
         rows, nnz = chunks.rows[k], chunks.nnz[k]
         arrays = buffer.allocate(rows, nnz)
+        if self.manifest.codes is not None:
+            arrays = arrays | {"codes": np.empty((self.manifest.codes, self.manifest.chunk_rows))}
         n_bytes = 0
         for name, key in self._parts.items():
             stored = chunks.objects[key][k]
             if stored is None:
                 continue
-            padded = 0 if name in SPARSE_PARTS else self._full_size(arrays[name])
+            fits = name in SPARSE_PARTS or name in CODE_PARTS
+            padded = 0 if fits else self._full_size(arrays[name])
             buffer.fetch_s += get_chunk(
                 self.folder, key.format(chunk=k), stored, arrays[name], buffer.scratch, padded
             )
             n_bytes += stored.length
+        if self.manifest.coded:
+            self._expand(k, arrays)
         if self.manifest.layout == "sparse":
             self._require_rows(k, arrays["indptr"], arrays["indices"])
         buffer.commit(rows, nnz)
         return n_bytes
+
+    def _expand(self, k: int, arrays: Arrays) -> None:
+        """Make a chunk's values of its codes."""
+        codes = np.ascontiguousarray(arrays["codes"][:, : self.manifest.chunks.rows[k]])
+        parts = (arrays[name] for name in ("indptr", "indices", "data"))
+        nnz = self.expansion.expand(codes, *parts)
+        if nnz != self.manifest.chunks.nnz[k]:
+            raise Damaged(
+                f"Chunk {k} of {self.folder.url} has codes of other rows than were stored. Do not "
+                "use this data set; ingest the source again."
+            )
 
     def prefetch(self, k: int) -> None:
         """Announce that chunk `k` will be read: a disk can fetch it while others are decoded."""
@@ -311,7 +353,7 @@ def _require_objects(manifest: Manifest) -> None:
     inside = tuple(f"{prefix}/" for prefix in columns)
     outside = {key for key in manifest.objects if not key.startswith(inside)}
     objects = manifest.chunks.objects
-    templates = chunk_templates(manifest.layout, manifest.row_parts)
+    templates = chunk_templates(manifest.layout, manifest.row_parts, coded=manifest.coded)
     if outside != set(root_keys(manifest)) or list(objects) != templates:
         raise ValueError("it names other objects than its layout has")
     for key, column in objects.items():

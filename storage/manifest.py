@@ -20,9 +20,13 @@ FORMAT: Final = "fewpass-dataset"
 FORMAT_VERSION: Final = 2
 #: Sets with the schema of their source; earlier readers would match columns by position.
 FORMAT_WITH_SCHEMA: Final = 3
+#: Sets of rows as their codes.
+FORMAT_WITH_CODES: Final = 4
 #: All other sets.
 FORMAT_IN_SOURCE_ORDER: Final = 1
-KNOWN_VERSIONS: Final = (FORMAT_IN_SOURCE_ORDER, FORMAT_VERSION, FORMAT_WITH_SCHEMA)
+KNOWN_VERSIONS: Final = (
+    FORMAT_IN_SOURCE_ORDER, FORMAT_VERSION, FORMAT_WITH_SCHEMA, FORMAT_WITH_CODES
+)  # fmt: skip
 KEY = "manifest.json"
 COLUMN_ORDER: Final = "source"  # the array below columns/ with the order of the stored columns
 
@@ -154,13 +158,14 @@ class Manifest(ManifestPart):
     """The manifest of a data set; its presence proves that the set is complete."""
 
     format: Literal["fewpass-dataset"] = FORMAT
-    version: Literal[1, 2, 3] = FORMAT_IN_SOURCE_ORDER
+    version: Literal[1, 2, 3, 4] = FORMAT_IN_SOURCE_ORDER
     layout: Layout
     n_rows: Positive
     n_features: Positive
     nnz: Natural  # stored values; for a dense set n_rows * n_features
     dtype: Literal["float32", "float64"]
     chunk_rows: Positive
+    codes: Positive | None = None  # of a row, which is stored as these; None: as its values
     has_weight: bool
     targets: Targets
     norms: Norms
@@ -184,15 +189,19 @@ class Manifest(ManifestPart):
             raise ValueError("the chunks do not add up to the rows and values of the data set")
         if self.has_weight != (self.weights is not None):
             raise ValueError("has_weight and weights contradict each other")
-        if format_version(self.columns, has_schema=self.has_schema) != self.version:
+        version = format_version(self.columns, has_schema=self.has_schema, coded=self.coded)
+        if version != self.version:
             raise ValueError("its version and its columns contradict each other")
+        if self.coded and (self.layout == "dense" or not self.has_schema):
+            raise ValueError("its rows cannot be stored as codes")
         if COLUMN_ORDER in self.columns:
             self._orders_columns(self.columns[COLUMN_ORDER])
         return self
 
     def _orders_columns(self, order: ArrayLayout) -> None:
         expected = (self.index_dtype.name, (self.n_features,))
-        if self.layout == "dense" or (order.dtype, order.shape) != expected:
+        actual = (order.dtype, order.shape)
+        if self.layout == "dense" or self.coded or actual != expected:
             raise ValueError("its columns are in an order that they cannot have")
 
     @property
@@ -211,6 +220,11 @@ class Manifest(ManifestPart):
         return row_parts(has_weight=self.has_weight, has_offset=self.has_offset)
 
     @property
+    def coded(self) -> bool:
+        """Whether rows are stored as their codes."""
+        return self.codes is not None
+
+    @property
     def has_schema(self) -> bool:
         """Whether there is a schema of the source's columns."""
         return column_schema.KEY in self.objects
@@ -225,15 +239,19 @@ class Manifest(ManifestPart):
         usual: dict[str, Any] = {"fingerprint": True}
         if not self.has_offset:
             usual["offsets"] = True
+        if not self.coded:
+            usual["codes"] = True
         if isinstance(self.targets, Values) and self.targets.weighted_mean is None:
             usual["targets"] = {"weighted_mean"}
         return seal(self.model_dump(mode="json", exclude=usual))
 
 
 def format_version(
-    columns: Mapping[str, ArrayLayout], *, has_schema: bool = False
-) -> Literal[1, 2, 3]:
+    columns: Mapping[str, ArrayLayout], *, has_schema: bool = False, coded: bool = False
+) -> Literal[1, 2, 3, 4]:
     """Return the format version of a set with these arrays below ``columns/``."""
+    if coded:
+        return FORMAT_WITH_CODES
     if has_schema:
         return FORMAT_WITH_SCHEMA
     return FORMAT_VERSION if COLUMN_ORDER in columns else FORMAT_IN_SOURCE_ORDER

@@ -188,7 +188,7 @@ def definitions():
 
 
 def test_the_resource_for_kubernetes_is_valid():
-    resource = yaml.safe_load((PROJECT / "examples/clusters/kubernetes.yaml").read_text())
+    resource = yaml.safe_load((PROJECT / "deploy/dask-kubernetes.yaml").read_text())
     whole = definitions()
     schema = whole | {"$ref": "#/definitions/dask.k8s.api.v1.DaskCluster"}
     jsonschema.Draft202012Validator(schema).validate(resource)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fewpass.pipeline.api import (
         abandon,
+        append,
         cross_validate,
         evaluate,
+        forget,
         ingest,
         load_model,
         models,
@@ -36,8 +38,10 @@ if TYPE_CHECKING:
     from fewpass.pipeline.settings.ingest_plan import IngestPlan
     from fewpass.pipeline.settings.source_options import SourceOptions
     from fewpass.pipeline.settings.training_plan import TrainingPlan
+    from fewpass.pipeline.tables.showing.dataset_table import Dataset
 
 __all__ = [
+    "Dataset",
     "Execution",
     "IngestPlan",
     "LinearClassifier",
@@ -48,8 +52,10 @@ __all__ = [
     "TableEncoder",
     "TrainingPlan",
     "abandon",
+    "append",
     "cross_validate",
     "evaluate",
+    "forget",
     "from_run",
     "ingest",
     "load",
@@ -63,6 +69,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Dataset": "fewpass.pipeline.tables.showing.dataset_table",
     "Execution": "fewpass.pipeline.settings.execution",
     "IngestPlan": "fewpass.pipeline.settings.ingest_plan",
     "SourceOptions": "fewpass.pipeline.settings.source_options",

@@ -17,6 +17,7 @@ from cyclopts import App, Group, Parameter
 
 from fewpass.flows.beginning import beginning
 from fewpass.flows.commands import (
+    changing_data,
     comparing_runs,
     cross_validating,
     demo,
@@ -76,15 +77,18 @@ GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
     LOOKING: (
         plan.plan, weights.weights, explaining.explain, shapes_of_run.shapes,
         comparing_runs.compare, cross_validating.cross_validate, methods.methods,
-        inspecting.inspect, inspecting.verify,
-        inspecting.dashboard,
+        inspecting.inspect, changing_data.head, inspecting.verify, inspecting.dashboard,
     ),
     OTHERS: (
-        store.models, store.publish, store.refresh, exporting.export, ingesting.columns,
+        changing_data.append, changing_data.forget, store.models, store.publish, store.refresh,
+        exporting.export, ingesting.columns,
         warming.warm_up, doctor.doctor, demo.demo,
     ),
 }  # fmt: skip
-USAGES = {ingesting.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}
+USAGES = {
+    ingesting.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]",
+    changing_data.append: "Usage: fewpass append DATASET SOURCE... [OPTIONS]",
+}
 #: zsh reads a file of completions when they are first asked for, and takes it for the function.
 AUTOLOADED = """
 if [ "$funcstack[1]" = "_fewpass" ]; then

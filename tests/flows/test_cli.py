@@ -83,6 +83,9 @@ COMMANDS = [
     "compare",
     "cross-validate",
     "shapes",
+    "head",
+    "append",
+    "forget",
 ]
 
 

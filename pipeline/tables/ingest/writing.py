@@ -121,7 +121,7 @@ def write_chunks(
             total += float(table.weight.sum())
             largest = max(largest, float(table.weight.max()))
         if table.offset is not None:
-            offsets += _weighted_sums(table)
+            offsets += weighted_sums(table)
         report(record.rows, sum(stored.length for stored in record.objects.values()))
     weights = WeightStats(total=total, maximum=largest) if writer.has_weight else None
     if not writer.has_offset:
@@ -130,7 +130,7 @@ def write_chunks(
     return Written(records, columns, weights, OffsetStats(mean=mean, mean_exp=mean_exp), target)
 
 
-def _weighted_sums(table: Table) -> NDArray[np.float64]:
+def weighted_sums(table: Table) -> NDArray[np.float64]:
     """Return the sums of weights, offsets, their exponentials and targets, (4,)."""
     assert table.offset is not None, "only rows with offsets are asked for"
     weight = np.ones(table.n_rows) if table.weight is None else table.weight

@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.settings.change_plans import AppendPlan
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -54,7 +55,7 @@ ShowShare = Callable[[float, str], None]
 #: The record of what is being appended.
 RECORD = "append"
 #: Settings of reading that say how rows look, not which columns they have.
-_ROWS = ("zero_based", "label", "weight")
+_ROWS = ("format", "zero_based", "label", "weight")
 
 
 class AppendResult(BaseModel):
@@ -159,15 +160,28 @@ class _Append:
     def _ingested(self, staged: tuple[Folder, ...]) -> IngestResult:
         """Ingest the new rows next to the data set; nothing of refused ones is left."""
         try:
-            return phases.ingest(
+            result = phases.ingest(
                 self.ingest_plan, source=self.source, threads=self.threads,
                 threshold=self.threshold,
                 progress=lambda now: self.progress(now.fraction, f"reading, {now.rows:,} rows"),
             )  # fmt: skip
+            self._refuse_words(result.rows + result.test_rows)
         except BadInput:
             for folder in staged:
                 folder.delete_tree()
             raise
+        return result
+
+    def _refuse_words(self, n_rows: int) -> None:
+        """Refuse words where the data set has numbers: single ones count as missing, not most."""
+        counts: dict[str, int] = getattr(self.source, "words_for_numbers", dict)()
+        for name, times in counts.items():
+            if 2 * times > n_rows:
+                raise BadInput(
+                    f"Column {shown_name(name)} holds words in {times:,} of the {n_rows:,} new "
+                    f"rows, and numbers in {self.dataset.folder.url}. Correct the files, or ingest "
+                    f"all anew (`column={name}=category`)."
+                )
 
     def _begin(self, staged: tuple[Folder, ...]) -> None:
         """Make sure that what lies there is of this append, or nothing."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.tables.ingest.retained_columns import Kept, Words, words_of_retained
+from fewpass.pipeline.tables.ingest.retained_columns import Retained, Words, words_of_retained
 from fewpass.storage.folder import Folder
 
 Mask = NDArray[np.bool_]
@@ -76,7 +76,7 @@ class Condition:
         self.terms = [self._term(part) for part in _AND.split(text.strip())]
         self._matched: set[bytes] = set()
 
-    def of(self, retained: Kept) -> Mask:
+    def of(self, retained: Retained) -> Mask:
         """Say which rows are meant, of kept columns (n, bytes); returns (n,)."""
         meant = np.ones(len(retained), np.bool_)
         for term in self.terms:

@@ -16,11 +16,11 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.storage.manifest import RETAINED_BYTES
 
-Kept = NDArray[np.uint8]
+Retained = NDArray[np.uint8]
 Words = NDArray[np.bytes_]
 
 
-def retained_of(names: Sequence[str], cells: Sequence[Any], where: str) -> Kept:
+def retained_of(names: Sequence[str], cells: Sequence[Any], where: str) -> Retained:
     """Return the cells of kept columns as bytes (n, bytes), a missing cell as an empty text.
 
     Parameters
@@ -39,7 +39,7 @@ def retained_of(names: Sequence[str], cells: Sequence[Any], where: str) -> Kept:
     return np.concatenate([_padded(name, column, where) for name, column in pairs], axis=1)
 
 
-def _padded(name: str, cells: Any, where: str) -> Kept:
+def _padded(name: str, cells: Any, where: str) -> Retained:
     import pyarrow as pa  # noqa: PLC0415 - most rows keep nothing
     import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -68,7 +68,7 @@ def _padded(name: str, cells: Any, where: str) -> Kept:
     return padded
 
 
-def words_of_retained(retained: Kept, number: int) -> Words:
+def words_of_retained(retained: Retained, number: int) -> Words:
     """Return the texts (n,) of the kept column of a number, in UTF-8."""
     start = number * RETAINED_BYTES
     own = np.ascontiguousarray(retained[:, start : start + RETAINED_BYTES])

@@ -14,7 +14,12 @@ import pyarrow.compute as pc
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.ingest.retained_columns import words_of_retained
-from fewpass.pipeline.tables.showing.original_values import Features, Part, ShownColumn, parts_of
+from fewpass.pipeline.tables.showing.original_values import (
+    Features,
+    ShownColumn,
+    ShownPart,
+    parts_of,
+)
 from fewpass.storage import dataset as stored
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.manifest import Labels
@@ -161,7 +166,7 @@ class DatasetTable:
         return {"_stored": self._stored, "dataset": self.dataset}
 
     @cached_property
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[ShownPart]:
         return parts_of(self._stored)
 
     @cached_property

@@ -90,20 +90,20 @@ class Features:
 Shown = Callable[[Features], list[Any]]  # an Arrow array for each column
 
 
-class Part(NamedTuple):
+class ShownPart(NamedTuple):
     """Features that are shown together: as which columns, and how these are made."""
 
     columns: tuple[ShownColumn, ...]
     shown: Shown
 
 
-def parts_of(dataset: Dataset) -> list[Part]:
+def parts_of(dataset: Dataset) -> list[ShownPart]:
     """Return how all features of a data set are shown, in their order."""
     recipe = recipe_in(dataset.schema)
     return [*(_plain(dataset) if recipe is None else _encoded(recipe, Scaler.of(dataset)))]
 
 
-def _plain(dataset: Dataset) -> Iterator[Part]:
+def _plain(dataset: Dataset) -> Iterator[ShownPart]:
     """Yield the features of a set whose columns are the source's."""
     scaler, d = Scaler.of(dataset), dataset.n_features
     own = dataset.schema.feature_names if dataset.schema is not None else None
@@ -116,7 +116,7 @@ def _plain(dataset: Dataset) -> Iterator[Part]:
     became = "scaled by row, whose length is not known" if kind == "encoded" else "number"
     for k in range(d):
         name = own[k] if own else _numbered(dataset.hashed_names)(k)
-        yield Part((ShownColumn(name, kind, became),), _unscaled(scaler, k))
+        yield ShownPart((ShownColumn(name, kind, became),), _unscaled(scaler, k))
 
 
 def _numbered(others: Any) -> Callable[[int], str]:
@@ -137,17 +137,17 @@ def _unscaled(scaler: Scaler, k: int) -> Shown:
     return shown
 
 
-def _encoded(recipe: Recipe, scaler: Scaler) -> Iterator[Part]:
+def _encoded(recipe: Recipe, scaler: Scaler) -> Iterator[ShownPart]:
     """Yield the parts of a recipe: as they were, or as the features that they became."""
     first = 0
     columns = [*recipe.columns, *[None] * (len(recipe.parts) - len(recipe.columns))]
     for own, part in zip(columns, recipe.parts, strict=True):
         original = None if scaler.kind != "none" or own is None else _original(own, first)
         if original is not None and own is not None:
-            yield Part((ShownColumn(own.name, "original", own.summary),), original)
+            yield ShownPart((ShownColumn(own.name, "original", own.summary),), original)
         elif part.width <= MOST_COLUMNS:
             shown = (ShownColumn(name, "encoded", part.summary) for name in part.outputs)
-            yield Part(tuple(shown), _each(first, part.width))
+            yield ShownPart(tuple(shown), _each(first, part.width))
         else:
             names = part.outputs
             yield _list_of(
@@ -201,7 +201,7 @@ def _list_of(
     title: Callable[[int], str],
     became: str,
     scaler: Scaler | None = None,
-) -> Part:
+) -> ShownPart:
     """Return many features as one column of lists: name and value of those that are not 0."""
 
     def shown(features: Features) -> list[Any]:
@@ -216,7 +216,7 @@ def _list_of(
         return [pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), entries)]
 
     given = scaler is not None and scaler.kind != "unit-rows"
-    return Part((ShownColumn(name, "original" if given else "encoded", became),), shown)
+    return ShownPart((ShownColumn(name, "original" if given else "encoded", became),), shown)
 
 
 def _rounded(values: Floats, size: float) -> Floats:

@@ -164,7 +164,11 @@ def lost(row: Row, one: str = "fewpass", other: str = "linear") -> float:
 
 def by_form(rows: list[Row]) -> list[str]:
     """Say on how many tables curves and pairs are better than ours without, and at what price."""
-    both = [row for row in rows if not any("failed" in row[form] for form in FORMS)]
+    forms = "fewpass", "additive"
+    both = [
+        row for row in rows
+        if {*forms} <= row.keys() and not any("failed" in row[form] for form in forms)
+    ]  # fmt: skip
     changes = {row["table"]: lost(row, "additive", "fewpass") for row in both}
     better, worse = (sum(sign * one < -0.01 for one in changes.values()) for sign in (1, -1))
     named = ", ".join(f"{name} {100 * one:+.0f} %" for name, one in changes.items() if one > 0.01)

@@ -10,6 +10,8 @@ contract, and each is imported when it is first asked for.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fewpass.storage.row_expansion import expand_by
+
 if TYPE_CHECKING:
     from fewpass.pipeline.api import (
         abandon,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from fewpass.pipeline.settings.source_options import SourceOptions
     from fewpass.pipeline.settings.training_plan import TrainingPlan
     from fewpass.pipeline.tables.showing.dataset_table import Dataset
+    from fewpass.storage.column_schema import Schema
+    from fewpass.storage.row_expansion import RowExpansion
 
 __all__ = [
     "Dataset",
@@ -84,6 +88,16 @@ _HOMES = {
     "load": "fewpass.pipeline.models.serving.loaded_model",
     "warm_up": "fewpass.pipeline.compiling_ahead",
 }
+
+
+def _expansion_in(schema: "Schema") -> "RowExpansion":
+    """Return what the recipe of a schema makes of codes: the storage knows no recipes."""
+    home = import_module("fewpass.pipeline.tables.encoding.expansion")
+    expansion: RowExpansion = home.expansion_in(schema)
+    return expansion
+
+
+expand_by(_expansion_in)
 
 
 def __getattr__(name: str) -> Any:

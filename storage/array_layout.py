@@ -20,6 +20,7 @@ ROWS = "rows/{chunk:06d}"
 RETAINED_KEY = "retained/c/{chunk}/0"
 
 DENSE_PARTS = {"X": "X/c/{chunk}/0"}
+CODE_PARTS = {"codes": "codes/c/0/{chunk}"}
 SPARSE_PARTS = {
     "data": ROWS + "/data/c/0",
     "indices": ROWS + "/indices/c/0",
@@ -27,27 +28,28 @@ SPARSE_PARTS = {
 }
 
 
-def chunk_parts(layout: Layout, row_parts: Sequence[str]) -> dict[str, str]:
+def chunk_parts(layout: Layout, row_parts: Sequence[str], *, coded: bool = False) -> dict[str, str]:
     """Return the arrays of a chunk with their keys, the chunk number left open.
 
-    `row_parts` are those with a number per row: target, and maybe weight and offset.
+    `row_parts` are those with a number per row: target, and maybe weight and offset.  `coded`:
+    sparse rows are stored as their codes.
     """
     rows = {name: name + "/c/{chunk}" for name in row_parts}
+    if coded:
+        return CODE_PARTS | rows
     return (DENSE_PARTS if layout == "dense" else SPARSE_PARTS) | rows
 
 
 def chunk_templates(
-    layout: Layout, row_parts: Sequence[str], *, retained: bool = False
+    layout: Layout, row_parts: Sequence[str], *, coded: bool = False, retained: bool = False
 ) -> list[str]:
     """Return the keys of all objects of a chunk, the chunk number left open."""
-    documents = [f"{ROWS}/zarr.json"] if layout == "sparse" else []
-    if layout == "sparse":
+    documents = []
+    if layout == "sparse" and not coded:
+        documents = [f"{ROWS}/zarr.json"]
         documents += [f"{ROWS}/{name}/zarr.json" for name in SPARSE_PARTS]
-    return (
-        documents
-        + list(chunk_parts(layout, row_parts).values())
-        + ([RETAINED_KEY] if retained else [])
-    )
+    parts = chunk_parts(layout, row_parts, coded=coded).values()
+    return [*documents, *parts, *([RETAINED_KEY] if retained else [])]
 
 
 def chunk_documents(
@@ -75,7 +77,7 @@ def _matrix_document(shape: tuple[int, int]) -> bytes:
 
 def root_keys(manifest: Manifest) -> list[str]:
     """Return the keys of `root_documents`, and of schema and names, if there are any."""
-    rows = "X" if manifest.layout == "dense" else "rows"
+    rows = "X" if manifest.layout == "dense" else "codes" if manifest.coded else "rows"
     nodes = [rows, "columns", *manifest.row_parts, *(["retained"] if manifest.retained else [])]
     keys = ["zarr.json", *(f"{node}/zarr.json" for node in nodes)]
     return keys + [key for key in (column_schema.KEY, hashed_names.KEY) if key in manifest.objects]
@@ -88,6 +90,7 @@ def root_documents(
     chunk_rows: int,
     dtype: np.dtype[Any],
     row_parts: Sequence[str],
+    codes: int | None = None,
     n_retained: int = 0,
 ) -> dict[str, bytes]:
     """Return the Zarr metadata of everything outside chunks, except columns."""
@@ -98,6 +101,9 @@ def root_documents(
     }
     if layout == "dense":
         documents["X/zarr.json"] = array_document(shape, (chunk_rows, n_features), dtype)
+    elif codes is not None:
+        document = array_document((codes, n_rows), (codes, chunk_rows), FLOAT64)
+        documents["codes/zarr.json"] = document
     else:
         documents["rows/zarr.json"] = group_document()
     for name in row_parts:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from fewpass.storage.array_layout import (
+    CODE_PARTS,
     RETAINED_KEY,
     SPARSE_PARTS,
     chunk_parts,
@@ -34,9 +35,10 @@ from fewpass.storage.manifest import (
     read_manifest,
 )
 from fewpass.storage.objects import RESTORE, fault, get, get_array, get_chunk, require_keys
+from fewpass.storage.row_expansion import RowExpansion, expansion_of
 from fewpass.storage.set_generations import generation_of, what_became
-from fewpass.storage.table import Table, cut
-from fewpass.storage.table_buffer import ChunkBuffer, TableBuffer
+from fewpass.storage.table import DenseTable, Table, cut
+from fewpass.storage.table_buffer import Arrays, ChunkBuffer, TableBuffer
 from fewpass.storage.writer import DatasetWriter
 
 __all__ = ["Dataset", "DatasetWriter", "TableBuffer"]
@@ -64,7 +66,7 @@ class Dataset:
         self.folder = folder
         self.generation_folder = folder.child(manifest.place) if manifest.place else folder
         self.manifest = manifest
-        self._parts = chunk_parts(manifest.layout, manifest.row_parts)
+        self._parts = chunk_parts(manifest.layout, manifest.row_parts, coded=manifest.coded)
 
     @classmethod
     def open(
@@ -185,6 +187,25 @@ class Dataset:
         return None if groups is None else self.column_order.stored(groups)
 
     @cached_property
+    def expansion(self) -> RowExpansion:
+        """What makes rows of the codes that they are stored as.
+
+        Raises
+        ------
+        Damaged
+            As for `schema`, or it takes other codes, or makes other rows.
+        """
+        assert self.schema is not None, "the manifest was checked"
+        expansion = expansion_of(self.schema)
+        found = (expansion.n_codes, expansion.n_outputs)
+        if found != (self.manifest.codes, self.n_features):
+            raise Damaged(
+                f"{self.folder.address(SCHEMA)} makes {found[1]} features of {found[0]} codes, "
+                f"where {self.n_features} of {self.manifest.codes} were expected. {RESTORE}"
+            )
+        return expansion
+
+    @cached_property
     def hashed_names(self) -> HashedNames:
         """Names of hashed columns, as far as known.
 
@@ -234,6 +255,29 @@ class Dataset:
         """Return the rows of chunk `k` with its kept columns, where there are any."""
         return table._replace(retained=self.read_retained(k)) if self.manifest.retained else table
 
+    def read_codes(self, k: int) -> DenseTable:
+        """Return the rows of chunk `k` of a set that stores codes, as these: X is (rows, codes).
+
+        Raises
+        ------
+        Damaged
+            As for `read_into`.
+        """
+        manifest = self.manifest
+        assert manifest.codes is not None, "the set stores codes"
+        rows, chunks = manifest.chunks.rows[k], manifest.chunks
+        codes = np.empty((manifest.codes, manifest.chunk_rows))
+        parts: Arrays = {"codes": codes} | {name: np.empty(rows) for name in manifest.row_parts}
+        for name, key in self._parts.items():
+            stored = chunks.objects[key][k]
+            assert stored is not None, "each chunk has all of these"
+            scratch = np.empty(stored.length, np.uint8)
+            padded = 0 if name in CODE_PARTS else self._full_size(parts[name])
+            place = self.generation_folder
+            get_chunk(place, key.format(chunk=k), stored, parts[name], scratch, padded)
+        X = np.ascontiguousarray(codes[:, :rows].T)
+        return DenseTable(X, parts["target"], parts.get("weight"), parts.get("offset"))
+
     def sample(self, n: int) -> Table:
         """Return the first n rows of the first chunk, or all of it, columns in stored order."""
         return cut(self.read_stored(0), 0, min(n, self.manifest.chunks.rows[0]))
@@ -259,28 +303,40 @@ class Dataset:
         chunks = self.manifest.chunks
         rows, nnz = chunks.rows[k], chunks.nnz[k]
         arrays = buffer.allocate(rows, nnz)
+        if self.manifest.codes is not None:
+            arrays = arrays | {"codes": np.empty((self.manifest.codes, self.manifest.chunk_rows))}
         n_bytes = 0
         for name, key in self._parts.items():
             stored = chunks.objects[key][k]
             if stored is None:
                 continue
-            padded = 0 if name in SPARSE_PARTS else self._full_size(arrays[name])
+            fits = name in SPARSE_PARTS or name in CODE_PARTS
+            padded = 0 if fits else self._full_size(arrays[name])
             try:
                 buffer.fetch_s += get_chunk(
-                    self.generation_folder,
-                    key.format(chunk=k),
-                    stored,
-                    arrays[name],
-                    buffer.scratch,
-                    padded,
-                )
+                    self.generation_folder, key.format(chunk=k), stored, arrays[name],
+                    buffer.scratch, padded,
+                )  # fmt: skip
             except Damaged as error:
                 raise self._replaced(error) from error
             n_bytes += stored.length
+        if self.manifest.coded:
+            self._expand(k, arrays)
         if self.manifest.layout == "sparse":
             self._require_rows(k, arrays["indptr"], arrays["indices"])
         buffer.commit(rows, nnz)
         return n_bytes
+
+    def _expand(self, k: int, arrays: Arrays) -> None:
+        """Make a chunk's values of its codes."""
+        codes = np.ascontiguousarray(arrays["codes"][:, : self.manifest.chunks.rows[k]])
+        parts = (arrays[name] for name in ("indptr", "indices", "data"))
+        nnz = self.expansion.expand(codes, *parts)
+        if nnz != self.manifest.chunks.nnz[k]:
+            raise Damaged(
+                f"Chunk {k} of {self.folder.url} has codes of other rows than were stored. Do not "
+                "use this data set; ingest the source again."
+            )
 
     def prefetch(self, k: int) -> None:
         """Announce that chunk `k` will be read: a disk can fetch it while others are decoded."""
@@ -379,7 +435,7 @@ def _require_objects(manifest: Manifest) -> None:
     outside = {key for key in manifest.objects if not key.startswith(inside)}
     objects = manifest.chunks.objects
     templates = chunk_templates(
-        manifest.layout, manifest.row_parts, retained=bool(manifest.retained)
+        manifest.layout, manifest.row_parts, coded=manifest.coded, retained=bool(manifest.retained)
     )
     if outside != set(root_keys(manifest)) or list(objects) != templates:
         raise ValueError("it names other objects than its layout has")

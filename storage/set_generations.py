@@ -24,8 +24,8 @@ from fewpass.storage.manifest import (
 
 #: Everything of a generation; in the folder of a data set nothing else is ever deleted.
 OBJECTS: Final = (
-    "X", "rows", "target", "weight", "offset", "retained", "columns", "by-column", "zarr.json",
-    SCHEMA, NAMES,
+    "X", "rows", "codes", "target", "weight", "offset", "retained", "columns", "by-column",
+    "zarr.json", SCHEMA, NAMES,
 )  # fmt: skip
 
 

@@ -96,6 +96,12 @@ class TrainParameters(Described):
     """Where tasks run: a Dask scheduler's address, or in this process."""
     require_tol: bool = False
     """The flow run fails when the tolerance was missed; the model is there all the same."""
+    skip_unchanged: bool = False
+    """Do nothing where the data set is as it was when the newest run of this address, which has a
+    {date}, was trained by the same plan; the flow run says so."""
+    keep_runs: PositiveInt | None = None
+    """After a training remove all runs of this address, which has a {date}, but so many of the
+    newest finished ones and what is not finished [default: all stay]."""
 
 
 class EvaluateParameters(Described):

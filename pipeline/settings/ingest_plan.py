@@ -70,7 +70,7 @@ class IngestPlan(Described):
     """Files, globs or addresses."""
     dataset: str = Field(min_length=1)
     """Folder or address of the data set to write."""
-    options: SourceOptions = SourceOptions()
+    options: SourceOptions = SourceOptions.usual()
     """How to read the sources."""
     task: Literal["auto", "classification", "regression"] = "auto"
     """What the targets are; auto: labels if they are words, or whole numbers with at most 20

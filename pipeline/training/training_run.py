@@ -40,7 +40,6 @@ from fewpass.pipeline.training.prepared import (
 from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Weights
-from fewpass.storage.zarr_documents import import_ahead
 
 logger = logging.getLogger(__name__)
 COMPILING = "Compiling kernels for %s: once per machine."
@@ -187,10 +186,7 @@ class TrainingRun:
     def _train(self, compiling: Compiling) -> Iterator[Event]:
         yield self._pick_up()
         with suppress(Stopped), self._without_workers():
-            for number, event in enumerate(self._engine.go_on()):
-                yield event
-                if number == 0:  # kernels are loaded: now the imports of the next snapshot
-                    import_ahead()
+            yield from self._engine.go_on()
         if compiling.kernels:
             yield self._progress.event(Compiled(compiling.kernels, compiling.seconds))
         if self.finished:

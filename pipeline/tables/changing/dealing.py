@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from fewpass.pipeline.tables.changing.stored_rows import StoredRows
 from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
-from fewpass.pipeline.tables.ingest.frequency_order import renumber
 from fewpass.storage.dataset import Dataset, DatasetWriter
 from fewpass.storage.manifest import ChunkRecord
 from fewpass.storage.ordered import ordered_map
-from fewpass.storage.table import SparseTable, Table
+from fewpass.storage.table import Table
 
 #: First word after the seed of what is drawn here; an ingest has others.
 DEALING = 4
@@ -58,14 +58,13 @@ def deal(
     fresh = [place for place, number in enumerate(places) if number is None]
     fresh += range(n_full, writer.n_chunks)
     records: dict[int, ChunkRecord] = {}
+    form = StoredRows(before)
 
     def write(order: ChunkOrder) -> None:
         place = fresh[order.number]
-        table = order.rows()
-        records[place] = writer.write_chunk(place, _mixed(table, drawn_by, order.number))
-        writer.folder.sync(records[place].objects)
+        records[place] = form.write(writer, place, _mixed(order.rows(), drawn_by, order.number))
 
-    orders = cut_into_chunks(_new_rows(before, added, full), writer.chunk_rows)
+    orders = cut_into_chunks(_new_rows(form, added, full), writer.chunk_rows)
     with ThreadPoolExecutor(threads, "append") as pool:
         for done, _ in enumerate(ordered_map(pool, write, orders, threads + 1)):
             report((done + 1) / max(len(fresh), 1))
@@ -83,15 +82,12 @@ def _mixed(table: Table, drawn_by: list[int] | None, number: int) -> Table:
     return Selection(table, order).rows()
 
 
-def _new_rows(before: Dataset, added: Dataset, full: int) -> Iterator[Selection]:
+def _new_rows(form: StoredRows, added: Dataset, full: int) -> Iterator[Selection]:
     """Yield the rows of fresh chunks: old ones of a chunk that is not full, then all new ones."""
-    for number in range(full, before.n_chunks):
-        yield _whole(before.with_retained(number, before.read_stored(number)))
+    for number in range(full, form.dataset.n_chunks):
+        yield _whole(form.read(number))
     for number in range(added.n_chunks):
-        table = added.with_retained(number, added.read_chunk(number))
-        if isinstance(table, SparseTable):
-            renumber(table, before.column_order)
-        yield _whole(table)
+        yield _whole(form.read_from(added, number))
 
 
 def _whole(table: Table) -> Selection:
@@ -99,15 +95,17 @@ def _whole(table: Table) -> Selection:
 
 
 def rewritten(
-    orders: Iterable[Selection], writer: DatasetWriter, first: int, threads: int
+    orders: Iterable[Selection],
+    form: StoredRows,
+    writer: DatasetWriter,
+    first: int,
+    threads: int,
 ) -> Iterator[tuple[int, ChunkRecord]]:
     """Write rows as chunks from a number on; yield their numbers and records."""
 
     def write(order: ChunkOrder) -> tuple[int, ChunkRecord]:
         number = first + order.number
-        record = writer.write_chunk(number, order.rows())
-        writer.folder.sync(record.objects)
-        return number, record
+        return number, form.write(writer, number, order.rows())
 
     with ThreadPoolExecutor(threads, "forget") as pool:
         yield from ordered_map(pool, write, cut_into_chunks(orders, writer.chunk_rows), threads + 1)

@@ -28,6 +28,7 @@ from fewpass.pipeline.tables.changing.one_change import (
     staging_of,
 )
 from fewpass.pipeline.tables.changing.row_summary import RowSummary
+from fewpass.pipeline.tables.changing.stored_rows import StoredRows
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.storage.dataset import Dataset, DatasetWriter
 from fewpass.storage.manifest import ChangeRecord, ChunkRecord
@@ -162,22 +163,20 @@ def _written(
         k: writer.link_chunk(k, before.generation_folder, before.manifest.chunks, k)
         for k in range(first)
     }
-
-    def read(number: int) -> Table:
-        return before.with_retained(number, before.read_stored(number))
+    form = StoredRows(before)
 
     def rest(tables: Iterator[Table]) -> Iterator[Selection]:
         """Yield what stays of all rows, from the first row that goes on; all of it is counted."""
         for number, table in enumerate(tables):
             left = Selection(table, stay[number]).rows()
-            summary.add(left)
+            summary.add(form.values(left))
             progress((number + 1) / before.n_chunks, f"rewriting, {summary.n_rows:,} rows")
             if number >= first and left.n_rows:
                 yield Selection(left, np.arange(left.n_rows))
 
     with ThreadPoolExecutor(threads, "forget-read") as pool:
-        tables = ordered_map(pool, read, range(before.n_chunks), threads + 1)
-        records |= dict(rewritten(rest(tables), writer, first, threads))
+        tables = ordered_map(pool, form.read, range(before.n_chunks), threads + 1)
+        records |= dict(rewritten(rest(tables), form, writer, first, threads))
     return [records[k] for k in range(writer.n_chunks)]
 
 

@@ -127,5 +127,6 @@ class NextGeneration(NamedTuple):
             )
         return DatasetWriter(
             self.folder, manifest.layout, manifest.n_features, n_rows, manifest.chunk_rows,
-            manifest.dtype, manifest.has_weight, manifest.has_offset, manifest.retained,
+            manifest.dtype, manifest.has_weight, manifest.has_offset, manifest.codes,
+            manifest.retained,
         )  # fmt: skip

@@ -78,6 +78,8 @@ class Partitioner:
         Local directory for the buckets.
     report
         Called with the raw bytes, the rows and the decoded bytes of every piece.
+    codes
+        Of a row, where the source parses rows to these; None: it parses their values.
     retained
         Columns that are kept as they are written.
     threshold
@@ -90,21 +92,22 @@ class Partitioner:
         source: Source,
         path: Path,
         report: Callable[[int, int, int], None],
+        codes: int | None = None,
         retained: tuple[str, ...] = (),
         threshold: float | None = None,
     ) -> None:
         self.plan, self.source, self.report, self.retained = plan, source, report, retained
         dtype = plan.options.dtype
-        self.kind = RowKind(
-            source.layout, dtype, source.n_features, source.has_weight, has_offset(source),
-            RETAINED_BYTES * len(retained),
-        )  # fmt: skip
+        of_rows = (source.has_weight, has_offset(source), RETAINED_BYTES * len(retained))
+        self.kind = RowKind(source.layout, dtype, source.n_features, *of_rows)
+        if codes is not None:
+            self.kind = RowKind("dense", "float64", codes, *of_rows)
         self.encoder = LabelEncoder(plan.task)
         self.path = path
         self.rows: tuple[RowsInMemory, ...] | tuple[Buckets, ...] = ()
         self.scale: ScalingKind | None = None  # the first rows decide on `auto`
         self.columns: Measured | None = None
-        renumbers = source.layout == "sparse" and plan.column_order == "frequency"
+        renumbers = self.kind.layout == "sparse" and plan.column_order == "frequency"
         groups = 2 if plan.test_fraction else 1
         self.counts = [ColumnCounts() for _ in range(groups)] if renumbers else []
         self.max_index = -1

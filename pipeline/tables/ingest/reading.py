@@ -40,6 +40,7 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
         held_out=plan.test_fraction,
         seed=plan.seed,
         passed=retained,
+        may_curve=plan.scale == "auto",
     )
 
     def opened(how: SourceOptions) -> Source:

@@ -118,7 +118,17 @@ def test_a_method_of_reductions_alone_shows_how_it_converged(prefect_server, flo
     assert any(row["loss since start"] for row in rows)
 
 
-def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
+def shown_last(server, store):
+    """The newest artifacts about a store, by what they show."""
+    from fewpass.flows.orchestration.artifacts import artifact_key
+
+    key = artifact_key(str(store), "")
+    asked = {"artifacts": {"key": {"like_": key}}, "sort": "CREATED_DESC", "limit": 200}
+    found = server.ask("artifacts/filter", asked)
+    return {a["key"].removeprefix(key): a["data"] for a in reversed(found)}
+
+
+def test_refresh_publishes_what_is_not_worse(prefect_server, flow_runner, sources):
     folder, store = sources / "inbox", sources / "store"
     folder.mkdir()
 
@@ -139,9 +149,15 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     second = refreshed(margin=0.01)
     assert (second["published"], second["model"]) == (False, first["model"])
     assert second["loss"] > second["loss_before"] + 0.01
+    assert second["drift"] > 0.1  # of the labels' shares
     os.link(sources / "clicks3.svm", folder / "third.svm")
-    third = refreshed(margin=0.5)
+    status, _, err = flow_runner.run(
+        "refresh", sources=folder / "*.svm", store=store, scheduler="none", max_drift=0.1
+    )
+    assert (status, "label drifted by" in err, "--abandon" in err) == (2, True, True), err
+    third = refreshed(margin=0.5, max_drift=100, gates="auc>=0.5")  # on what was refused
     assert third["published"]
+    assert [gate["passed"] for gate in third["gates"]] == [True]
     assert third["model"] != first["model"]
     assert published(str(store)).run_in(str(store)) == third["model"]
     assert json.loads((store / "generations/000003/files.json").read_text()) == [
@@ -160,6 +176,15 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     assert [g["state"] for g in told["generations"]] == [
         "published", "kept back", "published before", "published before",
     ]  # fmt: skip
+    events = [(one["generation"], one["what"]) for one in told["history"]]
+    assert events == [
+        (1, "decided to publish"), (2, "kept back"), (3, "decided to publish"),
+        (4, "decided to publish"), (1, "published (number 4)"),
+    ]  # fmt: skip
+    last = shown_last(prefect_server, store)
+    assert set(last) >= {"decision", "drift", "history", "models", "published"}
+    assert [row["what"] for row in json.loads(last["history"])] == [what for _, what in events]
+    assert json.loads(last["drift"])[0].keys() >= {"column", "before", "now", "drift"}
     status, _, err = flow_runner.run("publish", store=store, generation=1)
     assert (status, "it is the one that is used" in err) == (2, True), err
 
@@ -366,18 +391,18 @@ def test_a_deployments_words_without_a_server(tmp_path, word, status, said):
     assert "Traceback" not in done.stderr
 
 
-def test_a_server_that_does_not_answer_is_named(capsys):
+def test_a_server_that_does_not_answer_is_named(capsys, monkeypatch):
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
+    from fewpass.flows.orchestration.deploying import main
     from fewpass.flows.orchestration.silent_runs import examine_server
-    from fewpass.flows.orchestration.work_pool import make_work_pool
 
+    monkeypatch.setenv("FEWPASS_HOME", str(PROJECT))
+    monkeypatch.setenv("FEWPASS_STORE", "/store")
     with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{free_port()}/api"}):
         with pytest.raises(ConnectionError, match="No Prefect server answers at http"):
             examine_server(fix=True)
-        assert (
-            run_for_make(make_work_pool) == run_flow("models", ("store=nowhere",), help_=False) == 1
-        )
+        assert run_for_make(main) == run_flow("models", ("store=nowhere",), help_=False) == 1
     assert capsys.readouterr().err.count("Start it, or set PREFECT_API_URL.\n") == 2
 
 
@@ -456,7 +481,7 @@ def test_flows_are_found_by_their_text_and_take_what_can_be_asked():
     from fewpass.flows.orchestration.requests import REQUESTS
 
     entrypoints = set(re.findall(r"entrypoint: (\S+)", (PROJECT / "prefect.yaml").read_text()))
-    assert len(entrypoints) == 4
+    assert len(entrypoints) == len(REQUESTS)
     for entrypoint in {*entrypoints, *(f"flows/orchestration/{n}.py:{n}" for n in FLOWS)}:
         assert load_flow_arguments_from_entrypoint(entrypoint)["name"] in REQUESTS
         flow = load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False)

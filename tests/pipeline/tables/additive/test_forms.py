@@ -102,6 +102,39 @@ def test_an_estimator_predicts_what_its_form_can():
     assert scores["always"] < scores["splines"] < scores["additive"]
 
 
+def test_numbers_that_name_things_have_a_feature_each():
+    rng, n = np.random.default_rng(2), 3000
+    who, amount = rng.integers(1000, 1060, n), rng.integers(0, 60, n)
+    y = rng.normal(size=60)[who - 1000] + 0.1 * amount + 0.3 * rng.normal(size=n)
+    rows = pd.DataFrame({"who": who, "amount": amount, "x": rng.normal(size=n)})
+    recipe = TableEncoder(additive=True).fit(rows, y).recipe_
+    assert [column.kind for column in recipe.columns] == ["category", "number", "number"]
+    assert [one.form for one in recipe.additive.chosen.candidates][2] == "numbers as names"
+    plain = TableEncoder(additive=True).fit(rows, 0.1 * who + rng.normal(size=n)).recipe_
+    assert plain.columns[0].kind == "number"
+
+
+def test_rows_choose_by_their_weights(tmp_path):
+    """Rows of weight 0 have no say: what is left is chosen as if they were not there."""
+    data, other = frame(1500), frame(1500, seed=3).assign(y=lambda of: 5 * of["b"])
+    both = pd.concat([data.assign(w=2.0), other.assign(w=0.0)])
+    found = {}
+    for name, rows in (
+        ("alone", data.assign(w=2.0)),
+        ("both", both),
+        ("blind", both.assign(w=1.0)),
+    ):
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+        made = ingest(
+            str(tmp_path / f"{name}.csv"), str(tmp_path / name), label="y", weight="w",
+            encode="additive",
+        )  # fmt: skip
+        own = recipe_in(Dataset.open(made.dataset).schema).additive
+        found[name] = {pair.name for pair in own.pairs}, own.chosen.candidates[-1].loss
+    assert found["both"][0] >= {"a x b", "c x town"} and found["alone"][0] >= {"a x b", "c x town"}
+    assert found["both"][1] < 2 * found["alone"][1] < found["blind"][1]
+
+
 def test_what_is_asked_for_is_taken():
     data = frame(800)
     X, y = data.drop(columns="y"), data["y"]

@@ -47,6 +47,7 @@ def write_amounts(path, n, first=0):
 
 KINDS = {
     "table": (write_table, {"label": "label", "keep": "id"}),
+    "codes": (write_table, {"label": "label", "keep": "id", "encode": "splines"}),
     "sparse": (write_libsvm, {"format": "libsvm", "n_features": 6000}),
     "amounts": (
         write_amounts,

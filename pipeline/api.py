@@ -19,7 +19,7 @@ from fewpass.pipeline.runs.model import Model, within
 from fewpass.pipeline.runs.model import load_model as model_of
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.scoring import evaluation, prediction
-from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
+from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_file, require_here
 from fewpass.pipeline.scoring.row_metrics import AskedMetrics
 from fewpass.pipeline.scoring.scored_file import PredictionResult
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
@@ -27,7 +27,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching_options import Matching
-from fewpass.pipeline.settings.regularisation import AUTO
+from fewpass.pipeline.settings.regularisation import AUTO, Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -39,7 +39,7 @@ from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
 from fewpass.pipeline.training import cross_validation
-from fewpass.pipeline.training.cross_validation import CrossValidated, each_lam
+from fewpass.pipeline.training.cross_validation import CrossValidated
 from fewpass.pipeline.training.planning.place import Place, place_for, place_of, seconds_of_pass
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
@@ -307,8 +307,7 @@ def evaluate(
     limit = None if memory is None else parse_bytes(memory)
     if len(places) == 1 and not is_source(places[0]):
         refuse_reading(reading.keys() - Matching.model_fields.keys(), places[0])
-        if by:
-            raise BadInput(f"{places[0]} is a data set: `by` reads columns of files. Name these.")
+        require_file(by, places[0])
         data, rules = Dataset.open(places[0]), plan_of(Matching, reading)
         with open_executor(*place_for(execution, seconds_of_pass(data.manifest))) as executor:
             return evaluation.evaluate(
@@ -355,15 +354,15 @@ def cross_validate(
         The rows are not shuffled or lie in fewer chunks than folds, or settings cannot be used.
     """
     _require_execution(execution)
-    lams = each_lam(settings.pop("lam", AUTO))
-    own = {"dataset": os.fspath(dataset), "lam": lams[0]}
-    plan = plan_of(TrainingPlan, {"tol": 1e-3} | settings | own)
+    lam = Lam.of(settings.pop("lam", AUTO))
+    own = {"dataset": os.fspath(dataset), "lam": lam.each[0]}
+    plan = plan_of(TrainingPlan, {"tol": cross_validation.USUAL_TOL} | settings | own)
     place = place_of(execution, plan, Dataset.open(plan.dataset).manifest)
     with ExitStack() as stack:
         executor = stack.enter_context(open_executor(*place))
         temporary = TemporaryDirectory(prefix="fewpass-folds-")
         url = stack.enter_context(temporary) if folder is None else os.fspath(folder)
-        return cross_validation.cross_validate(plan, url, executor, folds, lams=lams)
+        return cross_validation.cross_validate(plan, url, executor, folds, lam=lam)
 
 
 def predict(

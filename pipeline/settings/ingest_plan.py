@@ -178,7 +178,8 @@ class IngestPlan(Described):
         decisive = self.model_dump(mode="json", exclude=_EXECUTION | {"sources", "like"})
         usual = SourceOptions().model_dump(mode="json")
         later = (
-            *Matching.model_fields, *Encoding.model_fields, "charset", "quote", "offset", "exposure"
+            *Matching.model_fields, *Encoding.model_fields, "charset", "quote", "offset",
+            "exposure", "query", "table_version",
         )  # fmt: skip
         for name in later:  # earlier versions had none
             if decisive["options"][name] == usual[name]:

@@ -113,7 +113,7 @@ def hashed_names_of(source: Source) -> HashedNames:
 
 def stamps(source: Source) -> list[Any]:
     """Name, size and version of every file: the time of change, or what the store says."""
-    return [[file.name, file.bytes, file.version] for file in source.files]
+    return [file.stamp for file in source.files]
 
 
 def total_bytes(source: Source) -> int | None:

@@ -289,7 +289,7 @@ class EncodedSource:
         cells = [*columns_of(learnt, [column.name for column in recipe.columns])]
         unasked = self._options.encode == "auto"
         asked = asked_form(self._options)._replace(
-            memory=expected.budget.memory, unasked=unasked
+            memory=expected.budget.memory, unasked=unasked, one_pass=expected.one_pass
         )  # fmt: skip
         self._formed = with_form(recipe, cells, targets, asked, expected.seed)
         return self._formed.recipe

@@ -15,6 +15,7 @@ from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.sizes import parse_bytes
+from fewpass.storage.redaction import without_secrets
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -107,7 +108,9 @@ def evaluate(
     )  # fmt: skip
     if evaluation.left_out:
         terminal.say(left_out_sentence(evaluation.left_out), style="yellow")
-    shown: list[RenderableType] = [facts_table(f"{run} on {dataset}", _shown(evaluation))]
+    shown: list[RenderableType] = [
+        facts_table(f"{run} on {without_secrets(dataset)}", _shown(evaluation))
+    ]
     if evaluation.classes:
         shown.append(class_table(evaluation.classes))
     shown += [slice_table(column, of) for column, of in evaluation.slices]
@@ -206,7 +209,7 @@ def _on_files(
     columns = summary_of_terms(terms, result.others[0]) if terms else None
     if result.reliability is None:
         return result.evaluation, None, columns
-    image = draw(model, result.reliability, Path(source).name)
+    image = draw(model, result.reliability, Path(without_secrets(source)).name)
     return result.evaluation, DrawnReliability(result.reliability, image), columns
 
 

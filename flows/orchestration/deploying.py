@@ -18,9 +18,9 @@ import yaml  # type: ignore[import-untyped]
 from prefect import get_client
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
 from prefect.client.schemas.objects import ConcurrencyOptions
 from prefect.events.schemas.automations import AutomationCore
-from prefect.exceptions import ObjectNotFound
 
 from fewpass.flows.orchestration.parameter_forms import form_of
 from fewpass.flows.orchestration.requests import REQUESTS, request_named
@@ -28,8 +28,8 @@ from fewpass.flows.orchestration.server import run_for_make
 from fewpass.flows.orchestration.work_pool import make_work_pool
 from fewpass.pipeline.errors import BadInput
 
-#: Deployments that versions before this one made, of which three had one name.
-EARLIER = ("train/ad-hoc", "models/ad-hoc", "publish/ad-hoc")
+#: The name that three deployments of earlier versions had.
+EARLIER = "ad-hoc"
 KNOWN = {
     "name", "description", "entrypoint", "work_pool", "concurrency_limit", "parameters", "tags",
     "enforce_parameter_schema", "schedules", "paused",
@@ -45,8 +45,7 @@ def deploy(home: Path) -> list[str]:
     with get_client(sync_client=True) as client:
         make_work_pool(client)
         names = [_put(client, one, wanted["pull"]) for one in deployments]
-        for name in EARLIER:
-            _remove(client, name)
+        _remove_earlier(client)
         _put_automation(client, yaml.safe_load((home / "automation.yaml").read_text()))
     return names
 
@@ -114,14 +113,12 @@ def _schedules(given: list[dict[str, Any]]) -> Iterator[DeploymentScheduleCreate
         yield DeploymentScheduleCreate.model_validate({"schedule": when, **own})
 
 
-def _remove(client: SyncPrefectClient, name: str) -> None:
-    """Remove a deployment of an earlier version, if it is there and of our flow."""
-    try:
-        there = client.read_deployment_by_name(name)
-    except ObjectNotFound:
-        return
-    if there.entrypoint and there.entrypoint.startswith("flows/orchestration/"):
-        client.delete_deployment(there.id)
+def _remove_earlier(client: SyncPrefectClient) -> None:
+    """Remove deployments of earlier versions, where they are of our flows."""
+    name = DeploymentFilterName(any_=[EARLIER])
+    for one in client.read_deployments(deployment_filter=DeploymentFilter(name=name)):
+        if one.entrypoint and one.entrypoint.startswith("flows/orchestration/"):
+            client.delete_deployment(one.id)
 
 
 def _put_automation(client: SyncPrefectClient, given: dict[str, Any]) -> None:

@@ -40,6 +40,7 @@ class LinearModel(SharedParameters):
     _takes_numbers: ClassVar[bool]  # or labels
     encoder_: Any  # of tables that were encoded, a TableEncoder
     coef_: Any
+    feature_names_in_: Any
     intercept_: Any
     _last: Learnt | None  # what came of the last batch; None after a fit
     _has_offset: bool = False  # whether it was fitted with offsets, which predictions need then
@@ -53,7 +54,7 @@ class LinearModel(SharedParameters):
                 "with the command `fewpass predict`."
             )
         if hasattr(self, "encoder_"):
-            X = self.encoder_.transform(X)
+            X = self.encoder_.features(X)
         else:
             X = checked(self, X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -78,7 +79,15 @@ class LinearModel(SharedParameters):
             )  # fmt: skip
             if encoder is not None:
                 self.encoder_ = encoder
-        return self.encoder_.transform(X) if hasattr(self, "encoder_") else X
+        return self.encoder_.features(X) if hasattr(self, "encoder_") else X
+
+    def _know_table(self, encoder: Any) -> None:
+        """Take over the columns of the table that was encoded, as those that `predict` expects."""
+        self.encoder_, self.n_features_in_ = encoder, encoder.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if getattr(encoder, "feature_names_in_", None) is not None:
+            self.feature_names_in_ = encoder.feature_names_in_
 
     # -- fit -------------------------------------------------------------------------------------
 
@@ -115,12 +124,17 @@ class LinearModel(SharedParameters):
         at = self._model() if self.warm_start and hasattr(self, "coef_") else None
         X, y, sample_weight, *given = taken_out(X, y, sample_weight, offset, exposure)
         X = self._encoded(X, y, sample_weight, anew=at is None)
-        X, y = checked(self, X, y=y, y_numeric=self._takes_numbers, reset=at is None)
+        encoder = getattr(self, "encoder_", None)
+        X, y = checked(
+            self, X, y=y, y_numeric=self._takes_numbers, reset=at is None or encoder is not None
+        )
+        if encoder is not None:
+            self._know_table(encoder)
         target, weight = self._targets(y, checked_weights(sample_weight, len(y)), at)
         offsets = offset_of(given[0], given[1], len(target))
         from fewpass.pipeline.models.estimators.fits import fit_rows
 
-        fit_rows(self, table_of(X, target, weight, offsets), at)
+        fit_rows(self, table_of(X, target, weight, offsets), X.shape[1], at)
         self._has_offset = offsets is not None
         return self
 
@@ -165,14 +179,15 @@ class LinearModel(SharedParameters):
                 f"warm_start goes on with {at.coef.shape[-1]} features, but X has {d}. Fit anew "
                 "with warm_start=False."
             )
-        self.n_features_in_ = d
         if hasattr(self, "encoder_"):
             del self.encoder_
         if self.encode != "none" or self.columns:
             from fewpass.pipeline.models.estimators.encoded_rows import encoder_of
 
             if encoder := encoder_of(rows.dataset.schema):
-                self.encoder_ = encoder
+                self._know_table(encoder)
+                return
+        self.n_features_in_ = d
         names = rows.feature_names
         if names is not None:
             self.feature_names_in_ = names
@@ -217,12 +232,13 @@ class LinearModel(SharedParameters):
         """
         from fewpass.pipeline.models.export.export_formats import to_sklearn
 
-        made = to_sklearn(self._plain())
+        plain = self._plain()
         if not hasattr(self, "encoder_"):
-            return made
+            return to_sklearn(plain)
         from sklearn.pipeline import make_pipeline
 
-        return make_pipeline(self.encoder_, made)
+        unnamed = plain._replace(feature_names=None)  # as the encoder's matrix is
+        return make_pipeline(self.encoder_, to_sklearn(unnamed))
 
     def save_model(self, path: Any, overwrite: bool = False) -> None:
         """Write the model for other programs: .onnx, .sql, .json, .safetensors, .liblinear, .skops.
@@ -250,12 +266,17 @@ class LinearModel(SharedParameters):
         from fewpass.pipeline.models.export.plain_model import PlainModel, record_at
 
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
+        encoder = getattr(self, "encoder_", None)
+        names = (
+            getattr(self, "feature_names_in_", None)
+            if encoder is None
+            else encoder.get_feature_names_out()
+        )
         return PlainModel(
             np.atleast_2d(self.coef_), np.atleast_1d(np.asarray(self.intercept_, float)),
             getattr(self, "classes_", None), getattr(self, "loss_", self.loss), self.lam_,
             None if names is None else tuple(names), self.certificate_,
-            self.encoder_.recipe_ if hasattr(self, "encoder_") else None,
+            None if encoder is None else encoder.recipe_,
             record=record_at(getattr(self, "run_", None)), bounds=self._bounds(),
             has_offset=self._has_offset, penalty=self.penalty,
         )  # fmt: skip

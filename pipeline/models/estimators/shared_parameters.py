@@ -90,10 +90,11 @@ class SharedParameters(BaseEstimator):
     Attributes
     ----------
     n_features_in_ : int
-    feature_names_in_ : ndarray (n_features,)
+        Columns of X; where `encode` made features of them, coef_ has more.
+    feature_names_in_ : ndarray (n_features_in_,)
         Where X had names.
     encoder_ : TableEncoder
-        If columns were encoded: how.
+        If columns were encoded: how.  Its `get_feature_names_out()` names what coef_ is of.
     n_iter_ : int
         Passes, rounded up.
     passes_ : float

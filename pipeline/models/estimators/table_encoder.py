@@ -85,6 +85,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Columns that are ids, and why they were left out.
     n_features_in_ : int
     feature_names_in_ : ndarray (n_features_in_,)
+        Where X had names.
     """
 
     def __init__(
@@ -169,8 +170,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         may = not unasked or may_curve([one.kind for one in self.recipe_.columns], n_rows)
         if asked is not None and may:
             self.recipe_ = formed(self.recipe_, sample, own, asked, seed, task)
-        self.feature_names_in_ = np.asarray(table.column_names, object)
         self.n_features_in_ = len(table.column_names)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.asarray(table.column_names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
         return self
 
     @classmethod
@@ -196,14 +200,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if is_collection(X):
             return self._lazily(X)
+        made = self.features(X)
+        return self._dense(made) if self._gives_frames else made
+
+    def features(self, X: Any) -> Any:
+        """Return X as a CSR matrix (n, d), whatever `set_output` asks `transform` for."""
         rows = as_table(X)
         if not hasattr(X, "columns") and rows.num_columns != self.n_features_in_:
             raise BadInput(
                 f"X has {rows.num_columns} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        made = encoded(self.recipe_, rows)
-        return self._dense(made) if self._gives_frames else made
+        return encoded(self.recipe_, rows)
 
     @property
     def _gives_frames(self) -> bool:

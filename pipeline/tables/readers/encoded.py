@@ -18,7 +18,7 @@ from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.encoding import ADDITIVE, READ_KINDS, Kind
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.additive.rules import may_curve
-from fewpass.pipeline.tables.encoding.applying import columns_of, encode
+from fewpass.pipeline.tables.encoding.applying import EncodedByCodes, columns_of, encode
 from fewpass.pipeline.tables.encoding.category_recipe import Hashed
 from fewpass.pipeline.tables.encoding.cells import (
     Written,
@@ -27,6 +27,7 @@ from fewpass.pipeline.tables.encoding.cells import (
     read_numbers,
     words_of,
 )
+from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_of, has_codes
 from fewpass.pipeline.tables.encoding.fitting import SHOWN, RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.inference import as_asked, infer
@@ -119,6 +120,7 @@ class EncodedSource:
         del sample
         release_freed_memory()
         self.n_features: int | None = self.recipe.n_outputs
+        self._in_codes = False
         self.layout: Literal["dense", "sparse"] = self.recipe.layout
         own = self._columns.schema(rows.types)
         self.schema: Schema | None = own.model_copy(
@@ -148,6 +150,15 @@ class EncodedSource:
                 f"{', ...' * (one.n > 1)}) and count as missing. If these are words, say "
                 f"`column={name_of(self._columns, column)}=category`."
             )
+
+    def words_for_numbers(self) -> dict[str, int]:
+        """Return how many cells of each column of numbers were words, of the rows read so far."""
+        counts: dict[str, int] = {}
+        for of_piece in list(self._words.values()):
+            for one in of_piece:
+                name = name_of(self._columns, self._columns.features[one.column])
+                counts[name] = counts.get(name, 0) + one.n
+        return counts
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -187,6 +198,11 @@ class EncodedSource:
         if self._options.idf == "exact" and given is None:
             self.recipe = self._with_exact_idf()
         self._remarks = () if given else tuple(self._remarkable(sample))
+
+    def parse_codes(self) -> Expansion | None:
+        """Parse rows to codes, where there are any, from now on; return what becomes of them."""
+        self._in_codes = has_codes(self.recipe)
+        return expansion_of(self.recipe) if self._in_codes else None
 
     # -- before the first row ----------------------------------------------------------------------
 
@@ -273,7 +289,7 @@ class EncodedSource:
         cells = [*columns_of(learnt, [column.name for column in recipe.columns])]
         unasked = self._options.encode == "auto"
         asked = asked_form(self._options)._replace(
-            memory=expected.budget.memory, unasked=unasked
+            memory=expected.budget.memory, unasked=unasked, one_pass=expected.one_pass
         )  # fmt: skip
         self._formed = with_form(recipe, cells, targets, asked, expected.seed)
         return self._formed.recipe
@@ -446,7 +462,9 @@ class EncodedSource:
         offset, bad_offset = self._offsets(own)
         faults += [*bad_target, *bad_weight, *bad_offset]
         table: Table
-        if self.layout == "dense":
+        if self._in_codes and isinstance(encoding, EncodedByCodes):
+            table = DenseTable(encoding.codes, targets.values, weight, offset)
+        elif self.layout == "dense":
             table = DenseTable(encoding.dense(options.dtype), targets.values, weight, offset)
         else:
             table = SparseTable(*encoding.sparse(options.dtype), targets.values, weight, offset)

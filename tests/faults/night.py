@@ -145,7 +145,7 @@ def killed_flow(night):
 
 
 def killed_worker(night, worker):
-    run, _ = night.training("killed")
+    run, _ = night.training("orphaned")
     began = time.monotonic()
     kill(worker)
     state = night.ended(run)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.scoring.evaluation import Evaluation
     from fewpass.pipeline.settings.training_plan import TrainingPlan
     from fewpass.pipeline.tables.ingest.progress import IngestResult
+    from fewpass.pipeline.training.cross_validation import CrossValidated
 
 ASIDE = ("file", "reason", "size", "refused")
 COLUMNS = ("generation", "state", "loss", "above optimum", "decided")
@@ -100,6 +101,19 @@ def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
     if evaluation.slices:
         facts["slices"] = {column: [*map(slice_facts, of)] for column, of in evaluation.slices}
     return facts
+
+
+def cross_validation_facts(result: CrossValidated) -> dict[str, Any]:
+    """Return what --json prints of a cross-validation with one lam."""
+    folds = [
+        {name: value for name, value in fold._asdict().items() if name != "evaluation"}
+        | {"held_out": evaluation_facts(fold.evaluation)}
+        for fold in result.folds
+    ]
+    means = {
+        one.metric: {"mean": one.mean, "standard_error": one.standard_error} for one in result.means
+    }
+    return result._asdict() | {"folds": folds, "means": means}
 
 
 def slice_facts(one: Slice) -> dict[str, Any]:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from fewpass.flows.display.printing import printable
 from fewpass.flows.options import OUTPUT, READING, WHERE, Output, Reading, Where, given
 from fewpass.flows.outcomes import evaluation_facts
-from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.sizes import parse_bytes
+from fewpass.storage.redaction import without_secrets
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -87,6 +87,7 @@ def evaluate(
     from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
+    from fewpass.pipeline.scoring.evaluate_rows import require_file
     from fewpass.pipeline.scoring.row_metrics import AskedMetrics
     from fewpass.pipeline.tables.stream.sources import is_source
 
@@ -97,11 +98,7 @@ def evaluate(
     from_files = is_source(dataset)
     if not from_files:
         refuse_reading(words.keys() - Matching.model_fields.keys(), dataset)
-    if by and not from_files:
-        raise UsageError(
-            "--by reads a column as it was, and a data set has features. Name the file that it was "
-            "made of."
-        )
+        require_file(by, dataset)
     asked = AskedMetrics(threshold, top)
     model = load_model(run_at(run))
     work = _on_files if from_files else _on_data_set
@@ -111,7 +108,9 @@ def evaluate(
     )  # fmt: skip
     if evaluation.left_out:
         terminal.say(left_out_sentence(evaluation.left_out), style="yellow")
-    shown: list[RenderableType] = [facts_table(f"{run} on {dataset}", _shown(evaluation))]
+    shown: list[RenderableType] = [
+        facts_table(f"{run} on {without_secrets(dataset)}", _shown(evaluation))
+    ]
     if evaluation.classes:
         shown.append(class_table(evaluation.classes))
     shown += [slice_table(column, of) for column, of in evaluation.slices]
@@ -210,7 +209,7 @@ def _on_files(
     columns = summary_of_terms(terms, result.others[0]) if terms else None
     if result.reliability is None:
         return result.evaluation, None, columns
-    image = draw(model, result.reliability, Path(source).name)
+    image = draw(model, result.reliability, Path(without_secrets(source)).name)
     return result.evaluation, DrawnReliability(result.reliability, image), columns
 
 

@@ -70,6 +70,13 @@ class Lam:
         """Whether held-out rows are to choose it; until they have, it counts as 1/n."""
         return self.written == AUTO
 
+    @property
+    def each(self) -> tuple[Lam, ...]:
+        """Its values, one by one."""
+        if len(self.factors) == 1:
+            return (self,)
+        return tuple(Lam(f"{factor.number!r}{factor.unit}", (factor,)) for factor in self.factors)
+
     def has(self, unit: str) -> bool:
         """Whether a value is a share of this."""
         return any(factor.unit == unit for factor in self.factors)

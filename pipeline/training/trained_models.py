@@ -45,7 +45,9 @@ class TrainedModels:
         self, training: Training, plan: TrainingPlan, sweeps: Sweeps, once: OneReading | None
     ) -> None:
         self._training, self._plan, self._sweeps, self._once = training, plan, sweeps, once
-        self._lams = training.plan.lam.values(training.dataset.n_rows)
+        lams = training.plan.lam.values(training.dataset.n_rows)
+        #: Of folds the models of all lam are handed on, and whoever asked tells them apart.
+        self._lams = lams[:1] if training.planner.problem.rule.fold_rows else lams
 
     def best(
         self,

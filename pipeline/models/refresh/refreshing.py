@@ -86,6 +86,11 @@ def _files_of(sources: tuple[str, ...]) -> list[Address]:
             files += find([source], {}, empty=True)
         except FileNotFoundError:  # an inbox may be empty
             continue
+    if table := next((file for file in files if file.format), None):
+        raise BadInput(
+            f"{table.name} is a table, and a refresh learns from files as they come. Name a folder "
+            "of files, or a glob."
+        )
     return files
 
 

@@ -9,7 +9,8 @@
 The form of the least loss at its best lam, the simpler one of equal ones.  Where there is a column
 of dates the last fifth of the rows by it is held out; else a fifth drawn at random, or of few rows
 each of five parts in turn.  Where nobody asked for curves another form than linear must be better
-by more than a standard error of the difference, row by row.
+by more than a standard error of the difference, row by row.  Where rows are learnt from once, pairs
+stay if a method of one pass loses less with them, before each row of the sample is learnt from.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from fewpass.pipeline.tables.additive.forms import (
     Tried,
 )
 from fewpass.pipeline.tables.additive.interactions import binned
+from fewpass.pipeline.tables.additive.one_pass_losses import progressive_loss
 from fewpass.pipeline.tables.additive.pairing import named_pairs
 from fewpass.pipeline.tables.additive.rules import MOST_COLUMNS, AskedForm, FormRules
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
@@ -44,7 +46,8 @@ from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 
-FEW_ROWS, FOLDS, SHARE = 10_000, 5, 5  # a fifth is held out, of few rows in turn
+#: A fifth is held out, of few rows in turn; of models of several scores, which take longer, fewer.
+FEW_ROWS, FEW_OF_CLASSES, FOLDS, SHARE = 10_000, 5_000, 5, 5
 CHOICE = 61  # what a random generator is for
 LEAST_HELD_OUT = 10
 
@@ -117,8 +120,11 @@ class FormChoice:
     ) -> None:
         self._whole, self._rows, self._targets, self._asked = whole, rows, targets, asked
         self._sample, self._today = whole.some(rows), whole.today
-        self._by, self._parts = held_out_parts(self._sample, seed)
+        self._by, self._parts = held_out_parts(
+            self._sample, seed, FEW_ROWS if targets.classes <= 2 else FEW_OF_CLASSES
+        )
         self._tried: dict[str, list[Tried]] = {}
+        self._progressive: dict[str, float] = {}
 
     def formed(self) -> Formed:
         """Compare the forms, and return the recipe of the best."""
@@ -166,10 +172,13 @@ class FormChoice:
         first, second = paired[0].pairs
         if len(trials) > 1 and form in (PAIRS, SECOND):
             first, second = self._pairs_of_all(curved, base, bins), []
+        if self._asked.one_pass and form in (PAIRS, SECOND):
+            forms = {base: [], PAIRS: first, SECOND: [*first, *second]}
+            form = self._in_one_pass({one: forms[one] for one in self._tried if one in forms})
         chosen = ChosenForm(
             form=form, rows=sample.n_rows - len(self._parts[0]),
             held_out_rows=sum(map(len, self._parts)), held_out_by=self._by,
-            candidates=tuple(map(self._of, self._tried)), looked_at=paired[0].looked_at,
+            candidates=tuple(map(self._recorded, self._tried)), looked_at=paired[0].looked_at,
         )  # fmt: skip
         if form == LINEAR:
             return Formed(self._today, chosen)
@@ -182,6 +191,17 @@ class FormChoice:
         trial = FormTrial(self._sample, self._targets, every, every[:LEAST_HELD_OUT])
         tried = trial.tried(curved, (self._of(base).lam,))
         return trial.chosen(curved, tried, (), bins)[0]
+
+    def _in_one_pass(self, forms: dict[str, list[PairTable]]) -> str:
+        """Return the form of the least progressive loss, the first of equal ones."""
+        for form, pairs in forms.items():
+            encoded = EncodedForm.of(self._sample.recipe(pairs), self._sample.cells)
+            lam = self._of(form).lam
+            self._progressive[form] = progressive_loss(encoded.table, encoded.d, self._targets, lam)
+        return min(self._progressive, key=lambda form: self._progressive[form])
+
+    def _recorded(self, form: str) -> TriedForm:
+        return self._of(form).model_copy(update={"progressive": self._progressive.get(form)})
 
     def _best(self, has_pairs: bool) -> str:
         """Return the form of the least loss; linear, where nobody asked and little is gained."""
@@ -215,8 +235,13 @@ class FormChoice:
         return np.concatenate([one.losses[k] for one in self._tried[form]])
 
 
-def held_out_parts(sample: FormSample, seed: int) -> tuple[str | None, list[Rows]]:
-    """Return the rows that are held out, one part after the other, and the dates they are by."""
+def held_out_parts(
+    sample: FormSample, seed: int, few: int = FEW_ROWS
+) -> tuple[str | None, list[Rows]]:
+    """Return the rows that are held out, one part after the other, and the dates they are by.
+
+    Below `few` rows each part is held out in turn.
+    """
     n = sample.n_rows
     for column, cells in zip(sample.today.columns, sample.cells, strict=True):
         if isinstance(column, Date):
@@ -225,7 +250,7 @@ def held_out_parts(sample: FormSample, seed: int) -> tuple[str | None, list[Rows
             if np.nanmin(moments) < np.nanmax(moments):
                 return column.name, [np.sort(order[n - n // SHARE :])]
     order = np.random.default_rng([seed, CHOICE, 1]).permutation(n)
-    if n < FEW_ROWS:
+    if n < few:
         return None, [np.sort(part) for part in np.array_split(order, FOLDS)]
     return None, [np.sort(order[: n // SHARE])]
 

@@ -102,6 +102,12 @@ def notes_on(formed: Formed, dates: Sequence[str], *, unasked: bool = False) -> 
         by = f"the last {chosen.held_out_rows:,} rows by {shown_name(chosen.held_out_by)}" if (
             chosen.held_out_by
         ) else f"{chosen.held_out_rows:,} held-out rows"  # fmt: skip
+        once = ", ".join(
+            f"{one.form} {one.progressive:.4g}"
+            for one in chosen.candidates if one.progressive is not None
+        )  # fmt: skip
+        if once:
+            each += f"; in one pass, before rows were learnt from: {once}"
         without = " `encode=linear` leaves curves and pairs out." if unasked else ""
         yield f"The form was chosen by the loss of {by}: {chosen.form} ({each}).{without}"
     if own is None:

@@ -43,6 +43,7 @@ class AskedForm(NamedTuple):
     pair_bins: int | None = None
     memory: int = AMPLE_MEMORY
     unasked: bool = False  # curves are to be sure of themselves
+    one_pass: bool = False  # rows are learnt from once, as they are read
 
     def most_rows(self, entries: int) -> int:
         """Return the rows by which a form is chosen where each has that many entries."""

@@ -132,7 +132,7 @@ def fitted_models(
     width = loss.width if isinstance(loss, WideLoss) else 1
     problem = Problem(loss, L2(min(lams) / n), 1.0, FREE * min(lams) / n)
     block = Block(row_view(X), targets.y, targets.unit_weight, np.arange(n), NO_ROW_STATE)
-    stats = _stats(X, d, targets, block)
+    stats = stats_of_sample(X, d, targets, block)
     solver = fit_for(method_class(DUAL)(), width)
     tasks = tuple(Task(-1, lam / n) for lam in lams)
     groups = [(task,) for task in tasks] if width > 1 or len(tasks) == 1 else [tasks]
@@ -158,7 +158,8 @@ def _trained(
     raise AssertionError("sweeps have no end")
 
 
-def _stats(X: SparseTable, d: int, targets: SampleTargets, block: Block) -> ProblemStats:
+def stats_of_sample(X: SparseTable, d: int, targets: SampleTargets, block: Block) -> ProblemStats:
+    """Return what methods have to know of rows (n, d)."""
     n = X.n_rows
     values = X.data.astype(np.float64)
     squares = np.add.reduceat(np.append(values * values, 0.0), X.indptr[:-1])

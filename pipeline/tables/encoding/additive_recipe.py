@@ -29,6 +29,8 @@ class TriedForm(BaseModel):
     """Of 1/n."""
     deviation: float = 0.0
     """Standard error of the difference of its loss from that of linear."""
+    progressive: float | None = None
+    """Mean loss of the sample's rows before they are learnt from, in one pass; None: not tried."""
 
 
 class ChosenForm(BaseModel):

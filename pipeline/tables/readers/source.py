@@ -65,6 +65,7 @@ class Expected(NamedTuple):
     held_out: float = 0.0  # share of the rows that nothing may be chosen by
     seed: int = 0
     passed: tuple[str, ...] = ()  # columns whose cells are handed on as they are
+    one_pass: bool = False  # whether rows are learnt from once, as they are read
     may_curve: bool = False  # whether curves may be added that nobody asked for
 
     @property
@@ -78,8 +79,15 @@ class SourceFile(NamedTuple):
 
     name: str  # full path or URL
     bytes: int | None  # as stored; None: the store does not say
-    version: int | str | None = None  # what changes with its content; None: likewise
+    #: What changes with its content, or what finds that out; None: likewise.
+    version: int | str | Callable[[], str] | None = None
     packed: bool = False  # whether it is compressed
+
+    @property
+    def stamp(self) -> list[Any]:
+        """Name, size and version, as JSON has them; of a database's rows a reading of all."""
+        version = self.version() if callable(self.version) else self.version
+        return [self.name, self.bytes, version]
 
 
 class BadRow(NamedTuple):

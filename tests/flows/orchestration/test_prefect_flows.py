@@ -33,7 +33,14 @@ from testing.prefect_server import (
 )
 
 #: Prefect is imported where it is needed: every process of the suite imports this file.
-FLOWS = ("ingest", "train", "evaluate", "predict", "refresh", "models", "publish")
+FLOWS = (
+    "ingest", "train", "evaluate", "cross-validate", "predict", "refresh", "models", "publish",
+)  # fmt: skip
+
+
+def entrypoint_of(flow):
+    name = flow.replace("-", "_")
+    return f"flows/orchestration/{name}.py:{name}"
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +64,17 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     assert Path(trained["run"]).is_dir()
     found = ran("evaluate", run=trained["run"], dataset=made["test_dataset"], scheduler="none")
     assert found["rows"] == made["test_rows"]
+    assert found["lift_top"] == 0.1
+    found = ran(
+        "evaluate", run=trained["run"], dataset=made["test_dataset"], top="0.5", threshold="0.01",
+        scheduler="none",
+    )  # fmt: skip
+    assert found["lift_top"] == 0.5
+    assert found["recall"] == 1.0
+    status, _, said = flow_runner.run(
+        "evaluate", run=trained["run"], dataset=made["test_dataset"], by="age"
+    )
+    assert (status, "`by=` reads" in said or "`by` reads" in said) == (2, True)
     asked = {"run": trained["run"], "inputs": folder / "clicks1.svm", "probability": "true",
              "n_features": made["features"]}  # fmt: skip
     scored = ran("predict", out=folder / "p-{date}.csv", **asked)
@@ -99,6 +117,20 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     assert f"at most {trained['certificate']:.3g} above the optimum" in card
     manifest = json.loads((folder / "d/manifest.json").read_text())
     assert manifest["fingerprint"] in card
+
+
+def test_folds_of_several_lam(prefect_server, flow_runner, tmp_path):
+    dataset = make(tmp_path / "set", n=600).folder.url
+    found = flow_runner.result(
+        "cross-validate", dataset=dataset, lam="1,.1", folds="3", scheduler="none"
+    )
+    assert [one["lam"] for one in found["results"]] == [1.0, 0.1]
+    assert all(f["relative_gap"] <= 1e-3 for one in found["results"] for f in one["folds"])
+    newest = {"sort": "START_TIME_DESC", "limit": 1}
+    (flow_run,) = prefect_server.ask("flow_runs/filter", newest)
+    shown = prefect_server.artifacts(flow_run)
+    (table,) = (a["data"] for key, a in shown.items() if key.endswith("-folds"))
+    assert [row["fold"] for row in json.loads(table)] == [*"012012", "mean", "mean"]
 
 
 def test_a_method_of_reductions_alone_shows_how_it_converged(prefect_server, flow_runner, tmp_path):
@@ -482,7 +514,7 @@ def test_flows_are_found_by_their_text_and_take_what_can_be_asked():
 
     entrypoints = set(re.findall(r"entrypoint: (\S+)", (PROJECT / "prefect.yaml").read_text()))
     assert len(entrypoints) == len(REQUESTS)
-    for entrypoint in {*entrypoints, *(f"flows/orchestration/{n}.py:{n}" for n in FLOWS)}:
+    for entrypoint in {*entrypoints, *map(entrypoint_of, FLOWS)}:
         assert load_flow_arguments_from_entrypoint(entrypoint)["name"] in REQUESTS
         flow = load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False)
         asked = REQUESTS[flow.name].model_fields

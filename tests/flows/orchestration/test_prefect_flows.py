@@ -171,7 +171,7 @@ def test_append_and_forget(flow_runner, tmp_path):
     assert ran("append", dataset=place, sources=tmp_path / "more.csv")["rows"] == 400
     ran("train", dataset=place, run=tmp_path / "run", scheduler="none")
     where = f"visitor in {tmp_path}/gone"
-    gone = ran("forget", plan__where=where, dataset=place, retrain="true")
+    gone = ran("forget", where=where, dataset=place, retrain="true")
     assert (gone["forgotten"], gone["rows"]) == (11, 389)
     assert gone["retrained"] == [f"{tmp_path}/run-g3"]
 

@@ -183,10 +183,10 @@ class Dataset:
         """
         assert self.schema is not None, "the manifest was checked"
         expansion = expansion_of(self.schema)
-        found = (expansion.n_codes, expansion.n_outputs)
-        if found != (self.manifest.codes, self.n_features):
+        actual = (expansion.n_codes, expansion.n_outputs)
+        if actual != (self.manifest.codes, self.n_features):
             raise Damaged(
-                f"{self.folder.address(SCHEMA)} makes {found[1]} features of {found[0]} codes, "
+                f"{self.folder.address(SCHEMA)} makes {actual[1]} features of {actual[0]} codes, "
                 f"where {self.n_features} of {self.manifest.codes} were expected. {RESTORE}"
             )
         return expansion

@@ -200,8 +200,8 @@ class Manifest(ManifestPart):
 
     def _orders_columns(self, order: ArrayLayout) -> None:
         expected = (self.index_dtype.name, (self.n_features,))
-        found = (order.dtype, order.shape)
-        if self.layout == "dense" or self.coded or found != expected:
+        actual = (order.dtype, order.shape)
+        if self.layout == "dense" or self.coded or actual != expected:
             raise ValueError("its columns are in an order that they cannot have")
 
     @property

@@ -29,14 +29,14 @@ class RowExpansion(Protocol):
         """
 
 
-_known: list[Callable[[Schema], RowExpansion]] = []
+_makers: list[Callable[[Schema], RowExpansion]] = []
 
 
 def expand_by(made_of: Callable[[Schema], RowExpansion]) -> None:
     """Have codes expanded by what a function makes of a schema."""
-    _known[:] = [made_of]
+    _makers[:] = [made_of]
 
 
 def expansion_of(schema: Schema) -> RowExpansion:
     """Return what makes rows of codes."""
-    return _known[0](schema)
+    return _makers[0](schema)

@@ -34,6 +34,7 @@ from benchmarks.small_samples import measured_small, small_found
 from testing.results import Row, conclude, recorded, study_options, table
 
 PART = "tables"
+LATER = ("births_time", "flights_late_time", "hotel_rates")  # the test rows are later ones
 SIDES = ("before", "fewpass", "linear", "boosting", "ebm")
 PACKAGES = ("numpy", "scikit-learn", "pandas")
 #: Ours with what `ingest` is given more; and the sides of such a comparison.
@@ -190,6 +191,27 @@ def by_form(rows: list[Row]) -> list[str]:
         f"Seconds of the processor, all tables: {seconds[0]:.0f} and {seconds[1]:.0f}."
     )
     return [said]
+
+
+def form_tables(rows: list[Row]) -> str:
+    """Tabulate what straight lines, curves, chosen pairs and others came to."""
+    head = ("table", "figure", "straight lines", "curves", "`--additive`", "boosting", "EBM",
+            "CPU s: straight", "`--additive`", "boosting")  # fmt: skip
+    cells = []
+    for row in sorted(rows, key=lambda row: (figure_of(row[PLAIN])[0], row["table"])):
+        sides = [row.get(side) for side in (*ADDITIVE_SIDES, "ebm")]
+        values = [f"{figure_of(side)[1]:.4f}" if side and "failed" not in side else "-"
+                  for side in sides]  # fmt: skip
+        seconds = [f"{row[side]['cpu']:.1f}" if "cpu" in row.get(side, {}) else "-"
+                   for side in (PLAIN, "additive", "boosting")]  # fmt: skip
+        name = f"{row['table']}{' (later rows)' if row['table'] in LATER else ''}"
+        cells.append([name, figure_of(row[PLAIN])[0], *values, *seconds])
+    return table(head, cells, ("table", "figure"))
+
+
+def figure_of(side: Row) -> tuple[str, float]:
+    """Return what a side is judged by: R2 of numbers, else log loss."""
+    return ("R2", side["r2"]) if "r2" in side else ("log loss", side["log_loss"])
 
 
 def findings(rows: list[Row]) -> list[str]:

@@ -33,9 +33,11 @@ PART = "tables"
 SIDES = ("before", "fewpass", "linear", "boosting")
 #: Ours with what `ingest` is given more; and the sides of such a comparison.
 FORMS = {
-    "before": [], "fewpass": [], "splines": ["--additive", "splines"], "additive": ["--additive"],
+    "before": [], "fewpass": [], "linear-form": ["--encode", "linear"],
+    "splines": ["--additive", "splines"], "additive": ["--additive"],
 }  # fmt: skip
-ADDITIVE_PART, ADDITIVE_SIDES = "additive", ("fewpass", "splines", "additive", "boosting")
+ADDITIVE_PART, PLAIN = "additive", "linear-form"
+ADDITIVE_SIDES = (PLAIN, "splines", "additive", "boosting")
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 LAUNCH = Path(__file__).parent / "suite/launch.py"
 SMALLEST = 1e-15  # a probability that counts as 0
@@ -164,11 +166,15 @@ def lost(row: Row, one: str = "fewpass", other: str = "linear") -> float:
 
 def by_form(rows: list[Row]) -> list[str]:
     """Say on how many tables curves and pairs are better than ours without, and at what price."""
-    both = [row for row in rows if not any("failed" in row[form] for form in FORMS)]
-    changes = {row["table"]: lost(row, "additive", "fewpass") for row in both}
+    forms = PLAIN, "additive"
+    both = [
+        row for row in rows
+        if {*forms} <= row.keys() and not any("failed" in row[form] for form in forms)
+    ]  # fmt: skip
+    changes = {row["table"]: lost(row, "additive", PLAIN) for row in both}
     better, worse = (sum(sign * one < -0.01 for one in changes.values()) for sign in (1, -1))
     named = ", ".join(f"{name} {100 * one:+.0f} %" for name, one in changes.items() if one > 0.01)
-    seconds = [sum(row[form]["cpu"] for row in both) for form in ("additive", "fewpass")]
+    seconds = [sum(row[form]["cpu"] for row in both) for form in ("additive", PLAIN)]
     said = (
         f"Log loss, or 1 - R2, with curves and pairs in place of without: better by over 1 % on "
         f"{better} of {len(both)} tables, worse on {worse}{': ' + named if worse else ''}. "

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from fewpass.flows.display.printing import printable
 from fewpass.flows.options import OUTPUT, READING, WHERE, Output, Reading, Where, given
 from fewpass.flows.outcomes import evaluation_facts
-from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -88,6 +87,7 @@ def evaluate(
     from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
+    from fewpass.pipeline.scoring.evaluate_rows import require_file
     from fewpass.pipeline.scoring.row_metrics import AskedMetrics
     from fewpass.pipeline.tables.stream.sources import is_source
 
@@ -98,11 +98,7 @@ def evaluate(
     from_files = is_source(dataset)
     if not from_files:
         refuse_reading(words.keys() - Matching.model_fields.keys(), dataset)
-    if by and not from_files:
-        raise UsageError(
-            "--by reads a column as it was, and a data set has features. Name the file that it was "
-            "made of."
-        )
+        require_file(by, dataset)
     asked = AskedMetrics(threshold, top)
     model = load_model(run_at(run))
     work = _on_files if from_files else _on_data_set

@@ -1,5 +1,6 @@
 """The command: what it prints, refuses and interrupts; the pipeline has tests of its own."""
 
+import inspect
 import json
 import re
 import shutil
@@ -83,6 +84,11 @@ COMMANDS = [
     "compare",
     "cross-validate",
     "shapes",
+    "head",
+    "append",
+    "forget",
+    "health",
+    "clean",
 ]
 
 
@@ -98,6 +104,23 @@ def test_help_waits_for_no_compiler():
         "sys.exit(f'imported {slow}' if slow else 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["trian"]])
+def test_what_runs_no_command_imports_none(words):
+    program = (
+        f"import sys; from fewpass.flows.cli import main; main({words})\n"
+        "names = {n for n in sys.modules if n.startswith('fewpass.flows.commands.')}\n"
+        "sys.exit(f'imported {names}' if names or 'pydantic' in sys.modules else 0)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_their_own_pages_say(name):
+    listed = cli.application(listing=True)[name].help
+    said = inspect.getdoc(cli.app[name].default_command)
+    assert listed.partition("\n\n")[0] == said.partition("\n\n")[0].replace("\n", " ")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -247,6 +247,11 @@ def _as_before(asked: bool, options: SourceOptions, expected: Expected) -> bool:
             f"The columns {now} encoded, but those of {expected.whose} {before}. Leave `encode`, "
             "`column`, `cross` and `bins` out."
         )
+    if encoded and options.encode == "linear" and _is_additive(expected.schema):
+        raise BadInput(
+            f"The columns are to be without curves, but those of {expected.whose} have some. Leave "
+            "`encode` out."
+        )
     if encoded and options.encode in ADDITIVE and not _is_additive(expected.schema):
         raise BadInput(
             f"The columns are to be those of an additive model, but those of {expected.whose} are "

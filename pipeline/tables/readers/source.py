@@ -23,6 +23,7 @@ from fewpass.storage.table import Table
 
 if TYPE_CHECKING:
     from fewpass.pipeline.settings.source_options import SourceOptions
+    from fewpass.pipeline.tables.encoding.expansion import Expansion
     from fewpass.pipeline.tables.readers.as_written import AsWritten
     from fewpass.pipeline.tables.readers.columns import TableColumns
     from fewpass.pipeline.tables.readers.finding import Address
@@ -64,6 +65,8 @@ class Expected(NamedTuple):
     held_out: float = 0.0  # share of the rows that nothing may be chosen by
     seed: int = 0
     passed: tuple[str, ...] = ()  # columns whose cells are handed on as they are
+    one_pass: bool = False  # whether rows are learnt from once, as they are read
+    may_curve: bool = False  # whether curves may be added that nobody asked for
 
     @property
     def longest_line(self) -> int:
@@ -182,6 +185,14 @@ class HashesNames(Protocol):
 
     def hashed_names(self) -> dict[int, str]:
         """Return the names of columns that the first lines have most often."""
+
+
+@runtime_checkable
+class ParsesCodes(Protocol):
+    """A source whose rows may be parsed to codes, of which their features follow."""
+
+    def parse_codes(self) -> Expansion | None:
+        """Parse rows to codes, where there are any, from now on; return what becomes of them."""
 
 
 def has_offset(source: Source) -> bool:

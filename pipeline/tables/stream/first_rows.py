@@ -144,7 +144,7 @@ class FirstRows:
             )
         expected = Expected(
             budget=budget, split=split_asked(self.asked, self.plan.seed), task=self.asked.task,
-            held_out=self.asked.test_fraction, seed=self.plan.seed,
+            held_out=self.asked.test_fraction, seed=self.plan.seed, one_pass=True,
         )  # fmt: skip
         return laid_out(
             lambda how: open_source(self.asked.sources, how, None, expected),

@@ -170,7 +170,7 @@ def test_slices_are_evaluations_of_their_rows(shop, tmp_path, capsys):
         assert 0.0 < one["loss_within"] < one["loss"]
     with pytest.raises(BadInput, match="ascending numbers"):
         fewpass.evaluate(run, new, by=["age:60,30"], label="bought")
-    with pytest.raises(BadInput, match="reads columns of files"):
+    with pytest.raises(BadInput, match="reads a column of a file"):
         fewpass.evaluate(run, shop / "bought-new", by=["city"])
 
 

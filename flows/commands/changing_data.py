@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -221,15 +223,44 @@ def _took(result: AppendResult | ForgetResult) -> str:
 
 
 def _rows_shown(columns: tuple[ShownColumn, ...], rows: list[dict[str, Any]]) -> Table:
+    """Lay rows out; features that one column became are together in one, those that are not 0."""
     from fewpass.flows.display.console import titled_table
 
     table = titled_table()
-    for column in columns:
-        origin = f"\n({column.origin})" if column.origin in ("encoded", "kept") else ""
-        table.add_column(f"{printable(column.name)}{origin}", overflow="fold", max_width=WIDEST)
+    groups = _groups(columns)
+    for name, members in groups:
+        origin = members[0].origin
+        said = f"\n({origin})" if origin in ("encoded", "kept") else ""
+        table.add_column(f"{printable(name)}{said}", overflow="fold", max_width=WIDEST)
     for row in rows:
-        table.add_row(*(_cell(cell) for cell in row.values()))
+        cells = ([(one.name, row[one.name]) for one in members] for _, members in groups)
+        table.add_row(*(_cell(own[0][1]) if len(own) == 1 else _features(own) for own in cells))
     return table
+
+
+def _groups(columns: tuple[ShownColumn, ...]) -> list[tuple[str, list[ShownColumn]]]:
+    """Return columns with a title: each of its own, but features of one column together."""
+    groups: list[tuple[str, list[ShownColumn]]] = []
+    for column in columns:
+        last = groups[-1][1] if groups else []
+        if column.origin == "encoded" and last and last[-1][1:] == column[1:]:
+            last.append(column)
+            first = _beginning([one.name for one in last]).strip()
+            groups[-1] = (first or last[0].name, last)
+        else:
+            groups.append((column.name.removesuffix(" (encoded)"), [column]))
+    return groups
+
+
+def _features(named: list[tuple[str, Any]]) -> str:
+    prefix = _beginning([name for name, _ in named])
+    return _listed((name.removeprefix(prefix) or name, value) for name, value in named if value)
+
+
+def _beginning(names: list[str]) -> str:
+    """Return what all names begin with."""
+    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False))
+    return "".join(letter for letter, _ in pairs)
 
 
 def _cell(cell: Any) -> str:
@@ -238,9 +269,13 @@ def _cell(cell: Any) -> str:
     if isinstance(cell, float):
         return f"{cell:.7g}"
     if isinstance(cell, list):
-        said = " ".join(f"{entry['feature']}:{entry['value']:.4g}" for entry in cell)
-        return printable(said if len(said) <= 3 * WIDEST else f"{said[: 3 * WIDEST]}...")
+        return _listed((entry["feature"], entry["value"]) for entry in cell)
     return printable(str(cell))
+
+
+def _listed(entries: Iterable[tuple[str, float]]) -> str:
+    said = " ".join(f"{name}:{value:.4g}" for name, value in entries)
+    return printable(said if len(said) <= 3 * WIDEST else f"{said[: 3 * WIDEST]}...")
 
 
 def _plain(cell: Any) -> Any:

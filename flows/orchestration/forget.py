@@ -18,17 +18,17 @@ from fewpass.pipeline.tables.changing.forgetting import ForgetResult
 
 @made_flow(requests.ForgetParameters, "plan.dataset")
 def forget(
-    plan: ForgetPlan, runs: str | None, retrain: bool, warm: bool, where: Execution
+    plan: ForgetPlan, runs: str | None, retrain: bool, warm: bool, execution: Execution
 ) -> dict[str, Any]:
     """Forget, and return what the data set is now and which models have learnt from it."""
     named = delete_rows.with_options(task_run_name=f"forget in {plan.dataset}")
-    result: ForgetResult = named(plan, runs, retrain, warm, where)
+    result: ForgetResult = named(plan, runs, retrain, warm, execution)
     return result.model_dump(mode="json")
 
 
 @durable_task("forget")
 def delete_rows(
-    plan: ForgetPlan, runs: str | None, retrain: bool, warm: bool, where: Execution
+    plan: ForgetPlan, runs: str | None, retrain: bool, warm: bool, execution: Execution
 ) -> ForgetResult:
     """Forget; what was killed is finished, and trainings go on."""
     bar = ProgressArtifact(plan.dataset, "forgetting in")
@@ -39,7 +39,7 @@ def delete_rows(
 
     with StallWatch(tell_prefect) as watch:
         result = forgotten_everywhere(
-            plan, runs=runs, retrain=retrain, warm=warm, execution=where, progress=show
+            plan, runs=runs, retrain=retrain, warm=warm, execution=execution, progress=show
         )
     logger = get_run_logger()
     logger.info("%d rows of %s forgotten", result.forgotten, result.dataset)

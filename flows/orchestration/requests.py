@@ -82,7 +82,7 @@ class ForgetParameters(Described):
     """Train these models anew, each into a new run beside the old one."""
     warm: bool = False
     """Begin at the old weights: free of the rows as far as the certificate says."""
-    where: Execution = HERE
+    execution: Execution = HERE
     """Where tasks run: a Dask scheduler's address, or in this process."""
 
 

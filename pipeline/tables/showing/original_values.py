@@ -138,13 +138,20 @@ def _unscaled(scaler: Scaler, k: int) -> Shown:
 
 
 def _encoded(recipe: Recipe, scaler: Scaler) -> Iterator[ShownPart]:
-    """Yield the parts of a recipe: as they were, or as the features that they became."""
+    """Yield the parts of a recipe: as they were, or as the features that they became.
+
+    Curves and pairs of columns that are shown as they were say nothing more, and are left out.
+    """
     first = 0
     columns = [*recipe.columns, *[None] * (len(recipe.parts) - len(recipe.columns))]
-    for own, part in zip(columns, recipe.parts, strict=True):
+    shown_as_they_were: set[str] = set()
+    for own, part, of in zip(columns, recipe.parts, recipe.term_columns, strict=True):
         original = None if scaler.kind != "none" or own is None else _original(own, first)
         if original is not None and own is not None:
+            shown_as_they_were.add(own.name)
             yield ShownPart((ShownColumn(own.name, "original", own.summary),), original)
+        elif own is None and shown_as_they_were.issuperset(of):
+            pass
         elif part.width <= MOST_COLUMNS:
             shown = (ShownColumn(name, "encoded", part.summary) for name in part.outputs)
             yield ShownPart(tuple(shown), _each(first, part.width))

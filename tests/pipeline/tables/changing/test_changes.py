@@ -325,6 +325,21 @@ def test_without_a_column_to_know_rows_by_nothing_is_forgotten(tmp_path):
         fewpass.forget(tmp_path / "D", "id == 'c0003'")
 
 
+def test_a_data_set_in_a_store_changes_like_one_on_disk(tmp_path):
+    old, new = write_table(tmp_path / "old.csv", 200), write_table(tmp_path / "new.csv", 90, 200)
+    fewpass.ingest(old, place := "memory://changes/D", label="label", keep="id")
+    fewpass.append(place, new)
+    before = {tuple(row.values()) for row in fewpass.Dataset(place).to_arrow().to_pylist()}
+    fewpass.forget(place, "id == 'c0003'")
+    after = {tuple(row.values()) for row in fewpass.Dataset(place).to_arrow().to_pylist()}
+    assert not list(Dataset.open(place).verify())
+    assert after == {row for row in before if row[0] != "c0003"} != before
+    keys = {key.partition("/")[0] for key in Folder("memory://changes").list()}
+    assert keys == {"D"}
+    inside = {key.split("/")[0] for key in Folder(place).list()}
+    assert inside == {"generations", "manifest.json", "ingest.json"}
+
+
 # -- crashes -----------------------------------------------------------------------------------------
 
 

@@ -122,7 +122,8 @@ def _columns(old: Dataset, new: Dataset) -> Iterator[ColumnDrift]:
 
 
 def _of_block(
-    counted: tuple[CountedColumns, CountedColumns], names: Sequence[str] | None, titles: Sequence[str],
+    counted: tuple[CountedColumns, CountedColumns],
+    names: Sequence[str] | None, titles: Sequence[str],
     starts: Places, ends: Places,
 ) -> Iterator[ColumnDrift]:  # fmt: skip
     base = int(starts[0])

@@ -15,8 +15,10 @@ from fewpass.storage.row_expansion import expand_by
 if TYPE_CHECKING:
     from fewpass.pipeline.api import (
         abandon,
+        append,
         cross_validate,
         evaluate,
+        forget,
         ingest,
         load_model,
         models,
@@ -38,10 +40,12 @@ if TYPE_CHECKING:
     from fewpass.pipeline.settings.ingest_plan import IngestPlan
     from fewpass.pipeline.settings.source_options import SourceOptions
     from fewpass.pipeline.settings.training_plan import TrainingPlan
+    from fewpass.pipeline.tables.showing.dataset_table import Dataset
     from fewpass.storage.column_schema import Schema
     from fewpass.storage.row_expansion import RowExpansion
 
 __all__ = [
+    "Dataset",
     "Execution",
     "IngestPlan",
     "LinearClassifier",
@@ -52,8 +56,10 @@ __all__ = [
     "TableEncoder",
     "TrainingPlan",
     "abandon",
+    "append",
     "cross_validate",
     "evaluate",
+    "forget",
     "from_run",
     "ingest",
     "load",
@@ -67,6 +73,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Dataset": "fewpass.pipeline.tables.showing.dataset_table",
     "Execution": "fewpass.pipeline.settings.execution",
     "IngestPlan": "fewpass.pipeline.settings.ingest_plan",
     "SourceOptions": "fewpass.pipeline.settings.source_options",

@@ -39,7 +39,10 @@ GROUPS = {
     Group("Look closer", sort_key=2): listed_commands.LOOKING,
     OTHERS: listed_commands.OTHERS,
 }
-USAGES = {"ingesting:ingest": "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}
+USAGES = {
+    "ingesting:ingest": "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]",
+    "changing_data:append": "Usage: fewpass append DATASET SOURCE... [OPTIONS]",
+}
 #: zsh reads a file of completions when they are first asked for, and takes it for the function.
 AUTOLOADED = """
 if [ "$funcstack[1]" = "_fewpass" ]; then

@@ -45,6 +45,9 @@ LOOKING: Commands = {
         "List the training methods, or show what one of them needs and its settings."
     ),
     "inspecting:inspect": "Show what a data set, a run or a snapshot contains.",
+    "changing_data:head": (
+        "Show the first rows of a data set: names, values where they are known, label and weight."
+    ),
     "inspecting:verify": (
         "Check every byte of a data set or run; name what is damaged, "
         "and exit with 1 if anything is."
@@ -52,6 +55,12 @@ LOOKING: Commands = {
     "inspecting:dashboard": "Serve a page on 127.0.0.1 that shows how runs are going.",
 }
 OTHERS: Commands = {
+    "changing_data:append": (
+        "Append the rows of files to a data set: a new generation of it, by the same recipe."
+    ),
+    "changing_data:forget": (
+        "Delete rows of a data set for good, and name the models that have learnt from them."
+    ),
     "store:models": (
         "List the models of a store that refresh writes: how good each is, which one is published."
     ),

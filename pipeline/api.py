@@ -10,6 +10,7 @@ from typing import Any
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.models import retraining
 from fewpass.pipeline.models.refresh import abandoning, generations
 from fewpass.pipeline.models.refresh.publications import Publication, run_at
 from fewpass.pipeline.reporting.notebooks import ShownResult, progress
@@ -21,6 +22,7 @@ from fewpass.pipeline.scoring import evaluation, prediction
 from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_file, require_here
 from fewpass.pipeline.scoring.row_metrics import AskedMetrics
 from fewpass.pipeline.scoring.scored_file import PredictionResult
+from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -30,6 +32,9 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import parse_bytes
+from fewpass.pipeline.tables.changing import appending
+from fewpass.pipeline.tables.changing.appending import AppendResult
+from fewpass.pipeline.tables.changing.forgetting import ForgetResult
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
@@ -74,6 +79,94 @@ def ingest(sources: Address | Sequence[Address], dataset: Address, **settings: A
     """
     places = {"sources": _addresses(sources), "dataset": os.fspath(dataset)}
     return phases.ingest(plan_of(IngestPlan, settings | places))
+
+
+def append(dataset: Address, sources: Address | Sequence[Address], **settings: Any) -> AppendResult:
+    """Append the rows of files to a data set, as `fewpass append` does.
+
+    The data set becomes a new generation of itself, with another fingerprint.  The same call again
+    finishes one that was killed, and appends no file twice.
+
+    Parameters
+    ----------
+    dataset
+        Folder or address of a data set made by `ingest`.
+    sources
+        A file, folder, glob or address, or a list of them, with the columns of the data set.
+    **settings
+        Fields of `AppendPlan` (memory, threads, again, storage_options) and of `SourceOptions`.
+
+    Returns
+    -------
+    AppendResult
+        dataset, generation, rows, appended, test_dataset, test_rows, test_appended, already,
+        parent, fingerprint, ...: what `fewpass append --json` prints.
+
+    Raises
+    ------
+    BadInput
+        Files with other columns, types or labels; bad rows.  A ValueError.
+    NotADataset, FileNotFoundError, PermissionError, OSError
+        No data set, no file, a folder that cannot be written, a full disk.
+    """
+    places = {"sources": _addresses(sources), "dataset": os.fspath(dataset)}
+    return appending.append(plan_of(AppendPlan, settings | places))
+
+
+def forget(
+    dataset: Address,
+    where: str,
+    *,
+    runs: Address | None = None,
+    retrain: bool = False,
+    warm: bool = False,
+    execution: Execution = ANYWHERE,
+    **settings: Any,
+) -> ForgetResult:
+    """Delete rows of a data set for good, as `fewpass forget` does.
+
+    Nothing of them is left in the data set nor in its test rows, and its fingerprint is another.
+    The same call again finishes one that was killed.
+
+    Parameters
+    ----------
+    dataset
+        Folder or address of a data set that was ingested with `keep`.
+    where
+        Which rows, by kept columns: "id in FILE" (a line of the file for each value),
+        'city == "north"', "age < 18", joined by "and".
+    runs
+        Folder to look for models in, three deep; default the one that the data set lies in.
+    retrain
+        Whether to train the models that have learnt from the rows anew, each into a new run next to
+        the old one.
+    warm
+        Whether these begin at the old weights: free of the rows as far as the certificate says.
+    execution
+        Where to train.
+    **settings
+        Fields of `ForgetPlan`: memory, threads, storage_options.
+
+    Returns
+    -------
+    ForgetResult
+        dataset, generation, rows, forgotten, test_dataset, test_rows, test_forgotten, unmatched,
+        models, retrained, fingerprint, ...: what `fewpass forget --json` prints.
+
+    Raises
+    ------
+    BadInput
+        A condition that cannot be read, or on a column that is not kept; no row would be left.  A
+        ValueError.
+    NotADataset, FileNotFoundError, PermissionError, OSError
+        No data set, no list of values, a folder that cannot be written, a full disk.
+    """
+    _require_execution(execution)
+    plan = plan_of(ForgetPlan, settings | {"dataset": os.fspath(dataset), "where": where})
+    place = None if runs is None else os.fspath(runs)
+    return retraining.forgotten_everywhere(
+        plan, runs=place, retrain=retrain, warm=warm, execution=execution
+    )
 
 
 def train(

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from fewpass.storage import column_schema, hashed_names
-from fewpass.storage.manifest import FORMAT, Layout, Manifest
+from fewpass.storage.manifest import FORMAT, RETAINED_BYTES, Layout, Manifest
 from fewpass.storage.table import index_dtype
 from fewpass.storage.zarr_documents import array_document, group_document, vector_document
 
 FLOAT64 = np.dtype(np.float64)
 INDPTR = np.dtype(np.int64)
+BYTES = np.dtype(np.uint8)
 ROWS = "rows/{chunk:06d}"
+RETAINED_KEY = "retained/c/{chunk}/0"
 
 DENSE_PARTS = {"X": "X/c/{chunk}/0"}
 CODE_PARTS = {"codes": "codes/c/0/{chunk}"}
@@ -38,13 +40,16 @@ def chunk_parts(layout: Layout, row_parts: Sequence[str], *, coded: bool = False
     return (DENSE_PARTS if layout == "dense" else SPARSE_PARTS) | rows
 
 
-def chunk_templates(layout: Layout, row_parts: Sequence[str], *, coded: bool = False) -> list[str]:
+def chunk_templates(
+    layout: Layout, row_parts: Sequence[str], *, coded: bool = False, retained: bool = False
+) -> list[str]:
     """Return the keys of all objects of a chunk, the chunk number left open."""
     documents = []
     if layout == "sparse" and not coded:
         documents = [f"{ROWS}/zarr.json"]
         documents += [f"{ROWS}/{name}/zarr.json" for name in SPARSE_PARTS]
-    return documents + list(chunk_parts(layout, row_parts, coded=coded).values())
+    parts = chunk_parts(layout, row_parts, coded=coded).values()
+    return [*documents, *parts, *([RETAINED_KEY] if retained else [])]
 
 
 def chunk_documents(
@@ -73,7 +78,7 @@ def _matrix_document(shape: tuple[int, int]) -> bytes:
 def root_keys(manifest: Manifest) -> list[str]:
     """Return the keys of `root_documents`, and of schema and names, if there are any."""
     rows = "X" if manifest.layout == "dense" else "codes" if manifest.coded else "rows"
-    nodes = [rows, "columns", *manifest.row_parts]
+    nodes = [rows, "columns", *manifest.row_parts, *(["retained"] if manifest.retained else [])]
     keys = ["zarr.json", *(f"{node}/zarr.json" for node in nodes)]
     return keys + [key for key in (column_schema.KEY, hashed_names.KEY) if key in manifest.objects]
 
@@ -86,6 +91,7 @@ def root_documents(
     dtype: np.dtype[Any],
     row_parts: Sequence[str],
     codes: int | None = None,
+    n_retained: int = 0,
 ) -> dict[str, bytes]:
     """Return the Zarr metadata of everything outside chunks, except columns."""
     n_rows, n_features = shape
@@ -102,4 +108,9 @@ def root_documents(
         documents["rows/zarr.json"] = group_document()
     for name in row_parts:
         documents[f"{name}/zarr.json"] = array_document((n_rows,), (chunk_rows,), FLOAT64)
+    if n_retained:
+        width = n_retained * RETAINED_BYTES
+        documents["retained/zarr.json"] = array_document(
+            (n_rows, width), (chunk_rows, width), BYTES
+        )
     return documents

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fewpass.pipeline.errors import did_you_mean
+from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
@@ -41,6 +42,48 @@ class IngestParameters(Described):
 
     plan: IngestRequest
     """Sources, and the data set to make of them: as in `fewpass ingest`."""
+
+
+class AppendRequest(AppendPlan):
+    """An append as Prefect may keep it: without credentials."""
+
+    storage_options: dict[str, Any] = Field(
+        default_factory=dict,
+        max_length=0,
+        description="Not taken here: credentials come from the environment.",
+    )
+
+
+class AppendParameters(Described):
+    """Append the rows of files to a data set: a new generation of it, by the same recipe."""
+
+    plan: AppendRequest
+    """Files and data set: as in `fewpass append`."""
+
+
+class ForgetRequest(ForgetPlan):
+    """A deletion as Prefect may keep it: without credentials."""
+
+    storage_options: dict[str, Any] = Field(
+        default_factory=dict,
+        max_length=0,
+        description="Not taken here: credentials come from the environment.",
+    )
+
+
+class ForgetParameters(Described):
+    """Delete rows of a data set for good, and name or retrain the models that learnt from them."""
+
+    plan: ForgetRequest
+    """Which rows of which data set: as in `fewpass forget`."""
+    runs: str | None = None
+    """Folder to look for models in, three deep; default the one that the data set lies in."""
+    retrain: bool = False
+    """Train these models anew, each into a new run beside the old one."""
+    warm: bool = False
+    """Begin at the old weights: free of the rows as far as the certificate says."""
+    execution: Execution = HERE
+    """Where tasks run: a Dask scheduler's address, or in this process."""
 
 
 class TrainParameters(Described):
@@ -168,6 +211,8 @@ class PublishParameters(Described):
 Request = type[Described]
 REQUESTS: dict[str, Request] = {
     "ingest": IngestParameters,
+    "append": AppendParameters,
+    "forget": ForgetParameters,
     "train": TrainParameters,
     "evaluate": EvaluateParameters,
     "cross-validate": CrossValidateParameters,

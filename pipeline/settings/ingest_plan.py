@@ -6,10 +6,10 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from fewpass.pipeline.budget import Budget
-from fewpass.pipeline.settings.encoding import Encoding
+from fewpass.pipeline.settings.encoding import Encoding, several
 from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.model_config import ADDRESSED, Workers
 from fewpass.pipeline.settings.source_options import Column, SourceOptions
@@ -95,6 +95,9 @@ class IngestPlan(Described):
     """How rows of LIBSVM text and the like are stored; dense ones are as wide as `n_features`, else
     as the first rows.  auto: dense if more than half of all cells have a value and columns differ
     in size by more than a factor of 100, so that they can be standardised."""
+    keep: Annotated[tuple[str, ...], BeforeValidator(several)] = ()
+    """Column to keep next to the rows as it is written, such as an id, up to 64 bytes of a cell,
+    and not to learn from; may be repeated.  What `forget` finds rows by."""
     like: str | None = None
     """Data set whose columns, encoding, labels and scaling to use, for test data."""
     shuffle: bool = True
@@ -184,6 +187,8 @@ class IngestPlan(Described):
         for name in ("test_by", "test_group"):  # which earlier versions had none of
             if decisive[name] is None:
                 del decisive[name]
+        if not self.keep:  # which earlier versions had none of
+            del decisive["keep"]
         if self.layout == "auto":  # which earlier versions had none of
             del decisive["layout"]
         if self.column_order == "frequency":

@@ -277,6 +277,6 @@ def prepared_again(
         planner = Planner(record.plan, source.dataset)
         return Prepared(run, record.plan, source.dataset, planner, record.methods, source)
     dataset = Dataset.open(record.plan.dataset, storage_options)
-    run.require_data(record, dataset.manifest.fingerprint)
+    run.require_data(record, dataset.manifest.fingerprint, dataset.manifest)
     planner, origin = Planner(record.plan, dataset, spread=not near), record.lam_origin
     return Prepared(run, record.plan, dataset, planner, record.methods, lam_origin=origin)

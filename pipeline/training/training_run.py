@@ -97,7 +97,7 @@ class TrainingRun:
     ) -> None:
         run, plan, dataset, planner, methods, source, _, origin = begins
         self.run, self.methods, self._source, self.lam_origin = run, methods, source, origin
-        self._executor, self._stop_request = executor, StopRequest()
+        self._executor, self._stop_request, self._dataset = executor, StopRequest(), dataset
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
         training = Training(
@@ -132,7 +132,7 @@ class TrainingRun:
             made.warnings, dataset.hashed_names, begins.lam_origin, seen_by(begins),
         )  # fmt: skip
         begins.require_fit(record)
-        made.run.begin(record)
+        made.run.begin(record, dataset.manifest)
         begun = made.run.record().methods  # an older version may have chosen otherwise
         if begun == begins.methods:
             return made
@@ -277,8 +277,17 @@ class TrainingRun:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on the rows of a source, by those read so far; none of data sets."""
-        return self._source.notes() if self._source else ()
+        """Remarks on the rows of a source, by those read so far; on a data set that has changed."""
+        if self._source is not None:
+            return self._source.notes()
+        became = None if self._dataset.in_memory else self._dataset.became()
+        if became is None:
+            return ()
+        said = (
+            f"{self._dataset.folder.url} has changed: the model is of {became}. Train anew to have "
+            "one of the data set as it is now."
+        )
+        return (said,)
 
     @property
     def cursor(self) -> Cursor:

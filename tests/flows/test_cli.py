@@ -84,6 +84,9 @@ COMMANDS = [
     "compare",
     "cross-validate",
     "shapes",
+    "head",
+    "append",
+    "forget",
     "health",
     "clean",
 ]

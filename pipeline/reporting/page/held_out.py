@@ -48,6 +48,7 @@ def shown_figures(figures: Evaluation) -> dict[str, str | None]:
         "mean squared error": None if figures.mse is None else f"{figures.mse:.6g}",
         "R squared": None if figures.r2 is None else f"{figures.r2:.5f}",
         "mean deviance": None if figures.deviance is None else f"{figures.deviance:.6g}",
+        "mean pinball loss": None if figures.pinball is None else f"{figures.pinball:.6g}",
         "D squared": None if figures.d2 is None else f"{figures.d2:.5f}",
         **_metrics(figures.metrics or MetricFigures()),
     }

@@ -39,6 +39,7 @@ from fewpass.pipeline.tables.ingest.reading import (
     hashed_names_of,
     in_dtype_of,
     raw_bytes,
+    retained_names,
     schema_of,
     source_of,
     stamps,
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.expansion import Expansion
 
 #: Of the record of the partition; another version's is not gone on with.
-RECORD_VERSION = 4
+RECORD_VERSION = 5
 
 
 def ingest(
@@ -72,6 +73,7 @@ def ingest(
     source: Source | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    threshold: float | None = None,
 ) -> IngestResult:
     """Make the data set that `plan` describes; finish it if an earlier call was cut short.
 
@@ -86,6 +88,8 @@ def ingest(
         Threads that parse and compress; default `plan.threads`, else one per processor.
     progress
         Called a few times a second, by the calling thread.
+    threshold
+        Of the keys that rows are held out by, by a column; default: as the plan's share has it.
 
     Returns
     -------
@@ -111,7 +115,7 @@ def ingest(
             "memory. Leave `columns=true` out, or ingest into a local folder."
         )
     cores = len(os.sched_getaffinity(0))
-    result = _Ingest(plan, threads or plan.threads or cores, progress, source).run()
+    result = _Ingest(plan, threads or plan.threads or cores, progress, source, threshold).run()
     if plan.columns and not has_columns(dataset := Dataset.open(plan.dataset)):
         write_columns(dataset, plan.budget.rows)
     return result
@@ -121,9 +125,14 @@ class _Ingest:
     """One call of `ingest`."""
 
     def __init__(
-        self, plan: IngestPlan, threads: int, progress: Progress | None, source: Source | None
+        self,
+        plan: IngestPlan,
+        threads: int,
+        progress: Progress | None,
+        source: Source | None,
+        threshold: float | None,
     ) -> None:
-        self.threads = threads
+        self.threads, self.threshold = threads, threshold
         self.ticker = Ticker(progress)
         self.names: HashedNames = {}
         self.partitioned_again: str | None = None
@@ -219,8 +228,9 @@ class _Ingest:
     def _partition(self) -> Partitioned:
         self.ticker.begin_partition(raw_bytes(self.source), self.source.estimated_bytes())
         partitioner = Partitioner(
-            self.plan, self.source, self.work_dir.path, self.ticker.partitioned, self.codes
-        )
+            self.plan, self.source, self.work_dir.path, self.ticker.partitioned, self.codes,
+            retained_names(self.plan, self.like), self.threshold,
+        )  # fmt: skip
         partitioned = partitioner.partition(self.threads)
         TargetMap(partitioned.encoder, self._like_targets())  # refuses bad labels before phase 2
         state = partition_as_state(partitioned)
@@ -267,7 +277,7 @@ class _Ingest:
             writer.write_columns({column: order.sourced(numbers)})
         writer.write_columns(scaler.columns())
         writer.write_column_order(order)
-        target.mark(self._stats(partitioned))
+        target.mark(self._stats(partitioned) | {"rows": name})
         writer.commit(
             written.records,
             targets=with_mean(target_map.targets(number), written.target_mean),
@@ -297,7 +307,7 @@ class _Ingest:
         width = partitioned.n_features
         return DatasetWriter(
             folder, layout, width, buckets.n_rows, rows, dtype, kind.has_weight,
-            kind.has_offset, self.codes,
+            kind.has_offset, self.codes, retained_names(self.plan, self.like),
         )  # fmt: skip
 
     def _stats(self, partitioned: Partitioned) -> dict[str, Any]:
@@ -308,6 +318,7 @@ class _Ingest:
             "merged": partitioned.n_merged,
             "beyond": partitioned.n_beyond,
             "like": self._like_fingerprint(),
+            "threshold": partitioned.threshold,
         }
 
     def _result(self, done: list[Dataset]) -> IngestResult:

@@ -77,7 +77,7 @@ class ChunkMaker:
         if self.stored.expansion is not None and isinstance(rows, DenseTable):
             codes = np.ascontiguousarray(rows.X.T, np.float64)
             parts = self.stored.expansion.csr(codes, self.writer.dtype)
-            rows = SparseTable(*parts, *rows[1:])
+            rows = SparseTable(*parts, rows.target, rows.weight, rows.offset, rows.retained)
         table = self._as_stored(rows)
         record = self.known.get(order.number)
         if record is None or not self._is_whole(record):
@@ -138,7 +138,7 @@ def write_chunks(
             total += float(table.weight.sum())
             largest = max(largest, float(table.weight.max()))
         if table.offset is not None:
-            offsets += _weighted_sums(table)
+            offsets += weighted_sums(table)
         report(record.rows, sum(stored.length for stored in record.objects.values()))
     weights = WeightStats(total=total, maximum=largest) if writer.has_weight else None
     if not writer.has_offset:
@@ -147,7 +147,7 @@ def write_chunks(
     return Written(records, columns, weights, OffsetStats(mean=mean, mean_exp=mean_exp), target)
 
 
-def _weighted_sums(table: Table) -> NDArray[np.float64]:
+def weighted_sums(table: Table) -> NDArray[np.float64]:
     """Return the sums of weights, offsets, their exponentials and targets, (4,)."""
     assert table.offset is not None, "only rows with offsets are asked for"
     weight = np.ones(table.n_rows) if table.weight is None else table.weight

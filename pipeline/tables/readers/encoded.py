@@ -151,6 +151,15 @@ class EncodedSource:
                 f"`column={name_of(self._columns, column)}=category`."
             )
 
+    def words_for_numbers(self) -> dict[str, int]:
+        """Return how many cells of each column of numbers were words, of the rows read so far."""
+        counts: dict[str, int] = {}
+        for of_piece in list(self._words.values()):
+            for one in of_piece:
+                name = name_of(self._columns, self._columns.features[one.column])
+                counts[name] = counts.get(name, 0) + one.n
+        return counts
+
     @property
     def kinds(self) -> dict[str, str]:
         """What every column is taken for, as the setting `column` has it; drops included."""

@@ -13,6 +13,7 @@ PREDICT = {"run": "r", "inputs": ["a"], "out": "o.csv"}
 MINIMAL = {
     "ingest": INGEST, "train": TRAIN, "evaluate": {"run": "r", "dataset": "d"}, "predict": PREDICT,
     "refresh": REFRESH, "models": {"store": "s"}, "publish": {"store": "s", "generation": 3},
+    "append": INGEST, "forget": {"plan": {"dataset": "d", "where": "id == 'x'"}},
 }  # fmt: skip
 #: Settings of the plan, or of the flow where there is none, that both take.
 TAKEN = {
@@ -41,6 +42,8 @@ REFUSED = {
     "predict": [{"threshold": 2}, {"threads": 0}, {"memory": "x"}, {"overwrite": "maybe"}],
     "publish": [{"generation": 0}, {"after": -1}, {"generation": 1.5}],
     "models": [{"stor": "s"}],
+    "append": [{"sources": []}, {"memory": "x"}, {"storage_options": {"key": "1"}}],
+    "forget": [{"where": ""}, {"threads": 0}],
     "evaluate": [{"matching": {"x": 1}}, {"where": {"wait_workers": "soon"}}],
 }  # fmt: skip
 

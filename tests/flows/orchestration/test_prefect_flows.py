@@ -35,6 +35,7 @@ from testing.prefect_server import (
 #: Prefect is imported where it is needed: every process of the suite imports this file.
 FLOWS = (
     "ingest", "train", "evaluate", "cross-validate", "predict", "refresh", "models", "publish",
+    "append", "forget",
 )  # fmt: skip
 
 
@@ -158,6 +159,21 @@ def shown_last(server, store):
     asked = {"artifacts": {"key": {"like_": key}}, "sort": "CREATED_DESC", "limit": 200}
     found = server.ask("artifacts/filter", asked)
     return {a["key"].removeprefix(key): a["data"] for a in reversed(found)}
+
+
+def test_append_and_forget(flow_runner, tmp_path):
+    lines = ["visitor,age,label", *(f"v{k % 40},{k % 60},{int(k % 60 > 25)}" for k in range(300))]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    (tmp_path / "gone").write_text("v7\n")
+    ran, place = flow_runner.result, tmp_path / "d"
+    ran("ingest", sources=tmp_path / "rows.csv", dataset=place, keep="visitor")
+    (tmp_path / "more.csv").write_text("\n".join(lines[:101]))
+    assert ran("append", dataset=place, sources=tmp_path / "more.csv")["rows"] == 400
+    ran("train", dataset=place, run=tmp_path / "run", scheduler="none")
+    where = f"visitor in {tmp_path}/gone"
+    gone = ran("forget", where=where, dataset=place, retrain="true")
+    assert (gone["forgotten"], gone["rows"]) == (11, 389)
+    assert gone["retrained"] == [f"{tmp_path}/run-g3"]
 
 
 def test_refresh_publishes_what_is_not_worse(prefect_server, flow_runner, sources):

@@ -35,8 +35,8 @@ def rows_of(part: str) -> list[Row]:
 
 def between(text: str, mark: str, new: str) -> str:
     """Replace what stands between the marks of that name."""
-    pattern = rf"(<!-- {mark} -->\n).*?(\n<!-- end of {mark} -->)"
-    return re.sub(pattern, lambda m: f"{m[1]}{new}{m[2]}", text, count=1, flags=re.DOTALL)
+    pattern = rf"(<!-- {mark} -->\n).*?(<!-- end of {mark} -->)"
+    return re.sub(pattern, lambda m: f"{m[1]}{new}\n{m[2]}", text, count=1, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,8 @@ def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
     figures: tuple[str, ...] = ("error", "auc") if evaluation.mse is None else ("mse", "r2")
     if evaluation.deviance is not None:
         figures = (*figures, "deviance", "d2")
+    if evaluation.pinball is not None:
+        figures = (*figures, "pinball")
     names = ("rows", "objective", "loss", *figures)
     facts = {name: getattr(evaluation, name) for name in names}
     if evaluation.metrics is not None:

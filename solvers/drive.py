@@ -8,6 +8,7 @@ core.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ def stats_of(X: Any, y: NDArray[np.float64], seed: int = 0) -> ProblemStats:
         n=n, d=d, rows_kind=DenseRows if dense else SparseRows,
         mean_square=float(squares.mean()), max_square=float(squares.max()), max_weight=1.0,
         stream_rows=n, shuffled=True, target_square=float(np.mean(np.square(y))),
-        sigma_square=largest**2 / n, streams=1, seed=seed, columns=lambda: moments_of(X),
+        sigma_square=largest**2 / n, streams=1, seed=seed, columns=cache(lambda: moments_of(X)),
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ docs/methods.md, section 8.2.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -60,24 +61,39 @@ def scaled_gap(
     thetas, brackets
         Knots (k,), and B there (k,).
     """
-    x, y = np.append(0.0, np.append(thetas, 1.0)), np.append(loss, np.append(brackets, 0.0))
-    order = np.argsort(x, kind="stable")
-    x, y = x[order], y[order]
+    above = np.maximum(brackets, 0.0)  # as they are, but for rounding
+    bound = chords([(0.0, loss), *zip(thetas.tolist(), above.tolist(), strict=True), (1.0, 0.0)])
     s, s_b = -g.coef, -g.intercept
     penalty, up = problem.penalty, at.intercept - problem.level
     counts = penalty.whole(at.coef != 0.0) | ~penalty.zero_for_certain(s, np.zeros_like(s))
     w, s = at.coef[counts], s[counts]  # the other columns' brackets are 0 for every theta
     penalty = penalty.among(counts)
 
-    def gap(theta: float) -> float:
-        whole = float(np.interp(theta, x, y)) + penalty.brackets(w, theta * s)
-        if problem.intercept:
-            whole += 0.5 * problem.lam_b * (up - theta * s_b / problem.lam_b) ** 2
-        return whole
+    def beside(theta: float) -> float:
+        moved = up - theta * s_b / problem.lam_b if problem.intercept else 0.0
+        return bound(theta) + 0.5 * problem.lam_b * moved * moved
 
-    most = penalty.most_scale(s)
-    least, at_minus_theta = min((gap(theta), -theta) for theta in (most, 0.0, searched(gap, most)))
+    def gap(theta: float) -> float:
+        return beside(theta) + penalty.brackets(w, theta * s)
+
+    most, along = penalty.most_scale(s), penalty.brackets_along(w, s)
+    best = searched(lambda theta: beside(theta) + along(theta), most)
+    least, at_minus_theta = min((gap(theta), -theta) for theta in (most, 0.0, best))
     return ScaledGap(least, -at_minus_theta)
+
+
+def chords(points: list[tuple[float, float]]) -> Callable[[float], float]:
+    """Return the function on [0, 1] made of straight lines between points (x, y)."""
+    points = sorted(points)
+    x = [point[0] for point in points]
+
+    def height(theta: float) -> float:
+        k = max(1, bisect_left(x, theta))
+        (x_0, y_0), (x_1, y_1) = points[k - 1 : k + 1]
+        share = (theta - x_0) / (x_1 - x_0) if x_1 > x_0 else 1.0
+        return (1.0 - share) * y_0 + share * y_1
+
+    return height
 
 
 def proven_zeros(problem: Problem, stats: ProblemStats, s: NDArray[np.float64], gap: float) -> int:

@@ -114,10 +114,10 @@ def ours(word: str) -> FitPeer:
     def prepare(of: FitTask) -> Fit:
         block = block_of(of.X, of.y)
         method = fit_for(method_class(word)(), of.problem.loss.width)
+        few = stats_of(of.X[:SAMPLE], of.y[:SAMPLE])  # as an ingest measures them
+        known = few._replace(n=len(of.y), stream_rows=len(of.y), target_mean=float(of.y.mean()))
 
         def fit(tol: float) -> np.ndarray:
-            few = stats_of(of.X[:SAMPLE], of.y[:SAMPLE])  # as a training samples them
-            known = few._replace(n=len(of.y), stream_rows=len(of.y), target_mean=float(of.y.mean()))
             for moment in sweeps(method, of.problem, known, block):
                 found = method.certificate(moment.state)
                 arrived = found is not None and found.gap <= tol * found.objective

@@ -51,11 +51,12 @@ def export(
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.pipeline.models.export import export_formats
     from fewpass.pipeline.models.export.plain_model import of_run
-    from fewpass.pipeline.models.mlflow_flavour import save_model
     from fewpass.pipeline.sizes import format_bytes
 
     model = of_run(run)
     if Path(out).suffix == export_formats.OF_MLFLOW:
+        from fewpass.pipeline.models.mlflow_flavour import save_model
+
         export_formats.refuse_sql_options(out, dialect, table, words or ())
         size = save_model(run, out, overwrite=overwrite)
     else:

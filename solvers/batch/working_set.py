@@ -23,7 +23,14 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.batch.column_model import minimised
 from fewpass.solvers.batch.group_model import minimised_by_groups
-from fewpass.solvers.batch.working_set_sums import SHORTER, SetPart, SetPoint, add_sums, no_sums
+from fewpass.solvers.batch.working_set_sums import (
+    SHORTER,
+    SetPart,
+    SetPoint,
+    add_sums,
+    no_sums,
+    set_point,
+)
 from fewpass.solvers.gradient import RISE, Bounds
 from fewpass.solvers.kernels.shapes import Matrix
 from fewpass.solvers.losses import Problem
@@ -92,13 +99,9 @@ def newest_of(state: SetState) -> Weights:
 
 def point_of(state: SetState) -> SetPoint:
     """Return where the next pass sums."""
+    before = Weights(state.x[:-1] if state.t == 1.0 else np.empty(0), float(state.x[-1]))
     chosen = np.flatnonzero(state.chosen)
-    place = np.full(state.chosen.shape[0], -1, np.int32)
-    place[chosen] = np.arange(chosen.shape[0])
-    before = state.x[:-1] if state.t == 1.0 else np.empty(0)
-    return SetPoint(
-        *newest_of(state), before, float(state.x[-1]), chosen, place, state.theta, state.thinned
-    )
+    return set_point(newest_of(state), before, chosen, state.theta, state.thinned)
 
 
 class SetTrial(NamedTuple):
@@ -175,7 +178,7 @@ def stepped(
     chosen, penalty = np.flatnonzero(state.chosen), problem.penalty
     own, l1 = penalty.among(chosen), least_l1(penalty)
     w, b = state.x[:-1], float(state.x[-1])
-    smooth = g.coef + problem.lam * w
+    smooth = g.coef + problem.lam * w if problem.lam else g.coef.copy()
     A = whole_matrix(problem, stats, state.kappa, total)
     r, start = np.append(smooth[chosen], g.intercept), np.append(w[chosen], b)
     near = state.bounds.certificate.relative <= NEAR
@@ -184,7 +187,7 @@ def stepped(
     new = minimiser(own, A, r, start, share)
     p = np.zeros_like(state.x)
     p[chosen], p[-1] = new[:-1] - start[:-1], new[-1] - start[-1]
-    there = w + p[:-1]
+    there = w.copy()
     there[chosen] = new[:-1]
     smooth[chosen] = r[:-1]
     change = l1 * (own.size(new[:-1]) - own.size(start[:-1]))
@@ -262,10 +265,11 @@ def largest(score: Vector, size: int) -> NDArray[np.int64]:
 
 def crowded(penalty: Penalty, state: SetState, w: Vector, g: Vector) -> SetState:
     """Count the passes in a row in which columns are left out for want of room."""
-    left_out = penalty.slopes(g)[~state.chosen].max(initial=0.0) > least_l1(penalty)
     taken = np.count_nonzero(penalty.whole(w != 0.0)) + penalty.widest - 1
-    full = left_out and taken > CROWDED * MOST_SET
-    return state._replace(crowded=state.crowded + 1 if full else 0)
+    if taken <= CROWDED * MOST_SET:
+        return state._replace(crowded=0)
+    left_out = penalty.slopes(g)[~state.chosen].max(initial=0.0) > least_l1(penalty)
+    return state._replace(crowded=state.crowded + 1 if left_out else 0)
 
 
 def refuse_crowded(state: SetState) -> None:

@@ -13,26 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.batch.cut_rows import CutRows, add_tile_squares, cut_rows_of, read_tile
 from fewpass.solvers.gradient import noted
-from fewpass.solvers.kernels.dispatch import (
-    FUSED,
-    by_type,
-    called_by_kernels,
-    kernel,
-    part_of_kernels,
-)
-from fewpass.solvers.kernels.rows import (
-    DenseRows,
-    Rows,
-    SparseRows,
-    add_vector,
-    dot_vector,
-    positions,
-    prefetch_row,
-)
+from fewpass.solvers.kernels.dispatch import called_by_kernels, kernel, part_of_kernels
+from fewpass.solvers.kernels.rows import DenseRows, Rows, add_vector, prefetch_row
 from fewpass.solvers.kernels.shapes import (
     LowerTriangle,
-    Matrix,
     Number,
     Order,
     PerColumn,
@@ -45,7 +31,6 @@ from fewpass.solvers.kernels.simd.row_blocks import (
     TILE,
     add_eight,
     add_four_squares,
-    dot_eight,
     prefetch_eight,
 )
 from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
@@ -58,13 +43,11 @@ from fewpass.solvers.losses import (
     slope,
     value,
 )
-from fewpass.solvers.protocol import Block, Sum
+from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.solvers.scaled_gap import knots
 
 #: Shorter steps whose losses a pass sums: a model far from the optimum may be 10^8 too long.
 SHORTER = np.array([0.5, 0.25, 0.1, 0.04, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8])
-
-PlaceInSet = np.ndarray[tuple[int], np.dtype[np.int32]]  # (d,)
 
 
 class SetPoint(NamedTuple):
@@ -75,7 +58,8 @@ class SetPoint(NamedTuple):
     before: NDArray[np.float64]  # (d,) where the step began; (0,): there is none
     intercept_before: float
     chosen: NDArray[np.int64]  # (k,): W
-    place: NDArray[np.int32]  # (d,): where a column is in W; -1: not in W
+    place: NDArray[np.int32]  # (d,): where a column is in W, or in W and `beside`; -1: in neither
+    beside: NDArray[np.int64]  # (m,) columns not in W, but not 0 at one end of the step
     theta: float  # of the last certificate
     thinned: int  # H is summed over every thinned-th row
 
@@ -92,6 +76,31 @@ class SetPart(NamedTuple):
     H: NDArray[np.float64]  # (k + 1, k + 1), its lower triangle, the constant column last
     squares: NDArray[np.float64]  # (k,) of weights times squares of values
     H_rows: int  # rows in the last two
+
+
+def set_point(
+    there: Weights, before: Weights, chosen: NDArray[np.int64], theta: float, thinned: int
+) -> SetPoint:
+    """Return the point of a pass with W; before.coef is (0,) where no step led there."""
+    nonzero = there.coef != 0.0
+    if before.coef.shape[0]:
+        nonzero |= before.coef != 0.0
+    nonzero[chosen] = False
+    beside = np.flatnonzero(nonzero)
+    place = np.full(nonzero.shape[0], -1, np.int32)
+    place[chosen] = np.arange(chosen.shape[0])
+    place[beside] = np.arange(chosen.shape[0], chosen.shape[0] + beside.shape[0])
+    return SetPoint(*there, *before, chosen, place, beside, theta, thinned)
+
+
+def ends_of(at: SetPoint) -> NDArray[np.float64]:
+    """Return the weights (k + m, 2) of W and `beside`, there and before."""
+    columns = np.concatenate([at.chosen, at.beside])
+    ends = np.zeros((columns.shape[0], 2))
+    ends[:, 0] = at.coef[columns]
+    if at.before.shape[0]:
+        ends[:, 1] = at.before[columns]
+    return ends
 
 
 def no_sums(at: SetPoint) -> SetPart:
@@ -113,18 +122,28 @@ def add_sums(
     rows, tiles = block.order.shape[0], max(1, every // TILE)
     inside = np.empty(0 if report is ignore_losses else (rows - 1) // (tiles * TILE))
     curvatures = np.empty(rows)
+    cut = cut_rows_of(block.rows, block.order, at.place, ends_of(at))
     loss, g_b = add_losses(
         part.G, at.coef, at.intercept, at.before, at.intercept_before, problem, *block[:4],
-        knots(at.theta), part.brackets, part.shorter, curvatures, tiles, inside,
+        knots(at.theta), part.brackets, part.shorter, curvatures, tiles, inside, cut, part.H,
+        part.squares, at.thinned,
     )  # fmt: skip
     for k, so_far in enumerate(inside.tolist()):
         stop = (k + 1) * tiles * TILE
         report(stop, (part.rows + stop, part.loss + so_far))
     report(rows, (part.rows + rows, part.loss + loss))
     few = np.arange(0, rows, at.thinned)
-    add_set_squares(
-        part.H, part.squares, at.chosen, at.place, problem.intercept, *block[:4], curvatures, few
-    )
+    if isinstance(block.rows, DenseRows):
+        add_set_squares(
+            part.H,
+            part.squares,
+            at.chosen,
+            problem.intercept,
+            block.rows,
+            *block[1:4],
+            curvatures,
+            few,
+        )
     return part._replace(
         loss=part.loss + loss, g_b=part.g_b + g_b, rows=part.rows + rows,
         H_rows=part.H_rows + few.shape[0],
@@ -139,11 +158,13 @@ SET_SUMS = Sum("reduce-curvature", no_sums, add_sums, telling=add_sums)
 def add_losses(
     G: PerColumn, w: PerColumn, b: float, before: PerColumn, b_before: float, problem: Problem,
     rows: Rows, y: PerRow, weight: PerRow, order: Order, thetas: Vector, brackets: Vector,
-    shorter: Vector, curvatures: PerRow, tiles: int, inside: Vector,
+    shorter: Vector, curvatures: PerRow, tiles: int, inside: Vector, cut: CutRows,
+    H: LowerTriangle, squares: Vector, every: int,
 ) -> tuple[float, float]:  # fmt: skip
     """Add to G, brackets and shorter; return the sums of losses and slopes.
 
-    `curvatures` (m,) receives the weighted curvature of every row visited, in their order.
+    `curvatures` (m,) receives the weighted curvature of every row visited, in their order.  Of
+    sparse rows every so-manyth is added to H and squares, too.
     """
     n, count, how = order.shape[0], 0, Eight()
     whole, steps = n - n % TILE, SHORTER[: shorter.shape[0]]
@@ -155,9 +176,7 @@ def add_losses(
             target[k], c[k] = y[order[start + k]], weight[order[start + k]]
             if k % 8 == 7:
                 prefetch_eight(rows, y, weight, order, start + k - 7)
-                dot_eight(rows, order, start + k - 7, w, p[k - 7 :])
-                if steps.shape[0] > 0:
-                    dot_eight(rows, order, start + k - 7, before, q[k - 7 :])
+        read_tile(rows, order, start, TILE, w, before, cut, p, q)
         for k in range(0, TILE, 8):
             own, t = load(c, k, how), load(target, k, how)
             here = load(p, k, how) + problem.intercept * b
@@ -175,13 +194,20 @@ def add_losses(
             store(g, k, own * change)
         for k in range(0, TILE, 8):
             add_eight(rows, order, start + k, g[k:], G)
+        add_tile_squares(
+            rows, order, start, TILE, every, cut, weight, curvatures, problem.intercept, H, squares
+        )
         count = noted(inside, count, start + TILE == (count + 1) * tiles * TILE, losses)
     add_lanes(brackets, at_knots)
     add_lanes(shorter, at_steps)
+    read_tile(rows, order, whole, n - whole, w, before, cut, p, q)
     few, slopes = add_last(
-        G, w, b, before, b_before, problem, rows, y, weight, order, whole, thetas, brackets, steps,
+        G, p, b, q, b_before, problem, rows, y, weight, order, whole, thetas, brackets, steps,
         shorter, curvatures,
     )  # fmt: skip
+    add_tile_squares(
+        rows, order, whole, n - whole, every, cut, weight, curvatures, problem.intercept, H, squares
+    )
     return sum_lanes(losses) + few, problem.intercept * (sum_lanes(sums) + slopes)
 
 
@@ -194,7 +220,7 @@ def add_lanes(sums: Vector, lanes: Vector) -> None:
 
 @called_by_kernels
 def add_last(
-    G: PerColumn, w: PerColumn, b: float, before: PerColumn, b_before: float, problem: Problem,
+    G: PerColumn, p: Vector, b: float, q: Vector, b_before: float, problem: Problem,
     rows: Rows, y: PerRow, weight: PerRow, order: Order, first: int, thetas: Vector,
     brackets: Vector, steps: Vector, shorter: Vector, curvatures: PerRow,
 ) -> tuple[float, float]:  # fmt: skip
@@ -202,7 +228,7 @@ def add_last(
     losses, slopes = 0.0, 0.0
     for r in range(first, order.shape[0]):
         i = order[r]
-        own, t, here = weight[i], y[i], dot_vector(rows, i, w) + problem.intercept * b
+        own, t, here = weight[i], y[i], p[r - first] + problem.intercept * b
         phi, change = value(problem.loss, here, t), slope(problem.loss, here, t)
         curvatures[r] = own * curvature_at(problem.loss, here, t)
         losses += own * phi
@@ -210,7 +236,7 @@ def add_last(
         for j in range(thetas.shape[0]):
             brackets[j] += own * bracket_at(problem, thetas[j], here, t, phi, change)
         if steps.shape[0] > 0:
-            there = dot_vector(rows, i, before) + problem.intercept * b_before
+            there = q[r - first] + problem.intercept * b_before
             for j in range(steps.shape[0]):
                 shorter[j] += own * value(problem.loss, there + steps[j] * (here - there), t)
         add_vector(rows, i, own * change, G)
@@ -228,13 +254,13 @@ def bracket_at(
 
 @kernel
 def add_set_squares(
-    H: LowerTriangle, squares: Vector, chosen: WholeNumbers, place: PlaceInSet, column: float,
-    rows: Rows, y: PerRow, weight: PerRow, order: Order, curvatures: PerRow, few: Order,
+    H: LowerTriangle, squares: Vector, chosen: WholeNumbers, column: float, rows: DenseRows,
+    y: PerRow, weight: PerRow, order: Order, curvatures: PerRow, few: Order,
 ) -> None:  # fmt: skip
-    """H += curvatures times squares of the rows order[few], over the working set."""
+    """H += curvatures times squares of the dense rows order[few], over the working set."""
     m, k = few.shape[0], chosen.shape[0]
-    four, c, own = np.zeros(4, np.int64), np.empty(4), np.empty(4)
-    X, at = np.zeros((4, k + 1)), np.empty(max(4, k), np.int64)
+    four, first, c, own = np.zeros(4, np.int64), np.arange(4), np.empty(4), np.empty(4)
+    X = np.zeros((4, k + 1))
     X[:, k] = column
     for start in range(0, m, 4):
         for q in range(4):
@@ -243,57 +269,9 @@ def add_set_squares(
             prefetch_row(rows, y, weight, order, r)
             c[q] = curvatures[r] if start + q < m else 0.0
             own[q] = weight[four[q]] if start + q < m else 0.0
-        add_four_of_set(rows, four, c, own, chosen, place, X, at, H, squares)
-
-
-@by_type
-def add_four_of_set(
-    rows: Rows, four: Order, c: Vector, weight: Vector, chosen: WholeNumbers, place: PlaceInSet,
-    X: Matrix, at: WholeNumbers, H: LowerTriangle, squares: Vector,
-) -> None:  # fmt: skip
-    """H += c[q] x x^T over W for four rows x, and squares += weight[q] x^2.
-
-    X (4, k + 1) and at (k,), or (4,), hold the rows' values; X's last column is the constant.
-    """
-
-
-@add_four_of_set.register(DenseRows, fastmath=FUSED, arrays=True)
-def _(
-    rows: DenseRows, four: Order, c: Vector, weight: Vector, chosen: WholeNumbers,
-    place: PlaceInSet, X: Matrix, at: WholeNumbers, H: LowerTriangle, squares: Vector,
-) -> None:  # fmt: skip
-    for q in range(4):
-        for j in range(chosen.shape[0]):
-            x = np.float64(rows.X[four[q], chosen[j]])
-            X[q, j] = x
-            squares[j] += weight[q] * x * x
-        at[q] = q
-    add_four_squares(DenseRows(X), at[:4], 0, c, H)
-
-
-@add_four_of_set.register(SparseRows, fastmath=FUSED, arrays=True)
-def _(
-    rows: SparseRows, four: Order, c: Vector, weight: Vector, chosen: WholeNumbers,
-    place: PlaceInSet, X: Matrix, at: WholeNumbers, H: LowerTriangle, squares: Vector,
-) -> None:  # fmt: skip
-    last = chosen.shape[0]
-    for q in range(4):
-        m = 0
-        for n in positions(rows, four[q]):
-            j = place[rows.indices[n]]
-            if j >= 0 and m < last:  # m stays below, unless a row has a column twice
-                x = np.float64(rows.data[n])
-                squares[j] += weight[q] * x * x
-                k = m
-                while k > 0 and at[k - 1] > j:  # rows mostly come in order of their columns
-                    at[k], X[q, k] = at[k - 1], X[q, k - 1]
-                    k -= 1
-                at[k], X[q, k] = j, x
-                m += 1
-        if c[q] != 0.0:
-            for n in range(m):
-                j, x = at[n], c[q] * X[q, n]
-                for o in range(n + 1):
-                    H[j, at[o]] += x * X[q, o]
-                H[last, j] += x * X[q, last]
-            H[last, last] += c[q] * X[q, last] * X[q, last]
+        for q in range(4):
+            for j in range(k):
+                x = np.float64(rows.X[four[q], chosen[j]])
+                X[q, j] = x
+                squares[j] += own[q] * x * x
+        add_four_squares(DenseRows(X), first, 0, c, H)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -94,6 +95,13 @@ class ElasticNet(Penalty, SizesAndSquares):
             return by_size
         apart = w - (s - near) / self.l2
         return by_size + 0.5 * self.l2 * float(apart @ apart)
+
+    def brackets_along(self, w: Vector, s: Vector) -> Callable[[float], float]:
+        """Return a line in theta where there is no l2: no clipping before `most_scale`."""
+        if self.l2 > 0.0:
+            return super().brackets_along(w, s)
+        charged, product = self.value(w), float(s @ w)
+        return lambda theta: charged - theta * product
 
     def most_scale(self, s: Vector) -> float:
         """Return l1 / max |s_j|, less by rounding, if that is below 1 and there is no l2."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -144,6 +145,13 @@ class GroupLasso(Penalty, NormsAndSquares):
             return by_size
         apart = w - (s - near) / self.l2
         return by_size + 0.5 * self.l2 * float(apart @ apart)
+
+    def brackets_along(self, w: Vector, s: Vector) -> Callable[[float], float]:
+        """Return a line in theta where there is no l2: no clipping before `most_scale`."""
+        if self.l2 > 0.0:
+            return super().brackets_along(w, s)
+        charged, product = self.value(w), float(s @ w)
+        return lambda theta: charged - theta * product
 
     def most_scale(self, s: Vector) -> float:
         """Return l1 / max ||s_g|| / sqrt(d_g), less by rounding, if below 1 and there is no l2."""

@@ -10,6 +10,7 @@ go over whole vectors, between passes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -154,6 +155,10 @@ class Penalty:
     def brackets(self, w: Vector, s: Vector) -> float:
         """Return R(w) + R*(s) - s . w, summed column by column so that nothing cancels."""
         raise NotImplementedError
+
+    def brackets_along(self, w: Vector, s: Vector) -> Callable[[float], float]:
+        """Return theta -> brackets(w, theta s) for theta up to `most_scale`, to rounding."""
+        return lambda theta: self.brackets(w, theta * s)
 
     def most_scale(self, s: Vector) -> float:
         """Return the largest theta in [0, 1] with finite R*(theta s)."""

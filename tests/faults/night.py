@@ -102,7 +102,7 @@ def deployed(night):
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     names = [one["name"] for one in night.server.ask("deployments/filter", {})]
-    night.tell("eight deployments are made", "server", f"{len(names)}, {spent:.1f} s of CPU")
+    night.tell("the deployments are made", "server", f"{len(names)}, {spent:.1f} s of CPU")
 
 
 def schedules(night):
@@ -145,7 +145,7 @@ def killed_flow(night):
 
 
 def killed_worker(night, worker):
-    run, _ = night.training("killed")
+    run, _ = night.training("orphaned")
     began = time.monotonic()
     kill(worker)
     state = night.ended(run)
@@ -250,7 +250,7 @@ def refreshes(night):
         runner.give("refresh", **settings)
     ends = [runner.take() for runner in runners]
     for status, out, err in sorted(ends, key=lambda end: end[0]):
-        said = json.loads(out)["reason"] if status == 0 else err.removeprefix("prefect run: ")
+        said = json.loads(out)["reason"] if status == 0 else err.rpartition("prefect run: ")[2]
         night.tell("two refreshes at once", "exit status, message", f"{status}: {said[:110]}")
     ask = runners[0].run
     told = json.loads(ask("models", store=store)[1])
@@ -263,7 +263,9 @@ def refreshes(night):
     write_rows(inbox / "2.csv", 2, age=55.0)
     status, _, err = ask("refresh", **settings, max_drift=0.25)
     night.tell(
-        "rows that drifted, max_drift=0.25", "exit status, message", f"{status}: {err[13:170]}"
+        "rows that drifted, max_drift=0.25",
+        "exit status, message",
+        f"{status}: {err.rpartition('prefect run: ')[2][:157]}",
     )
     status, out, err = ask("refresh", **settings, max_drift=10, gates="auc>=0.999")
     night.tell(

@@ -72,7 +72,7 @@ class ShapesForm(BaseModel):
 def shapes_form(model: PlainModel) -> ShapesForm | None:
     """Return the functions of a model; None where some columns are no functions, such as text."""
     recipe = model.recipe
-    if recipe is None or recipe.additive is None:
+    if recipe is None or recipe.additive is None or not recipe.additive.masses:
         return None
     each = [
         shapes_of(recipe, coef, float(intercept))

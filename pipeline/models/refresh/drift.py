@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.generations import Generation, generations
+from fewpass.pipeline.rows.column_statistics import NAMES
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.storage.addresses import command
@@ -31,7 +32,9 @@ MOST_ROWS = 40  # of the table: columns that moved most
 MOST_SQUARE = 10.0  # of a distance of means, in standard deviations
 LABEL = "label"
 MISSING, UNSEEN = " is missing", " rare or unseen"  # how such features' names end
+AT_ONCE = 1 << 18  # features that are compared at a time
 Vector = NDArray[np.float64]
+Places = NDArray[np.int64]
 
 
 class ColumnDrift(NamedTuple):
@@ -105,19 +108,36 @@ def _has_rows(one: Generation) -> bool:
 
 
 def _columns(old: Dataset, new: Dataset) -> Iterator[ColumnDrift]:
+    """Yield what became of the labels, and of the columns that moved most, a block at a time."""
     yield _of_targets(old.manifest, new.manifest)
-    before, now = Counts.of(old), Counts.of(new)
-    of_feature = _share_terms(before, now) + _mean_terms(before, now)
+    counted = _counted(old), _counted(new)
     names, starts, titles = _groups(new)
-    totals = _of_groups(of_feature, before, now, starts)
     ends = np.append(starts[1:], new.n_features)
-    for k in np.argsort(-totals)[:MOST_ROWS]:
-        inside = slice(int(starts[k]), int(ends[k]))
+    first = 0
+    while first < len(starts):
+        last = int(np.searchsorted(ends, starts[first] + AT_ONCE, side="right"))
+        block = slice(first, max(first + 1, last))
+        yield from _of_block(counted, names, titles[block], starts[block], ends[block])
+        first = block.stop
+
+
+def _of_block(
+    counted: tuple[CountedColumns, CountedColumns],
+    names: Sequence[str] | None, titles: Sequence[str],
+    starts: Places, ends: Places,
+) -> Iterator[ColumnDrift]:  # fmt: skip
+    base = int(starts[0])
+    before, now = (Counts.of(one, slice(base, int(ends[-1]))) for one in counted)
+    of_feature = _share_terms(before, now) + _mean_terms(before, now)
+    totals = _of_groups(of_feature, before, now, starts - base)
+    for k in np.argsort(-totals, kind="stable")[:MOST_ROWS]:
+        inside = slice(int(starts[k]) - base, int(ends[k]) - base)
         worst = inside.start + int(np.argmax(of_feature[inside]))
-        own, name = names[inside] if names else (), names[worst] if names else f"column {worst + 1}"
+        own = names[inside.start + base : inside.stop + base] if names else ()
+        name = names[worst + base] if names else f"column {worst + base + 1}"
         means = before.overall[inside], now.overall[inside]
         yield ColumnDrift(
-            titles[k] if titles else name, name,
+            titles[k] if len(titles) else name, name,
             float(before.overall[worst]), float(now.overall[worst]),
             *_shares(own, MISSING, *means), *_shares(own, UNSEEN, *means), float(totals[k]),
         )  # fmt: skip
@@ -144,8 +164,21 @@ def _groups(data: Dataset) -> tuple[Sequence[str] | None, NDArray[np.int64], lis
 # -- features -------------------------------------------------------------------------------------
 
 
+class CountedColumns(NamedTuple):
+    """What ingest counted of all features of a data set, each (d,): of all values."""
+
+    rows: int
+    nonzero: Vector  # values that are not 0
+    mean: Vector
+    variance: Vector
+
+
+def _counted(data: Dataset) -> CountedColumns:
+    return CountedColumns(data.n_rows, *(data.column(name) for name in NAMES))
+
+
 class Counts(NamedTuple):
-    """What ingest counted of all features of a data set, each (d,)."""
+    """The same of some features, each (d,)."""
 
     rows: int
     nonzero: Vector  # values that are not 0
@@ -154,11 +187,10 @@ class Counts(NamedTuple):
     overall: Vector  # mean of all values
 
     @classmethod
-    def of(cls, data: Dataset) -> Counts:
-        """Read them."""
-        n, nonzero = data.n_rows, data.column("count")
-        overall, square = data.column("mean"), data.column("variance")
-        square = square + overall**2
+    def of(cls, columns: CountedColumns, part: slice) -> Counts:
+        """Take some of the columns."""
+        n, nonzero, overall = columns.rows, columns.nonzero[part], columns.mean[part]
+        square = columns.variance[part] + overall**2
         share = np.maximum(nonzero, 1.0) / n
         mean = overall / share
         return cls(n, nonzero, mean, np.maximum(square / share - mean**2, 0.0), overall)

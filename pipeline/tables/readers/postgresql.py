@@ -8,6 +8,7 @@ import json
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -33,28 +34,41 @@ _TYPE_NAME = b"ADBC:postgresql:typname"
 class PostgresRows(QueriedRows):
     """Rows of a query on a PostgreSQL server; see `TableRows` for the methods.
 
-    All readings see the state that the database had at the first one: a transaction is open until
-    this object is gone.
+    Every reading has a connection of its own, as several may go on at once, and all see the state
+    that the database had at first: that of a transaction which is open until this object is gone.
     """
 
     dialect: ClassVar[str] = "PostgreSQL"
 
     def described(self) -> Any:
         with self._reaching():
-            from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - an extra
-
-            self._connection = dbapi.connect(self._address.path, autocommit=True)
-            weakref.finalize(self, self._connection.close)
-            for setting in _SESSION:
-                self._run(setting)
-            self._connection.adbc_connection.set_autocommit(enabled=False)
+            self._first = self._connected()
+            weakref.finalize(self, self._first.close)
+            with self._first.cursor() as cursor:
+                cursor.adbc_statement.set_options(**{_USE_COPY: "false"})
+                cursor.execute("SELECT pg_export_snapshot()")
+                self._state: str = cursor.fetchone()[0]
         stored = self._schema_of("*")
         self._terms = {field.name: _term(field) for field in stored}
         return self._schema_of(", ".join(self._terms.values()))
 
-    def _run(self, statement: str) -> None:
-        with self._connection.cursor() as cursor:
-            cursor.execute(statement)
+    def _connected(self) -> Any:
+        """Return a new connection, in which a transaction has begun."""
+        from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - an extra
+
+        connection = dbapi.connect(self._address.path, autocommit=True)
+        with connection.cursor() as cursor:
+            for setting in _SESSION:
+                cursor.execute(setting)
+        connection.adbc_connection.set_autocommit(enabled=False)
+        return connection
+
+    @contextmanager
+    def _cursor(self) -> Iterator[Any]:
+        """Yield what a query is run by, in the state that the database had at first."""
+        with self._reaching(), self._connected() as connection, connection.cursor() as cursor:
+            cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._state}'")
+            yield cursor
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
@@ -72,18 +86,22 @@ class PostgresRows(QueriedRows):
             raise BadInput(str(error)) from None  # the cause may repeat the address
 
     def _schema_of(self, columns: str) -> Any:
-        with self._reaching(), self._connection.cursor() as cursor:
+        with self._cursor() as cursor:
             cursor.execute(f"SELECT {columns} FROM (\n{self._select}\n) AS rows LIMIT 0")
             return cursor.fetch_record_batch().schema
 
     def _one(self, query: str) -> Any:
         """Return the only value of a query."""
-        with self._reaching(), self._connection.cursor() as cursor:
+        with self._cursor() as cursor:
             cursor.adbc_statement.set_options(**{_USE_COPY: "false"})
             cursor.execute(query)
             return cursor.fetchone()[0]
 
     def version(self) -> str:
+        return self._hashed
+
+    @cached_property
+    def _hashed(self) -> str:
         """Return the number of rows, and a sum of their hashes and places, worked out there."""
         return str(
             self._one(
@@ -95,18 +113,20 @@ class PostgresRows(QueriedRows):
 
     def selected(self, names: Sequence[str], n_bytes: int) -> Iterator[Any]:
         terms = ", ".join(self._terms[name] for name in names)
-        with self._reaching(), self._connection.cursor() as cursor:
+        with self._cursor() as cursor:
             cursor.adbc_statement.set_options(**{_BATCH_BYTES: str(n_bytes)})
             cursor.execute(f"SELECT {terms} FROM (\n{self._select}\n) AS rows")
-            reader = cursor.fetch_record_batch()
-            for batch in reader:
+            for batch in cursor.fetch_record_batch():
                 yield pa.record_batch(batch.columns, names=list(names))
 
     def expands_to(self) -> float:
         """Return the bytes of rows that the server's planner expects."""
-        plan = self._one(f"EXPLAIN (FORMAT JSON) {self._select}")
-        first = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
-        return float(first["Plan Rows"] * first["Plan Width"])
+        return self._planned
+
+    @cached_property
+    def _planned(self) -> float:
+        plan = json.loads(self._one(f"EXPLAIN (FORMAT JSON) {self._select}"))[0]["Plan"]
+        return float(plan["Plan Rows"] * plan["Plan Width"])
 
 
 def _term(field: Any) -> str:

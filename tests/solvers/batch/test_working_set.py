@@ -14,14 +14,16 @@ from sklearn.linear_model import LogisticRegression
 
 from fewpass.solvers.batch import working_set
 from fewpass.solvers.batch.column_model import minimised, worst_of
+from fewpass.solvers.batch.cut_rows import cut_rows_of
 from fewpass.solvers.batch.newton import Newton
 from fewpass.solvers.batch.working_set_sums import (
     SHORTER,
-    SetPoint,
     add_losses,
     add_set_squares,
     add_sums,
+    ends_of,
     no_sums,
+    set_point,
 )
 from fewpass.solvers.drive import sweeps
 from fewpass.solvers.kernels.rows import DenseRows
@@ -101,9 +103,7 @@ def test_the_sums_are_the_formulas_for_any_number_of_rows(loss, kind, column, rn
     X, y, weight = rows_of(43, 7, loss, seed=3)
     problem, of = penalised(loss, 0.1, column=column), as_block(kind, X, y, weight)
     w, before, chosen = rng.standard_normal(7), rng.standard_normal(7), np.array([1, 3, 4])
-    place = np.full(7, -1, np.int32)
-    place[chosen] = range(3)
-    at = SetPoint(w, 0.3, before, -0.2, chosen, place, 0.6, 1)
+    at = set_point(Weights(w, 0.3), Weights(before, -0.2), chosen, 0.6, 1)
     wide, phi = np.column_stack([X[:, chosen], np.full(43, column)]), problem.loss
     for rows in (0, 3, 16, 43):
         order = rng.permutation(43)[:rows]
@@ -139,17 +139,20 @@ def test_the_sums_are_the_formulas_for_any_number_of_rows(loss, kind, column, rn
 def test_plain_python_agrees_with_the_kernels(kind):
     X, y, weight = rows_of(21, 5, "logistic", seed=5)
     problem, of = penalised("logistic", 0.1), as_block(kind, X, y, weight)
-    chosen, place = np.array([0, 2]), np.array([0, -1, 1, -1, -1], np.int32)
     w, before, order = np.linspace(-1.0, 1.0, 5), np.zeros(5), np.arange(21)
+    at = set_point(Weights(w, 0.1), Weights(before, 0.0), np.array([0, 2]), 0.5, 1)
 
     def sums(losses, squares):
         G, brackets, shorter, curved = np.zeros(5), np.zeros(4), np.zeros(11), np.zeros(21)
         H, own = np.zeros((3, 3)), np.zeros(2)
         given = (problem, *of[:3], order)
+        cut = cut_rows_of(of.rows, order, at.place, ends_of(at))
         both = losses(
-            G, w, 0.1, before, 0.0, *given, knots(0.5), brackets, shorter, curved, 1, np.empty(1)
-        )
-        squares(H, own, chosen, place, 1.0, *of[:3], order, curved, order)
+            G, w, 0.1, before, 0.0, *given, knots(0.5), brackets, shorter, curved, 1, np.empty(1),
+            cut, H, own, 1,
+        )  # fmt: skip
+        if kind is DenseRows:
+            squares(H, own, at.chosen, 1.0, *of[:3], order, curved, order)
         return [np.array(both), G, brackets, shorter, curved, np.tril(H), own]
 
     for one, other in zip(

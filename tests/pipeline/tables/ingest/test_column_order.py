@@ -297,7 +297,7 @@ def test_an_order_of_another_kind_is_refused(tmp_path):
 
 
 def test_a_version_that_does_not_fit_is_refused(tmp_path, pair):
-    """An order makes the second version, a schema the third, a change the fourth; none the first."""
+    """An order makes the second version, a schema the third, codes the fourth, a change the fifth."""
     for name in ORDERS:
         raw = pair[name].folder.read("manifest.json")
         document = {k: v for k, v in json.loads(raw).items() if k != "fingerprint"}

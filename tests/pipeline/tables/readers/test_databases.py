@@ -152,6 +152,23 @@ def test_one_reading_sees_one_state_and_another_state_is_another_source(server):
 
 
 @needs_postgres
+def test_readings_at_once_and_readings_that_stop_early_do_not_disturb_each_other(server):
+    (found,) = find([server])
+    query = "SELECT i, repeat('x', 100) AS x FROM generate_series(1, 100000) i ORDER BY i"
+    rows = rows_class("postgresql")([found], SourceOptions(query=query), Expected())
+    one, other = (rows.pieces(1 << 16, [0, 1]) for _ in range(2))
+    next(one)
+    assert rows.expands_to() > 1e6
+    for _ in range(3):
+        next(other)
+    other.close()
+    read = 0
+    for piece in one:
+        read = piece.first_line + piece.content.num_rows - 1
+    assert read == 100_000
+
+
+@needs_postgres
 def test_a_data_set_of_postgresql_is_that_of_its_rows_in_a_file(server, lite, tmp_path):
     options = {"label": "bought", "query": BY_ID, "column": {"day": "date"}}
     sets = {}

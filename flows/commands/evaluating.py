@@ -323,7 +323,13 @@ def _or_dash(figure: float | None, style: str) -> str:
 
 
 #: Figures that are shown with the one of a model that knows no columns.
-BASES = {"error": "base_error", "log_loss": "base_log_loss", "brier": "base_brier"}
+BASES = {
+    "error": "base_error", "precision": "base_precision", "average_precision": "base_precision",
+    "log_loss": "base_log_loss", "brier": "base_brier", "mae": "base_mae", "rmse": "base_rmse",
+}  # fmt: skip
+
+
+OF_NUMBERS = ("mae", "rmse")
 
 
 def _shown(evaluation: Evaluation) -> dict[str, Any]:
@@ -331,8 +337,11 @@ def _shown(evaluation: Evaluation) -> dict[str, Any]:
     for name in ("classes", "left_out", "slices"):
         facts.pop(name, None)
     for name, base in BASES.items():
-        if name in facts and (of_shares := facts.pop(base, None)) is not None:
-            facts[name] = f"{facts[name]:.6f} (base rate {of_shares:.6f})"
+        if name in facts and (of_base := facts.get(base)) is not None:
+            digits = ".6g" if name in OF_NUMBERS else ".6f"
+            facts[name] = f"{facts[name]:{digits}} (base rate {of_base:{digits}})"
+    for base in BASES.values():
+        facts.pop(base, None)
     if (top := facts.pop("lift_top", None)) is not None:
         facts["lift"] = f"{facts['lift']:.4f} (in the top {top:.3g} of the rows)"
     if evaluation.auc is not None and evaluation.auc_within is not None:

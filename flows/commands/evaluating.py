@@ -87,7 +87,6 @@ def evaluate(
     from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
-    from fewpass.pipeline.scoring.evaluate_rows import require_file
     from fewpass.pipeline.scoring.row_metrics import AskedMetrics
     from fewpass.pipeline.tables.stream.sources import is_source
 
@@ -98,7 +97,10 @@ def evaluate(
     from_files = is_source(dataset)
     if not from_files:
         refuse_reading(words.keys() - Matching.model_fields.keys(), dataset)
-        require_file(by, dataset)
+        if by:  # what is imported only then takes Arrow
+            from fewpass.pipeline.scoring.evaluate_rows import require_file
+
+            require_file(by, dataset)
     asked = AskedMetrics(threshold, top)
     model = load_model(run_at(run))
     work = _on_files if from_files else _on_data_set

@@ -3,8 +3,8 @@
     python -m benchmarks.evidence
 
 The lines are appended by real_data.py, one_pass.py, certified.py, certified_cells.py,
-forecasts.py, auto.py, raw_data.py, public_sets.py, memory.py and scaling.py; of several lines
-about one row the last one counts.
+fit_peers.py, forecasts.py, auto.py, raw_data.py, public_sets.py, memory.py and scaling.py; of
+several lines about one row the last one counts.
 """
 
 from __future__ import annotations
@@ -364,6 +364,21 @@ def cells(rows: list[Row]) -> str:
     return table(head, lines, ("loss", "penalty", "set", "method"))
 
 
+def beside_peers(rows: list[Row]) -> str:
+    """Tabulate CPU seconds of contestants, in rows that tell contests apart."""
+    peers = list(dict.fromkeys(row["peer"].removeprefix("scikit-learn ") for row in rows))
+    contests: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows:
+        loss = f"l1, {row['share']:g}" if row["share"] else "softmax"
+        spent = f"> {row['limit']}" if row["cpu_s"] is None else f"{row['cpu_s']:.3g}"
+        contest = contests.setdefault((row["set"], loss, f"{row['accuracy']:.0e}"), {})
+        contest[row["peer"].removeprefix("scikit-learn ")] = spent
+    lines = [
+        [*names, *(found.get(peer, "") for peer in peers)] for names, found in contests.items()
+    ]
+    return table(("set", "penalty or loss", "to", *peers), lines, ("set", "penalty or loss"))
+
+
 def clusters(rows: list[Row]) -> str:
     """Tabulate what tasks cost, and what the model makes of that."""
     costs = scaling.Costs(**{name: rows[-1][name] for name in scaling.Costs._fields})
@@ -406,6 +421,8 @@ PARTS = (
     Part("certified", "Certified to 1e-6", ("set", "loss", "lam", "method"), certified,
          "certified.png"),
     Part("cells", "Every loss with every penalty", ("loss", "penalty", "method"), cells),
+    Part("fit-peers", "An l1 penalty and softmax, beside other solvers",
+         ("kind", "set", "share", "accuracy", "peer"), beside_peers),
     Part("forecasts", "Forecast and actual passes", ("set", "loss", "lam", "solver"), forecasts),
     Part("auto", "The method that `auto` takes", ("set", "loss", "method", "tol"), auto,
          found=lambda _: []),

@@ -20,6 +20,7 @@ QUESTIONS = {
     "one-pass-peers": "How does that compare with other programs that learn in one pass?",
     "certified": "Are certificates true, and how many passes does a proven 1e-6 take?",
     "cells": "Is every loss with every penalty certified, by which method?",
+    "fit-peers": "How long does a proof of an l1 penalty or of softmax take, beside other solvers?",
     "forecasts": "How accurate is the forecast of `fewpass plan`?",
     "auto": "Does `auto` choose a good method?",
     "raw-data": "What if some rows are far longer than others, as in raw counts?",
@@ -138,6 +139,14 @@ is `TrainingPlan(dataset, solver, loss, lam, tol=1e-6, passes=3000)`, one seed, 
     "certified, after": """\
 Lines: certificate; dashed: true gap; lam = 1/n. Blue s2gd+, orange s2gd, grey s2gd+ without
 subspace. Units of features decide more than the method does.""",
+    "fit-peers": """\
+CPU seconds, rows in memory, one thread, no intercept, the least of several turns. l1: the logistic
+loss, l1 as a share of the least at which all weights are 0; softmax: lam = 1/n. Ours proves the
+accuracy, relative to the objective; the others get the loosest of their own tolerances, or the
+fewest iterations, that arrive there, which only a known optimum tells. `>`: a fit was ended after
+so many CPU seconds, or one to a larger accuracy was; empty: not tried. newton-cholesky keeps the
+square of columns times classes, which sector and mnist have too many of. glmnet's Python port
+takes no part: it does not install. Reasons where ours is behind: [decisions.md](decisions.md).""",
     "forecasts": """\
 Foreseen / found passes until each tolerance is certified, all settings but loss, lam and method
 at their defaults, one seed; the table is of s2gd+ (other tolerances: the .jsonl). The rule and its

@@ -69,8 +69,7 @@ OTHERS: Commands = {
         "Give up the generation of a store that is not finished; `prefect run refresh` makes them."
     ),
     "exporting:export": (
-        "Write a run's model for other programs: "
-        ".onnx, .sql, .json, .safetensors, .liblinear, .skops."
+        "Write a run's model for other programs: .onnx, .sql, .json, .mlflow and others."
     ),
     "ingesting:columns": ("Store a data set by column as well, in files that --solver simba maps."),
     "warming:warm_up": ("Compile the usual kernels in advance, for container images and services."),

@@ -1,4 +1,4 @@
-"""Small files that the pages of the documentation work on, beside the demo's own.
+"""Small files that the pages of the documentation work on, next to the demo's own.
 
 monday.svm, tuesday.svm   two more days of the click log: the rows that come after it
 later.csv                 visits to the shop that come after the others

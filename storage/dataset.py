@@ -456,4 +456,5 @@ def _reopen(folder: Folder, fingerprint: str) -> Dataset:
             f"{folder.url} now holds data set {now.fingerprint[:12]}, but {fingerprint[:12]} was "
             f"meant{after}. Put the old one back, or start anew with the new one."
         )
+    _require_objects(manifest)
     return Dataset(folder, manifest)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import multiprocessing
+import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +34,7 @@ from fewpass.solvers.registry import fit_for, method_class
 EXACT = {"l1": 1e-9, "softmax": 1e-6, "counts": 1e-9}
 MOST_PASSES = 200
 SAMPLE = 1000  # rows
-LIMIT = 60.0  # seconds that a fit may take
+LIMIT = 60  # CPU seconds that a fit may take
 SMALLER = tuple(10.0**-k for k in range(9))  # tolerances
 STEPS = (*ITERATIONS, 200, 500, 1500)
 
@@ -253,7 +254,9 @@ def fit(kind: str, peer: str, words: dict[str, Any], accuracy: float, folder: st
         enough(of, made, ladder, least * (1.0 + accuracy)) if ladder else (accuracy, None)
     )
     if ladder and (tried is None or tried.objective > least * (1.0 + accuracy)):
-        seconds = {"wall_s": LIMIT, "cpu_s": LIMIT} if tried is None else tried._asdict()
+        seconds = (
+            {"wall_s": float(LIMIT), "cpu_s": float(LIMIT)} if tried is None else tried._asdict()
+        )
         above = None if tried is None else tried.objective / least - 1.0
         told = {"wall_s": seconds["wall_s"], "cpu_s": seconds["cpu_s"], "effort": effort}
         return lambda: {"above": above, "arrived": False} | told
@@ -267,12 +270,12 @@ def fit(kind: str, peer: str, words: dict[str, Any], accuracy: float, folder: st
 
 
 def enough(
-    of: FitTask, made: Fit, ladder: tuple[Any, ...], most: float
+    of: FitTask, made: Fit, ladder: tuple[Any, ...], most: float, limit: int = LIMIT
 ) -> tuple[Any, Tried | None]:
     """Return the least effort that arrives, or the last one that ends in time, and its outcome."""
     best: tuple[Any, Tried | None] = (ladder[0], None)
     for effort in ladder:
-        tried = in_time(of, made, effort)
+        tried = in_time(of, made, effort, limit)
         if tried is None:
             break
         best = effort, tried
@@ -281,11 +284,12 @@ def enough(
     return best
 
 
-def in_time(of: FitTask, made: Fit, effort: Any) -> Tried | None:
+def in_time(of: FitTask, made: Fit, effort: Any, limit: int = LIMIT) -> Tried | None:
     """Try an effort in a process of its own; None where that has to be ended."""
     here, there = multiprocessing.Pipe(duplex=False)
 
     def child() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
         wall, cpu = time.perf_counter(), time.process_time()
         with quiet():
             w = made(effort)
@@ -294,8 +298,10 @@ def in_time(of: FitTask, made: Fit, effort: Any) -> Tried | None:
 
     process = multiprocessing.get_context("fork").Process(target=child)
     process.start()
-    arrived = here.poll(LIMIT)
-    found = here.recv() if arrived else None
-    process.kill()
+    there.close()  # so that the end of the process is the end of what it says
+    try:
+        found = here.recv()
+    except EOFError:
+        found = None
     process.join()
     return found

@@ -87,7 +87,6 @@ def evaluate(
     from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
-    from fewpass.pipeline.scoring.evaluate_rows import require_file
     from fewpass.pipeline.scoring.row_metrics import AskedMetrics
     from fewpass.pipeline.tables.stream.sources import is_source
 
@@ -98,7 +97,10 @@ def evaluate(
     from_files = is_source(dataset)
     if not from_files:
         refuse_reading(words.keys() - Matching.model_fields.keys(), dataset)
-        require_file(by, dataset)
+        if by:  # what is imported only then takes Arrow
+            from fewpass.pipeline.scoring.evaluate_rows import require_file
+
+            require_file(by, dataset)
     asked = AskedMetrics(threshold, top)
     model = load_model(run_at(run))
     work = _on_files if from_files else _on_data_set
@@ -321,7 +323,13 @@ def _or_dash(figure: float | None, style: str) -> str:
 
 
 #: Figures that are shown with the one of a model that knows no columns.
-BASES = {"error": "base_error", "log_loss": "base_log_loss", "brier": "base_brier"}
+BASES = {
+    "error": "base_error", "precision": "base_precision", "average_precision": "base_precision",
+    "log_loss": "base_log_loss", "brier": "base_brier", "mae": "base_mae", "rmse": "base_rmse",
+}  # fmt: skip
+
+
+OF_NUMBERS = ("mae", "rmse")
 
 
 def _shown(evaluation: Evaluation) -> dict[str, Any]:
@@ -329,8 +337,11 @@ def _shown(evaluation: Evaluation) -> dict[str, Any]:
     for name in ("classes", "left_out", "slices"):
         facts.pop(name, None)
     for name, base in BASES.items():
-        if name in facts and (of_shares := facts.pop(base, None)) is not None:
-            facts[name] = f"{facts[name]:.6f} (base rate {of_shares:.6f})"
+        if name in facts and (of_base := facts.get(base)) is not None:
+            digits = ".6g" if name in OF_NUMBERS else ".6f"
+            facts[name] = f"{facts[name]:{digits}} (base rate {of_base:{digits}})"
+    for base in BASES.values():
+        facts.pop(base, None)
     if (top := facts.pop("lift_top", None)) is not None:
         facts["lift"] = f"{facts['lift']:.4f} (in the top {top:.3g} of the rows)"
     if evaluation.auc is not None and evaluation.auc_within is not None:

@@ -79,7 +79,8 @@ def _checked(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flow_of(one: dict[str, Any]) -> str:
-    return str(one.get("entrypoint", "")).rpartition(":")[2]
+    """Return the name of a deployment's flow: that of its function, with hyphens."""
+    return str(one.get("entrypoint", "")).rpartition(":")[2].replace("_", "-")
 
 
 def _put(client: SyncPrefectClient, one: dict[str, Any], pull: list[dict[str, Any]]) -> str:

@@ -40,7 +40,7 @@ from fewpass.solvers.registry import DUAL
 from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, proven_zeros, scaled_gap
 
 ALL_COLUMNS = 500  # up to here W has every column
-LEAST_SET, PER_NONZERO, MOST_SET = 200, 2.0, 1500  # columns of W
+LEAST_SET, PER_NONZERO, MOST_SET = 64, 2.0, 1500  # columns of W
 ROUGHLY, FINELY, EXACTLY = 1e-2, 1e-3, 1e-10  # of the model's violation that is left
 NEAR = 1e-3  # relative gap, below which the model is solved finely
 DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope

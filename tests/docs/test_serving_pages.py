@@ -35,8 +35,8 @@ def test_from_a_table_to_a_service(place, monkeypatch):
     """The page asserts that onnxruntime, DuckDB and the service say what `predict` says."""
     monkeypatch.chdir(place)
     done = walk(PAGE, {"__name__": "page"})
-    assert done.count("python") == 4
-    assert done.count("console") == 3
+    assert done.count("python") == 6
+    assert done.count("console") == 5
 
 
 @pytest.mark.filterwarnings("ignore:Using `httpx`")

@@ -102,7 +102,7 @@ def deployed(night):
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     names = [one["name"] for one in night.server.ask("deployments/filter", {})]
-    night.tell("eight deployments are made", "server", f"{len(names)}, {spent:.1f} s of CPU")
+    night.tell("the deployments are made", "server", f"{len(names)}, {spent:.1f} s of CPU")
 
 
 def schedules(night):

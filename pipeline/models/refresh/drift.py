@@ -122,7 +122,8 @@ def _columns(old: Dataset, new: Dataset) -> Iterator[ColumnDrift]:
 
 
 def _of_block(
-    counted: tuple[Columns, Columns], names: Sequence[str] | None, titles: Sequence[str],
+    counted: tuple[CountedColumns, CountedColumns],
+    names: Sequence[str] | None, titles: Sequence[str],
     starts: Places, ends: Places,
 ) -> Iterator[ColumnDrift]:  # fmt: skip
     base = int(starts[0])
@@ -163,7 +164,7 @@ def _groups(data: Dataset) -> tuple[Sequence[str] | None, NDArray[np.int64], lis
 # -- features -------------------------------------------------------------------------------------
 
 
-class Columns(NamedTuple):
+class CountedColumns(NamedTuple):
     """What ingest counted of all features of a data set, each (d,): of all values."""
 
     rows: int
@@ -172,8 +173,8 @@ class Columns(NamedTuple):
     variance: Vector
 
 
-def _counted(data: Dataset) -> Columns:
-    return Columns(data.n_rows, *(data.column(name) for name in NAMES))
+def _counted(data: Dataset) -> CountedColumns:
+    return CountedColumns(data.n_rows, *(data.column(name) for name in NAMES))
 
 
 class Counts(NamedTuple):
@@ -186,7 +187,7 @@ class Counts(NamedTuple):
     overall: Vector  # mean of all values
 
     @classmethod
-    def of(cls, columns: Columns, part: slice) -> Counts:
+    def of(cls, columns: CountedColumns, part: slice) -> Counts:
         """Take some of the columns."""
         n, nonzero, overall = columns.rows, columns.nonzero[part], columns.mean[part]
         square = columns.variance[part] + overall**2

@@ -225,7 +225,7 @@ def test_a_deployment_takes_the_parameters_of_prefect_run(place):
         place.server.ask(address, wrong)
     assert len(place.runs("nightly")) == known
     names = [d["name"] for d in place.server.ask("deployments/filter", {})]
-    assert len(set(names)) == len(names) == 8
+    assert len(set(names)) == len(names) == 9
 
 
 def test_the_automation_notices_a_silent_run(place, silent):

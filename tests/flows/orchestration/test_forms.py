@@ -4,6 +4,7 @@ import pytest
 
 from fewpass.flows.orchestration.parameters import validated
 from fewpass.flows.orchestration.requests import REQUESTS
+from fewpass.pipeline.errors import BadInput
 from fewpass.storage.addresses import BadAddress, require_no_secrets
 
 TRAIN = {"plan": {"dataset": "d"}, "run": "r"}
@@ -95,3 +96,23 @@ def test_an_address_with_a_secret_never_reaches_the_database(faults, address):
     except BadAddress:
         secret = True
     assert bool(faults("models", {"store": address})) == secret
+
+
+def test_every_deployment_of_the_file_is_taken(monkeypatch):
+    import yaml
+
+    from fewpass.flows.orchestration import deploying
+    from testing.prefect_server import PROJECT
+
+    given = yaml.safe_load((PROJECT / "prefect.yaml").read_text())
+    monkeypatch.delenv("FEWPASS_STORE", raising=False)
+    with pytest.raises(BadInput, match="names FEWPASS_"):
+        deploying._filled_in(given)
+    monkeypatch.setenv("FEWPASS_HOME", "/checkout")
+    monkeypatch.setenv("FEWPASS_STORE", "/store")
+    taken = [deploying._checked(one) for one in deploying._filled_in(given)["deployments"]]
+    assert len({deploying._flow_of(one) for one in taken} & set(REQUESTS)) == 8
+    names = [one["name"] for one in taken]
+    assert len(set(names)) == len(names)
+    with pytest.raises(BadInput, match="job_variables"):
+        deploying._checked(taken[0] | {"job_variables": {}})

@@ -156,8 +156,9 @@ def test_where_rows_are_read_once_progressive_losses_decide(tmp_path, monkeypatc
 
 
 def test_what_is_certain_is_added_without_being_asked_for(tmp_path):
-    noise = frame().assign(y=np.random.default_rng(1).normal(size=3000))
-    bent, late = frame(), frame().assign(at=pd.date_range("2024-01-01", periods=3000, freq="h"))
+    bent = frame(2000)
+    noise = bent.assign(y=np.random.default_rng(1).normal(size=2000))
+    late = bent.assign(at=pd.date_range("2024-01-01", periods=2000, freq="h"))
     for name, rows in (("bent", bent), ("noise", noise), ("late", late), ("few", frame(1500))):
         rows.to_csv(tmp_path / f"{name}.csv", index=False)
         made = ingest(str(tmp_path / f"{name}.csv"), str(tmp_path / name), label="y")

@@ -42,7 +42,7 @@ def lightgbm() -> Any:
     """Return LightGBM's, which takes frames' categories as such."""
     from lightgbm import LGBMClassifier
 
-    return LGBMClassifier(random_state=0, verbose=-1)
+    return LGBMClassifier(n_jobs=1, random_state=0, verbose=-1)
 
 
 def ebm() -> Any:

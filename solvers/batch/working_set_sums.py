@@ -58,8 +58,8 @@ class SetPoint(NamedTuple):
     before: NDArray[np.float64]  # (d,) where the step began; (0,): there is none
     intercept_before: float
     chosen: NDArray[np.int64]  # (k,): W
-    place: NDArray[np.int32]  # (d,): where a column is in W, or in W and `beside`; -1: in neither
-    beside: NDArray[np.int64]  # (m,) columns not in W, but not 0 at one end of the step
+    place: NDArray[np.int32]  # (d,): where a column is in W, or in W or `others`; -1: in neither
+    others: NDArray[np.int64]  # (m,) columns not in W, but not 0 at one end of the step
     theta: float  # of the last certificate
     thinned: int  # H is summed over every thinned-th row
 
@@ -86,16 +86,16 @@ def set_point(
     if before.coef.shape[0]:
         nonzero |= before.coef != 0.0
     nonzero[chosen] = False
-    beside = np.flatnonzero(nonzero)
+    others = np.flatnonzero(nonzero)
     place = np.full(nonzero.shape[0], -1, np.int32)
     place[chosen] = np.arange(chosen.shape[0])
-    place[beside] = np.arange(chosen.shape[0], chosen.shape[0] + beside.shape[0])
-    return SetPoint(*there, *before, chosen, place, beside, theta, thinned)
+    place[others] = np.arange(chosen.shape[0], chosen.shape[0] + others.shape[0])
+    return SetPoint(*there, *before, chosen, place, others, theta, thinned)
 
 
 def ends_of(at: SetPoint) -> NDArray[np.float64]:
-    """Return the weights (k + m, 2) of W and `beside`, there and before."""
-    columns = np.concatenate([at.chosen, at.beside])
+    """Return the weights (k + m, 2) of W and `others`, there and before."""
+    columns = np.concatenate([at.chosen, at.others])
     ends = np.zeros((columns.shape[0], 2))
     ends[:, 0] = at.coef[columns]
     if at.before.shape[0]:

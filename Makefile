@@ -128,10 +128,7 @@ server-named:
 	  "(prefect server start --host 127.0.0.1 starts one here)." >&2; exit 2; }
 
 deploy: server-named $(PREFECT_STAMP)
-	$(BIN)/python -m fewpass.flows.orchestration.work_pool
-	FEWPASS_HOME=$(CURDIR) FEWPASS_STORE=$(STORE) $(BIN)/prefect --no-prompt deploy --all
-	@$(BIN)/prefect --no-prompt automation delete fewpass-crash-silent-runs >/dev/null 2>&1 || true
-	$(BIN)/prefect --no-prompt automation create --from-file automation.yaml
+	@FEWPASS_HOME=$(CURDIR) FEWPASS_STORE=$(STORE) $(BIN)/python -m fewpass.flows.orchestration.deploying
 
 # The webhook's address is a secret: it comes from the environment, FEWPASS_WEBHOOK.
 notify: server-named $(PREFECT_STAMP)

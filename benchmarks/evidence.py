@@ -21,6 +21,8 @@ from benchmarks import scaling
 from benchmarks.auto import METHODS, OTHERS, TOLS
 from benchmarks.data_sets import STUDIES
 from benchmarks.evidence_words import HOW, QUESTIONS, TITLE, WORDS
+from benchmarks.million_rows import findings as millions_found
+from benchmarks.million_rows import tables as millions
 from benchmarks.one_pass_findings import tables as one_pass_peers
 from benchmarks.tables import findings as default_found
 from benchmarks.tables import tables as default_tables
@@ -430,6 +432,8 @@ PARTS = (
          lambda _: ""),
     Part("public-sets", "Every public set as it lies", ("set", "loss", "lam"), public_sets),
     Part("tables", "Tables with default options", ("table",), default_tables, found=default_found),
+    Part("millions", "Additive models of millions of rows", ("rows", "side"), millions,
+         found=millions_found),
     Part("text-lam", "Text of unit length, lam chosen", ("set",), unit_text),
     Part("default-tolerance", "The default tolerance, at the lam that is chosen", ("set",),
          default_tolerance),

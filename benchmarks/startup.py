@@ -24,7 +24,7 @@ CLUSTER = ("dask", "distributed", "bokeh", "tornado")
 TABLES = ("pyarrow", "pandas", "polars", "scipy.sparse", "scipy.stats")
 PICTURES = ("matplotlib", "PIL")
 LEARNING = ("sklearn", "prefect", "sqlalchemy", "onnx")
-STORES = ("s3fs", "botocore", "aiohttp")
+STORES = ("s3fs", "botocore", "aiohttp", "zarr")
 METHODS = (
     "fewpass.solvers.simba.simba",
     "fewpass.solvers.s2gd.s2gd",
@@ -33,7 +33,7 @@ METHODS = (
 )
 COMPILING = ("numba.np.arraymath", "scipy.linalg", "sparse")  # kernels on disk need none of it
 HEAVY = (*CLUSTER, *TABLES, *PICTURES, *LEARNING, *STORES, *METHODS, *COMPILING)
-KERNELS = ("numba", "numpy", "zarr", "fsspec", "psutil")
+KERNELS = ("numba", "numpy", "fsspec", "psutil")
 SHOWN_US = 10_000
 SIZE = 200_000  # bytes of text
 
@@ -48,7 +48,8 @@ class Command(NamedTuple):
 
 LAM = ("--lam", "1/n")  # chosen on a sample of the rows, it would need a dual method
 COMMANDS = {
-    "help": Command(("--help",), besides=KERNELS),
+    "version": Command(("--version",), besides=(*KERNELS, "pydantic")),
+    "help": Command(("--help",), besides=(*KERNELS, "pydantic")),
     "train": Command(("train", "clicks", "run", *LAM)),
     "train straight": Command(("train", "clicks.svm", "straight", "--test-fraction", "0.1", *LAM)),
     "train to a tolerance": Command(

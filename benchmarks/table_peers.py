@@ -1,6 +1,6 @@
 """A careful pipeline of scikit-learn, and boosting, on a table, each in a process of its own.
 
-    python -m benchmarks.table_peers linear|boosting ABOUT TRAIN TEST OUT
+    python -m benchmarks.table_peers linear|boosting|ebm ABOUT TRAIN TEST OUT
 
 ABOUT is the table's entry of meta.json.  OUT gets a column per class with its probability, or the
 predicted number.
@@ -78,6 +78,17 @@ def boosting(X: pd.DataFrame, meta: dict[str, Any]) -> Any:
     return make_pipeline(encoder, kind(categorical_features=few or None, random_state=0))
 
 
+def ebm(X: pd.DataFrame, meta: dict[str, Any]) -> Any:
+    """InterpretML's additive models of trees, with pairs."""
+    from interpret.glassbox import (
+        ExplainableBoostingClassifier,
+        ExplainableBoostingRegressor,
+    )
+
+    kind = ExplainableBoostingRegressor if meta["kind"] == "reg" else ExplainableBoostingClassifier
+    return kind(outer_bags=4, interactions="3x", n_jobs=1, random_state=0)
+
+
 def kinds(X: pd.DataFrame, meta: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Return the names of the columns of numbers, and of those of words."""
     numbers = list(X.select_dtypes(include=["number", "bool"]).columns)
@@ -94,6 +105,7 @@ def predictions(model: Any, X: pd.DataFrame, meta: dict[str, Any]) -> pd.DataFra
 PEERS: dict[str, Callable[[pd.DataFrame, dict[str, Any]], Any]] = {
     "linear": linear,
     "boosting": boosting,
+    "ebm": ebm,
 }
 
 if __name__ == "__main__":

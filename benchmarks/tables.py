@@ -8,7 +8,9 @@ and log loss of classes, R2 of numbers.  Seconds are of the processor, all proce
 memory is the peak of the largest.  The side `before` is another checkout's, by the same commands.
 
 With --additive ours is trained three times, without it, with curves and with chosen pairs, and the
-careful pipeline is left out.
+careful pipeline is left out; then on small samples of some tables (small_samples.py).  The side
+`ebm` is InterpretML's (pip install interpret-core), with four outer bags and pairs for three times
+the columns.
 """
 
 from __future__ import annotations
@@ -27,15 +29,21 @@ import pandas as pd
 from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 
 from benchmarks.data_sets import public_data
+from benchmarks.small_samples import PART as SMALL
+from benchmarks.small_samples import measured_small, small_found
 from testing.results import Row, conclude, recorded, study_options, table
 
 PART = "tables"
-SIDES = ("before", "fewpass", "linear", "boosting")
+LATER = ("births_time", "flights_late_time", "hotel_rates")  # the test rows are later ones
+SIDES = ("before", "fewpass", "linear", "boosting", "ebm")
+PACKAGES = ("numpy", "scikit-learn", "pandas")
 #: Ours with what `ingest` is given more; and the sides of such a comparison.
 FORMS = {
-    "before": [], "fewpass": [], "splines": ["--additive", "splines"], "additive": ["--additive"],
+    "before": [], "fewpass": [], "linear-form": ["--encode", "linear"],
+    "splines": ["--additive", "splines"], "additive": ["--additive"],
 }  # fmt: skip
-ADDITIVE_PART, ADDITIVE_SIDES = "additive", ("fewpass", "splines", "additive", "boosting")
+ADDITIVE_PART, PLAIN = "additive", "linear-form"
+ADDITIVE_SIDES = (PLAIN, "splines", "additive", "boosting")
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 LAUNCH = Path(__file__).parent / "suite/launch.py"
 SMALLEST = 1e-15  # a probability that counts as 0
@@ -52,15 +60,19 @@ def main() -> None:
     asked = options.parse_args()
     if asked.before:
         CHECKOUTS["before"] = str(asked.before)
-    part, sides = (ADDITIVE_PART, ADDITIVE_SIDES) if asked.additive else (PART, SIDES[1:])
+    part, sides = (ADDITIVE_PART, ADDITIVE_SIDES) if asked.additive else (PART, SIDES[1:4])
     found = measured(asked.sets, meta, asked.folder / "tables", asked.sides or sides)
     rows = recorded(asked.results, part, found, in_short)
     said = by_form(rows) if asked.additive else findings(rows)
-    conclude(asked.results, part, said, ("numpy", "scikit-learn", "pandas"))
+    conclude(asked.results, part, said, PACKAGES)
+    if asked.additive:
+        few = measured_small(asked.sets, meta, asked.folder / "small")
+        rows = recorded(asked.results, SMALL, few, str)
+        conclude(asked.results, SMALL, small_found(rows) if rows else [], PACKAGES)
 
 
 def measured(
-    names: list[str], meta: dict[str, Any], folder: Path, sides: Sequence[str] = SIDES[1:]
+    names: list[str], meta: dict[str, Any], folder: Path, sides: Sequence[str] = SIDES[1:4]
 ) -> Iterator[Row]:
     """Yield a row per table: what each side came to."""
     for name in names:
@@ -164,17 +176,42 @@ def lost(row: Row, one: str = "fewpass", other: str = "linear") -> float:
 
 def by_form(rows: list[Row]) -> list[str]:
     """Say on how many tables curves and pairs are better than ours without, and at what price."""
-    both = [row for row in rows if not any("failed" in row[form] for form in FORMS)]
-    changes = {row["table"]: lost(row, "additive", "fewpass") for row in both}
+    forms = PLAIN, "additive"
+    both = [
+        row for row in rows
+        if {*forms} <= row.keys() and not any("failed" in row[form] for form in forms)
+    ]  # fmt: skip
+    changes = {row["table"]: lost(row, "additive", PLAIN) for row in both}
     better, worse = (sum(sign * one < -0.01 for one in changes.values()) for sign in (1, -1))
     named = ", ".join(f"{name} {100 * one:+.0f} %" for name, one in changes.items() if one > 0.01)
-    seconds = [sum(row[form]["cpu"] for row in both) for form in ("additive", "fewpass")]
+    seconds = [sum(row[form]["cpu"] for row in both) for form in ("additive", PLAIN)]
     said = (
         f"Log loss, or 1 - R2, with curves and pairs in place of without: better by over 1 % on "
         f"{better} of {len(both)} tables, worse on {worse}{': ' + named if worse else ''}. "
         f"Seconds of the processor, all tables: {seconds[0]:.0f} and {seconds[1]:.0f}."
     )
     return [said]
+
+
+def form_tables(rows: list[Row]) -> str:
+    """Tabulate what straight lines, curves, chosen pairs and others came to."""
+    head = ("table", "figure", "straight lines", "curves", "`--additive`", "boosting", "EBM",
+            "CPU s: straight", "`--additive`", "boosting")  # fmt: skip
+    cells = []
+    for row in sorted(rows, key=lambda row: (figure_of(row[PLAIN])[0], row["table"])):
+        sides = [row.get(side) for side in (*ADDITIVE_SIDES, "ebm")]
+        values = [f"{figure_of(side)[1]:.4f}" if side and "failed" not in side else "-"
+                  for side in sides]  # fmt: skip
+        seconds = [f"{row[side]['cpu']:.1f}" if "cpu" in row.get(side, {}) else "-"
+                   for side in (PLAIN, "additive", "boosting")]  # fmt: skip
+        name = f"{row['table']}{' (later rows)' if row['table'] in LATER else ''}"
+        cells.append([name, figure_of(row[PLAIN])[0], *values, *seconds])
+    return table(head, cells, ("table", "figure"))
+
+
+def figure_of(side: Row) -> tuple[str, float]:
+    """Return what a side is judged by: R2 of numbers, else log loss."""
+    return ("R2", side["r2"]) if "r2" in side else ("log loss", side["log_loss"])
 
 
 def findings(rows: list[Row]) -> list[str]:

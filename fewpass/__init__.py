@@ -10,11 +10,15 @@ contract, and each is imported when it is first asked for.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fewpass.storage.row_expansion import expand_by
+
 if TYPE_CHECKING:
     from fewpass.pipeline.api import (
         abandon,
+        append,
         cross_validate,
         evaluate,
+        forget,
         ingest,
         load_model,
         models,
@@ -36,8 +40,12 @@ if TYPE_CHECKING:
     from fewpass.pipeline.settings.ingest_plan import IngestPlan
     from fewpass.pipeline.settings.source_options import SourceOptions
     from fewpass.pipeline.settings.training_plan import TrainingPlan
+    from fewpass.pipeline.tables.showing.dataset_table import Dataset
+    from fewpass.storage.column_schema import Schema
+    from fewpass.storage.row_expansion import RowExpansion
 
 __all__ = [
+    "Dataset",
     "Execution",
     "IngestPlan",
     "LinearClassifier",
@@ -48,8 +56,10 @@ __all__ = [
     "TableEncoder",
     "TrainingPlan",
     "abandon",
+    "append",
     "cross_validate",
     "evaluate",
+    "forget",
     "from_run",
     "ingest",
     "load",
@@ -63,6 +73,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Dataset": "fewpass.pipeline.tables.showing.dataset_table",
     "Execution": "fewpass.pipeline.settings.execution",
     "IngestPlan": "fewpass.pipeline.settings.ingest_plan",
     "SourceOptions": "fewpass.pipeline.settings.source_options",
@@ -77,6 +88,16 @@ _HOMES = {
     "load": "fewpass.pipeline.models.serving.loaded_model",
     "warm_up": "fewpass.pipeline.compiling_ahead",
 }
+
+
+def _expansion_in(schema: "Schema") -> "RowExpansion":
+    """Return what the recipe of a schema makes of codes: the storage knows no recipes."""
+    home = import_module("fewpass.pipeline.tables.encoding.expansion")
+    expansion: RowExpansion = home.expansion_in(schema)
+    return expansion
+
+
+expand_by(_expansion_in)
 
 
 def __getattr__(name: str) -> Any:

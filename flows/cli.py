@@ -6,7 +6,7 @@ import atexit
 import gc
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from importlib.metadata import version
@@ -15,27 +15,8 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Group, Parameter
 
+from fewpass.flows import listed_commands
 from fewpass.flows.beginning import beginning
-from fewpass.flows.commands import (
-    comparing_runs,
-    cross_validating,
-    demo,
-    doctor,
-    evaluating,
-    explaining,
-    exporting,
-    ingesting,
-    inspecting,
-    methods,
-    plan,
-    predicting,
-    run_report,
-    shapes_of_run,
-    store,
-    training,
-    warming,
-    weights,
-)
 from fewpass.flows.display.log_lines import json_line, wants_json, warnings_logged
 from fewpass.flows.display.printing import (
     between_words,
@@ -51,40 +32,17 @@ from fewpass.flows.short_options import spelled_out
 from fewpass.flows.signals import Interrupts, end_at_once, handling, sending_lost_ones_again
 
 OPTIONS = Group.create_default_parameters("Options")
-app = App(
-    name="fewpass",
-    help=(
-        "Linear models on data larger than memory, in a few passes, each with a certificate of "
-        "how good it is."
-    ),
-    version=lambda: version("fewpass"),
-    group_parameters=OPTIONS,
-    default_parameter=Parameter(negative=(), show_default=False),
-    suppress_keyboard_interrupt=False,
-    result_action="return_value",
-)
-#: Commands as the help lists them; of a group those first that come first in a day's work.
-EVERYDAY = Group("Everyday", sort_key=1)
-LOOKING = Group("Look closer", sort_key=2)
 OTHERS = Group("Less often", sort_key=3)
 HELP = Group("Help", sort_key=4)
-GROUPS: dict[Group, tuple[Callable[..., int], ...]] = {
-    EVERYDAY: (
-        ingesting.ingest, training.train, training.resume, evaluating.evaluate, predicting.predict,
-        run_report.report,
-    ),
-    LOOKING: (
-        plan.plan, weights.weights, explaining.explain, shapes_of_run.shapes,
-        comparing_runs.compare, cross_validating.cross_validate, methods.methods,
-        inspecting.inspect, inspecting.verify,
-        inspecting.dashboard,
-    ),
-    OTHERS: (
-        store.models, store.publish, store.refresh, exporting.export, ingesting.columns,
-        warming.warm_up, doctor.doctor, demo.demo,
-    ),
-}  # fmt: skip
-USAGES = {ingesting.ingest: "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]"}
+GROUPS = {
+    Group("Everyday", sort_key=1): listed_commands.EVERYDAY,
+    Group("Look closer", sort_key=2): listed_commands.LOOKING,
+    OTHERS: listed_commands.OTHERS,
+}
+USAGES = {
+    "ingesting:ingest": "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]",
+    "changing_data:append": "Usage: fewpass append DATASET SOURCE... [OPTIONS]",
+}
 #: zsh reads a file of completions when they are first asked for, and takes it for the function.
 AUTOLOADED = """
 if [ "$funcstack[1]" = "_fewpass" ]; then
@@ -94,19 +52,39 @@ else
 fi
 """
 
+HELP_FLAGS = (["--help"], ["-h"])
 #: Objects between two looks for circular garbage: imports make many objects and no garbage.
 COLLECTED_EVERY = 10_000
 
-for group, members in GROUPS.items():
-    for position, command in enumerate(members):
-        app.command(command, group=group, sort_key=position, usage=USAGES.get(command))
+
+def application(*, listing: bool = False) -> App:
+    """Return the command line; for `listing` each command has one line of help in place of all."""
+    made = App(
+        name="fewpass",
+        help=(
+            "Linear models on data larger than memory, in a few passes, each with a certificate of "
+            "how good it is."
+        ),
+        version=lambda: version("fewpass"),
+        version_format="plaintext",
+        group_parameters=OPTIONS,
+        default_parameter=Parameter(negative=(), show_default=False),
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+    )
+    for group, members in GROUPS.items():
+        for position, (place, line) in enumerate(members.items()):
+            made.command(
+                f"fewpass.flows.commands.{place}", group=group, sort_key=position,
+                usage=USAGES.get(place), help=line if listing else None,
+            )  # fmt: skip
+    made.command(completion, group=OTHERS, sort_key=9)
+    made.default(start)
+    for flag in ("--help", "--version"):
+        made[flag].group = HELP
+    return made
 
 
-for flag in ("--help", "--version"):
-    app[flag].group = HELP
-
-
-@app.command(group=OTHERS, sort_key=9)
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     """Print the completion script of a shell, to be written to where the shell looks for it.
 
@@ -121,12 +99,11 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
     shell
         bash, zsh or fish.
     """
-    script = app.generate_completion(shell=shell).rstrip() + "\n"
+    script = application(listing=True).generate_completion(shell=shell).rstrip() + "\n"
     sys.stdout.write(script + (AUTOLOADED if shell == "zsh" else ""))
     return 0
 
 
-@app.default
 def start(*words: Annotated[str, Parameter(show=False)]) -> int:
     """Say what to do first, and next."""
     if words:
@@ -135,6 +112,9 @@ def start(*words: Annotated[str, Parameter(show=False)]) -> int:
         raise UsageError(f'There is no command "{words[0]}". {hint}')
     sys.stdout.write(printable(beginning(Path())))
     return 0
+
+
+app = application()
 
 
 def command_line() -> None:
@@ -159,7 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):  # fmt: skip
         try:
             require_output()
-            return app(tokens, exit_on_error=False, print_error=False) or 0
+            whole = application(listing=True) if tokens[:1] in HELP_FLAGS else app
+            return whole(tokens, exit_on_error=False, print_error=False) or 0
         except BrokenPipeError:  # whoever reads has read enough
             raise
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - no traceback ever but by --debug

@@ -10,20 +10,12 @@ from __future__ import annotations
 import ast
 import re
 import shlex
-
-from fewpass.flows.options import called
-from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.flat_settings import settings
-from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.training_plan import TrainingPlan
+from functools import cache
 
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
-#: The last are options of `fewpass predict`, `evaluate`, `dashboard`, `export` and `explain`.
-_NAMES = {
-    *settings(IngestPlan, TrainingPlan, Execution),
-    "probability", "reliability", "keep", "port", "words", "rows",
-}  # fmt: skip
+#: Options of `fewpass predict`, `evaluate`, `dashboard`, `export` and `explain`.
+_OF_COMMANDS = ("probability", "reliability", "keep", "port", "words", "rows")
 
 
 def in_flags(text: str) -> str:
@@ -31,11 +23,24 @@ def in_flags(text: str) -> str:
     return _SETTING.sub(_flag, text)
 
 
+@cache
+def _names() -> set[str]:
+    """Return the names of options; plans are imported for sentences that name one."""
+    from fewpass.pipeline.settings.execution import Execution  # noqa: PLC0415
+    from fewpass.pipeline.settings.flat_settings import settings  # noqa: PLC0415
+    from fewpass.pipeline.settings.ingest_plan import IngestPlan  # noqa: PLC0415
+    from fewpass.pipeline.settings.training_plan import TrainingPlan  # noqa: PLC0415
+
+    return {*settings(IngestPlan, TrainingPlan, Execution), *_OF_COMMANDS}
+
+
 def _flag(match: re.Match[str]) -> str:
+    from fewpass.flows.options import called  # noqa: PLC0415 - see `_names`
+
     name, value = match.groups()
     if "." in name:
         return f"--set {_word(f'{name}={value}')}" if value else match[0]
-    if name not in _NAMES:
+    if name not in _names():
         return match[0]
     flag = called((name,))
     if value in (None, "true"):

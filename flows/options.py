@@ -82,6 +82,7 @@ GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
     "test_by": (str, Parameter(allow_leading_hyphen=True)),
     "test_group": (str, Parameter(allow_leading_hyphen=True)),
     "drop": (Names, Parameter(consume_multiple=False)),
+    "keep": (Names, Parameter(consume_multiple=False)),
     "column": (Names, Parameter(consume_multiple=False)),
     "cross": (Names, Parameter(consume_multiple=False)),
     "n_features": (int, named("--features")),
@@ -112,7 +113,7 @@ STRAIGHT = TITLES[SourceReading]
 #: What a command takes as arguments, and no option sets.
 ARGUMENTS = ("dataset", "sources")
 #: Options that may be given more than once.
-REPEATED = ("drop", "column", "cross")
+REPEATED = ("drop", "keep", "column", "cross")
 
 
 def takes(*plans: type[BaseModel]) -> Callable[[Class], Class]:

@@ -11,14 +11,17 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
 
 if TYPE_CHECKING:
+    from fewpass.pipeline.models.refresh.drift import Drift
     from fewpass.pipeline.models.refresh.generations import GenerationList, GenerationState
     from fewpass.pipeline.models.refresh.publications import Publication
     from fewpass.pipeline.models.refresh.refused_files import Refused
+    from fewpass.pipeline.models.refresh.store_history import StoreEvent
     from fewpass.pipeline.runs.outcome import TrainingResult
     from fewpass.pipeline.scoring.evaluated_slices import Slice
     from fewpass.pipeline.scoring.evaluation import Evaluation
     from fewpass.pipeline.settings.training_plan import TrainingPlan
     from fewpass.pipeline.tables.ingest.progress import IngestResult
+    from fewpass.pipeline.training.cross_validation import CrossValidated
 
 ASIDE = ("file", "reason", "size", "refused")
 COLUMNS = ("generation", "state", "loss", "above optimum", "decided")
@@ -86,6 +89,8 @@ def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
     figures: tuple[str, ...] = ("error", "auc") if evaluation.mse is None else ("mse", "r2")
     if evaluation.deviance is not None:
         figures = (*figures, "deviance", "d2")
+    if evaluation.pinball is not None:
+        figures = (*figures, "pinball")
     names = ("rows", "objective", "loss", *figures)
     facts = {name: getattr(evaluation, name) for name in names}
     if evaluation.metrics is not None:
@@ -100,6 +105,19 @@ def evaluation_facts(evaluation: Evaluation) -> dict[str, Any]:
     return facts
 
 
+def cross_validation_facts(result: CrossValidated) -> dict[str, Any]:
+    """Return what --json prints of a cross-validation with one lam."""
+    folds = [
+        {name: value for name, value in fold._asdict().items() if name != "evaluation"}
+        | {"held_out": evaluation_facts(fold.evaluation)}
+        for fold in result.folds
+    ]
+    means = {
+        one.metric: {"mean": one.mean, "standard_error": one.standard_error} for one in result.means
+    }
+    return result._asdict() | {"folds": folds, "means": means}
+
+
 def slice_facts(one: Slice) -> dict[str, Any]:
     """Return what --json prints of a slice of the rows."""
     intervals: dict[str, float | None] = {"loss_within": one.loss_within}
@@ -110,6 +128,8 @@ def slice_facts(one: Slice) -> dict[str, Any]:
 
 def models_facts(listed: GenerationList, moves: Sequence[Publication]) -> dict[str, Any]:
     """Return what --json prints: generations, which one is used, publications, refused files."""
+    from fewpass.pipeline.models.refresh.store_history import store_history
+
     generations = [
         s._asdict() | {"publications": [p.number for p in s.publications]} for s in listed
     ]
@@ -117,6 +137,7 @@ def models_facts(listed: GenerationList, moves: Sequence[Publication]) -> dict[s
         "published": moves[-1].generation if moves else None,
         "generations": generations,
         "publications": [move._asdict() for move in moves],
+        "history": [event._asdict() for event in store_history(listed, moves)],
         "refused": refused_facts(listed.refused),
     }
 
@@ -157,6 +178,43 @@ def model_rows(listed: Sequence[GenerationState]) -> list[dict[str, str]]:
         )
         rows.append(dict(zip(COLUMNS, cells, strict=True)))
     return rows
+
+
+def history_rows(events: Sequence[StoreEvent]) -> list[dict[str, str]]:
+    """Write down what happened in a store as rows of text."""
+    return [
+        {
+            "when": when(one.when),
+            "what": one.what,
+            "generation": "-" if one.generation is None else f"{one.generation:06d}",
+            "by": one.by,
+            "why": one.why,
+        }
+        for one in events
+    ]
+
+
+def drift_rows(drift: Drift) -> list[dict[str, str]]:
+    """Write down how far rows are from those before; columns that are new come last."""
+    rows = [
+        {
+            "column": one.column,
+            "moved most": one.moved,
+            "before": f"{one.before:.4g}",
+            "now": f"{one.now:.4g}",
+            "missing": _from_to(one.missing_before, one.missing),
+            "unseen": _from_to(one.unseen_before, one.unseen),
+            "drift": f"{one.drift:.3g}",
+        }
+        for one in drift.columns
+    ]
+    new = dict.fromkeys(("before", "now", "missing", "unseen", "drift"), "-")
+    rows += [{"column": name, "moved most": "new, left out"} | new for name in drift.left_out]
+    return rows
+
+
+def _from_to(before: float | None, now: float | None) -> str:
+    return "-" if before is None or now is None else f"{100 * before:.3g} % to {100 * now:.3g} %"
 
 
 def publication_facts(store: str, made: Publication) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import signal
 from cyclopts import CycloptsError
 
 from fewpass.flows.display.printing import printable
-from fewpass.flows.wrong_words import explained
 from fewpass.storage.source_files import SourceChanged
 
 BAD_REQUEST, FAILED = 2, 1
@@ -80,6 +79,8 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted."
     if isinstance(error, CycloptsError):
+        from fewpass.flows.wrong_words import explained  # noqa: PLC0415 - it knows every option
+
         return explained(error)
     if isinstance(error, OSError) and error.strerror:
         return _system_error(error)

@@ -10,6 +10,7 @@ from typing import Any
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.models import retraining
 from fewpass.pipeline.models.refresh import abandoning, generations
 from fewpass.pipeline.models.refresh.publications import Publication, run_at
 from fewpass.pipeline.reporting.notebooks import ShownResult, progress
@@ -18,23 +19,27 @@ from fewpass.pipeline.runs.model import Model, within
 from fewpass.pipeline.runs.model import load_model as model_of
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.scoring import evaluation, prediction
-from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
+from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_file, require_here
 from fewpass.pipeline.scoring.row_metrics import AskedMetrics
 from fewpass.pipeline.scoring.scored_file import PredictionResult
+from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching_options import Matching
-from fewpass.pipeline.settings.regularisation import AUTO
+from fewpass.pipeline.settings.regularisation import AUTO, Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import parse_bytes
+from fewpass.pipeline.tables.changing import appending
+from fewpass.pipeline.tables.changing.appending import AppendResult
+from fewpass.pipeline.tables.changing.forgetting import ForgetResult
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
 from fewpass.pipeline.training import cross_validation
-from fewpass.pipeline.training.cross_validation import CrossValidated, each_lam
+from fewpass.pipeline.training.cross_validation import CrossValidated
 from fewpass.pipeline.training.planning.place import Place, place_for, place_of, seconds_of_pass
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
@@ -74,6 +79,94 @@ def ingest(sources: Address | Sequence[Address], dataset: Address, **settings: A
     """
     places = {"sources": _addresses(sources), "dataset": os.fspath(dataset)}
     return phases.ingest(plan_of(IngestPlan, settings | places))
+
+
+def append(dataset: Address, sources: Address | Sequence[Address], **settings: Any) -> AppendResult:
+    """Append the rows of files to a data set, as `fewpass append` does.
+
+    The data set becomes a new generation of itself, with another fingerprint.  The same call again
+    finishes one that was killed, and appends no file twice.
+
+    Parameters
+    ----------
+    dataset
+        Folder or address of a data set made by `ingest`.
+    sources
+        A file, folder, glob or address, or a list of them, with the columns of the data set.
+    **settings
+        Fields of `AppendPlan` (memory, threads, again, storage_options) and of `SourceOptions`.
+
+    Returns
+    -------
+    AppendResult
+        dataset, generation, rows, appended, test_dataset, test_rows, test_appended, already,
+        parent, fingerprint, ...: what `fewpass append --json` prints.
+
+    Raises
+    ------
+    BadInput
+        Files with other columns, types or labels; bad rows.  A ValueError.
+    NotADataset, FileNotFoundError, PermissionError, OSError
+        No data set, no file, a folder that cannot be written, a full disk.
+    """
+    places = {"sources": _addresses(sources), "dataset": os.fspath(dataset)}
+    return appending.append(plan_of(AppendPlan, settings | places))
+
+
+def forget(
+    dataset: Address,
+    where: str,
+    *,
+    runs: Address | None = None,
+    retrain: bool = False,
+    warm: bool = False,
+    execution: Execution = ANYWHERE,
+    **settings: Any,
+) -> ForgetResult:
+    """Delete rows of a data set for good, as `fewpass forget` does.
+
+    Nothing of them is left in the data set nor in its test rows, and its fingerprint is another.
+    The same call again finishes one that was killed.
+
+    Parameters
+    ----------
+    dataset
+        Folder or address of a data set that was ingested with `keep`.
+    where
+        Which rows, by kept columns: "id in FILE" (a line of the file for each value),
+        'city == "north"', "age < 18", joined by "and".
+    runs
+        Folder to look for models in, three deep; default the one that the data set lies in.
+    retrain
+        Whether to train the models that have learnt from the rows anew, each into a new run next to
+        the old one.
+    warm
+        Whether these begin at the old weights: free of the rows as far as the certificate says.
+    execution
+        Where to train.
+    **settings
+        Fields of `ForgetPlan`: memory, threads, storage_options.
+
+    Returns
+    -------
+    ForgetResult
+        dataset, generation, rows, forgotten, test_dataset, test_rows, test_forgotten, unmatched,
+        models, retrained, fingerprint, ...: what `fewpass forget --json` prints.
+
+    Raises
+    ------
+    BadInput
+        A condition that cannot be read, or on a column that is not kept; no row would be left.  A
+        ValueError.
+    NotADataset, FileNotFoundError, PermissionError, OSError
+        No data set, no list of values, a folder that cannot be written, a full disk.
+    """
+    _require_execution(execution)
+    plan = plan_of(ForgetPlan, settings | {"dataset": os.fspath(dataset), "where": where})
+    place = None if runs is None else os.fspath(runs)
+    return retraining.forgotten_everywhere(
+        plan, runs=place, retrain=retrain, warm=warm, execution=execution
+    )
 
 
 def train(
@@ -214,8 +307,7 @@ def evaluate(
     limit = None if memory is None else parse_bytes(memory)
     if len(places) == 1 and not is_source(places[0]):
         refuse_reading(reading.keys() - Matching.model_fields.keys(), places[0])
-        if by:
-            raise BadInput(f"{places[0]} is a data set: `by` reads columns of files. Name these.")
+        require_file(by, places[0])
         data, rules = Dataset.open(places[0]), plan_of(Matching, reading)
         with open_executor(*place_for(execution, seconds_of_pass(data.manifest))) as executor:
             return evaluation.evaluate(
@@ -262,15 +354,15 @@ def cross_validate(
         The rows are not shuffled or lie in fewer chunks than folds, or settings cannot be used.
     """
     _require_execution(execution)
-    lams = each_lam(settings.pop("lam", AUTO))
-    own = {"dataset": os.fspath(dataset), "lam": lams[0]}
-    plan = plan_of(TrainingPlan, {"tol": 1e-3} | settings | own)
+    lam = Lam.of(settings.pop("lam", AUTO))
+    own = {"dataset": os.fspath(dataset), "lam": lam.each[0]}
+    plan = plan_of(TrainingPlan, {"tol": cross_validation.USUAL_TOL} | settings | own)
     place = place_of(execution, plan, Dataset.open(plan.dataset).manifest)
     with ExitStack() as stack:
         executor = stack.enter_context(open_executor(*place))
         temporary = TemporaryDirectory(prefix="fewpass-folds-")
         url = stack.enter_context(temporary) if folder is None else os.fspath(folder)
-        return cross_validation.cross_validate(plan, url, executor, folds, lams=lams)
+        return cross_validation.cross_validate(plan, url, executor, folds, lam=lam)
 
 
 def predict(

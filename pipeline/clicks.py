@@ -76,6 +76,7 @@ def write_clicks(
     seed: int = 0,
     on_bytes: Callable[[int], None] = lambda _: None,
     columns: int | None = None,
+    first: int = 0,
 ) -> ClickFile:
     """Write about `size` bytes of text (no less, at most one batch more).
 
@@ -91,6 +92,8 @@ def write_clicks(
         Called with the bytes written so far, after each batch.
     columns
         How many the categories are hashed to; default `columns_for(size)`.
+    first
+        Number of the first row: those of another file of this seed may come before.
     """
     if size < 100_000:
         raise BadInput(f"A click log of {size} bytes is too small. Ask for 100kB or more.")
@@ -100,7 +103,9 @@ def write_clicks(
     rows = clicks = written = 0
     with path.open("wb") as out:
         while written < size:
-            length, clicked = write_rows(buffer, rows, BATCH_ROWS, seed, columns, vocabulary)
+            length, clicked = write_rows(
+                buffer, first + rows, BATCH_ROWS, seed, columns, vocabulary
+            )
             out.write(buffer[:length].data)
             rows, clicks, written = rows + BATCH_ROWS, clicks + clicked, written + length
             on_bytes(written)
@@ -218,16 +223,16 @@ def write_thousandths(out: Bytes, at: int, thousandths: Index) -> int:
     return at + 5
 
 
-def write_visits(path: Path, rows: int, seed: int = 0) -> None:
-    """Write a CSV of visits to a shop, and whether something was bought.
+def write_visits(path: Path, rows: int, seed: int = 0, first: int = 0) -> None:
+    """Write a CSV of visits to a shop from a first number on, and whether something was bought.
 
     The odds of buying follow the device, the country, the log of what was spent before, whether
     that is known, the hour and the page, plus chance.
     """
     with path.open("wb") as file:
-        for first in range(0, rows, _BLOCK_ROWS):
-            block = _visits(first, min(_BLOCK_ROWS, rows - first), seed)
-            options = pa.csv.WriteOptions(include_header=first == 0)
+        for done in range(0, rows, _BLOCK_ROWS):
+            block = _visits(first + done, min(_BLOCK_ROWS, rows - done), seed)
+            options = pa.csv.WriteOptions(include_header=done == 0)
             pa.csv.write_csv(block, file, options)
 
 

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.bytecode import keep_bytecode
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.semaphores import require_semaphores
 from fewpass.solvers.bad_input import shown
@@ -63,6 +64,7 @@ class WarmedCombination(NamedTuple):
     combination: Combination
     kernels: int  # 0: all were cached
     seconds: float  # of compiling
+    modules: int = 0  # whose bytecode was written
 
 
 class WarmUp(NamedTuple):
@@ -73,6 +75,7 @@ class WarmUp(NamedTuple):
     processes: int
     combinations: int
     folder: str
+    modules: int  # whose bytecode was written
 
 
 def warm_up(
@@ -84,7 +87,8 @@ def warm_up(
 ) -> WarmUp:
     """Compile the kernels of the usual trainings, as `fewpass warm-up` does.
 
-    Kernels are cached on the machine; cached ones are skipped.
+    Kernels are cached on the machine; cached ones are skipped.  The bytecode of the modules that
+    these trainings import is written, too, whatever PYTHONDONTWRITEBYTECODE says.
 
     Parameters
     ----------
@@ -101,7 +105,8 @@ def warm_up(
     Returns
     -------
     WarmUp
-        kernels, seconds, processes, combinations, folder (of the cache).
+        kernels, seconds, processes, combinations, folder (of the cache), modules (whose bytecode
+        was written).
 
     Raises
     ------
@@ -112,16 +117,17 @@ def warm_up(
 
     todo = list(combinations(losses, layouts))
     require_semaphores("do without: kernels are compiled when they are first needed")
-    began, kernels = time.perf_counter(), 0
+    began, kernels, modules = time.perf_counter(), 0, keep_bytecode()
     if processes is not None and not (isinstance(processes, int) and processes > 0):
         raise BadInput(f"processes is {shown(processes)}. Give a whole number from 1 on.")
     at_a_time = min(processes or os.cpu_count() or 1, len(todo))
     with ProcessPoolExecutor(at_a_time, get_context("spawn")) as pool:
         for done in as_completed([pool.submit(compile_for, one) for one in todo]):
             kernels += done.result().kernels
+            modules += done.result().modules
             on_compiled(done.result())
     seconds = time.perf_counter() - began
-    return WarmUp(kernels, seconds, at_a_time, len(todo), str(cache_folder()))
+    return WarmUp(kernels, seconds, at_a_time, len(todo), str(cache_folder()), modules)
 
 
 def combinations(losses: Sequence[str], layouts: Sequence[str]) -> Iterator[Combination]:
@@ -155,7 +161,7 @@ def compile_for(combination: Combination) -> WarmedCombination:
             train_stored(combination.loss, combination.layout, combination.dtype)
         else:
             train_rows(combination.loss, combination.layout, combination.dtype)
-    return WarmedCombination(combination, compiling.kernels, compiling.seconds)
+    return WarmedCombination(combination, compiling.kernels, compiling.seconds, keep_bytecode())
 
 
 def train_rows(loss: str, layout: str, dtype: str) -> None:

@@ -35,5 +35,12 @@ Seconds = Annotated[
     float,
     BeforeValidator(parse_seconds),
     Field(ge=0, le=MOST_SECONDS),
-    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, {"type": "string"}]}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": MOST_SECONDS},
+                {"type": "string", "pattern": rf"^\s*{_DURATION.pattern}\s*$"},
+            ]
+        }
+    ),
 ]

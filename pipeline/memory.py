@@ -24,7 +24,8 @@ def peak_memory_bytes() -> int:
         with STATUS.open("rb", buffering=0) as status:  # asked for after every span
             text = status.read(STATUS_BYTES)
     except FileNotFoundError:  # the best there is, though it may count the process that began us
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     return int(text.partition(b"VmHWM:")[2].split(None, 1)[0]) * 1024
 
 

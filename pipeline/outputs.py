@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
 from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS, is_file_on_web
-from fewpass.storage.addresses import local_path, open_store
+from fewpass.storage.addresses import is_table_server, local_path, open_store
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import ELSEWHERE, inside_of_ours
@@ -34,6 +34,8 @@ def is_data_set(address: str, storage_options: StorageOptions = None) -> bool:
     """Say whether an address names a data set, and no file."""
     if address in STANDARD_INPUT_WORDS or without_secrets(address) != address:
         return False  # it names a single file
+    if is_table_server(address):
+        return False
     return not is_file_on_web(address) and Folder(address, storage_options).exists(KEY)
 
 

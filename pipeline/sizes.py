@@ -15,6 +15,8 @@ _UNITS |= {f"{prefix}B": 1000**power for power, prefix in enumerate("KMGTP", sta
 _UNITS |= {f"{prefix}IB": 1024**power for power, prefix in enumerate("KMGTP", start=1)}
 _UNITS |= {prefix: 1000**power for power, prefix in enumerate("KMGTP", start=1)}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+#: The same for forms that are checked elsewhere, with the units that there are.
+SIZE_PATTERN = r"^\s*\d+(\.\d+)?\s*([KMGTPkmgtp]?[Bb]?|[KMGTPkmgtp][Ii][Bb])\s*$"
 
 
 def parse_bytes(size: float | str) -> int:
@@ -65,5 +67,7 @@ def format_passes(count: float) -> str:
 ByteSize = Annotated[
     int,
     BeforeValidator(parse_bytes),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": SIZE_PATTERN}]}
+    ),
 ]

@@ -7,7 +7,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
@@ -32,6 +32,11 @@ class Described(BaseModel):
             super().__init__(**settings)
         except ValidationError as error:
             raise BadInput(refusal(error, type(self))) from None
+
+    @classmethod
+    def usual(cls) -> Self:
+        """Return the settings by default, as a model's default: no validator is built for it."""
+        return cls.model_construct()
 
     #: pydantic's own mark: a model inside another one is made without a call of `__init__`.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]

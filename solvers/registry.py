@@ -54,8 +54,10 @@ WIDE_METHODS = {
     "psdca": "fewpass.solvers.dual.wide_psdca:WidePsdca",
     "asgd": "fewpass.solvers.sgd.wide_asgd:WideAsgd",
     "newton": "fewpass.solvers.batch.wide_newton:WideNewton",
+    "lbfgs": "fewpass.solvers.batch.wide_batch:WideLbfgs",
+    "gd": "fewpass.solvers.batch.wide_batch:WideGd",
 }
-MOST_NEWTON_WEIGHTS = 1000  # of the last one: K (d + 1)
+MOST_NEWTON_WEIGHTS = 1000  # of newton: K (d + 1)
 
 #: Of these the methods that train more than two classes so by default.
 ALL_CLASSES_AT_ONCE = ("psdca", "asgd")

@@ -69,15 +69,15 @@ def scaled_gap(
     w, s = at.coef[counts], s[counts]  # the other columns' brackets are 0 for every theta
     penalty = penalty.among(counts)
 
-    def loss_and_intercept(theta: float) -> float:
+    def without_penalty(theta: float) -> float:
         moved = up - theta * s_b / problem.lam_b if problem.intercept else 0.0
         return bound(theta) + 0.5 * problem.lam_b * moved * moved
 
     def gap(theta: float) -> float:
-        return loss_and_intercept(theta) + penalty.brackets(w, theta * s)
+        return without_penalty(theta) + penalty.brackets(w, theta * s)
 
     most, along = penalty.most_scale(s), penalty.brackets_along(w, s)
-    best = searched(lambda theta: loss_and_intercept(theta) + along(theta), most)
+    best = searched(lambda theta: without_penalty(theta) + along(theta), most)
     least, at_minus_theta = min((gap(theta), -theta) for theta in (most, 0.0, best))
     return ScaledGap(least, -at_minus_theta)
 

@@ -140,6 +140,11 @@ def add_wide_slopes(
     return total
 
 
+def loss_at_zero(loss: WideLoss) -> float:
+    """Return the loss of a row whose scores are all 0."""
+    return float(losses_of_wide_scores(loss, np.zeros((1, loss.width)), np.zeros(1))[0])
+
+
 def losses_and_ranks(
     problem: Problem, at: Weights, block: Block
 ) -> tuple[float, NDArray[np.int64]]:

@@ -22,6 +22,8 @@ ALLOWED = (
     "file", "local", "memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "http", "https",
 )  # fmt: skip
 READ_ONLY = ("http", "https")
+#: What names a table that its own library opens, not a file: rows are read there, and nothing else.
+TABLE_SERVERS = ("postgresql", "postgres", "iceberg")
 #: An environment variable: further allowed protocols, separated by commas.
 SETTING = "FEWPASS_PROTOCOLS"
 
@@ -75,6 +77,10 @@ def open_store(
             f"The storage option {inner[0]} would open another place than the address says. "
             "Leave it out."
         )
+    if protocol in TABLE_SERVERS:
+        raise BadAddress(
+            f"{protocol}:// names a table, whose rows are read, and no folder or file. Name one."
+        )
     if writing:
         require_writable(protocol)
     import fsspec  # noqa: PLC0415 - a path on this machine needs none of it
@@ -125,7 +131,12 @@ def protocol_of(url: str) -> str:
 def allowed_protocols() -> tuple[str, ...]:
     """Return the allowed protocols, including those of the environment variable."""
     more = (name.strip() for name in os.environ.get(SETTING, "").split(","))
-    return (*ALLOWED, *(name for name in more if name and name not in ALLOWED))
+    return (*ALLOWED, *TABLE_SERVERS, *(name for name in more if name and name not in ALLOWED))
+
+
+def is_table_server(url: str) -> bool:
+    """Say whether an address names a table that its own library opens, such as postgresql://."""
+    return protocol_of(url) in TABLE_SERVERS
 
 
 def require_writable(protocol: str) -> None:

@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 
 from fewpass.storage import column_schema, hashed_names
-from fewpass.storage.manifest import FORMAT, Layout, Manifest
+from fewpass.storage.manifest import FORMAT, RETAINED_BYTES, Layout, Manifest
 from fewpass.storage.table import index_dtype
 from fewpass.storage.zarr_documents import array_document, group_document, vector_document
 
 FLOAT64 = np.dtype(np.float64)
 INDPTR = np.dtype(np.int64)
+BYTES = np.dtype(np.uint8)
 ROWS = "rows/{chunk:06d}"
+RETAINED_KEY = "retained/c/{chunk}/0"
 
 DENSE_PARTS = {"X": "X/c/{chunk}/0"}
+CODE_PARTS = {"codes": "codes/c/0/{chunk}"}
 SPARSE_PARTS = {
     "data": ROWS + "/data/c/0",
     "indices": ROWS + "/indices/c/0",
@@ -25,21 +28,28 @@ SPARSE_PARTS = {
 }
 
 
-def chunk_parts(layout: Layout, row_parts: Sequence[str]) -> dict[str, str]:
+def chunk_parts(layout: Layout, row_parts: Sequence[str], *, coded: bool = False) -> dict[str, str]:
     """Return the arrays of a chunk with their keys, the chunk number left open.
 
-    `row_parts` are those with a number per row: target, and maybe weight and offset.
+    `row_parts` are those with a number per row: target, and maybe weight and offset.  `coded`:
+    sparse rows are stored as their codes.
     """
     rows = {name: name + "/c/{chunk}" for name in row_parts}
+    if coded:
+        return CODE_PARTS | rows
     return (DENSE_PARTS if layout == "dense" else SPARSE_PARTS) | rows
 
 
-def chunk_templates(layout: Layout, row_parts: Sequence[str]) -> list[str]:
+def chunk_templates(
+    layout: Layout, row_parts: Sequence[str], *, coded: bool = False, retained: bool = False
+) -> list[str]:
     """Return the keys of all objects of a chunk, the chunk number left open."""
-    documents = [f"{ROWS}/zarr.json"] if layout == "sparse" else []
-    if layout == "sparse":
+    documents = []
+    if layout == "sparse" and not coded:
+        documents = [f"{ROWS}/zarr.json"]
         documents += [f"{ROWS}/{name}/zarr.json" for name in SPARSE_PARTS]
-    return documents + list(chunk_parts(layout, row_parts).values())
+    parts = chunk_parts(layout, row_parts, coded=coded).values()
+    return [*documents, *parts, *([RETAINED_KEY] if retained else [])]
 
 
 def chunk_documents(
@@ -67,8 +77,8 @@ def _matrix_document(shape: tuple[int, int]) -> bytes:
 
 def root_keys(manifest: Manifest) -> list[str]:
     """Return the keys of `root_documents`, and of schema and names, if there are any."""
-    rows = "X" if manifest.layout == "dense" else "rows"
-    nodes = [rows, "columns", *manifest.row_parts]
+    rows = "X" if manifest.layout == "dense" else "codes" if manifest.coded else "rows"
+    nodes = [rows, "columns", *manifest.row_parts, *(["retained"] if manifest.retained else [])]
     keys = ["zarr.json", *(f"{node}/zarr.json" for node in nodes)]
     return keys + [key for key in (column_schema.KEY, hashed_names.KEY) if key in manifest.objects]
 
@@ -80,6 +90,8 @@ def root_documents(
     chunk_rows: int,
     dtype: np.dtype[Any],
     row_parts: Sequence[str],
+    codes: int | None = None,
+    n_retained: int = 0,
 ) -> dict[str, bytes]:
     """Return the Zarr metadata of everything outside chunks, except columns."""
     n_rows, n_features = shape
@@ -89,8 +101,16 @@ def root_documents(
     }
     if layout == "dense":
         documents["X/zarr.json"] = array_document(shape, (chunk_rows, n_features), dtype)
+    elif codes is not None:
+        document = array_document((codes, n_rows), (codes, chunk_rows), FLOAT64)
+        documents["codes/zarr.json"] = document
     else:
         documents["rows/zarr.json"] = group_document()
     for name in row_parts:
         documents[f"{name}/zarr.json"] = array_document((n_rows,), (chunk_rows,), FLOAT64)
+    if n_retained:
+        width = n_retained * RETAINED_BYTES
+        documents["retained/zarr.json"] = array_document(
+            (n_rows, width), (chunk_rows, width), BYTES
+        )
     return documents

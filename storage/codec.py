@@ -1,7 +1,7 @@
 """Encoding of arrays as Zarr v3 chunks, and decoding.
 
 The codecs are those that Zarr calls bytes (little endian), blosc (lz4, byte shuffle) and crc32c.
-The metadata of arrays is written by zarr-python (`zarr_documents.py`); encoding and decoding of
+The metadata of arrays is what zarr-python writes (`zarr_documents.py`); encoding and decoding of
 chunks (here, `objects.py`, `dataset.py`) are our own.  Chunks are decoded directly into reused
 memory, and verified against recorded checksums: zarr-python, zarrs and tensorstore take 2 to 3
 times the CPU time of a whole pass over dense rows, 1.6 to 1.9 times over sparse ones, and none of

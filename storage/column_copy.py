@@ -62,7 +62,7 @@ class ColumnsManifest(ManifestPart):
 
 def copy_folder(dataset: Dataset) -> Folder:
     """Return the folder of a data set's copy, which need not exist."""
-    return dataset.folder.child(FOLDER)
+    return dataset.generation_folder.child(FOLDER)
 
 
 def shapes(dataset: Dataset) -> Shapes:

@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from fewpass.storage.array_layout import SPARSE_PARTS, chunk_parts, chunk_templates, root_keys
+from fewpass.storage.array_layout import (
+    CODE_PARTS,
+    RETAINED_KEY,
+    SPARSE_PARTS,
+    chunk_parts,
+    chunk_templates,
+    root_keys,
+)
 from fewpass.storage.column_order import ColumnOrder, is_order
 from fewpass.storage.column_schema import KEY as SCHEMA
 from fewpass.storage.column_schema import Groups, Schema
@@ -19,10 +26,19 @@ from fewpass.storage.hashed_names import KEY as NAMES
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.hashed_names import read as read_names
 from fewpass.storage.kinds import instead, kind_of
-from fewpass.storage.manifest import COLUMN_ORDER, KEY, Manifest, UnknownVersion, read_manifest
+from fewpass.storage.manifest import (
+    COLUMN_ORDER,
+    KEY,
+    RETAINED_BYTES,
+    Manifest,
+    UnknownVersion,
+    read_manifest,
+)
 from fewpass.storage.objects import RESTORE, fault, get, get_array, get_chunk, require_keys
-from fewpass.storage.table import Table, cut
-from fewpass.storage.table_buffer import ChunkBuffer, TableBuffer
+from fewpass.storage.row_expansion import RowExpansion, expansion_of
+from fewpass.storage.set_generations import generation_of, what_became
+from fewpass.storage.table import DenseTable, Table, cut
+from fewpass.storage.table_buffer import Arrays, ChunkBuffer, TableBuffer
 from fewpass.storage.writer import DatasetWriter
 
 __all__ = ["Dataset", "DatasetWriter", "TableBuffer"]
@@ -36,6 +52,10 @@ class Dataset:
 
     Attributes
     ----------
+    folder : Folder
+        Where the data set is.
+    generation_folder : Folder
+        Where its objects are: in `folder`, or in the folder of its generation.
     in_memory : bool
         Whether the rows are in the memory of this process, decoded.
     """
@@ -44,8 +64,9 @@ class Dataset:
 
     def __init__(self, folder: Folder, manifest: Manifest) -> None:
         self.folder = folder
+        self.generation_folder = folder.child(manifest.place) if manifest.place else folder
         self.manifest = manifest
-        self._parts = chunk_parts(manifest.layout, manifest.row_parts)
+        self._parts = chunk_parts(manifest.layout, manifest.row_parts, coded=manifest.coded)
 
     @classmethod
     def open(
@@ -139,16 +160,16 @@ class Dataset:
         """
         if not self.manifest.has_schema:
             return None
-        raw = get(self.folder, SCHEMA, self.manifest.objects[SCHEMA])
+        raw = get(self.generation_folder, SCHEMA, self.manifest.objects[SCHEMA])
         try:
             schema = Schema.model_validate_json(raw)
         except ValidationError as error:
             raise Damaged(
-                f"{self.folder.address(SCHEMA)} is no schema: {error}. {RESTORE}"
+                f"{self.generation_folder.address(SCHEMA)} is no schema: {error}. {RESTORE}"
             ) from error
         if schema.n_features != self.n_features:
             raise Damaged(
-                f"{self.folder.address(SCHEMA)} has {schema.n_features} features, where "
+                f"{self.generation_folder.address(SCHEMA)} has {schema.n_features} features, where "
                 f"{self.n_features} were expected. {RESTORE}"
             )
         return schema
@@ -166,6 +187,25 @@ class Dataset:
         return None if groups is None else self.column_order.stored(groups)
 
     @cached_property
+    def expansion(self) -> RowExpansion:
+        """What makes rows of the codes that they are stored as.
+
+        Raises
+        ------
+        Damaged
+            As for `schema`, or it takes other codes, or makes other rows.
+        """
+        assert self.schema is not None, "the manifest was checked"
+        expansion = expansion_of(self.schema)
+        actual = (expansion.n_codes, expansion.n_outputs)
+        if actual != (self.manifest.codes, self.n_features):
+            raise Damaged(
+                f"{self.folder.address(SCHEMA)} makes {actual[1]} features of {actual[0]} codes, "
+                f"where {self.n_features} of {self.manifest.codes} were expected. {RESTORE}"
+            )
+        return expansion
+
+    @cached_property
     def hashed_names(self) -> HashedNames:
         """Names of hashed columns, as far as known.
 
@@ -176,11 +216,11 @@ class Dataset:
         """
         if NAMES not in self.manifest.objects:
             return {}
-        raw = get(self.folder, NAMES, self.manifest.objects[NAMES])
+        raw = get(self.generation_folder, NAMES, self.manifest.objects[NAMES])
         try:
             return read_names(raw, self.n_features)
         except ValueError as error:
-            raise Damaged(f"{self.folder.address(NAMES)}: {error}. {RESTORE}") from error
+            raise Damaged(f"{self.generation_folder.address(NAMES)}: {error}. {RESTORE}") from error
 
     def read_chunk(self, k: int) -> Table:
         """Return the rows of chunk `k` in new memory, columns in the source's order."""
@@ -192,6 +232,51 @@ class Dataset:
         buffer = TableBuffer(self.manifest, chunks.rows[k], chunks.nnz[k])
         self.read_into(k, buffer)
         return buffer.table()
+
+    def read_retained(self, k: int) -> NDArray[np.uint8]:
+        """Return the kept columns of chunk `k` as (rows, bytes); no bytes where none is kept.
+
+        Raises
+        ------
+        Damaged
+            As for `read_into`.
+        """
+        manifest = self.manifest
+        retained = np.zeros(
+            (manifest.chunks.rows[k], RETAINED_BYTES * len(manifest.retained)), np.uint8
+        )
+        if manifest.retained and (stored := manifest.chunks.objects[RETAINED_KEY][k]) is not None:
+            scratch = np.empty(stored.length, np.uint8)
+            key, size = RETAINED_KEY.format(chunk=k), self._full_size(retained)
+            get_chunk(self.generation_folder, key, stored, retained, scratch, size)
+        return retained
+
+    def with_retained(self, k: int, table: Table) -> Table:
+        """Return the rows of chunk `k` with its kept columns, where there are any."""
+        return table._replace(retained=self.read_retained(k)) if self.manifest.retained else table
+
+    def read_codes(self, k: int) -> DenseTable:
+        """Return the rows of chunk `k` of a set that stores codes, as these: X is (rows, codes).
+
+        Raises
+        ------
+        Damaged
+            As for `read_into`.
+        """
+        manifest = self.manifest
+        assert manifest.codes is not None, "the set stores codes"
+        rows, chunks = manifest.chunks.rows[k], manifest.chunks
+        codes = np.empty((manifest.codes, manifest.chunk_rows))
+        parts: Arrays = {"codes": codes} | {name: np.empty(rows) for name in manifest.row_parts}
+        for name, key in self._parts.items():
+            stored = chunks.objects[key][k]
+            assert stored is not None, "each chunk has all of these"
+            scratch = np.empty(stored.length, np.uint8)
+            padded = 0 if name in CODE_PARTS else self._full_size(parts[name])
+            place = self.generation_folder
+            get_chunk(place, key.format(chunk=k), stored, parts[name], scratch, padded)
+        X = np.ascontiguousarray(codes[:, :rows].T)
+        return DenseTable(X, parts["target"], parts.get("weight"), parts.get("offset"))
 
     def sample(self, n: int) -> Table:
         """Return the first n rows of the first chunk, or all of it, columns in stored order."""
@@ -218,26 +303,46 @@ class Dataset:
         chunks = self.manifest.chunks
         rows, nnz = chunks.rows[k], chunks.nnz[k]
         arrays = buffer.allocate(rows, nnz)
+        if self.manifest.codes is not None:
+            arrays = arrays | {"codes": np.empty((self.manifest.codes, self.manifest.chunk_rows))}
         n_bytes = 0
         for name, key in self._parts.items():
             stored = chunks.objects[key][k]
             if stored is None:
                 continue
-            padded = 0 if name in SPARSE_PARTS else self._full_size(arrays[name])
-            buffer.fetch_s += get_chunk(
-                self.folder, key.format(chunk=k), stored, arrays[name], buffer.scratch, padded
-            )
+            fits = name in SPARSE_PARTS or name in CODE_PARTS
+            padded = 0 if fits else self._full_size(arrays[name])
+            try:
+                buffer.fetch_s += get_chunk(
+                    self.generation_folder, key.format(chunk=k), stored, arrays[name],
+                    buffer.scratch, padded,
+                )  # fmt: skip
+            except Damaged as error:
+                raise self._replaced(error) from error
             n_bytes += stored.length
+        if self.manifest.coded:
+            self._expand(k, arrays)
         if self.manifest.layout == "sparse":
             self._require_rows(k, arrays["indptr"], arrays["indices"])
         buffer.commit(rows, nnz)
         return n_bytes
 
+    def _expand(self, k: int, arrays: Arrays) -> None:
+        """Make a chunk's values of its codes."""
+        codes = np.ascontiguousarray(arrays["codes"][:, : self.manifest.chunks.rows[k]])
+        parts = (arrays[name] for name in ("indptr", "indices", "data"))
+        nnz = self.expansion.expand(codes, *parts)
+        if nnz != self.manifest.chunks.nnz[k]:
+            raise Damaged(
+                f"Chunk {k} of {self.folder.url} has codes of other rows than were stored. Do not "
+                "use this data set; ingest the source again."
+            )
+
     def prefetch(self, k: int) -> None:
         """Announce that chunk `k` will be read: a disk can fetch it while others are decoded."""
         for key in self._parts.values():
             if self.manifest.chunks.objects[key][k] is not None:
-                self.folder.prefetch(key.format(chunk=k))
+                self.generation_folder.prefetch(key.format(chunk=k))
 
     def column(self, name: str) -> NDArray[np.float64]:
         """Return the statistic `name` of every feature: ``count``, ``mean``, ``variance``, ...
@@ -263,7 +368,7 @@ class Dataset:
 
     def _column(self, name: str) -> NDArray[Any]:
         layout, objects = self.manifest.columns[name], self.manifest.objects
-        return get_array(self.folder, f"columns/{name}", layout, objects)
+        return get_array(self.generation_folder, f"columns/{name}", layout, objects)
 
     def verify(self, on_read: Callable[[int], None] = lambda _: None) -> Iterator[str]:
         """Read every object and yield a sentence for each damaged one.
@@ -274,10 +379,28 @@ class Dataset:
         every += [self.manifest.chunks.objects_of(k) for k in range(self.n_chunks)]
         for objects in every:
             for key, stored in objects.items():
-                problem = fault(self.folder, key, stored)
+                problem = fault(self.generation_folder, key, stored)
                 on_read(stored.length)
                 if problem is not None:
                     yield problem
+
+    def became(self) -> str | None:
+        """Say what came after this generation of the data set; None while it is the present one."""
+        try:
+            now = read_manifest(self.folder.read(KEY))
+        except (OSError, ValueError):
+            return None
+        return what_became(now, self.manifest.fingerprint)
+
+    def _replaced(self, error: Damaged) -> Damaged:
+        """Return the error, or what it comes of: a later generation in place of this one."""
+        became = self.became()
+        if became is None:
+            return error
+        return Damaged(
+            f"{self.folder.url} has changed while it was read: this was {became}, and its objects "
+            "are gone. Start anew with the data set as it is now."
+        )
 
     def _full_size(self, out: NDArray[Any]) -> int:
         """Return the items of a chunk as Zarr stores it: the last one is padded."""
@@ -311,7 +434,9 @@ def _require_objects(manifest: Manifest) -> None:
     inside = tuple(f"{prefix}/" for prefix in columns)
     outside = {key for key in manifest.objects if not key.startswith(inside)}
     objects = manifest.chunks.objects
-    templates = chunk_templates(manifest.layout, manifest.row_parts)
+    templates = chunk_templates(
+        manifest.layout, manifest.row_parts, coded=manifest.coded, retained=bool(manifest.retained)
+    )
     if outside != set(root_keys(manifest)) or list(objects) != templates:
         raise ValueError("it names other objects than its layout has")
     for key, column in objects.items():
@@ -322,11 +447,14 @@ def _require_objects(manifest: Manifest) -> None:
 
 
 def _reopen(folder: Folder, fingerprint: str) -> Dataset:
-    dataset = Dataset.open(folder)
-    actual = dataset.manifest.fingerprint
-    if actual != fingerprint:
+    now = Dataset.open(folder).manifest
+    manifest = generation_of(folder, now, fingerprint)
+    if manifest is None:
+        became = what_became(now, fingerprint)
+        after = f" ({became})" if became else ""
         raise ValueError(
-            f"{folder.url} now holds data set {actual[:12]}, but {fingerprint[:12]} was meant. "
-            "Put the old one back, or start anew with the new one."
+            f"{folder.url} now holds data set {now.fingerprint[:12]}, but {fingerprint[:12]} was "
+            f"meant{after}. Put the old one back, or start anew with the new one."
         )
-    return dataset
+    _require_objects(manifest)
+    return Dataset(folder, manifest)

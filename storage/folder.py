@@ -167,6 +167,25 @@ class Folder:
                 return False
         return True
 
+    def link(self, key: str, other: Folder, other_key: str) -> None:
+        """Have an object of another folder as `key`, too: one file of two names, or a copy.
+
+        Replaces what has the name.  To be made durable by `sync`.
+
+        Raises
+        ------
+        FileNotFoundError
+            The other object does not exist.
+        """
+        if isinstance(self._files, LocalFiles) and other.is_local:
+            with other._named(other_key):
+                source = other.local_path(other_key)
+                source.lstat()
+            with self._named(key):
+                if self._files.link(_checked(key), source):
+                    return
+        self.write(key, other.read(other_key), durable=False)
+
     def sync(self, keys: Collection[str]) -> None:
         """Make objects durable; FileNotFoundError names the first missing one."""
         for key in keys:

@@ -221,6 +221,21 @@ class LocalFiles:
         if durable:
             self.sync_directories([key])
 
+    def link(self, key: str, source: Path) -> bool:
+        """Give a file of this machine one more name; False where the file system has no links."""
+        path = self.path(key)
+        temporary = temporary_name(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.hardlink_to(source)
+        except OSError as error:
+            if error.errno not in (*_NO_LINKS, errno.EXDEV):
+                raise
+            return False
+        temporary.replace(path)
+        temporary.unlink(missing_ok=True)  # which stays where both were names of one file before
+        return True
+
     def sync(self, key: str) -> None:
         """Flush the content of a file to disk."""
         with self._opened(key) as file:

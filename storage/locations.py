@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fewpass.storage.addresses import local_path, open_store, protocol_of
+from fewpass.storage.addresses import TABLE_SERVERS, local_path, open_store, protocol_of
 from fewpass.storage.redaction import without_secrets
 
 HERE = "file"  # the store of local files
@@ -39,9 +39,11 @@ class Location(NamedTuple):
         here = local_path(url)
         if here is not None:
             return cls(str(here), HERE, os.path.realpath(here))
+        protocol = protocol_of(url)
+        if protocol in TABLE_SERVERS:
+            return cls(url, protocol, url)
         import fsspec  # noqa: PLC0415 - a path on this machine needs none of it
 
-        protocol = protocol_of(url)
         path = fsspec.get_filesystem_class(protocol)._strip_protocol(url)  # noqa: SLF001 - theirs
         return cls(url, _SAME_STORE.get(protocol, protocol), path)
 

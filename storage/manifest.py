@@ -20,9 +20,20 @@ FORMAT: Final = "fewpass-dataset"
 FORMAT_VERSION: Final = 2
 #: Sets with the schema of their source; earlier readers would match columns by position.
 FORMAT_WITH_SCHEMA: Final = 3
+#: Sets of rows as their codes.
+FORMAT_WITH_CODES: Final = 4
+#: Sets that were changed after their ingest, or that keep columns as they were written.
+FORMAT_WITH_GENERATIONS: Final = 5
 #: All other sets.
 FORMAT_IN_SOURCE_ORDER: Final = 1
-KNOWN_VERSIONS: Final = (FORMAT_IN_SOURCE_ORDER, FORMAT_VERSION, FORMAT_WITH_SCHEMA)
+KNOWN_VERSIONS: Final = (
+    FORMAT_IN_SOURCE_ORDER, FORMAT_VERSION, FORMAT_WITH_SCHEMA, FORMAT_WITH_CODES,
+    FORMAT_WITH_GENERATIONS,
+)  # fmt: skip
+#: Folder of the objects of all generations but the first.
+GENERATIONS: Final = "generations"
+#: Bytes of a kept column in a row: UTF-8, then zeros.
+RETAINED_BYTES: Final = 64
 KEY = "manifest.json"
 COLUMN_ORDER: Final = "source"  # the array below columns/ with the order of the stored columns
 
@@ -112,6 +123,15 @@ class SourceRecord(ManifestPart):
     bytes: Natural | None = None
 
 
+class ChangeRecord(ManifestPart):
+    """What made a generation of the one before it."""
+
+    change: Literal["append", "forget"]
+    parent: str  # fingerprint of the generation before
+    rows: Natural  # that came, or went
+    digest: str = ""  # of the files that came and how they were read
+
+
 class ChunkRecord(ManifestPart):
     """Record of a written chunk; stored as JSON, it lets an ingest be resumed."""
 
@@ -154,13 +174,14 @@ class Manifest(ManifestPart):
     """The manifest of a data set; its presence proves that the set is complete."""
 
     format: Literal["fewpass-dataset"] = FORMAT
-    version: Literal[1, 2, 3] = FORMAT_IN_SOURCE_ORDER
+    version: Literal[1, 2, 3, 4, 5] = FORMAT_IN_SOURCE_ORDER
     layout: Layout
     n_rows: Positive
     n_features: Positive
     nnz: Natural  # stored values; for a dense set n_rows * n_features
     dtype: Literal["float32", "float64"]
     chunk_rows: Positive
+    codes: Positive | None = None  # of a row, which is stored as these; None: as its values
     has_weight: bool
     targets: Targets
     norms: Norms
@@ -174,6 +195,8 @@ class Manifest(ManifestPart):
     columns: dict[str, ArrayLayout]  # statistics and order of the columns, below columns/
     objects: dict[str, StoredObject]  # all objects outside chunks, except this manifest
     chunks: ChunkTable
+    retained: tuple[str, ...] = ()  # columns that are kept as they were written, by name
+    changes: tuple[ChangeRecord, ...] = ()  # since the ingest
     fingerprint: str = ""  # SHA-256 of all of the above
 
     @model_validator(mode="after")
@@ -184,15 +207,22 @@ class Manifest(ManifestPart):
             raise ValueError("the chunks do not add up to the rows and values of the data set")
         if self.has_weight != (self.weights is not None):
             raise ValueError("has_weight and weights contradict each other")
-        if format_version(self.columns, has_schema=self.has_schema) != self.version:
+        version = format_version(
+            self.columns, has_schema=self.has_schema, coded=self.coded,
+            later=bool(self.retained or self.changes),
+        )  # fmt: skip
+        if version != self.version:
             raise ValueError("its version and its columns contradict each other")
+        if self.coded and (self.layout == "dense" or not self.has_schema):
+            raise ValueError("its rows cannot be stored as codes")
         if COLUMN_ORDER in self.columns:
             self._orders_columns(self.columns[COLUMN_ORDER])
         return self
 
     def _orders_columns(self, order: ArrayLayout) -> None:
         expected = (self.index_dtype.name, (self.n_features,))
-        if self.layout == "dense" or (order.dtype, order.shape) != expected:
+        actual = (order.dtype, order.shape)
+        if self.layout == "dense" or self.coded or actual != expected:
             raise ValueError("its columns are in an order that they cannot have")
 
     @property
@@ -206,9 +236,24 @@ class Manifest(ManifestPart):
         return self.offsets is not None
 
     @property
+    def generation(self) -> int:
+        """Number of the generation; 1 is what the ingest made."""
+        return len(self.changes) + 1
+
+    @property
+    def place(self) -> str:
+        """Where the objects lie, below the folder of the data set; empty: there."""
+        return place_of_generation(self.generation)
+
+    @property
     def row_parts(self) -> tuple[str, ...]:
         """Names of the arrays with a number per row."""
         return row_parts(has_weight=self.has_weight, has_offset=self.has_offset)
+
+    @property
+    def coded(self) -> bool:
+        """Whether rows are stored as their codes."""
+        return self.codes is not None
 
     @property
     def has_schema(self) -> bool:
@@ -225,18 +270,37 @@ class Manifest(ManifestPart):
         usual: dict[str, Any] = {"fingerprint": True}
         if not self.has_offset:
             usual["offsets"] = True
+        if not self.coded:
+            usual["codes"] = True
+        usual |= {name: True for name in ("retained", "changes") if not getattr(self, name)}
         if isinstance(self.targets, Values) and self.targets.weighted_mean is None:
             usual["targets"] = {"weighted_mean"}
         return seal(self.model_dump(mode="json", exclude=usual))
 
 
 def format_version(
-    columns: Mapping[str, ArrayLayout], *, has_schema: bool = False
-) -> Literal[1, 2, 3]:
-    """Return the format version of a set with these arrays below ``columns/``."""
+    columns: Mapping[str, ArrayLayout],
+    *,
+    has_schema: bool = False,
+    coded: bool = False,
+    later: bool = False,
+) -> Literal[1, 2, 3, 4, 5]:
+    """Return the format version of a set with these arrays below ``columns/``.
+
+    `later`: it has kept columns, or was changed.
+    """
+    if later:
+        return FORMAT_WITH_GENERATIONS
+    if coded:
+        return FORMAT_WITH_CODES
     if has_schema:
         return FORMAT_WITH_SCHEMA
     return FORMAT_VERSION if COLUMN_ORDER in columns else FORMAT_IN_SOURCE_ORDER
+
+
+def place_of_generation(number: int) -> str:
+    """Return where the objects of a generation lie, below the folder of their data set."""
+    return "" if number == 1 else f"{GENERATIONS}/{number:06d}"
 
 
 class UnknownVersion(ValueError):  # noqa: N818  a Damaged file is something else

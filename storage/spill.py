@@ -32,7 +32,8 @@ VERSION = 2
 #: Advice on damage: the next ingest starts afresh.
 PARTITION_AGAIN = "Run the same command again: it reads all rows anew."
 _SETTINGS = (
-    "n_buckets", "layout", "dtype", "n_features", "has_weight", "memory_bytes", "has_offset"
+    "n_buckets", "layout", "dtype", "n_features", "has_weight", "memory_bytes", "has_offset",
+    "retained_bytes",
 )  # fmt: skip
 
 
@@ -49,7 +50,7 @@ class Spill:
         The directory; created if missing.
     n_buckets
         Number of buckets.
-    layout, dtype, n_features, has_weight, has_offset
+    layout, dtype, n_features, has_weight, has_offset, retained_bytes
         Properties of the tables; `n_features` may be None for sparse rows.
     memory_bytes
         Rows are buffered up to this size; writing takes the memory of one more bucket.
@@ -69,6 +70,7 @@ class Spill:
         has_weight: bool,
         memory_bytes: int,
         has_offset: bool = False,
+        retained_bytes: int = 0,
         *,
         clean: bool = True,
         lasting: bool = True,
@@ -81,6 +83,7 @@ class Spill:
         self.dtype = dtype
         self.n_features = n_features
         self.has_weight, self.has_offset = has_weight, has_offset
+        self.retained_bytes = retained_bytes
         self.memory_bytes = memory_bytes
         self.lasting = lasting
         self._rows = np.zeros(n_buckets, np.int64)
@@ -106,6 +109,7 @@ class Spill:
         """
         try:
             index = _index(Folder(str(folder)).read(INDEX))
+            index.setdefault("retained_bytes", 0)  # which earlier versions had none of
             spill = cls(folder, **{name: index[name] for name in _SETTINGS}, clean=False)
             spill._rows, spill._nnz, spill._index_bytes = (
                 np.array(index[name], np.int64) for name in ("rows", "nnz", "index_bytes")
@@ -168,7 +172,7 @@ class Spill:
         matrix = nnz * np.dtype(self.dtype).itemsize
         if self.layout == "sparse":
             matrix += nnz * int(self._index_bytes[b]) + 8 * (rows + 1)
-        return matrix + 8 * rows * (1 + self.has_weight + self.has_offset)
+        return matrix + rows * (8 * (1 + self.has_weight + self.has_offset) + self.retained_bytes)
 
     def read(self, b: int, n_features: int | None = None) -> Table:
         """Return the rows of bucket `b` in the order of appending, every byte verified.
@@ -217,9 +221,8 @@ class Spill:
         if self.layout not in ("dense", "sparse") or self.dtype not in ("float32", "float64"):
             raise ValueError("its rows are of no layout or type")
         flags = (self.has_weight, self.has_offset)
-        if not all(isinstance(flag, bool) for flag in flags) or not isinstance(
-            self.n_features, int | None
-        ):
+        numbers = isinstance(self.n_features, int | None) and isinstance(self.retained_bytes, int)
+        if not numbers or not all(isinstance(flag, bool) for flag in flags):
             raise TypeError("its settings are of other types")
         counts = [self._rows, self._nnz, self._index_bytes, np.array(self._extents, np.int64).T]
         shapes = [(self.n_buckets,)] * 3 + [(2, self.n_buckets)]
@@ -233,9 +236,13 @@ class Spill:
 
     def _require_fitting(self, table: Table, ends: NDArray[np.integer]) -> None:
         values = table.X if isinstance(table, DenseTable) else table.data
-        actual = (type(table), values.dtype, table.weight is not None, table.offset is not None)
+        retained = 0 if table.retained is None else table.retained.shape[1]
+        actual = (
+            type(table), values.dtype, table.weight is not None, table.offset is not None, retained
+        )  # fmt: skip
         kind = DenseTable if self.layout == "dense" else SparseTable
-        expected = (kind, np.dtype(self.dtype), self.has_weight, self.has_offset)
+        flags = (self.has_weight, self.has_offset)
+        expected = (kind, np.dtype(self.dtype), *flags, self.retained_bytes)
         if actual != expected:
             raise ValueError(f"A table came as {actual}, where {expected} was expected.")
         rising = ends.shape == (self.n_buckets,) and bool((np.diff(ends, prepend=0) >= 0).all())
@@ -279,13 +286,14 @@ class Spill:
         target = np.empty(rows)
         weight = np.empty(rows) if self.has_weight else None
         offset = np.empty(rows) if self.has_offset else None
+        retained = np.empty((rows, self.retained_bytes), np.uint8) if self.retained_bytes else None
         if self.n_features is not None and self.layout == "dense":
             X = np.empty((rows, self.n_features), self.dtype)
-            return DenseTable(X, target, weight, offset)
+            return DenseTable(X, target, weight, offset, retained)
         indices = np.empty(nnz, f"i{self._index_bytes[b]}")
         indptr = np.zeros(rows + 1, np.int64)
         data = np.empty(nnz, self.dtype)
-        return SparseTable(data, indices, indptr, target, weight, offset)
+        return SparseTable(data, indices, indptr, target, weight, offset, retained)
 
 
 def _index(raw: bytes) -> dict[str, Any]:

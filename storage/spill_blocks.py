@@ -1,9 +1,9 @@
 """The blocks of a bucket file: the arrays of rows as in memory, with a checksum per block.
 
-A block is an int64 triple (rows, values, bytes per column index); then, of a dense table, ``X``, of
-a sparse one ``row lengths (int64), indices, data``; then ``target[, weight][, offset]`` and a
-uint32: the CRC-32C of the file so far, without checksums, starting with the bucket's number.  So a
-block is valid only after the same blocks, in the file of its own bucket.
+A block is an int64 triple (rows, values, bytes per column index); then, of a dense table, ``X``,
+of a sparse one ``row lengths (int64), indices, data``; then ``target[, weight][, offset]`` and
+``[, retained]``, and a uint32: the CRC-32C of the file so far, without checksums, starting with the
+bucket's number.  So a block is valid only after the same blocks, in the file of its own bucket.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def write_block(file: BinaryIO, table: Table, before: Extent) -> Extent:
         parts.append(table.X)
     else:
         parts += [np.diff(table.indptr), table.indices, table.data]
-    parts += [part for part in (table.target, table.weight, table.offset) if part is not None]
+    each_row = (table.target, table.weight, table.offset, table.retained)
+    parts += [part for part in each_row if part is not None]
     length, crc = before
     for part in parts:
         content = np.ascontiguousarray(part).reshape(-1).view(np.uint8)
@@ -94,7 +95,7 @@ class _Blocks:
             self._fill_indices(table.indices[value:end], index_bytes)
             self._fill(table.data[value:end])
         self._fill(table.target[row:stop])
-        for part in (table.weight, table.offset):
+        for part in (table.weight, table.offset, table.retained):
             if part is not None:
                 self._fill(part[row:stop])
         self._check(row)

@@ -22,6 +22,9 @@ class DenseTable(NamedTuple):
     target: NDArray[np.float64]  # (n,) float64
     weight: NDArray[np.float64] | None  # (n,) float64; None: all weights are 1
     offset: NDArray[np.float64] | None = None  # (n,) float64, added to scores; None: there is none
+    retained: NDArray[np.uint8] | None = (
+        None  # (n, bytes) columns kept as written; None: there is none
+    )
 
     @property
     def n_rows(self) -> int:
@@ -43,6 +46,9 @@ class SparseTable(NamedTuple):
     target: NDArray[np.float64]  # (n,) float64
     weight: NDArray[np.float64] | None  # (n,) float64; None: all weights are 1
     offset: NDArray[np.float64] | None = None  # (n,) float64, added to scores; None: there is none
+    retained: NDArray[np.uint8] | None = (
+        None  # (n, bytes) columns kept as written; None: there is none
+    )
 
     @property
     def n_rows(self) -> int:
@@ -90,13 +96,14 @@ def take(table: Table, order: Integers) -> Table:
     target = table.target[order]
     weight = None if table.weight is None else table.weight[order]
     offset = None if table.offset is None else table.offset[order]
+    retained = None if table.retained is None else table.retained[order]
     if isinstance(table, DenseTable):
-        return DenseTable(table.X[order], target, weight, offset)
+        return DenseTable(table.X[order], target, weight, offset, retained)
     counts = np.diff(table.indptr)[order]
     indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     position = np.arange(indptr[-1]) + np.repeat(table.indptr[order] - indptr[:-1], counts)
     data, indices = table.data[position], table.indices[position]
-    return SparseTable(data, indices, indptr, target, weight, offset)
+    return SparseTable(data, indices, indptr, target, weight, offset, retained)
 
 
 def cut(table: Table, start: int, stop: int) -> Table:
@@ -104,12 +111,13 @@ def cut(table: Table, start: int, stop: int) -> Table:
     target = table.target[start:stop]
     weight = None if table.weight is None else table.weight[start:stop]
     offset = None if table.offset is None else table.offset[start:stop]
+    retained = None if table.retained is None else table.retained[start:stop]
     if isinstance(table, DenseTable):
-        return DenseTable(table.X[start:stop], target, weight, offset)
+        return DenseTable(table.X[start:stop], target, weight, offset, retained)
     first, last = int(table.indptr[start]), int(table.indptr[stop])
     indptr = table.indptr[start : stop + 1] - first
     data, indices = table.data[first:last], table.indices[first:last]
-    return SparseTable(data, indices, indptr, target, weight, offset)
+    return SparseTable(data, indices, indptr, target, weight, offset, retained)
 
 
 def concatenate(tables: Sequence[Table]) -> Table:
@@ -119,9 +127,11 @@ def concatenate(tables: Sequence[Table]) -> Table:
     weight = np.concatenate(weights) if weights else None
     offsets = [t.offset for t in tables if t.offset is not None]
     offset = np.concatenate(offsets) if offsets else None
+    every_retained = [t.retained for t in tables if t.retained is not None]
+    retained = np.concatenate(every_retained) if every_retained else None
     dense = [t for t in tables if isinstance(t, DenseTable)]
     if dense:
-        return DenseTable(np.concatenate([t.X for t in dense]), target, weight, offset)
+        return DenseTable(np.concatenate([t.X for t in dense]), target, weight, offset, retained)
     sparse = [t for t in tables if isinstance(t, SparseTable)]
     starts = np.cumsum([0] + [t.nnz for t in sparse])
     indptr = [np.zeros(1, np.int64)]
@@ -133,6 +143,7 @@ def concatenate(tables: Sequence[Table]) -> Table:
         target,
         weight,
         offset,
+        retained,
     )
 
 

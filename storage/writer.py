@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from fewpass.storage import codec
 from fewpass.storage.array_layout import (
+    CODE_PARTS,
+    RETAINED_KEY,
     SPARSE_PARTS,
     chunk_documents,
     chunk_parts,
@@ -25,10 +27,14 @@ from fewpass.storage.hashed_names import HashedNames, written
 from fewpass.storage.manifest import (
     COLUMN_ORDER,
     KEY,
+    RETAINED_BYTES,
+    ChangeRecord,
     ChunkRecord,
+    ChunkTable,
     Labels,
     Layout,
     Manifest,
+    Norms,
     OffsetStats,
     Scaling,
     Shuffle,
@@ -57,7 +63,7 @@ class DatasetWriter:
     ----------
     folder
         The folder; it must not contain a data set.
-    layout, n_features, n_rows, chunk_rows, dtype, has_weight, has_offset
+    layout, n_features, n_rows, chunk_rows, dtype, has_weight, has_offset, codes, retained
         As in the manifest; every chunk but the last has `chunk_rows` rows.
 
     Raises
@@ -78,6 +84,8 @@ class DatasetWriter:
         dtype: Literal["float32", "float64"],
         has_weight: bool,
         has_offset: bool = False,
+        codes: int | None = None,
+        retained: Sequence[str] = (),
     ) -> None:
         if min(n_features, n_rows, chunk_rows) < 1:
             raise ValueError(
@@ -92,7 +100,8 @@ class DatasetWriter:
         self.layout: Layout = layout
         self.n_rows, self.n_features, self.chunk_rows = n_rows, n_features, chunk_rows
         self.dtype: Literal["float32", "float64"] = dtype
-        self.has_weight, self.has_offset = has_weight, has_offset
+        self.has_weight, self.has_offset, self.retained = has_weight, has_offset, tuple(retained)
+        self.codes = codes
         self.row_parts = row_parts(has_weight=has_weight, has_offset=has_offset)
         self._columns: dict[str, ArrayLayout] = {}
         self._objects: dict[str, StoredObject] = {}
@@ -106,8 +115,17 @@ class DatasetWriter:
         """Return the number of rows of chunk `k`."""
         return min(self.chunk_rows, self.n_rows - k * self.chunk_rows)
 
-    def write_chunk(self, k: int, table: Table) -> ChunkRecord:
+    def write_chunk(
+        self, k: int, table: Table, codes: NDArray[np.float64] | None = None
+    ) -> ChunkRecord:
         """Write chunk `k`: rows ``k * chunk_rows`` and following.
+
+        Parameters
+        ----------
+        k, table
+            The chunk's number and rows.
+        codes
+            (m, n) of which these follow, where the set stores codes.
 
         Returns
         -------
@@ -120,7 +138,7 @@ class DatasetWriter:
             The table has other properties than the writer, or values that are not finite or too
             large to square.
         """
-        self._require_fitting(k, table)
+        self._require_fitting(k, table, codes)
         with np.errstate(over="ignore", invalid="ignore"):  # refused just below
             squares = row_squares(table)
             sum_fourth = np.square(squares).sum()
@@ -133,7 +151,28 @@ class DatasetWriter:
             sum_fourth=_finite(k, sum_fourth),
             objects={},
         )
-        return record.model_copy(update={"objects": self._put_chunk(k, table)})
+        return record.model_copy(update={"objects": self._put_chunk(k, table, codes)})
+
+    def link_chunk(self, k: int, other: Folder, table: ChunkTable, number: int) -> ChunkRecord:
+        """Have chunk `number` of another set, whose table is given, as chunk `k` of this one.
+
+        The record lacks ``sum_fourth``, which no manifest has: give `commit` norms of its own.
+        """
+        objects: dict[str, StoredObject] = {}
+        for key, column in table.objects.items():
+            stored = column[number]
+            if stored is not None:
+                objects[key.format(chunk=k)] = stored
+                self.folder.link(key.format(chunk=k), other, key.format(chunk=number))
+        return ChunkRecord(
+            rows=table.rows[number],
+            nnz=table.nnz[number],
+            target_sum=table.target_sum[number],
+            max_square=table.max_square[number],
+            sum_square=table.sum_square[number],
+            sum_fourth=0.0,
+            objects=objects,
+        )
 
     def write_columns(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Write statistics of the features: arrays of `n_features` numbers, stored as float64.
@@ -186,6 +225,9 @@ class DatasetWriter:
         versions: Mapping[str, str] | None = None,
         schema: Schema | None = None,
         hashed_names: HashedNames | None = None,
+        own_norms: Norms | None = None,
+        changes: Sequence[ChangeRecord] = (),
+        home: Folder | None = None,
     ) -> Manifest:
         """Make everything durable, then write the manifest, which completes the data set.
 
@@ -199,6 +241,11 @@ class DatasetWriter:
             The columns of the source, if known.
         hashed_names
             Names of hashed columns, if known.
+        own_norms
+            Moments of the rows' norms [default: those of the records].
+        changes, home
+            What made this generation of an earlier one, and the folder of the data set, whose
+            manifest is replaced [default: the first generation, which lies where it is written].
 
         Raises
         ------
@@ -210,9 +257,19 @@ class DatasetWriter:
         self._require_all(records)
         shape = (self.n_rows, self.n_features)
         dtype = np.dtype(self.dtype)
-        version = format_version(self._columns, has_schema=schema is not None)
+        coded, later = self.codes is not None, bool(self.retained or changes)
+        version = format_version(
+            self._columns, has_schema=schema is not None, coded=coded, later=later
+        )
         documents = root_documents(
-            version, self.layout, shape, self.chunk_rows, dtype, self.row_parts
+            version,
+            self.layout,
+            shape,
+            self.chunk_rows,
+            dtype,
+            self.row_parts,
+            self.codes,
+            len(self.retained),
         )
         objects = {key: put(self.folder, key, data) for key, data in documents.items()}
         objects |= self._objects
@@ -228,9 +285,10 @@ class DatasetWriter:
             nnz=sum(record.nnz for record in records),
             dtype=self.dtype,
             chunk_rows=self.chunk_rows,
+            codes=self.codes,
             has_weight=self.has_weight,
             targets=targets,
-            norms=norms(records),
+            norms=own_norms or norms(records),
             weights=weights,
             offsets=offsets,
             scaling=scaling or Scaling(),
@@ -240,12 +298,19 @@ class DatasetWriter:
             versions=dict(versions or {}),
             columns=self._columns,
             objects=objects,
-            chunks=chunk_table(records, chunk_templates(self.layout, self.row_parts)),
+            chunks=chunk_table(records, self._templates()),
+            retained=self.retained,
+            changes=tuple(changes),
         )
         self._make_durable(objects, records)
         raw = manifest.sealed()
-        self.folder.write(KEY, raw)
+        (home or self.folder).write(KEY, raw)
         return read_manifest(raw)
+
+    def _templates(self) -> list[str]:
+        return chunk_templates(
+            self.layout, self.row_parts, coded=self.codes is not None, retained=bool(self.retained)
+        )
 
     def _put_schema(self, schema: Schema) -> StoredObject:
         if schema.n_features != self.n_features:
@@ -266,31 +331,45 @@ class DatasetWriter:
         self.folder.delete_partials()
         self.folder.sync(every)
 
-    def _put_chunk(self, k: int, table: Table) -> dict[str, StoredObject]:
+    def _put_chunk(
+        self, k: int, table: Table, codes: NDArray[np.float64] | None
+    ) -> dict[str, StoredObject]:
         objects: dict[str, StoredObject] = {}
-        if self.layout == "sparse":
+        if self.layout == "sparse" and codes is None:
             shape = (table.n_rows, self.n_features)
             documents = chunk_documents(k, shape, table.nnz, np.dtype(self.dtype))
             objects = {key: put(self.folder, key, data) for key, data in documents.items()}
-        for name, template in chunk_parts(self.layout, self.row_parts).items():
-            part = getattr(table, name)
+        parts = chunk_parts(self.layout, self.row_parts, coded=codes is not None)
+        for name, template in parts.items():
+            part = codes if codes is not None and name in CODE_PARTS else getattr(table, name)
             if part.size:
                 key = template.format(chunk=k)
                 objects[key] = put(self.folder, key, codec.encode(self._as_stored(name, part)))
+        if table.retained is not None:
+            key = RETAINED_KEY.format(chunk=k)
+            objects[key] = put(
+                self.folder, key, codec.encode(self._as_stored("retained", table.retained))
+            )
         return objects
 
     def _as_stored(self, name: str, part: NDArray[Any]) -> NDArray[Any]:
         """Pad the last chunk of an array with zeros: Zarr's chunks all have one shape."""
+        if name in SPARSE_PARTS:
+            return part
+        if name in CODE_PARTS:
+            return np.pad(part, ((0, 0), (0, self.chunk_rows - part.shape[1])))
         missing = self.chunk_rows - part.shape[0]
-        if name in SPARSE_PARTS or not missing:
+        if not missing:
             return part
         return np.concatenate([part, np.zeros((missing, *part.shape[1:]), part.dtype)])
 
-    def _require_fitting(self, k: int, table: Table) -> None:
+    def _require_fitting(self, k: int, table: Table, codes: NDArray[np.float64] | None) -> None:
         actual: dict[str, Any] = {"rows": table.n_rows, "weights": table.weight is not None}
         expected: dict[str, Any] = {"rows": self.rows_of(k), "weights": self.has_weight}
         actual |= {"offsets": table.offset is not None}
         expected |= {"offsets": self.has_offset}
+        actual |= {"kept bytes": 0 if table.retained is None else table.retained.shape[1]}
+        expected |= {"kept bytes": RETAINED_BYTES * len(self.retained)}
         if isinstance(table, DenseTable):
             actual |= {"layout": "dense", "dtype": table.X.dtype, "features": table.X.shape[1]}
             expected |= {"features": self.n_features}
@@ -302,6 +381,8 @@ class DatasetWriter:
             }
             expected |= {"indices": index_dtype(self.n_features)}
         expected |= {"layout": self.layout, "dtype": np.dtype(self.dtype)}
+        actual |= {"codes": None if codes is None else codes.shape}
+        expected |= {"codes": None if self.codes is None else (self.codes, self.rows_of(k))}
         if actual != expected:
             raise ValueError(
                 f"Chunk {k} has {actual}, where {expected} was expected. Convert it first."

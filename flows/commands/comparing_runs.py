@@ -14,6 +14,7 @@ from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.sizes import parse_bytes
+from fewpass.storage.redaction import without_secrets
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -79,7 +80,7 @@ def compare(
     tables: list[Any] = [comparison_table(result)]
     if page is not None:
         with page.written() as target:
-            target.write(printable(comparison_page(result, data)).encode())
+            target.write(printable(comparison_page(result, without_secrets(data))).encode())
         tables.append(facts_table("Page", {"at": html}))
     terminal.result(comparison_facts(result) | {"page": html}, Group(*tables))
     return 0

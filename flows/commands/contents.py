@@ -121,6 +121,9 @@ def _of_dataset(path: str) -> dict[str, Any]:
         "columns": _columns(dataset.schema),
         "hashed_columns_named": len(dataset.hashed_names) or None,
         "skipped_rows": sum(manifest.bad_rows.values()),
+        "generation": manifest.generation if manifest.changes else None,
+        "changes": [f"{one.change} of {one.rows:,} rows" for one in manifest.changes] or None,
+        "columns_kept": list(manifest.retained) or None,
         "fingerprint": manifest.fingerprint,
     }
 

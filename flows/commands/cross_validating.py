@@ -16,7 +16,7 @@ from fewpass.flows.options import (
     given,
     whole,
 )
-from fewpass.pipeline.settings.regularisation import AUTO
+from fewpass.pipeline.settings.regularisation import AUTO, Lam
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 #: Figures that a table has, of those that there are; --json has all.
 SHOWN = ("loss", "error", "auc", "mae", "r2")
-USUAL_TOL = 1e-3
 
 
 def cross_validate(
@@ -61,15 +60,16 @@ def cross_validate(
     from fewpass.flows.cluster import engine_for_training
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal
+    from fewpass.flows.outcomes import cross_validation_facts
     from fewpass.flows.settings import as_toml, training_settings
     from fewpass.pipeline.settings.flat_settings import flat
+    from fewpass.pipeline.training.cross_validation import USUAL_TOL
     from fewpass.pipeline.training.cross_validation import cross_validate as validated
-    from fewpass.pipeline.training.cross_validation import each_lam
 
     terminal = Terminal(output)
     words: dict[str, Any] = {"tol": USUAL_TOL} | given(training)
-    lams = each_lam(words.pop("lam", AUTO))
-    words["lam"] = str(lams[0].written)
+    lam = Lam.of(words.pop("lam", AUTO))
+    words["lam"] = str(lam.each[0])
     plan, place = training_settings(dataset, TrainingOptions(**words), plan_source)
     if plan_source.dry_run:
         terminal.result(flat(plan, place), as_toml(plan, place))
@@ -81,31 +81,16 @@ def cross_validate(
         place_of_work = folder or stack.enter_context(TemporaryDirectory(prefix="fewpass-folds-"))
         results = validated(
             plan, place_of_work, executor, folds,
-            lambda event: show(0.0, f"{event.cursor.passes:.3g} passes"), lams,
+            lambda event: show(0.0, f"{event.cursor.passes:.3g} passes"), lam,
         )  # fmt: skip
     terminal.result(
-        {"dataset": dataset, "results": [*map(facts_of, results)]},
+        {"dataset": dataset, "results": [*map(cross_validation_facts, results)]},
         Group(
             *(fold_table(one) for one in results),
             *([lam_table(results)] if len(results) > 1 else []),
         ),
     )
     return 0
-
-
-def facts_of(result: CrossValidated) -> dict[str, Any]:
-    """Return what --json prints of one lam."""
-    from fewpass.flows.outcomes import evaluation_facts
-
-    folds = [
-        {name: value for name, value in fold._asdict().items() if name != "evaluation"}
-        | {"held_out": evaluation_facts(fold.evaluation)}
-        for fold in result.folds
-    ]
-    means = {
-        one.metric: {"mean": one.mean, "standard_error": one.standard_error} for one in result.means
-    }
-    return result._asdict() | {"folds": folds, "means": means}
 
 
 def fold_table(result: CrossValidated) -> Table:

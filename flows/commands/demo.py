@@ -49,6 +49,7 @@ class Demo:
         self.run = folder / "run"
         self.visits = folder / "visits.csv"
         self.table, self.table_run = folder / "visits", folder / "visits-run"
+        self.visit_rows = max(2_000, min(VISITS, size // 1_000))
 
     def clear(self) -> None:
         """Make the folder, without what an earlier demo left; refuse anybody else's."""
@@ -219,7 +220,7 @@ class Demo:
                 "ingest", str(self.visits), str(self.table), "--label", "bought", "--drop", "visit"
             ),
         )
-        write_visits(self.visits, max(2_000, min(VISITS, self.size // 1_000)), self.seed)
+        write_visits(self.visits, self.visit_rows, self.seed)
         wanted = {
             "sources": (str(self.visits),),
             "dataset": str(self.table),
@@ -240,6 +241,17 @@ class Demo:
         model = load_model(RunFolder(str(self.table_run)))
         self.terminal.show(weights_table([(None, w) for w in largest_weights(model, TOP)]))
         return trained
+
+    def files(self, made: ClickFile) -> list[Path]:
+        """Write the small files of the documentation's pages."""
+        from fewpass.pipeline.demo_files import write_demo_files
+
+        self._head(
+            "7. Files for the pages of the documentation",
+            "Two more days of clicks, later visits, messages, ads and people: what tutorials and "
+            "other pages work on.",
+        )
+        return write_demo_files(self.folder, made, self.visit_rows, self.seed)
 
     def _head(self, title: str, text: str, command: str = "") -> None:
         """Say what comes next, and begin it without what the step before has left in memory."""
@@ -290,6 +302,7 @@ def demo(
     evaluated = job.evaluate()
     page = job.report()
     job.raw_table()
+    files = job.files(made)
     facts = {
         "folder": str(job.folder.absolute()),
         "text_bytes": made.bytes,
@@ -305,6 +318,7 @@ def demo(
         "error": evaluated.error,
         "auc": evaluated.auc,
         "page": page,
+        "files": [*map(str, files)],
         "seconds": time.perf_counter() - began,
         "peak_memory_bytes": peak_memory_bytes(),
     }
@@ -328,6 +342,7 @@ Done in {format_seconds(facts["seconds"])}: {format_bytes(facts["text_bytes"])} 
   {demo.run}  plan, snapshots and log of the run
   {facts["page"]}  the page to look at in a browser
   {demo.visits}  the table of visits, and {demo.table_run} its model
+  {", ".join(Path(file).name for file in facts["files"])}  in {demo.folder}, for the tutorials
 
 Go on with
   {command("inspect", run)}

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from fewpass.flows.display.printing import printable
 from fewpass.flows.options import OUTPUT, READING, WHERE, Output, Reading, Where, given
 from fewpass.flows.outcomes import evaluation_facts
-from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.sizes import parse_bytes
+from fewpass.storage.redaction import without_secrets
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -97,11 +97,10 @@ def evaluate(
     from_files = is_source(dataset)
     if not from_files:
         refuse_reading(words.keys() - Matching.model_fields.keys(), dataset)
-    if by and not from_files:
-        raise UsageError(
-            "--by reads a column as it was, and a data set has features. Name the file that it was "
-            "made of."
-        )
+        if by:  # what is imported only then takes Arrow
+            from fewpass.pipeline.scoring.evaluate_rows import require_file
+
+            require_file(by, dataset)
     asked = AskedMetrics(threshold, top)
     model = load_model(run_at(run))
     work = _on_files if from_files else _on_data_set
@@ -111,7 +110,9 @@ def evaluate(
     )  # fmt: skip
     if evaluation.left_out:
         terminal.say(left_out_sentence(evaluation.left_out), style="yellow")
-    shown: list[RenderableType] = [facts_table(f"{run} on {dataset}", _shown(evaluation))]
+    shown: list[RenderableType] = [
+        facts_table(f"{run} on {without_secrets(dataset)}", _shown(evaluation))
+    ]
     if evaluation.classes:
         shown.append(class_table(evaluation.classes))
     shown += [slice_table(column, of) for column, of in evaluation.slices]
@@ -210,7 +211,7 @@ def _on_files(
     columns = summary_of_terms(terms, result.others[0]) if terms else None
     if result.reliability is None:
         return result.evaluation, None, columns
-    image = draw(model, result.reliability, Path(source).name)
+    image = draw(model, result.reliability, Path(without_secrets(source)).name)
     return result.evaluation, DrawnReliability(result.reliability, image), columns
 
 
@@ -322,7 +323,13 @@ def _or_dash(figure: float | None, style: str) -> str:
 
 
 #: Figures that are shown with the one of a model that knows no columns.
-BASES = {"error": "base_error", "log_loss": "base_log_loss", "brier": "base_brier"}
+BASES = {
+    "error": "base_error", "precision": "base_precision", "average_precision": "base_precision",
+    "log_loss": "base_log_loss", "brier": "base_brier", "mae": "base_mae", "rmse": "base_rmse",
+}  # fmt: skip
+
+
+OF_NUMBERS = ("mae", "rmse")
 
 
 def _shown(evaluation: Evaluation) -> dict[str, Any]:
@@ -330,8 +337,11 @@ def _shown(evaluation: Evaluation) -> dict[str, Any]:
     for name in ("classes", "left_out", "slices"):
         facts.pop(name, None)
     for name, base in BASES.items():
-        if name in facts and (of_shares := facts.pop(base, None)) is not None:
-            facts[name] = f"{facts[name]:.6f} (base rate {of_shares:.6f})"
+        if name in facts and (of_base := facts.get(base)) is not None:
+            digits = ".6g" if name in OF_NUMBERS else ".6f"
+            facts[name] = f"{facts[name]:{digits}} (base rate {of_base:{digits}})"
+    for base in BASES.values():
+        facts.pop(base, None)
     if (top := facts.pop("lift_top", None)) is not None:
         facts["lift"] = f"{facts['lift']:.4f} (in the top {top:.3g} of the rows)"
     if evaluation.auc is not None and evaluation.auc_within is not None:

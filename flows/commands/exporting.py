@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from fewpass.flows.options import OUTPUT, Output
@@ -21,20 +22,21 @@ def export(
     overwrite: bool = False,
     output: Output = OUTPUT,
 ) -> int:
-    """Write a run's model for other programs: .onnx, .sql, .json, .safetensors, .liblinear, .skops.
+    """Write a run's model for other programs: .onnx, .sql, .json, .mlflow and others.
 
     .onnx (an input for each column of a table, or float64 rows X; label, scores, probabilities or
     prediction out), .sql (one SELECT), .json (a document, with a scorer in plain Python in the
-    documentation), .safetensors (coef, intercept and what they mean), .liblinear (labels must be
-    integers) or .skops (scikit-learn's own classes).  The first three hold the encoding of a
-    table's columns.  Scaling is undone: the model takes rows as the sources had them.
+    documentation), .mlflow (a folder that mlflow.pyfunc loads), .safetensors (coef, intercept and
+    what they mean), .liblinear (labels must be integers) or .skops (scikit-learn's own classes).
+    The first four hold the encoding of a table's columns.  Scaling is undone: the model takes rows
+    as the sources had them.
 
     Parameters
     ----------
     run
         Folder or address of the run, or of a store that has published one.
     out
-        File to write; its ending says what kind.
+        File, or folder of .mlflow, to write; its ending says what kind.
     dialect
         Of .sql: duckdb, if none is given.
     table
@@ -52,9 +54,15 @@ def export(
     from fewpass.pipeline.sizes import format_bytes
 
     model = of_run(run)
-    size = export_formats.export(
-        model, out, overwrite=overwrite, dialect=dialect, table=table, words=words or ()
-    )
+    if Path(out).suffix == export_formats.OF_MLFLOW:
+        from fewpass.pipeline.models.mlflow_flavour import save_model
+
+        export_formats.refuse_sql_options(out, dialect, table, words or ())
+        size = save_model(run, out, overwrite=overwrite)
+    else:
+        size = export_formats.export(
+            model, out, overwrite=overwrite, dialect=dialect, table=table, words=words or ()
+        )
     features = model.coef.shape[1]
     classes = None if model.classes is None else len(model.classes)
     facts = {

@@ -11,11 +11,11 @@ from fewpass.flows.options import OUTPUT, Output, whole
 from fewpass.flows.outcomes import (
     ASIDE,
     COLUMNS,
+    history_rows,
     model_rows,
     models_facts,
     publication_facts,
     refused_rows,
-    when,
 )
 from fewpass.flows.refusals import UsageError
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fewpass.pipeline.models.refresh.generations import GenerationState
-    from fewpass.pipeline.models.refresh.publications import Publication
     from fewpass.pipeline.models.refresh.refused_files import Refused
+    from fewpass.pipeline.models.refresh.store_history import StoreEvent
 
-MOST_MOVES = 10  # that people are shown; --json has all
+MOST_EVENTS = 12  # that people are shown; --json has all
 
 
 def models(store: str, /, *, output: Output = OUTPUT) -> int:
@@ -45,11 +45,13 @@ def models(store: str, /, *, output: Output = OUTPUT) -> int:
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.models.refresh import generations
     from fewpass.pipeline.models.refresh.publications import history
+    from fewpass.pipeline.models.refresh.store_history import store_history
 
     listed, moves = generations.models(store), history(store)
     shown: list[RenderableType] = [models_table(listed)] if listed else []
-    if moves:
-        shown.append(moves_table(moves))
+    events = store_history(listed, moves)
+    if events:
+        shown.append(history_table(events))
     if listed.refused:
         shown.append(refused_table(listed.refused))
     Terminal(output).result(models_facts(listed, moves), Group(*shown))
@@ -80,19 +82,17 @@ def models_table(listed: Sequence[GenerationState]) -> Table:
     return table
 
 
-def moves_table(moves: Sequence[Publication]) -> Table:
-    """Return a table of the newest publications."""
+def history_table(events: Sequence[StoreEvent]) -> Table:
+    """Return a table of what happened last: decisions, gates, publications, refused files."""
     from fewpass.flows.display.console import titled_table
 
-    shown = moves[-MOST_MOVES:]
-    title = "Publications" if len(shown) == len(moves) else f"The last {len(shown)} publications"
+    shown = history_rows(events[-MOST_EVENTS:])
+    title = "History" if len(shown) == len(events) else f"The last {len(shown)} events"
     table = titled_table(title)
-    for name in ("number", "generation", "when", "by"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("why", overflow="fold")
-    for move in shown:
-        number, generation = str(move.number), f"{move.generation:06d}"
-        table.add_row(number, generation, when(move.published_at), move.by, move.why)
+    for name in shown[0]:
+        table.add_column(name, no_wrap=name in ("when", "generation"), overflow="fold")
+    for row in shown:
+        table.add_row(*map(printable, row.values()))
     return table
 
 

@@ -22,6 +22,7 @@ def warm_up(
     """Compile the usual kernels in advance, for container images and services.
 
     Compiled kernels lie in ~/.cache/fewpass (XDG_CACHE_HOME); what is there is not compiled again.
+    Modules become bytecode where they are installed, whatever PYTHONDONTWRITEBYTECODE says.
 
     Parameters
     ----------
@@ -49,6 +50,7 @@ def warm_up(
         "in": result.folder,
         "kernels": result.kernels,
         "for": f"{result.combinations} combinations of loss and rows",
+        "bytecode": f"of {result.modules} modules",
         "took": f"{format_seconds(result.seconds)}, {result.processes} processes",
     }
     terminal.result(result._asdict(), facts_table("Compiled", shown))

@@ -278,7 +278,7 @@ def _begun(facts: Start) -> Iterator[str]:
         )
     if facts.groups > 1:
         yield (
-            f"{facts.models} classes in {facts.groups} groups, one after the other: together they "
+            f"{facts.models} models in {facts.groups} groups, one after the other: together they "
             "do not fit into the memory (--memory)."
         )
     if facts.lam:
@@ -288,10 +288,10 @@ def _begun(facts: Start) -> Iterator[str]:
 
 
 def group_line(facts: GroupTrained) -> str:
-    """Name the classes that are trained."""
+    """Name the models that are trained."""
     proven = "" if facts.gap is None else f", at most {facts.gap:.2g} above the optimum"
     last = facts.first + facts.classes
-    return f"Classes {facts.first + 1} to {last} of {facts.of} are trained{proven}."
+    return f"Models {facts.first + 1} to {last} of {facts.of} are trained{proven}."
 
 
 #: The sentence of a seldom event, and whether it is a warning.

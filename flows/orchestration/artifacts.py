@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import logging
 import re
 from typing import Any, cast
 from uuid import UUID
 
 import httpx
+import prefect.runtime
+from prefect import get_client
 from prefect.artifacts import (
     create_image_artifact,
     create_markdown_artifact,
@@ -17,6 +20,7 @@ from prefect.artifacts import (
     create_table_artifact,
     update_progress_artifact,
 )
+from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.logging import get_run_logger
 
 from fewpass.flows.display.console import format_seconds
@@ -125,9 +129,23 @@ def show_convergence(url: str, timeline: Timeline) -> None:
 
 
 def show_table(url: str, what: str, rows: list[dict[str, Any]], text: str) -> None:
-    """Attach a table to the run."""
+    """Attach a table to the run; shown again by the same flow run it replaces the one before."""
     key, about = artifact_key(url, what), as_markdown(text)
-    TELLER.give(key, lambda: create_table_artifact(_cells(rows), key=key, description=about))
+    TELLER.give(key, lambda: _put_table(key, _cells(rows), about))
+
+
+#: The tables of the flow run that this process is at, by key.
+_TABLES: dict[tuple[str, str], UUID] = {}
+
+
+def _put_table(key: str, rows: list[dict[str, Any]], about: str) -> None:
+    of_run = (str(prefect.runtime.flow_run.id), key)
+    there = _TABLES.get(of_run)
+    if there is None:
+        _TABLES[of_run] = cast("UUID", create_table_artifact(rows, key=key, description=about))
+        return
+    with get_client(sync_client=True) as client:
+        client.update_artifact(there, ArtifactUpdate(data=json.dumps(rows)))
 
 
 def _cells(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

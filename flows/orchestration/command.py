@@ -38,7 +38,7 @@ def run(
     Parameters
     ----------
     name
-        ingest, train, evaluate, predict, refresh, models or publish.
+        ingest, train, evaluate, cross-validate, predict, refresh, models or publish.
     param
         A parameter, such as -p dataset=clicks or -p solver.kind=sgd; may be repeated.
     log_format
@@ -70,8 +70,9 @@ def run_flow(name: str | None, words: tuple[str, ...], *, help_: bool = False) -
 
 
 def _flow(name: str) -> Flow[Any, Any]:
+    module = name.replace("-", "_")
     flow: Flow[Any, Any] = getattr(
-        importlib.import_module(f"fewpass.flows.orchestration.{name}"), name
+        importlib.import_module(f"fewpass.flows.orchestration.{module}"), module
     )
     return flow
 
@@ -106,7 +107,7 @@ def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
 def _list_of_flows() -> str:
     from fewpass.flows.orchestration.requests import REQUESTS
 
-    flows = "".join(f"  {name:10}{request.__doc__}\n" for name, request in REQUESTS.items())
+    flows = "".join(f"  {name:15}{request.__doc__}\n" for name, request in REQUESTS.items())
     return f"Usage: {USAGE}\n\nFlows:\n{flows}"
 
 

@@ -19,9 +19,14 @@ from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
-from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
+from fewpass.pipeline.scoring.evaluate_rows import (
+    evaluate_rows,
+    require_file,
+    require_here,
+)
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.evaluation import evaluate as evaluated
+from fewpass.pipeline.scoring.row_metrics import USUAL, AskedMetrics
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -30,11 +35,14 @@ from fewpass.storage.dataset import Dataset
 
 
 @made_flow(requests.EvaluateParameters, "run")
-def evaluate(run: str, dataset: str, matching: Matching, where: Execution) -> dict[str, Any]:
+def evaluate(
+    run: str, dataset: str, matching: Matching, by: tuple[str, ...], threshold: float | None,
+    top: float, where: Execution,
+) -> dict[str, Any]:  # fmt: skip
     """Evaluate a model, and show its card with the figures."""
     run = dated(run, "run")
     evaluation = evaluate_model.with_options(task_run_name=f"evaluate on {dataset}")(
-        run, dataset, where, matching
+        run, dataset, where, matching, by, AskedMetrics(threshold, top)
     )
     card = model_card(run_at(run), {dataset: evaluation}, columns_of(run, dataset, where, matching))
     show_text(run, "card", card, f"model of {run}")
@@ -53,13 +61,20 @@ def columns_of(run: str, dataset: str, where: Execution, matching: Matching) -> 
 
 @durable_task("evaluate")
 def evaluate_model(
-    run: str, dataset: str, where: Execution, matching: Matching = BY_NAME
+    run: str,
+    dataset: str,
+    where: Execution,
+    matching: Matching = BY_NAME,
+    by: tuple[str, ...] = (),
+    asked: AskedMetrics = USUAL,
 ) -> Evaluation:
     """Evaluate a run's newest model on a data set, or on files."""
     model = load_model(run_at(run))
     if is_source(dataset):
         require_here(where)
-        return evaluate_rows(model, [dataset], SourceOptions(**matching.model_dump())).evaluation
+        options = SourceOptions(**matching.model_dump())
+        return evaluate_rows(model, [dataset], options, by=by, asked=asked).evaluation
+    require_file(by, dataset)
     data = Dataset.open(dataset)
     with engine_for_pass(where, data) as executor:
-        return evaluated(model, data, executor, rules=matching)
+        return evaluated(model, data, executor, rules=matching, asked=asked)

@@ -7,9 +7,12 @@ from typing import Any
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table
 from fewpass.flows.orchestration.scheduled import made_flow
-from fewpass.flows.outcomes import model_rows, models_facts, refused_rows
+from fewpass.flows.outcomes import history_rows, model_rows, models_facts, refused_rows
 from fewpass.pipeline.models.refresh.generations import models as models_of
 from fewpass.pipeline.models.refresh.publications import history
+from fewpass.pipeline.models.refresh.store_history import store_history
+
+MOST_EVENTS = 100  # of the table
 
 
 @made_flow(requests.ModelsParameters, "store")
@@ -17,6 +20,13 @@ def models(store: str) -> dict[str, Any]:
     """List the models, also as a table on the page of the run."""
     listed = models_of(store)
     show_table(store, "models", model_rows(listed), f"models of {store}")
+    show_history(store)
     if listed.refused:
         show_table(store, "refused", refused_rows(listed.refused), f"files set aside in {store}")
     return models_facts(listed, history(store))
+
+
+def show_history(store: str) -> None:
+    """Show what happened in a store: who decided or published what, and why."""
+    rows = history_rows(store_history(models_of(store), history(store)))
+    show_table(store, "history", rows[-MOST_EVENTS:], f"what happened in {store}")

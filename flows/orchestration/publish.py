@@ -6,6 +6,7 @@ from typing import Any
 
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_text
+from fewpass.flows.orchestration.models import show_history
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.outcomes import publication_facts
 from fewpass.pipeline.drawing.safe_text import as_markdown
@@ -22,6 +23,7 @@ def publish(store: str, generation: int, because: str, after: int | None) -> dic
     show_text(
         store, "published", f"{as_markdown(made.sentence())}.", f"model that {store} publishes"
     )
+    show_history(store)
     return publication_facts(store, made)
 
 

@@ -7,17 +7,27 @@ from typing import Any
 
 from prefect.logging import get_run_logger
 
+from fewpass.flows.cluster import engine_for_pass
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table, show_text
 from fewpass.flows.orchestration.evaluate import evaluate_model
 from fewpass.flows.orchestration.ingest import watched
+from fewpass.flows.orchestration.models import show_history
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.train import completed, train_in_stages
-from fewpass.flows.outcomes import refused_facts, refused_rows, require_convergence
+from fewpass.flows.outcomes import (
+    drift_rows,
+    refused_facts,
+    refused_rows,
+    require_convergence,
+)
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.abandoning import abandon as abandoned
+from fewpass.pipeline.models.refresh.drift import drift_of
+from fewpass.pipeline.models.refresh.gates import Evaluated, GateResult, Slices, results_of
 from fewpass.pipeline.models.refresh.generations import Decision, Generation, refused_now
+from fewpass.pipeline.models.refresh.old_generations import remove_old_generations
 from fewpass.pipeline.models.refresh.publications import NONE_YET, published
 from fewpass.pipeline.models.refresh.refreshing import (
     alone_in,
@@ -29,10 +39,14 @@ from fewpass.pipeline.models.refresh.refreshing import (
 )
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
 from fewpass.pipeline.reporting.model_card import model_card
+from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.scoring.category_slices import evaluate_slices
+from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 
 
@@ -56,12 +70,33 @@ def _refreshed(plan: RefreshPlan, where: Execution) -> Any:
     taken = take_files.with_options(task_run_name=f"ingest {files}")(plan, generation)
     generation = taken.generation
     require_judge(plan)
+    drift = compare_rows.with_options(task_run_name="compare with the rows before")(
+        plan, generation, taken.left_out
+    )
     training = training_plan(plan, generation)
     trained = train_in_stages(training, generation.run, where)
-    decided = _publish(plan, generation, trained, where)
+    decided = _publish(plan, generation, trained, where, drift)
+    if plan.keep_generations is not None:
+        for one in remove_old_generations(plan.store, plan.keep_generations):
+            get_run_logger().info("Removed %s", one.what)
     if plan.require_tol:
         require_convergence(trained, training)
     return completed(decided, trained)
+
+
+@durable_task("compare")
+def compare_rows(
+    plan: RefreshPlan, generation: Generation, left_out: tuple[str, ...]
+) -> float | None:
+    """Compare the rows with those before, show it, and refuse those that are too far away."""
+    drift = drift_of(plan.store, generation, left_out)
+    if drift is None:
+        return None
+    about = f"generation {generation.number} beside generation {drift.against} of {plan.store}"
+    show_table(plan.store, "drift", drift_rows(drift), about)
+    get_run_logger().info("Largest drift %.3g: %s", drift.largest, drift.columns[0].column)
+    drift.require_at_most(plan.max_drift, plan.store)
+    return drift.largest
 
 
 @durable_task("ingest")
@@ -102,8 +137,9 @@ def _show_refused(store: str) -> None:
 
 
 def _publish(
-    plan: RefreshPlan, generation: Generation, trained: TrainingResult, where: Execution
-) -> dict[str, Any]:
+    plan: RefreshPlan, generation: Generation, trained: TrainingResult, where: Execution,
+    drift: float | None,
+) -> dict[str, Any]:  # fmt: skip
     rows, current = held_out(plan), published(plan.store)
     new = evaluate_model.with_options(task_run_name="evaluate the new model")(
         generation.run, rows, where
@@ -114,9 +150,13 @@ def _publish(
         old = evaluate_model.with_options(task_run_name="evaluate the published model")(
             before, rows, where
         )
+    gates = results_of(
+        plan.gates, _evaluated(generation.run, rows, where, new),
+        _evaluated(current.run_in(plan.store), rows, where, old) if current and old else None,
+    )  # fmt: skip
     made: Decision = publish_or_keep.with_options(task_run_name="publish or keep")(
         plan, generation, trained, new.loss, old.loss if old else None,
-        current.number if current else NONE_YET,
+        current.number if current else NONE_YET, gates, drift,
     )  # fmt: skip
     card = model_card(RunFolder(generation.run), {rows: new})
     show_text(generation.run, "card", card, f"model of {generation.run}")
@@ -124,16 +164,39 @@ def _publish(
     text = f"Generation {generation.number} was **{verdict}**: {as_markdown(made.reason)}."
     show_text(plan.store, "decision", text, f"last decision in {plan.store}")
     get_run_logger().info("Generation %d %s: %s", generation.number, verdict, made.reason)
+    show_history(plan.store)
     current = published(plan.store)
     model = current.run_in(plan.store) if current else None
     decision = {"generation": generation.number, "model": model} | made._asdict()
     return decision | {"refused": refused_facts(refused_now(Folder(plan.store)))}
 
 
+def _evaluated(run: str, rows: str, where: Execution, whole: Evaluation) -> Evaluated:
+    """Return what evaluates slices for gates; all rows were evaluated already."""
+
+    def evaluated(column: str | None) -> Slices:
+        if column is None:
+            return {"": whole}
+        task = evaluate_by_value.with_options(task_run_name=f"evaluate by {column}")
+        slices: Slices = task(run, rows, where, column)
+        return slices
+
+    return evaluated
+
+
+@durable_task("evaluate by value")
+def evaluate_by_value(run: str, rows: str, where: Execution, column: str) -> Slices:
+    """Evaluate a model on the held-out rows of each value of a column."""
+    data = Dataset.open(rows)
+    with engine_for_pass(where, data) as executor:
+        return evaluate_slices(load_model(RunFolder(run)), data, executor, column)
+
+
 @durable_task("publish")
 def publish_or_keep(
     plan: RefreshPlan, generation: Generation, trained: TrainingResult,
     loss: float, before: float | None, after: int,
+    gates: tuple[GateResult, ...], drift: float | None,
 ) -> Decision:  # fmt: skip
     """Publish the new model, or keep the one that is published."""
-    return decide(plan, generation, trained, loss, before, after)
+    return decide(plan, generation, trained, loss, before, after, gates, drift)

@@ -7,11 +7,13 @@ two together): a request that is refused waits for neither Prefect's engine nor 
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Annotated, Any
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fewpass.pipeline.errors import did_you_mean
+from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
@@ -42,6 +44,48 @@ class IngestParameters(Described):
     """Sources, and the data set to make of them: as in `fewpass ingest`."""
 
 
+class AppendRequest(AppendPlan):
+    """An append as Prefect may keep it: without credentials."""
+
+    storage_options: dict[str, Any] = Field(
+        default_factory=dict,
+        max_length=0,
+        description="Not taken here: credentials come from the environment.",
+    )
+
+
+class AppendParameters(Described):
+    """Append the rows of files to a data set: a new generation of it, by the same recipe."""
+
+    plan: AppendRequest
+    """Files and data set: as in `fewpass append`."""
+
+
+class ForgetRequest(ForgetPlan):
+    """A deletion as Prefect may keep it: without credentials."""
+
+    storage_options: dict[str, Any] = Field(
+        default_factory=dict,
+        max_length=0,
+        description="Not taken here: credentials come from the environment.",
+    )
+
+
+class ForgetParameters(Described):
+    """Delete rows of a data set for good, and name or retrain the models that learnt from them."""
+
+    plan: ForgetRequest
+    """Which rows of which data set: as in `fewpass forget`."""
+    runs: str | None = None
+    """Folder to look for models in, three deep; default the one that the data set lies in."""
+    retrain: bool = False
+    """Train these models anew, each into a new run beside the old one."""
+    warm: bool = False
+    """Begin at the old weights: free of the rows as far as the certificate says."""
+    execution: Execution = HERE
+    """Where tasks run: a Dask scheduler's address, or in this process."""
+
+
 class TrainParameters(Described):
     """Train a model on a data set; a run that was cut short goes on."""
 
@@ -53,6 +97,12 @@ class TrainParameters(Described):
     """Where tasks run: a Dask scheduler's address, or in this process."""
     require_tol: bool = False
     """The flow run fails when the tolerance was missed; the model is there all the same."""
+    skip_unchanged: bool = False
+    """Do nothing where the data set is as it was when the newest run of this address, which has a
+    {date}, was trained by the same plan; the flow run says so."""
+    keep_runs: PositiveInt | None = None
+    """After a training remove all runs of this address, which has a {date}, but so many of the
+    newest finished ones and what is not finished [default: all stay]."""
 
 
 class EvaluateParameters(Described):
@@ -65,6 +115,30 @@ class EvaluateParameters(Described):
     """Data set made by ingest; or a file, glob or address that ingest could read, with labels."""
     matching: Matching = BY_NAME
     """How its columns are matched with the model's."""
+    by: tuple[str, ...] = ()
+    """Columns of a file whose values are slices, each evaluated by itself, with intervals; of
+    numbers with the edges of ranges (age:20,40,60)."""
+    threshold: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    """Call rows positive from this probability of the second of two labels on; default where the
+    score is above 0."""
+    top: Annotated[float, Field(gt=0.0, le=1.0)] = 0.1
+    """Share of the rows with the highest scores whose lift is measured."""
+    where: Execution = HERE
+    """Where tasks run: a Dask scheduler's address, or in this process."""
+
+
+class CrossValidateParameters(Described):
+    """Cross-validate a training: a model for each fold, in the same passes, each certified."""
+
+    plan: TrainingPlan
+    """What to train, on what, how far: as in `fewpass cross-validate`; tol is 1e-3 by default."""
+    lam: str | None = None
+    """One lam or several, such as 1/n,.1/n, or path, in place of the plan's."""
+    folds: Annotated[int, Field(ge=2)] = 5
+    """Folds that the chunks of the data set are dealt to."""
+    folder: str | None = None
+    """Folder or address for snapshots and numbers per row, which workers of a cluster reach;
+    default a temporary one."""
     where: Execution = HERE
     """Where tasks run: a Dask scheduler's address, or in this process."""
 
@@ -137,8 +211,11 @@ class PublishParameters(Described):
 Request = type[Described]
 REQUESTS: dict[str, Request] = {
     "ingest": IngestParameters,
+    "append": AppendParameters,
+    "forget": ForgetParameters,
     "train": TrainParameters,
     "evaluate": EvaluateParameters,
+    "cross-validate": CrossValidateParameters,
     "predict": PredictParameters,
     "refresh": RefreshParameters,
     "models": ModelsParameters,
@@ -156,7 +233,8 @@ def request_named(name: str) -> Request:
 
 def flow_name(request: Request) -> str:
     """Return the name of the flow that a request is for."""
-    return request.__name__.removesuffix("Parameters").lower()
+    words = re.findall("[A-Z][a-z]+", request.__name__.removesuffix("Parameters"))
+    return "-".join(words).lower()
 
 
 def signature_of(request: Request) -> inspect.Signature:

@@ -7,8 +7,9 @@ import os
 import socket
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
 
 import dask.config
 import prefect.runtime
@@ -50,7 +51,8 @@ PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
 
 CANCELLED = "Cancelled; what was made is in its folder, and the same parameters go on with it."
 DONE = "Cancelled, but it was done by then: what was made is in its folder."
-REFUSED, MISSED = "Refused", "ToleranceMissed"  # names of states, in addition to Prefect's own
+#: Names of states, in addition to Prefect's own.
+REFUSED, MISSED, UNCHANGED = "Refused", "ToleranceMissed", "Unchanged"
 
 RETRIES = 3
 DELAYS_S = [2.0, 10.0, 30.0]  # a Dask scheduler or a store that is restarted needs some seconds
@@ -111,7 +113,7 @@ def reported_by_state(function: Callable[..., Any], request: Request) -> Callabl
         try:
             begin_flow()
             given = validated(request, signature.bind(*args, **kwargs).arguments)
-            with CancelWatch():
+            with CancelWatch(has_worker=prefect.runtime.deployment.id is not None):
                 made = function(**given)
             return Cancelled(message=DONE) if was_cancelled(patience_s=0.0) else made
         except TerminationSignal:
@@ -204,6 +206,8 @@ def log_in_json() -> None:
 def named(what: str, parameter: str) -> Callable[[], str]:
     """Name flow runs by what they make and when: short, and each of them another.
 
+    A late run that does the work of a newer one has the time of that.
+
     Parameters
     ----------
     what
@@ -217,8 +221,10 @@ def named(what: str, parameter: str) -> Callable[[], str]:
         for part in parameter.split("."):
             inner = part_of_plan if isinstance(part_of_plan, dict) else dict(part_of_plan or ())
             part_of_plan = inner.get(part, "")  # where there is none the run will be refused
-        start = prefect.runtime.flow_run.scheduled_start_time or datetime.now(UTC)
-        place = with_date(without_secrets(str(part_of_plan)), start).rstrip("/")
+        given = without_secrets(str(part_of_plan))
+        start = newest_due() if "{" in given else prefect.runtime.flow_run.scheduled_start_time
+        start = start or datetime.now(UTC)
+        place = with_date(given, start).rstrip("/")
         return f"{what} {'/'.join(place.split('/')[-2:])}, {start:%Y-%m-%d %H:%M:%S}"
 
     return name
@@ -241,10 +247,18 @@ def dated(url: str, parameter: str) -> str:
 
 
 def newest_due() -> datetime:
-    """Return the scheduled start of this run, or of a later one of its schedule that is due."""
+    """Return the scheduled start of this run, or of a later one of its schedule that is due.
+
+    Once a run has its name it stays: what it makes is called the same.
+    """
+    return _newest_due(str(prefect.runtime.flow_run.id))
+
+
+@lru_cache(maxsize=1)
+def _newest_due(flow_run: str) -> datetime:
     start: datetime = prefect.runtime.flow_run.scheduled_start_time
     with get_client(sync_client=True) as client:
-        run = client.read_flow_run(prefect.runtime.flow_run.id)
+        run = client.read_flow_run(UUID(flow_run))
         if not run.auto_scheduled or run.deployment_id is None:
             return start
         waiting = client.read_flow_runs(

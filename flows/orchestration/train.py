@@ -9,6 +9,7 @@ from typing import Any
 
 from prefect.context import FlowRunContext
 from prefect.exceptions import Pause
+from prefect.logging import get_run_logger
 from prefect.states import Completed
 
 from fewpass.flows.interrupts import stopping_first
@@ -21,6 +22,7 @@ from fewpass.flows.orchestration.artifacts import (
 )
 from fewpass.flows.orchestration.scheduled import (
     MISSED,
+    UNCHANGED,
     dated,
     durable_task,
     made_flow,
@@ -33,19 +35,47 @@ from fewpass.pipeline.reporting.report import CONVERGENCE, IMAGE, draw_report
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_series import remove_old_runs
 from fewpass.pipeline.runs.timeline import Timeline
-from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.execution import NONE, Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.unchanged import trained_already
 
 
 @made_flow(requests.TrainParameters, "run")
-def train(plan: TrainingPlan, run: str, where: Execution, require_tol: bool) -> Any:
+def train(
+    plan: TrainingPlan, run: str, where: Execution, require_tol: bool,
+    skip_unchanged: bool, keep_runs: int | None,
+) -> Any:  # fmt: skip
     """Train, and return what came out in the state that tells of it."""
     require_tolerance(plan, asked=require_tol)
+    before = trained_already(plan, run) if skip_unchanged else None
+    if before is not None:
+        return unchanged(plan, before)
     result = train_in_stages(plan, dated(run, "run"), where)
+    if keep_runs is not None:
+        remove_runs(run, keep_runs)
     if require_tol:
         require_convergence(result, plan)
     return completed(asdict(result), result)
+
+
+def unchanged(plan: TrainingPlan, before: RunFolder) -> Any:
+    """Return what an earlier run came to, in a state that says why nothing was done."""
+    message = (
+        f"Nothing to do: {plan.dataset} is as it was when {before.url} was trained by this plan."
+    )
+    get_run_logger().info(message)
+    with Session(plan, before.url, Execution(scheduler=NONE)) as session:
+        for _ in session.advance(Stage("", plan.passes, last=True)):
+            pass
+        return Completed(name=UNCHANGED, message=message, data=asdict(session.result))
+
+
+def remove_runs(pattern: str, keep: int) -> None:
+    """Remove the runs of a schedule that are too many, and say which."""
+    for one in remove_old_runs(pattern, keep):
+        get_run_logger().info("Removed %s, as keep_runs is %d", one.address, keep)
 
 
 def completed(handed_on: dict[str, Any], result: TrainingResult) -> Any:

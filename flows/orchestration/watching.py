@@ -19,7 +19,7 @@ from prefect.logging import get_run_logger
 from fewpass.flows.interrupts import is_stopping
 from fewpass.pipeline.runs.pace import FLOOR_S, NEWEST, Silence, silence
 
-LOOKS_EVERY_S = 5.0
+LOOKS_EVERY_S = 2.0
 PATIENCE_S = 10.0  # with a server that does not answer, while a snapshot is taken already
 STALLED = "fewpass.flow-run.stalled"
 
@@ -88,14 +88,16 @@ def end_this_process() -> None:
 class CancelWatch(Watch):
     """Ends this process when the flow run is being cancelled.
 
-    A worker passes that on as a signal, at once.  Nobody would where no worker is (`prefect run`),
-    or where it stopped watching when the server was dead for a while.  So a run that is still being
-    cancelled at a second look gets the signal from here.
+    A worker passes that on as a signal.  Nobody would where no worker is (`prefect run`): such a
+    run gets the signal from here at once.  Nor would a worker that stopped watching when the server
+    was dead for a while: a run that is still being cancelled at a second look gets it, too.
 
     Parameters
     ----------
     ask, act
         Whether it is being cancelled; what to do then.
+    has_worker
+        Whether a worker started it.
     """
 
     def __init__(
@@ -103,9 +105,11 @@ class CancelWatch(Watch):
         ask: Callable[[], bool] = is_cancelling,
         act: Callable[[], None] = end_this_process,
         every_s: float = LOOKS_EVERY_S,
+        *,
+        has_worker: bool = True,
     ) -> None:
         super().__init__(self._at_a_look, every_s)
-        self._ask, self._act, self._seen = ask, act, False
+        self._ask, self._act, self._seen = ask, act, not has_worker
 
     def _at_a_look(self) -> bool:
         try:

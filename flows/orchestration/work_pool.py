@@ -1,4 +1,4 @@
-"""Makes the work pool of `make deploy`: `python -m fewpass.flows.orchestration.work_pool`.
+"""The work pool of `make deploy`.
 
 `prefect work-pool create` would do, but has the server ask the outside which kinds of pools there
 are.
@@ -6,13 +6,9 @@ are.
 
 from __future__ import annotations
 
-import sys
-
-from prefect import get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.workers.process import ProcessWorker
-
-from fewpass.flows.orchestration.server import run_for_make
 
 NAME = "fewpass"
 #: Ours is for the terminal.  In the process that Prefect starts for a cancelled or crashed run's
@@ -20,15 +16,9 @@ NAME = "fewpass"
 WITHOUT_PLUGINS = {"PREFECT_PLUGINS_ENABLED": "false"}
 
 
-def make_work_pool() -> int:
+def make_work_pool(client: SyncPrefectClient) -> None:
     """Create the process work pool, or bring the one that is there up to date."""
     template = ProcessWorker.get_default_base_job_template()
     template["variables"]["properties"]["env"]["default"] = WITHOUT_PLUGINS
     pool = WorkPoolCreate(name=NAME, type=ProcessWorker.type, base_job_template=template)
-    with get_client(sync_client=True) as client:
-        client.create_work_pool(pool, overwrite=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(run_for_make(make_work_pool))
+    client.create_work_pool(pool, overwrite=True)

@@ -14,6 +14,7 @@ from fewpass.pipeline.runs.timeline import useful
 from fewpass.pipeline.runs.work_done import WorkDone, speeds
 from fewpass.pipeline.sizes import format_bytes
 
+NO_ROWS_YET = "no rows yet: workers are starting, or kernels are being compiled"
 LIBRARIES = 250e6  # bytes that a process takes next to its budget
 PARTS = {
     "read": "reading",
@@ -66,6 +67,8 @@ def facts(shown: ShownRun) -> Iterable[str]:
     of = f"passes (at most {plan.passes})" if early else f"of {plan.passes} passes"
     yield f"{timeline.passes:.1f} {of} over {shown.record.n_rows:,} rows of {plan.dataset}"
     yield in_words(timeline.seconds)
+    if shown.state == "running" and not timeline.marks:
+        yield NO_ROWS_YET
     if shown.state == "running" and (lately := speeds(timeline.marks)):
         yield f"{lately[-1].rows:,.3g} rows/s"
         if lately[-1].bytes_read >= 1.0:

@@ -139,7 +139,7 @@ def signed_heat(
         f"<tr><th>{as_html(label)}</th>"
         + "".join(
             f'<td class="cell{" down" * (value < 0.0)}{" thin" * few}" '
-            f'style="--share:{70.0 * abs(value) / most:.0f}%">{value:+.3g}</td>'
+            f'style="--share:{70.0 * abs(value) / most:.0f}%">{_in_cell(value)}</td>'
             for value, few in zip(row, hatched, strict=True)
         )
         + "</tr>"
@@ -147,6 +147,11 @@ def signed_heat(
     )
     head = f"<thead><tr><th>{as_html(corner)}</th>{top}</tr></thead>"
     return _scrolled(f'<table class="heat">{head}<tbody>{body}</tbody></table>')
+
+
+def _in_cell(value: float) -> str:
+    """Write a number with three digits, large ones without an exponent."""
+    return f"{value:+.3g}" if abs(value) < 1e3 else f"{float(f'{value:.3g}'):+,.0f}"
 
 
 def preformatted(text: str) -> str:

@@ -26,6 +26,7 @@ from fewpass.pipeline.executors.semaphores import require_semaphores
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.executors.tls_certificates import require_trust, security_of
 from fewpass.pipeline.executors.together import Together
+from fewpass.pipeline.executors.transports import require_transport
 from fewpass.pipeline.executors.workers import (
     Deaths,
     of_scheduler,
@@ -124,6 +125,7 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
                 f"scheduler is {execution.scheduler!r}. Give an address such as tcp://host:8786, "
                 '"local", or "none".'
             )
+        require_transport(str(execution.scheduler))
         security = security_of(execution)
         if security is not None:
             require_trust(str(execution.scheduler), security)

@@ -49,7 +49,8 @@ def security_of(execution: Execution) -> Any:
 def require_trust(scheduler: str, security: Any) -> None:
     """Shake hands once: Dask would try for half a minute what can never go well.
 
-    Where nobody answers this says nothing: that may change while Dask tries.
+    Where nobody answers this says nothing: that may change while Dask tries.  Other transports
+    than Dask's own, such as Dask Gateway's, shake hands in their own way.
 
     Raises
     ------
@@ -58,7 +59,9 @@ def require_trust(scheduler: str, security: Any) -> None:
     """
     from distributed.comm.addressing import parse_address, parse_host_port  # noqa: PLC0415
 
-    _, place = parse_address(scheduler)
+    transport, place = parse_address(scheduler)
+    if transport not in ("tcp", "tls"):
+        return
     context: ssl.SSLContext = security.get_connection_args("client")["ssl_context"]
     try:
         with (

@@ -22,6 +22,7 @@ from fewpass.pipeline.tables.encoding.additive_shapes import (
     spread_of,
     title_of,
 )
+from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 
@@ -99,6 +100,18 @@ def function_of_pair(shapes: Shapes, name: str) -> Surface:
             return surface
     names = ", ".join(":".join(each.title for each in s.table.of) for s in shapes.pairs[:20])
     raise BadInput(f"There is no pair {name!r} in the model. It has {names or 'none'}.")
+
+
+def density_of(curve: ColumnCurve, parts: int = 40) -> tuple[Floats, Floats]:
+    """Return the middles (parts,) of equal stretches of a curve, and the sample's rows in each.
+
+    Rows lie evenly between the points of the curve, as far as the recipe knows.
+    """
+    edges = np.linspace(curve.grid[0], curve.grid[-1], parts + 1)
+    halves = np.append(curve.grid[0], (curve.grid[1:] + curve.grid[:-1]) / 2.0)
+    ends = np.append(halves, curve.grid[-1])
+    rows = np.diff(np.interp(edges, ends, np.append(0.0, np.cumsum(curve.masses[:-1]))))
+    return (edges[1:] + edges[:-1]) / 2.0, rows
 
 
 def points_of(function: Function) -> list[tuple[str, float, float]]:

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from fewpass.pipeline.reporting.model_shapes import ShapeImportance, axis_values
+from fewpass.pipeline.reporting.model_shapes import ShapeImportance, axis_values, density_of
 from fewpass.pipeline.reporting.pictures import as_png
 from fewpass.pipeline.tables.encoding.additive_shapes import (
     ColumnCurve,
@@ -53,8 +53,7 @@ def curve(function: ColumnCurve, unit: str) -> bytes:
         axes.plot([behind], [function.values[-1]], "o", color="#e6550d", label="missing")
         axes.legend()
     axes.axhline(0.0, color="k", linewidth=0.5)
-    widths = np.gradient(grid) if len(grid) > 1 else np.ones(1)
-    below.fill_between(grid, function.masses[:-1] / np.maximum(widths, 1e-300), color=THIN)
+    below.fill_between(*density_of(function), color=THIN, step="mid")
     below.set(xlabel=title_of(function), yticks=[], ylabel="rows")
     axes.set(ylabel=unit)
     axes.grid(alpha=0.3)

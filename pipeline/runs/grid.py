@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.runs.criterion import criterion_of
 from fewpass.solvers.protocol import Certificate, Weights
 
 ALIKE = 1e-3  # of a loss: models that are only good to a percent are alike where theirs differ less
@@ -67,7 +68,9 @@ def best_of(candidates: list[Candidate], usual: float | None = None) -> Choice:
     least: a standard error of few rows is large, and would take whatever fits worst.
     """
     if any(each.cost is not None for each in candidates):
-        least_cost = min(candidates, key=lambda each: (or_loss(each), -each.lam))
+        least_cost = min(
+            candidates, key=lambda each: (criterion_of(each.loss, each.cost), -each.lam)
+        )
         return Choice(least_cost.lam, tuple(candidates))
     best = min(candidates, key=lambda each: (each.loss, -each.lam))
     least, most = ALIKE * abs(best.loss), np.inf if usual is None else CLOSE * abs(best.loss)
@@ -81,11 +84,6 @@ def best_of(candidates: list[Candidate], usual: float | None = None) -> Choice:
     if usual is None:
         return Choice(max(near), tuple(candidates))
     return Choice(min(near, key=lambda lam: abs(np.log(lam / usual))), tuple(candidates))
-
-
-def or_loss(candidate: Candidate) -> float:
-    """Return what a candidate is judged by: the lower the better."""
-    return candidate.loss if candidate.cost is None else candidate.cost
 
 
 def weights_of(weights: Weights, lams: int, k: int) -> Weights:

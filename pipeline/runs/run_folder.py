@@ -30,6 +30,7 @@ from fewpass.storage.kinds import RUN_FORMAT, RUN_KEY, instead, kind_of
 from fewpass.storage.manifest import Labels, Manifest, OffsetStats, Scaling, Values
 from fewpass.storage.row_state_store import RowStateStore
 from fewpass.storage.seal import seal, unseal
+from fewpass.storage.set_generations import what_became
 from fewpass.storage.snapshot import Snapshot, SnapshotStore
 
 FORMAT_VERSION: Final = 2
@@ -156,10 +157,13 @@ class RunFolder:
         """Whether a training has begun here."""
         return self.folder.exists(KEY)
 
-    def begin(self, record: RunRecord) -> None:
-        """Write down what is going to be done; refuses a folder with another plan in it."""
+    def begin(self, record: RunRecord, data: Manifest | None = None) -> None:
+        """Write down what is going to be done; refuses a folder with another plan in it.
+
+        `data` is what the data set is now, if it is one.
+        """
         if self.exists():
-            self._require_same(record)
+            self._require_same(record, data)
         else:
             self._require_free()
             self.folder.require_writable()
@@ -256,7 +260,7 @@ class RunFolder:
                 f"(`start_from={self.url}`)."
             )
 
-    def _require_same(self, new: RunRecord) -> None:
+    def _require_same(self, new: RunRecord, data: Manifest | None) -> None:
         old = self.record()
         changed = {
             name: (getattr(old.plan, name), getattr(new.plan, name))
@@ -271,10 +275,18 @@ class RunFolder:
                 f"{self.url} holds a run of another plan: {source} ({self.folder.address(KEY)}). "
                 "Continue it with fewpass resume, or train into a new folder."
             )
-        self.require_data(old, new.dataset_fingerprint)
+        self.require_data(old, new.dataset_fingerprint, data)
 
-    def require_data(self, record: RunRecord, fingerprint: str) -> None:
-        """Refuse to go on with other data than the run began with."""
+    def require_data(
+        self, record: RunRecord, fingerprint: str, data: Manifest | None = None
+    ) -> None:
+        """Refuse to go on with other data than the run began with; `data` as in `begin`."""
+        became = None if data is None else what_became(data, record.dataset_fingerprint)
+        if record.dataset_fingerprint != fingerprint and became is not None:
+            raise PlanMismatch(
+                f"{self.url} was trained on {record.plan.dataset} as it was: {became}. Start a new "
+                "run; it may begin at this one's weights (`start_from`)."
+            )
         if record.dataset_fingerprint != fingerprint:
             raise PlanMismatch(
                 f"{self.url} was trained on data set {record.dataset_fingerprint[:12]}, but "

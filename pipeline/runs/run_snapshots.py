@@ -41,12 +41,13 @@ class TrainedFolder(RunFolder):
         States are as the data set's stored rows made them.
         """
         numbers, arrays = pack_states(new.states)
-        weights, best = new.weights, new.best
+        weights, best, trained = new.weights, new.best, new.trained
         attributes = as_json(new.snapshot_fields()) | {
             "state": state_name(new.states[0]),
             "streams": numbers,
             "intercept": np.asarray(weights.intercept).tolist(),
             "best_intercept": None if best is None else np.asarray(best.intercept).tolist(),
+            "trained_intercept": None if trained is None else trained.intercept.tolist(),
             "record": self.fingerprint,
         }
         versions = versions_of(attributes)
@@ -79,6 +80,7 @@ def _arrays_of(new: Saved, dataset: Dataset) -> dict[str, NDArray[Any]]:
     scaling = [name for name in ("scale", "shift") if name in dataset.manifest.columns]
     arrays = {name: dataset.column(name) for name in scaling} | {"coef": new.weights.coef}
     arrays |= {"best_coef": new.best.coef} if new.best else {}
+    arrays |= {"trained_coef": new.trained.coef} if new.trained else {}
     if new.finished and dataset.n_features <= MOST_MEANS and "mean" in dataset.manifest.columns:
         arrays["mean"] = dataset.column("mean")
     return arrays if new.moments is None else arrays | {"moments": new.moments}

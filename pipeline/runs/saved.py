@@ -92,6 +92,8 @@ class Attributes(SnapshotFields):
     """Fingerprint of the run's run.json; None in snapshots of earlier versions."""
     best_intercept: float | tuple[float, ...] | None = None
     """Of the best model so far, whose coefficients are the array best_coef."""
+    trained_intercept: tuple[float, ...] | None = None
+    """Of the models of all lam in groups, whose coefficients are the array trained_coef."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +105,7 @@ class Saved(SnapshotFields):
 
     weights: Weights  # features in the order of the source, as are those of the best model
     best: Weights | None = None  # the best model so far, before the end of an early stopping
+    trained: Weights | None = None  # of all lam, before the end of several trained in groups
     name: str = ""  # none before it is written
     streams: int = 1  # states: one per stream inside a walk, one after it
     states: Sequence[State] = ()
@@ -116,7 +119,7 @@ class Saved(SnapshotFields):
 
     def without_weights(self) -> Saved:
         """Return it without the model, which storage has."""
-        return replace(self, weights=NO_WEIGHTS, best=None)
+        return replace(self, weights=NO_WEIGHTS, best=None, trained=None)
 
     def written(self, name: str) -> Saved:
         """Return the snapshot under its name, without its states."""
@@ -133,6 +136,7 @@ class Saved(SnapshotFields):
             streams=len(read.streams),
             weights=_weights_in(snapshot, "coef", read.intercept),
             best=_best_in(snapshot, read),
+            trained=_trained_in(snapshot, read),
         )
 
 
@@ -172,6 +176,13 @@ def _best_in(snapshot: Snapshot, read: Attributes) -> Weights | None:
     if read.validation is None or best.coef.shape != snapshot.arrays["coef"].shape:
         raise unfit(snapshot, "best_coef is not like coef, or without the curve that it is of")
     return best
+
+
+def _trained_in(snapshot: Snapshot, read: Attributes) -> Weights | None:
+    """Return the models of all lam in groups; None where they are not trained so, or no more."""
+    if read.trained_intercept is None or "trained_coef" not in snapshot.arrays:
+        return None
+    return _weights_in(snapshot, "trained_coef", read.trained_intercept)
 
 
 def _weights_in(snapshot: Snapshot, name: str, intercept: float | tuple[float, ...]) -> Weights:

@@ -211,6 +211,15 @@ def _labels_of(parsed: Parsed, *, padded: bool) -> tuple[list[str], NDArray[np.i
     return [parsed.labels[int(value)] for value in values.tolist()], places
 
 
+def require_file(by: Sequence[str], dataset: str) -> None:
+    """Refuse slices of a data set, whose columns have become features."""
+    if by:
+        raise BadInput(
+            f"{dataset} is a data set, and `by` reads a column of a file as it was. Name the file "
+            "that it was made of."
+        )
+
+
 def require_here(where: Execution) -> None:
     """Raise BadInput for a cluster, which can read data sets only."""
     if where.scheduler not in (None, "none"):

@@ -39,6 +39,7 @@ from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.training.spans.reduce_span import ReduceReport
 from fewpass.solvers.losses import Loss, Problem, value
 from fewpass.solvers.losses.loss import loss_sum
+from fewpass.solvers.losses.quantile import Quantile
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels
@@ -64,6 +65,7 @@ class Evaluation(NamedTuple):
     left_out: tuple[str, ...] = ()  # columns that the model does not have
     slices: tuple[tuple[str, tuple[Any, ...]], ...] = ()  # by the columns that were asked for, the
     # slices of each (evaluated_slices.py: Slice)
+    pinball: float | None = None  # mean; of the quantile loss, which is that
 
 
 class ScorePart(NamedTuple):
@@ -215,6 +217,8 @@ def summary(problem: Problem, at: Weights, total: ScorePart) -> Evaluation:
         figures["r2"] = 1.0 - figures["mse"] / variance if variance > 0.0 else None
         if problem.loss.is_steep:
             figures |= deviances(problem.loss, total)
+        if problem.loss.name == Quantile.name:
+            figures["pinball"] = loss
     else:
         figures["error"] = total.wrong / total.weight
         figures["auc"], figures["auc_within"] = area(total.positive, total.negative)

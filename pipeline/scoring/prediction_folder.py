@@ -169,7 +169,13 @@ def _partitions(
                 f"{output} is inside the input {base}, whose files would be read again. Name "
                 "another folder."
             )
-        partitions += [_partition(address, base) for address in find([spec], storage_options)]
+        addresses = find([spec], storage_options)
+        if table := next((address for address in addresses if address.format), None):
+            raise BadInput(
+                f"{table.name} is a table, and {output} is to be a folder with a file for each of "
+                "the input. Name a file (without a slash at its end)."
+            )
+        partitions += [_partition(address, base) for address in addresses]
     names = [part.made for part in partitions]
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:

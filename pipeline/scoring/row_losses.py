@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.runs.criterion import criterion_of
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Loss, Problem, value
 from fewpass.solvers.losses.wide_loss import WideLoss
@@ -26,7 +27,7 @@ class RowLosses(NamedTuple):
 
     def criterion(self) -> NDArray[np.float64]:
         """Return what models are compared by, (M,): the lower the better."""
-        return self.mean() if self.costs is None else self.costs
+        return criterion_of(self.mean(), self.costs)
 
     def mean(self) -> NDArray[np.float64]:
         """Return the mean loss of every model, (M,)."""

@@ -39,6 +39,7 @@ from fewpass.pipeline.scoring.reliability import (
 from fewpass.pipeline.settings.training_plan import MetricName
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
+from fewpass.storage.manifest import Labels, Values
 
 Vector = NDArray[np.float64]
 
@@ -75,6 +76,9 @@ class MetricFigures(NamedTuple):
     mae: float | None = None  # mean absolute error of predicted numbers
     mape: float | None = None  # mean of |error / target|; None where a target is 0
     rmse: float | None = None
+    base_precision: float | None = None  # of calling all rows positive
+    base_mae: float | None = None  # of predicting the mean target of the rows learnt from
+    base_rmse: float | None = None
 
 
 class MetricPart(NamedTuple):
@@ -87,6 +91,8 @@ class MetricPart(NamedTuple):
     relative: float
     square: float
     zeros: float  # weight of targets that are 0
+    base_absolute: float  # of the distance from the mean target of the rows learnt from
+    base_square: float
 
 
 class Measured(NamedTuple):
@@ -96,6 +102,7 @@ class Measured(NamedTuple):
     probabilities: Probabilities | None
     threshold: float | None
     bounds: Bounds | None
+    mean: float | None  # of the targets learnt from; None of labels, and where it is unknown
 
     @classmethod
     def of(cls, model: Model, asked: AskedMetrics = USUAL) -> Measured:
@@ -107,7 +114,9 @@ class Measured(NamedTuple):
             require_two_labels(model, asked.threshold)
         n_labels = len(model.weights.coef) if model.weights.coef.ndim == 2 else 2
         made = probabilities_if_any(model)
-        return cls(0 if model.predicts_numbers else n_labels, made, asked.threshold, model.bounds)
+        if not model.predicts_numbers:
+            return cls(n_labels, made, asked.threshold, model.bounds, None)
+        return cls(0, made, asked.threshold, model.bounds, _mean_of(model.record.targets))
 
     @classmethod
     def of_problem(cls, problem: Problem, rule: TargetRule) -> Measured:
@@ -115,7 +124,13 @@ class Measured(NamedTuple):
         n_labels = rule.n_classes or (2 if rule.positive >= 0 else 0)
         has_any = bool(n_labels) and problem.loss.link is not None
         made = Probabilities(None, problem.loss) if has_any else None
-        return cls(n_labels, made, None, None)
+        return cls(n_labels, made, None, None, None)
+
+
+def _mean_of(targets: Labels | Values) -> float | None:
+    if not isinstance(targets, Values):
+        return None
+    return targets.mean if targets.weighted_mean is None else targets.weighted_mean
 
 
 def sum_of_metrics(measured: Measured) -> Sum:
@@ -125,7 +140,7 @@ def sum_of_metrics(measured: Measured) -> Sum:
 
 def _none(measured: Measured, at: Weights) -> MetricPart:
     empty = np.zeros((measured.n_labels, measured.n_labels))
-    return MetricPart(empty, nothing(at), 0.0, 0.0, 0.0, 0.0, 0.0)
+    return MetricPart(empty, nothing(at), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def add_metrics(
@@ -165,12 +180,15 @@ def _with_numbers(
     error, size = np.abs(predicted - y), np.abs(y)
     zero = size == 0.0
     relative = np.divide(error, size, out=np.zeros(len(y)), where=~zero)
+    base = np.abs(y - (math.nan if measured.mean is None else measured.mean))
     return part._replace(
         weight=part.weight + float(weight.sum()),
         absolute=part.absolute + float(weight @ error),
         relative=part.relative + float(weight @ relative),
         square=part.square + float(weight @ error**2),
         zeros=part.zeros + float(weight[zero].sum()),
+        base_absolute=part.base_absolute + float(weight @ base),
+        base_square=part.base_square + float(weight @ base**2),
     )
 
 
@@ -197,10 +215,16 @@ def metrics_of(
 
 def _of_numbers(total: MetricPart) -> MetricFigures:
     relative = total.relative / total.weight if total.zeros == 0.0 else None
-    return MetricFigures(
+    figures = MetricFigures(
         mae=total.absolute / total.weight,
         mape=relative,
         rmse=float(np.sqrt(total.square / total.weight)),
+    )
+    if math.isnan(total.base_absolute):
+        return figures
+    return figures._replace(
+        base_mae=total.base_absolute / total.weight,
+        base_rmse=float(np.sqrt(total.base_square / total.weight)),
     )
 
 
@@ -215,7 +239,10 @@ def _of_labels(C: Vector) -> MetricFigures:
     of_positive = float(2.0 * right[1] / (given[1] + called[1])) if either[1] else None
     precision = float(right[1] / called[1]) if called[1] else None
     recall = float(right[1] / given[1]) if given[1] else None
-    return MetricFigures(base, balanced, of_positive, precision, recall)
+    return MetricFigures(
+        base, balanced, of_positive, precision, recall,
+        base_precision=float(given[1] / given.sum()),
+    )  # fmt: skip
 
 
 def _of_probabilities(total: ReliabilityPart, C: Vector) -> dict[str, float]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
-from fewpass.storage.addresses import READ_ONLY
+from fewpass.storage.addresses import READ_ONLY, protocol_of
 from fewpass.storage.redaction import without_secrets
 
 FORMATS = {
@@ -26,15 +26,30 @@ TABLES = {
     "arrow": "fewpass.pipeline.tables.readers.arrow_rows:IpcRows",
     "jsonl": "fewpass.pipeline.tables.readers.json_rows:JsonRows",
     "arff": "fewpass.pipeline.tables.readers.arff:ArffRows",
+    "sqlite": "fewpass.pipeline.tables.readers.sqlite:SqliteRows",
 }
-PLAIN = ("csv", "parquet")
+#: Tables that are found by their place, not by the name or the content of a file.
+PLACES = {
+    "delta": "fewpass.pipeline.tables.readers.delta:DeltaRows",
+    "iceberg": "fewpass.pipeline.tables.readers.iceberg:IcebergRows",
+    "postgresql": "fewpass.pipeline.tables.readers.postgresql:PostgresRows",
+}
+PLAIN = ("csv", "parquet", "delta", "iceberg")
+
+#: What a folder holds that is such a table, and what the address of one begins with.
+MARKS = {"_delta_log": "delta", "metadata/version-hint.text": "iceberg"}
+SERVERS = {"postgresql": "postgresql", "postgres": "postgresql", "iceberg": "iceberg"}
+#: How the file's name ends that describes such a table.
+DESCRIPTIONS = {".metadata.json": "iceberg"}
+#: Settings of some formats alone.
+OWN_SETTINGS = {"query": ("postgresql", "sqlite"), "table_version": ("delta", "iceberg")}
 
 #: What the names of files of a format end in: the classes' own `extensions`, told without them.
 EXTENSIONS = {
     ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
     ".arrows": "arrow", ".feather": "arrow", ".ipc": "arrow", ".jsonl": "jsonl", ".ndjson": "jsonl",
     ".svm": "libsvm", ".libsvm": "libsvm", ".svmlight": "libsvm", ".npy": "npy", ".vw": "vw",
-    ".npz": "npz", ".arff": "arff",
+    ".npz": "npz", ".arff": "arff", ".sqlite": "sqlite", ".sqlite3": "sqlite", ".db": "sqlite",
 }  # fmt: skip
 
 #: What names of compressed files end in.
@@ -45,7 +60,12 @@ STANDARD_INPUT_WORDS = ("-", "stdin://")
 if TYPE_CHECKING:  # a checker cannot read dictionaries; at run time only their words are taken
     Format = str
 else:
-    Format = Literal[("auto", *dict.fromkeys((*FORMATS, *TABLES)))]
+    Format = Literal[("auto", *dict.fromkeys((*FORMATS, *TABLES, *PLACES)))]
+
+
+def server_format(address: str) -> str | None:
+    """Return the format of a table that an address names by its protocol; None of any other."""
+    return SERVERS.get(protocol_of(address))
 
 
 def is_file_on_web(address: str) -> bool:

@@ -6,10 +6,10 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from fewpass.pipeline.budget import Budget
-from fewpass.pipeline.settings.encoding import Encoding
+from fewpass.pipeline.settings.encoding import Encoding, several
 from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.model_config import ADDRESSED, Workers
 from fewpass.pipeline.settings.source_options import Column, SourceOptions
@@ -70,7 +70,7 @@ class IngestPlan(Described):
     """Files, globs or addresses."""
     dataset: str = Field(min_length=1)
     """Folder or address of the data set to write."""
-    options: SourceOptions = SourceOptions()
+    options: SourceOptions = SourceOptions.usual()
     """How to read the sources."""
     task: Literal["auto", "classification", "regression"] = "auto"
     """What the targets are; auto: labels if they are words, or whole numbers with at most 20
@@ -95,6 +95,9 @@ class IngestPlan(Described):
     """How rows of LIBSVM text and the like are stored; dense ones are as wide as `n_features`, else
     as the first rows.  auto: dense if more than half of all cells have a value and columns differ
     in size by more than a factor of 100, so that they can be standardised."""
+    keep: Annotated[tuple[str, ...], BeforeValidator(several)] = ()
+    """Column to keep next to the rows as it is written, such as an id, up to 64 bytes of a cell,
+    and not to learn from; may be repeated.  What `forget` finds rows by."""
     like: str | None = None
     """Data set whose columns, encoding, labels and scaling to use, for test data."""
     shuffle: bool = True
@@ -175,7 +178,8 @@ class IngestPlan(Described):
         decisive = self.model_dump(mode="json", exclude=_EXECUTION | {"sources", "like"})
         usual = SourceOptions().model_dump(mode="json")
         later = (
-            *Matching.model_fields, *Encoding.model_fields, "charset", "quote", "offset", "exposure"
+            *Matching.model_fields, *Encoding.model_fields, "charset", "quote", "offset",
+            "exposure", "query", "table_version",
         )  # fmt: skip
         for name in later:  # earlier versions had none
             if decisive["options"][name] == usual[name]:
@@ -183,6 +187,8 @@ class IngestPlan(Described):
         for name in ("test_by", "test_group"):  # which earlier versions had none of
             if decisive[name] is None:
                 del decisive[name]
+        if not self.keep:  # which earlier versions had none of
+            del decisive["keep"]
         if self.layout == "auto":  # which earlier versions had none of
             del decisive["layout"]
         if self.column_order == "frequency":

@@ -18,4 +18,4 @@ class Matching(Described):
     names]."""
 
 
-BY_NAME = Matching()
+BY_NAME = Matching.usual()

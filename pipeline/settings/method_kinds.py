@@ -107,7 +107,10 @@ class OfRegistry:
         cls, _schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         every: Any = Union[tuple(every_class())]  # noqa: UP007 - classes known only now
-        return handler(TypeAdapter(every).core_schema)
+        described = handler(TypeAdapter(every).core_schema)
+        for arm in described["anyOf"]:
+            handler.resolve_ref_schema(arm)["required"] = ["kind"]
+        return {"anyOf": [*described["anyOf"], {"type": "string", "enum": list(KINDS)}]}
 
 
 if TYPE_CHECKING:

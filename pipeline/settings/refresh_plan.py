@@ -8,12 +8,15 @@ from pydantic import (
     AfterValidator,
     Field,
     NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
     model_validator,
 )
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.model_config import ADDRESSED
+from fewpass.pipeline.settings.publishing_gates import WrittenGate
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.described import Described
 from fewpass.storage.addresses import require_no_secrets
@@ -58,6 +61,16 @@ class RefreshPlan(Described):
     require_tol: bool = False
     """A model that missed the training's tolerance is not published, and the flow run fails.
     Without this it is judged like any other, and the decision says that it missed it."""
+    gates: tuple[WrittenGate, ...] = ()
+    """What a model must reach on the held-out rows besides, such as auc>=0.8, error<=before+0.01
+    (before: of the model published before), or loss@city<=before+0.05 for every value of the column
+    city."""
+    max_drift: PositiveFloat | None = None
+    """Learn nothing where a column or the labels drifted by more than this from the generation
+    before: population stability index, of which .1 is some and .25 much [default: no limit]."""
+    keep_generations: PositiveInt | None = None
+    """After a refresh remove the data sets and runs of all generations but so many of the newest;
+    what is published, or was before that, stays [default: all stay]."""
     ingest: IngestRecipe = Field(default_factory=lambda: IngestRecipe.model_validate({}))
     """How files are read."""
     training: TrainingRecipe = TrainingRecipe()

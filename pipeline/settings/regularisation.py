@@ -23,6 +23,9 @@ UNITS = ("/n", "max")
 AUTO = "auto"  # the word for a lam that held-out rows choose
 PATH = "path"  # the word for PATH_LENGTH values from the largest to PATH_END of it
 PATH_LENGTH, PATH_END = 20, 0.01
+_POSITIVE = r"\s*\+?(?=[0.]*[1-9])(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*"
+#: Text that may be a lam, for forms that are checked elsewhere.
+PATTERN = rf"^({AUTO}|{PATH}|{_POSITIVE}(/\s*n|m\s*ax)?\s*(,{_POSITIVE}(/\s*n|m\s*ax)?\s*)*)$"
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,13 @@ class Lam:
         """Whether held-out rows are to choose it; until they have, it counts as 1/n."""
         return self.written == AUTO
 
+    @property
+    def each(self) -> tuple[Lam, ...]:
+        """Its values, one by one."""
+        if len(self.factors) == 1:
+            return (self,)
+        return tuple(Lam(f"{factor.number!r}{factor.unit}", (factor,)) for factor in self.factors)
+
     def has(self, unit: str) -> bool:
         """Whether a value is a share of this."""
         return any(factor.unit == unit for factor in self.factors)
@@ -105,7 +115,8 @@ class Lam:
     def __get_pydantic_json_schema__(
         cls, _schema: core_schema.CoreSchema, _handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        return {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}
+        number = {"type": "number", "minimum": SMALLEST, "maximum": LARGEST}
+        return {"anyOf": [number, {"type": "string", "pattern": PATTERN}]}
 
 
 def shares_of_path() -> list[float]:

@@ -27,6 +27,13 @@ def _checked_charset(word: str | None) -> str | None:
     return word
 
 
+#: Ids of snapshots have more digits than numbers of JSON may have.
+TableVersion = Annotated[
+    str, BeforeValidator(lambda given: str(given) if type(given) is int else given),
+    Field(pattern=r"^\d{1,19}$"),
+]  # fmt: skip
+
+
 class SourceOptions(Matching, Encoding):
     """How files are read, and how their columns are matched and encoded."""
 
@@ -70,6 +77,12 @@ class SourceOptions(Matching, Encoding):
     begins with its mark; Windows-1252 if the first lines of a table are not UTF-8]."""
     header: bool | None = None
     """Whether the first CSV line names the columns [default: it does if no cell is a number]."""
+    query: str | None = Field(default=None, min_length=1)
+    """Rows of a database: the name of a table, or a SELECT; end it with ORDER BY and a unique
+    column, so that rows come in the same order again [default: an SQLite file's only table]."""
+    table_version: TableVersion | None = None
+    """Version of a Delta Lake table, or id of the snapshot of an Iceberg one [default: the newest
+    when it is opened]."""
 
 
 #: Settings that hold for every file like one that was read with them.

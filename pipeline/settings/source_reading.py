@@ -22,7 +22,7 @@ class SourceReading(Described):
 
     sources: tuple[SourceAddress, ...] = Field(min_length=1)
     """Files, folders, globs or addresses; - is standard input."""
-    options: SourceOptions = SourceOptions()
+    options: SourceOptions = SourceOptions.usual()
     """How to read them."""
     task: Literal["auto", "classification", "regression"] = "auto"
     """What the targets are; auto: labels if the first rows have words, or few whole numbers."""

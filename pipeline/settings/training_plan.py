@@ -70,7 +70,7 @@ class TrainingPlan(Described):
     """URL or path of a data set."""
     source: SourceReading | None = None
     """Files that are read once, in place of a data set; `dataset` then only names them."""
-    solver: AnyMethod = Auto()
+    solver: AnyMethod = Auto.usual()
     """Method and its own settings [default: auto, which is onepass (several learners over the same
     rows) without a tolerance, else the method that is expected to be fastest]."""
     loss: LossName | None = None

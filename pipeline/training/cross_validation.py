@@ -11,7 +11,7 @@ each is judged by the one model that has not learnt from it (Stone, 1974).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -26,9 +26,10 @@ from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.row_metrics import Measured, Metric
-from fewpass.pipeline.settings.regularisation import PATH, Lam
+from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.default_memory import with_memory
+from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.prepared import Prepared, prepare
@@ -37,9 +38,11 @@ from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Certificate, Sum, Weights
+from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 
 MOST_FOLDS = 50
+USUAL_TOL = 1e-3  # where nobody gives one
 
 
 class Fold(NamedTuple):
@@ -91,23 +94,22 @@ def cross_validate(
     executor: Executor,
     n_folds: int = 5,
     on_event: Callable[[Event], None] = lambda _: None,
-    lams: Sequence[Lam] = (),
+    lam: Lam | None = None,
 ) -> list[CrossValidated]:
-    """Cross-validate a plan, with each of several lam in turn.
+    """Cross-validate a plan, with all lam in the same passes as far as the memory goes.
 
     Parameters
     ----------
     plan
         What is trained; where lam is open, held-out rows of a sample choose it first.
     url
-        An empty folder for snapshots and numbers per row, which may go afterwards; of several lam,
-        each has one inside.
+        An empty folder for snapshots and numbers per row, which may go afterwards.
     n_folds
         Folds that chunks are dealt to.
     on_event
         Called after every span, reduction and certificate.
-    lams
-        In place of the plan's lam.
+    lam
+        In place of the plan's lam, which is one: may be several, or a path.
 
     Raises
     ------
@@ -117,17 +119,14 @@ def cross_validate(
     """
     dataset = Dataset.open(plan.dataset)
     _require_folds(plan, dataset, n_folds)
-    return [
-        _of_one_lam(plan.model_copy(update={"lam": lam}), f"{url}/{k}", executor, n_folds, on_event)
-        for k, lam in enumerate(lams or (plan.lam,))
-    ]
-
-
-def each_lam(written: Any) -> tuple[Lam, ...]:
-    """Return every lam of what --lam takes; BadInput of a path, which depends on the rows."""
-    if written == PATH:
-        raise BadInput("Each lam is cross-validated in turn: name some, as in lam=1/n,.1/n.")
-    return tuple(Lam.of(one) for one in str(written).split(","))
+    several = plan.model_copy(update={"lam": lam or plan.lam})
+    lams = [*with_largest_lam(several, dataset).lam.each]
+    results: list[CrossValidated] = []
+    while lams:
+        begins, own = _prepared(plan, lams, f"{url}/{len(results)}", executor, n_folds)
+        results += _of_lams(begins, own, executor, n_folds, on_event)
+        lams = lams[len(own) :]
+    return results
 
 
 def _require_folds(plan: TrainingPlan, dataset: Dataset, n_folds: int) -> None:
@@ -158,64 +157,93 @@ def _require_folds(plan: TrainingPlan, dataset: Dataset, n_folds: int) -> None:
         raise BadInput("Every fold's model is certified: give `tol`, such as 1e-3.")
 
 
-def _of_one_lam(
-    plan: TrainingPlan,
-    url: str,
+def _of_lams(
+    begins: Prepared,
+    lams: Sequence[Lam],
     executor: Executor,
     n_folds: int,
     on_event: Callable[[Event], None],
-) -> CrossValidated:
-    begins = _prepared(plan, url, executor, n_folds)
+) -> Iterator[CrossValidated]:
+    """Train the models of all folds with some lam in the same passes, and judge all in another."""
     training = TrainingRun(begins, executor)
-    record = RunRecord.of(
-        begins.plan, begins.dataset.manifest, None, begins.methods, begins.dataset.schema
-    )
+    one = begins.plan.model_copy(update={"lam": lams[0]})
+    dataset = begins.dataset
+    record = RunRecord.of(one, dataset.manifest, None, begins.methods, dataset.schema)
     training.run.begin(record)
     for event in training:
         on_event(event)
     result, saved = training.result, training.newest
     assert saved is not None, "it has come to its end"
-    models = _by_fold(saved.weights, n_folds)
-    job = evaluation_job(record, begins.dataset)
+    count = len(lams) * n_folds
+    models, fold_rows = _models(saved.weights, count), begins.planner.problem.rule.fold_rows
+    totals = _judged(record, dataset, models, fold_rows, executor)
+    problem, numbers = begins.planner.problem, begins.plan.lam.values(dataset.n_rows)
+    for first, lam in zip(range(0, count, n_folds), numbers, strict=True):
+        own, at_lam = range(first, first + n_folds), Task(lam=lam).problem(problem.problem)
+        figures = [full_figures(at_lam, record, models[k], totals[k]) for k in own]
+        proven = [_proven(saved.certificate, count, k) for k in own]
+        folds = tuple(
+            Fold(k, rows, *certified, one)
+            for k, (rows, certified, one) in enumerate(zip(fold_rows, proven, figures, strict=True))
+        )
+        yield CrossValidated(
+            lam, result.solver, result.passes, result.seconds, folds, _means(figures)
+        )
+
+
+def _judged(
+    record: RunRecord,
+    dataset: Dataset,
+    models: Sequence[Weights],
+    fold_rows: tuple[int, ...],
+    executor: Executor,
+) -> Sequence[Any]:
+    """Return what every model comes to on the rows of its fold, all in one pass."""
+    job = evaluation_job(record, dataset)
     measured = Measured.of_problem(job.problem, job.rule)
-    fold_rows = begins.planner.problem.rule.fold_rows
     job = job._replace(rule=job.rule._replace(fold_rows=fold_rows))
-    what = _sum_of_folds(full_sum(measured, job.rule))
-    at = executor.submit("weights", _stored, tuple(models), begins.dataset)
-    totals = executor.result(reduce(executor, job, what, at, lambda _report: None))
-    figures = [
-        full_figures(job.problem, record, own, total)
-        for own, total in zip(models, totals, strict=True)
-    ]
-    folds = tuple(
-        Fold(k, rows, *_proven(saved.certificate, n_folds, k), one)
-        for k, (rows, one) in enumerate(zip(fold_rows, figures, strict=True))
-    )
-    return CrossValidated(
-        result.lam, result.solver, result.passes, result.seconds, folds, _means(figures)
-    )
+    what = _sum_of_folds(full_sum(measured, job.rule), len(fold_rows))
+    at = executor.submit("weights", _stored, tuple(models), dataset)
+    totals: Sequence[Any] = executor.result(reduce(executor, job, what, at, lambda _report: None))
+    return totals
 
 
-def _prepared(plan: TrainingPlan, url: str, executor: Executor, n_folds: int) -> Prepared:
-    """Make ready a training of all folds' models."""
-    begins = prepare(plan, url, None, without_source, near=executor.near)
-    update = {"lam": begins.plan.lam, "dataset": begins.plan.dataset}
-    planner: Planner = FoldPlanner(plan.model_copy(update=update), begins.dataset, n_folds)
-    if executor.near:
-        planner = FoldPlanner(with_memory(planner), begins.dataset, n_folds)
+def _prepared(
+    plan: TrainingPlan, lams: Sequence[Lam], url: str, executor: Executor, n_folds: int
+) -> tuple[Prepared, Sequence[Lam]]:
+    """Make ready a training of all folds' models with as many lam as fit; return it and these."""
+    first = plan.model_copy(update={"lam": lams[0]})
+    begins = prepare(first, url, None, without_source, near=executor.near)
+    lams = (begins.plan.lam, *lams[1:])  # where it was open, it is chosen now
+    planner = _planner(first, begins, lams, executor, n_folds)
+    while len(lams) > 1 and not planner.fits(planner.plan.memory):
+        lams = lams[: len(lams) // 2]
+        planner = _planner(first, begins, lams, executor, n_folds)
     methods = planner.choice(planner.plan.memory)
-    return begins._replace(plan=planner.plan, planner=planner, methods=methods)
+    return begins._replace(plan=planner.plan, planner=planner, methods=methods), lams
 
 
-def _by_fold(weights: Weights, n_folds: int) -> list[Weights]:
-    """Return every fold's model, of one score or of all classes."""
-    size = len(weights.coef) // n_folds
+def _planner(
+    plan: TrainingPlan, begins: Prepared, lams: Sequence[Lam], executor: Executor, n_folds: int
+) -> Planner:
+    """Return what plans the models of all folds with some lam."""
+    lam = Lam.of(",".join(str(lam) for lam in lams)) if len(lams) > 1 else lams[0]
+    update = {"lam": lam, "dataset": begins.plan.dataset}
+    planner = FoldPlanner(plan.model_copy(update=update), begins.dataset, n_folds)
+    if not executor.near:
+        return planner
+    return FoldPlanner(with_memory(planner), begins.dataset, n_folds)
+
+
+def _models(weights: Weights, count: int) -> list[Weights]:
+    """Return `count` models, each of one score or of all classes."""
+    size = len(weights.coef) // count
     if size == 1:
         each = zip(weights.coef, weights.intercept, strict=True)
         return [Weights(w, float(b)) for w, b in each]
     return [
         Weights(weights.coef[k : k + size], weights.intercept[k : k + size])
-        for k in range(0, n_folds * size, size)
+        for k in range(0, count * size, size)
     ]
 
 
@@ -223,10 +251,10 @@ def _stored(models: Sequence[Weights], dataset: Dataset) -> tuple[Weights, ...]:
     return tuple(stored_weights(one, dataset) for one in models)
 
 
-def _proven(certified: Certificate | None, n_folds: int, k: int) -> tuple[float, float, float]:
-    """Return objective, gap and relative gap of a fold: of its classes the mean and the largest."""
+def _proven(certified: Certificate | None, count: int, k: int) -> tuple[float, float, float]:
+    """Return objective, gap and relative gap of model k: of classes the mean and the largest."""
     assert certified is not None, "a tolerance was asked for"
-    size = len(certified.models) // n_folds
+    size = len(certified.models) // count
     own = certified.each[k * size : (k + 1) * size]
     objective = float(np.mean([one.objective for one in own]))
     return objective, max(one.gap for one in own), max(one.relative for one in own)
@@ -255,9 +283,9 @@ def _figure(evaluation: Evaluation, name: str) -> float | None:
     return metric.figure(evaluation)
 
 
-def _sum_of_folds(what: Sum) -> Sum:
-    """Return the sum of every fold's model over its own rows."""
-    return Sum(what.name, partial(_zeros, what), partial(_add, what))
+def _sum_of_folds(what: Sum, n_folds: int) -> Sum:
+    """Return the sum of every fold's models over its own rows; models of a lam are side by side."""
+    return Sum(what.name, partial(_zeros, what), partial(_add, what, n_folds))
 
 
 def _zeros(what: Sum, at: tuple[Weights, ...]) -> tuple[Any, ...]:
@@ -265,12 +293,18 @@ def _zeros(what: Sum, at: tuple[Weights, ...]) -> tuple[Any, ...]:
 
 
 def _add(
-    what: Sum, problem: Problem, at: tuple[Weights, ...], block: Block, parts: tuple[Any, ...]
+    what: Sum,
+    n_folds: int,
+    problem: Problem,
+    at: tuple[Weights, ...],
+    block: Block,
+    parts: tuple[Any, ...],
 ) -> tuple[Any, ...]:
     """Add the rows of a block to the sums of the folds that they are of."""
     assert block.folds is not None, "rows are dealt to folds"
     added = list(parts)
     for fold in np.unique(block.folds[block.folds >= 0]).tolist():
         own = rows_taken(block, np.flatnonzero(block.folds == fold))
-        added[fold] = what.add(problem, at[fold], own, added[fold])
+        for k in range(fold, len(at), n_folds):
+            added[k] = what.add(problem, at[k], own, added[k])
     return tuple(added)

@@ -24,6 +24,7 @@ from fewpass.pipeline.runs.events import (
     Warned,
 )
 from fewpass.pipeline.runs.model import (
+    stored_weights,
     weights_shape,
     weights_to_start_at,
 )
@@ -32,7 +33,7 @@ from fewpass.pipeline.runs.saved import Cursor, Saved, require_array
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.against_constant import worse_by_certificate
-from fewpass.pipeline.training.class_groups import ClassGroups
+from fewpass.pipeline.training.class_groups import ModelGroups
 from fewpass.pipeline.training.early_stopping import EarlyStopping
 from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.planning.advice import warnings
@@ -89,10 +90,12 @@ class Driver:
         self._once: OneReading | None = None
         self._is_new = False  # the state is the method's first one
         self._beginning = False  # a method at given weights: no snapshot can stand for that yet
-        self._groups: ClassGroups | None = None
+        self._groups: ModelGroups | None = None
         self._take_method(0)
         if is_grouped(self._job):
-            self._groups = ClassGroups(groups_of(self._job), self._job.stats.d)
+            lams, width = len(training.plan.lam.factors), max(1, self._job.rule.width)
+            groups = groups_of(self._job)
+            self._groups = ModelGroups(groups, self._job.stats.d, lams, width)
 
     def _take_method(self, number: int) -> None:
         """Work with one of the methods that were chosen, or with the plan's own."""
@@ -175,12 +178,12 @@ class Driver:
 
     @property
     def _group(self) -> int:
-        """Number of the current group of classes."""
+        """Number of the current group of models."""
         return self._groups.number if self._groups else 0
 
     @property
     def _passes_before(self) -> float:
-        """Passes made for other groups of classes."""
+        """Passes made for other groups of models."""
         return self._groups.passes_before if self._groups else 0.0
 
     @property
@@ -240,7 +243,7 @@ class Driver:
         if self._early:
             model = self._models.best(self._early, states, certified, finished=finished)
         elif self._groups:
-            model = self._models.all_classes(self._groups, states, finished=finished)
+            model = self._models.of_groups(self._groups, states, finished=finished)
         else:
             model = self._models.chosen(states, certified, finished=finished)
         return Saved(
@@ -259,8 +262,8 @@ class Driver:
             yield from self._train()
 
     def _take_next_group(self) -> None:
-        """Go on with the next group of classes, from its first state."""
-        assert self._groups is not None, "classes are trained in groups"
+        """Go on with the next group of models, from its first state."""
+        assert self._groups is not None, "models are trained in groups"
         self._progress.advance(epoch=0, sweep=0, windows=(), rows_in_sweep=0, method=0, marks=())
         self._groups.number += 1
         self._take_method(0)
@@ -285,6 +288,10 @@ class Driver:
 
     def _start(self) -> tuple[Weights, int] | None:
         """Return the model to start from, if there is one, and the rows that it learnt from."""
+        if self._groups and self._solver.warm_start_pass is None:
+            before = self._groups.before()
+            if before is not None:
+                return stored_weights(before, self._training.dataset), self._cursor.rows_before
         if self.plan.start_from is not None:
             return weights_to_start_at(self.plan.start_from, self._job)
         return self._training.start_at
@@ -486,16 +493,16 @@ class Driver:
                 return self._group_ended(self._groups, certified)
         return self._checkpoints.save(self, certified, finished=finished)
 
-    def _end_group(self, groups: ClassGroups, certified: Certificate | None) -> Certificate | None:
-        """Retain the weights and the certificate of the current group of classes."""
+    def _end_group(self, groups: ModelGroups, certified: Certificate | None) -> Certificate | None:
+        """Retain the weights and the certificate of the current group of models."""
         states = self._sweeps.states()
         certified = certified or self._sweeps.certificate_of(states[0])
-        groups.put(self._models.weights(states, 0))
+        groups.put(self._models.all_weights(states))
         groups.end(certified, self._cursor.passes)
         return certified
 
-    def _group_ended(self, groups: ClassGroups, certified: Certificate | None) -> Event:
-        trained, of = groups.current, self._job.rule.n_classes
+    def _group_ended(self, groups: ModelGroups, certified: Certificate | None) -> Event:
+        trained, of = groups.current, self._job.all_models
         gap = certified.gap if certified else None
         return self._progress.event(GroupTrained(trained.start, len(trained), of, gap))
 

@@ -99,7 +99,7 @@ class MemoryStore:
         data = self._manifest
         return RunRecord.model_construct(
             plan=self._plan, layout=data.layout, n_rows=data.n_rows, n_features=data.n_features,
-            targets=data.targets, scaling=data.scaling, columns=None,
+            targets=data.targets, scaling=data.scaling, columns=None, offsets=data.offsets,
         )  # fmt: skip
 
     def log(self, event: str, **facts: Any) -> None:

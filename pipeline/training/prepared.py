@@ -101,7 +101,7 @@ def prepare(
     asked = plan
     if run.exists():
         origin = run.record().lam_origin
-        plan = with_largest_lam(_as_begun(plan, run), dataset)
+        plan = with_largest_lam(as_begun(plan, run), dataset)
         planner = Planner(plan, dataset, spread=not near)
     else:
         planner, plan, origin = planned(plan, dataset, held_out, near=near)
@@ -178,7 +178,7 @@ def _on_source(asked: TrainingPlan, run: TrainedFolder, open_source: OpenSource)
     if plan.held_out is not None:
         plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
     if run.exists():
-        plan = _as_begun(plan, run)
+        plan = as_begun(plan, run)
         methods = choose_for_source(plan, source)
     else:
         plan, methods = planned_for_source(plan, source)
@@ -249,7 +249,7 @@ def _fit_for_sure(plan: TrainingPlan, dataset: Dataset) -> bool:
     return classes * numbers <= plan.memory // 2
 
 
-def _as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
+def as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
     """Return a plan with its open settings as in the run's plan.
 
     That is lam, one model of all classes or several, and the memory, of which other processes may
@@ -277,6 +277,6 @@ def prepared_again(
         planner = Planner(record.plan, source.dataset)
         return Prepared(run, record.plan, source.dataset, planner, record.methods, source)
     dataset = Dataset.open(record.plan.dataset, storage_options)
-    run.require_data(record, dataset.manifest.fingerprint)
+    run.require_data(record, dataset.manifest.fingerprint, dataset.manifest)
     planner, origin = Planner(record.plan, dataset, spread=not near), record.lam_origin
     return Prepared(run, record.plan, dataset, planner, record.methods, lam_origin=origin)

@@ -20,7 +20,7 @@ from fewpass.pipeline.scoring.choosing_lam import (
     choose_lam,
 )
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.class_groups import ClassGroups
+from fewpass.pipeline.training.class_groups import ModelGroups
 from fewpass.pipeline.training.early_stopping import EarlyStopping
 from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.sweeps import Sweeps
@@ -45,7 +45,9 @@ class TrainedModels:
         self, training: Training, plan: TrainingPlan, sweeps: Sweeps, once: OneReading | None
     ) -> None:
         self._training, self._plan, self._sweeps, self._once = training, plan, sweeps, once
-        self._lams = training.plan.lam.values(training.dataset.n_rows)
+        lams = training.plan.lam.values(training.dataset.n_rows)
+        #: Of folds the models of all lam are handed on, and whoever asked tells them apart.
+        self._lams = lams[:1] if training.planner.problem.rule.fold_rows else lams
 
     def best(
         self,
@@ -67,19 +69,24 @@ class TrainedModels:
             "calibration": self._calibrate(weights, held_out), "validation": early.validation,
         }  # fmt: skip
 
-    def all_classes(
-        self, groups: ClassGroups, states: list[State], *, finished: bool
+    def of_groups(
+        self, groups: ModelGroups, states: list[State], *, finished: bool
     ) -> dict[str, Any]:
-        """Return the models of all groups of classes; at the end held-out rows are read."""
-        groups.put(self.weights(states, 0))
-        weights, model = groups.weights(), {"groups": groups.done}
-        if not finished:
+        """Return the models of all groups; at the end held-out rows are read, and choose a lam."""
+        groups.put(self.all_weights(states))
+        weights, lams, model = groups.weights(), len(self._lams), {"groups": groups.done}
+        if not finished and lams == 1:
             return model | {"weights": weights, "certificate": None}
+        if not finished:
+            first = weights_of(weights, lams, 0)
+            return model | {"weights": first, "certificate": None, "trained": weights}
         certified, held_out = groups.certificate(), self._scored_rows()
+        choice = self._scores(weights, certified, held_out)
+        k = self._lams.index(choice.lam) if choice and lams > 1 else 0
+        own = weights_of(weights, lams, k)
         return model | {
-            "weights": weights, "certificate": certified,
-            "choice": self._scores(weights, certified, held_out),
-            "calibration": self._calibrate(weights, held_out),
+            "weights": own, "certificate": certificate_of(certified, lams, k), "choice": choice,
+            "calibration": self._calibrate(own, held_out),
         }  # fmt: skip
 
     def chosen(
@@ -97,6 +104,10 @@ class TrainedModels:
         if self._once is None:
             return model
         return model | {"source": self._once.position, "moments": self._once.rows.sums}
+
+    def all_weights(self, states: list[State]) -> Weights:
+        """Read all models out of the states, in the order of the source."""
+        return sourced_weights(self._sweeps.weights_of(states), self._training.dataset)
 
     def weights(self, states: list[State], k: int) -> Weights:
         """Read the model of the k-th lam out of the states, in the order of the source."""
@@ -148,12 +159,13 @@ class TrainedModels:
     def _scores(
         self, weights: Weights, certified: Certificate | None, held_out: Dataset | None
     ) -> Choice | None:
-        """Score the models of all classes on held-out rows, if there are any."""
+        """Score the models of all classes and lam on held-out rows, if there are any."""
         training, executor = self._training, self._training.executor
         if held_out is None:
             return None
         head = executor.submit_small("weights", same, stored_weights(weights, training.dataset))
-        lams = (self._sweeps.job.problem.penalty.total,)
+        own = (self._sweeps.job.problem.penalty.total,)
+        lams = self._lams if len(self._lams) > 1 else own
         models = ModelsToScore(self._record, training.dataset, held_out, AsRead(), head)
         return choose_lam(models, lams, certified, executor)
 

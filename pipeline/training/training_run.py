@@ -40,7 +40,6 @@ from fewpass.pipeline.training.prepared import (
 from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Weights
-from fewpass.storage.zarr_documents import import_ahead
 
 logger = logging.getLogger(__name__)
 COMPILING = "Compiling kernels for %s: once per machine."
@@ -98,7 +97,7 @@ class TrainingRun:
     ) -> None:
         run, plan, dataset, planner, methods, source, _, origin = begins
         self.run, self.methods, self._source, self.lam_origin = run, methods, source, origin
-        self._executor, self._stop_request = executor, StopRequest()
+        self._executor, self._stop_request, self._dataset = executor, StopRequest(), dataset
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
         training = Training(
@@ -133,7 +132,7 @@ class TrainingRun:
             made.warnings, dataset.hashed_names, begins.lam_origin, seen_by(begins),
         )  # fmt: skip
         begins.require_fit(record)
-        made.run.begin(record)
+        made.run.begin(record, dataset.manifest)
         begun = made.run.record().methods  # an older version may have chosen otherwise
         if begun == begins.methods:
             return made
@@ -187,10 +186,7 @@ class TrainingRun:
     def _train(self, compiling: Compiling) -> Iterator[Event]:
         yield self._pick_up()
         with suppress(Stopped), self._without_workers():
-            for number, event in enumerate(self._engine.go_on()):
-                yield event
-                if number == 0:  # kernels are loaded: now the imports of the next snapshot
-                    import_ahead()
+            yield from self._engine.go_on()
         if compiling.kernels:
             yield self._progress.event(Compiled(compiling.kernels, compiling.seconds))
         if self.finished:
@@ -281,8 +277,17 @@ class TrainingRun:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Remarks on the rows of a source, by those read so far; none of data sets."""
-        return self._source.notes() if self._source else ()
+        """Remarks on the rows of a source, by those read so far; on a data set that has changed."""
+        if self._source is not None:
+            return self._source.notes()
+        became = None if self._dataset.in_memory else self._dataset.became()
+        if became is None:
+            return ()
+        said = (
+            f"{self._dataset.folder.url} has changed: the model is of {became}. Train anew to have "
+            "one of the data set as it is now."
+        )
+        return (said,)
 
     @property
     def cursor(self) -> Cursor:

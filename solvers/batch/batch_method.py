@@ -66,12 +66,16 @@ class BatchMethod(Method):
         sweep: int,  # noqa: ARG002
     ) -> State:
         """Accept the new point, or return to the old one with a more careful step."""
-        at, part = self.newest(state), GradientPart(*total[:4])
-        trial = Trial(at, whole_gradient(problem, at, part), certificate(problem, at, part))
+        trial = self.trial(problem, self.newest(state), total)
         state = state._replace(evaluations=state.evaluations + 1)
         if state.evaluations == 1 or self.is_good(state, trial):
             return self.go_on(problem, stats, state, trial, total)
         return self.go_back(state, trial)
+
+    def trial(self, problem: Problem, at: Weights, total: Part) -> Trial:
+        """Return a point with what its pass says of it."""
+        part = GradientPart(*total[:4])
+        return Trial(at, whole_gradient(problem, at, part), certificate(problem, at, part))
 
     def is_good(self, state: State, trial: Trial) -> bool:
         """Whether to accept a trial: if the objective has not risen."""

@@ -83,7 +83,7 @@ class Lbfgs(BatchMethod):
     """Pairs of vectors that approximate the curvature."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> LbfgsState:
-        size = stats.d + 1
+        size = problem.loss.width * (stats.d + 1)
         return LbfgsState(
             np.zeros(size),
             np.zeros(size),
@@ -103,7 +103,7 @@ class Lbfgs(BatchMethod):
         rows_before: int,  # noqa: ARG002
     ) -> LbfgsState:
         state: LbfgsState = self.init(problem, stats)
-        return state._replace(x=np.append(weights.coef, weights.intercept / state.length))
+        return state._replace(x=as_vector(weights, 1.0 / state.length))
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """One gradient per trial; there is no theory with explicit constants."""
@@ -113,11 +113,15 @@ class Lbfgs(BatchMethod):
         return ExpectedPasses(theory=None, usual=START + per_digit * digits(tol), reductions=1.0)
 
     def newest(self, state: LbfgsState) -> Weights:
-        return as_weights(state.x + state.search.t * state.p, state.length)
+        return self.read(state.x + state.search.t * state.p, state.length)
 
     def weights(self, state: LbfgsState) -> Weights:
         """Return the end of the last search."""
-        return as_weights(state.x, state.length)
+        return self.read(state.x, state.length)
+
+    def read(self, v: NDArray[np.float64], length: float) -> Weights:
+        """Return the weights that a vector holds."""
+        return as_weights(v, length)
 
     def is_good(self, state: LbfgsState, trial: Trial) -> bool:
         """Whether Wolfe's conditions hold."""
@@ -151,7 +155,10 @@ def as_weights(v: NDArray[np.float64], length: float) -> Weights:
 
 
 def as_vector(g: Weights, length: float) -> NDArray[np.float64]:
-    """Convert a gradient to d + 1 numbers, the intercept's in units of its column's length."""
+    """Convert a gradient to d + 1 numbers, the intercept's in units of its column's length.
+
+    Of several scores all coefficients come first.
+    """
     return np.append(g.coef, length * g.intercept)
 
 

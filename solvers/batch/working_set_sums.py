@@ -58,7 +58,7 @@ class SetPoint(NamedTuple):
     before: NDArray[np.float64]  # (d,) where the step began; (0,): there is none
     intercept_before: float
     chosen: NDArray[np.int64]  # (k,): W
-    place: NDArray[np.int32]  # (d,): where a column is in W, or in W or `others`; -1: in neither
+    place: NDArray[np.int32]  # (d,): where a column is in W, or in W and `others`; -1: in neither
     others: NDArray[np.int64]  # (m,) columns not in W, but not 0 at one end of the step
     theta: float  # of the last certificate
     thinned: int  # H is summed over every thinned-th row

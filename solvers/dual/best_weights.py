@@ -70,6 +70,10 @@ class DualMethod(Method):
         """Return what stands for the model before any weights have a certificate."""
 
     def certificate(self, state: State) -> Certificate | None:
-        """Return what the passes so far proved: nothing before the second."""
+        """Return what the passes so far proved: nothing before the second.
+
+        No loss and no penalty is below 0, so no gap is above the objective.
+        """
         best: BestWeights = state.best
-        return best.certificate
+        proven = best.certificate
+        return proven and proven._replace(gap=min(proven.gap, proven.objective))

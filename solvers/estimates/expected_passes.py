@@ -26,7 +26,9 @@ from typing import NamedTuple
 
 from fewpass.solvers.estimates.smoothness import smoothness
 from fewpass.solvers.losses import Problem, value
+from fewpass.solvers.losses.wide_loss import WideLoss
 from fewpass.solvers.protocol import ProblemStats
+from fewpass.solvers.wide_gradient import loss_at_zero
 
 PER_DIGIT, PER_ROOT = 1.0, 2.4
 PLAIN_PER_DIGIT, PLAIN_CURVED = 2.0, 0.3  # subspace = 0
@@ -74,6 +76,8 @@ def condition_of_all(problem: Problem, stats: ProblemStats) -> float:
 
 def zero_loss(problem: Problem, stats: ProblemStats) -> float:
     """Return the objective at zero weights."""
+    if isinstance(problem.loss, WideLoss):
+        return loss_at_zero(problem.loss)
     square = stats.target_square if problem.loss.takes_numbers else 1.0
     return float(value(problem.loss, 0.0, math.sqrt(square)))
 

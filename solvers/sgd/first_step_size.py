@@ -88,7 +88,8 @@ def trial_objective(
         add(rows, i, -alpha * gamma * g, W)
         b -= gamma * (lam_b * b + intercept * g)
         if alpha > 1e100:
-            W[:, 0] /= alpha
+            for j in range(W.shape[0]):  # W[:, 0] /= alpha takes numba 1.7 s to compile
+                W[j, 0] /= alpha
             alpha = 1.0
     total = 0.0
     for r in range(order.shape[0]):

@@ -23,19 +23,21 @@ What `from fewpass import ...` offers. [python.md](python.md) shows it in use. (
 #: What there is, in the order of the page.
 GROUPS = {
     "the commands as functions": (
-        "ingest", "train", "evaluate", "cross_validate", "predict", "load", "load_model", "models", "publish", "abandon", "warm_up",
+        "ingest", "append", "forget", "train", "evaluate", "cross_validate", "predict", "load", "load_model", "models",
+        "publish", "abandon", "warm_up",
     ),
     "scikit-learn estimators": (
         "LinearClassifier", "LinearRegressor", "ScoreCalibrator", "TableEncoder", "from_run",
         "mend_dask_ml",
     ),
     "models in memory": ("LoadedModel",),
+    "data sets as tables": ("Dataset",),
     "settings of the functions": ("IngestPlan", "SourceOptions", "TrainingPlan", "Execution"),
 }  # fmt: skip
 METHODS = (
     "fit", "partial_fit", "transform", "predict", "decision_function", "predict_proba",
     "predict_log_proba", "score", "get_feature_names_out", "to_sklearn", "save_model",
-    "predict_one",
+    "predict_one", "head", "batches", "to_arrow", "to_pandas", "to_polars", "to_dask",
 )  # fmt: skip
 TYPES = {
     "string": "str", "integer": "int", "number": "float", "boolean": "bool", "array": "list",

@@ -1,5 +1,6 @@
 """README, docs/tour.md, docs/coming-from.md and docs/tutorials: every command, and the Python.
 
+Each in an empty folder, after the demo alone.
 The tutorial of a nightly refresh is run where a Prefect server is, in tests/flows/orchestration.
 """
 
@@ -12,17 +13,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from fewpass.flows import cli
-from fewpass.pipeline.clicks import write_clicks, write_visits
 from testing.prefect_server import free_port
 from tests.conftest import PROJECT
 
 FEWPASS = "from fewpass.flows.cli import main; import sys; sys.exit(main())"
-TOPICS = {"sport": "goal team match", "money": "bank price market", "space": "moon orbit star"}
 
 
 def sessions(page):
@@ -50,28 +48,6 @@ def run_fewpass(page, capsys):
         for line in shown.splitlines():
             if line.startswith(" ") and line.strip()[:1].isalpha():
                 assert line[:10] in heads, f"{command}: {line}"
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Where a page's files lie."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "demo-output").mkdir()
-    write_visits(tmp_path / "visits.csv", 2_000)
-    write_visits(tmp_path / "demo-output/visits.csv", 2_000)
-    for name in ("clicks", "tuesday", "demo-output/clicks"):
-        write_clicks(tmp_path / f"{name}.svm", 1_500_000, seed=len(name))
-    rng = np.random.default_rng(0)
-    topic = rng.choice(list(TOPICS), 300)
-    words = ["the", "a", "of", "and", "was", "in"]
-    text = [" ".join([*rng.choice(TOPICS[t].split(), 3), *rng.choice(words, 6)]) for t in topic]
-    pd.DataFrame({"topic": topic, "text": text}).to_csv(tmp_path / "messages.csv", index=False)
-    x = rng.standard_normal((300, 2))
-    people = {"age": 40 + 10 * x[:, 0], "income": 1e4 * np.exp(x[:, 1]), "bought": x[:, 0] > 0}
-    pd.DataFrame(people).to_parquet(tmp_path / "people.parquet")
-    lines = [f"{1 if a > 0 else -1} |w x:{a:.3f} y:{b:.3f}\n" for a, b in x]
-    (tmp_path / "ads.vw").write_text("".join(lines))
-    return tmp_path
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,15 @@ import sys
 import pytest
 
 from fewpass.flows import cli
-from fewpass.pipeline.clicks import write_visits
+from testing.demo_folder import copied
 from tests.conftest import PROJECT
 from tests.docs.notebook_of_page import NOTEBOOK, PAGE, blocks, notebook
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    place = tmp_path_factory.mktemp("service")
-    write_visits(place / "visits.csv", 2_000)
-    return place
+def place(demo, tmp_path_factory):
+    """A folder after the demo alone, for all pages: a later one takes the run of the first."""
+    return copied(demo, tmp_path_factory.mktemp("service"))
 
 
 def walk(page, names):
@@ -32,19 +31,19 @@ def walk(page, names):
 
 
 @pytest.mark.filterwarnings("ignore:Using `httpx`")
-def test_from_a_table_to_a_service(folder, monkeypatch):
+def test_from_a_table_to_a_service(place, monkeypatch):
     """The page asserts that onnxruntime, DuckDB and the service say what `predict` says."""
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(place)
     done = walk(PAGE, {"__name__": "page"})
-    assert done.count("python") == 4
-    assert done.count("console") == 3
+    assert done.count("python") == 6
+    assert done.count("console") == 5
 
 
 @pytest.mark.filterwarnings("ignore:Using `httpx`")
-def test_the_application_of_the_page_serves(folder, monkeypatch):
+def test_the_application_of_the_page_serves(place, monkeypatch):
     from fastapi.testclient import TestClient
 
-    monkeypatch.chdir(folder)  # where the test before has left a run
+    monkeypatch.chdir(place)  # where the test before has left a run
     names = {"__name__": "app"}
     walk(PROJECT / "docs/serving.md", names)
     client = TestClient(names["app"])
@@ -62,10 +61,18 @@ def test_the_application_of_the_page_serves(folder, monkeypatch):
         assert re.search("no column 'seen'|Column 'seen'", refused.json()["detail"])
 
 
-def test_the_commands_of_the_page_on_exports(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-    assert walk(PROJECT / "docs/exporting.md", {}).count("console") == 1
-    assert {path.suffix for path in folder.glob("visits.*")} == {".csv", ".onnx", ".sql", ".json"}
+@pytest.mark.filterwarnings("ignore")  # of MLflow's own modules
+def test_the_commands_of_the_page_on_exports(place, monkeypatch):
+    import mlflow
+
+    monkeypatch.chdir(place)
+    before = mlflow.get_tracking_uri()
+    try:
+        assert walk(PROJECT / "docs/exporting.md", {}).count("console") == 2
+    finally:
+        mlflow.set_tracking_uri(before)
+    made = {path.suffix for path in place.glob("visits.*")}
+    assert made - {".csv"} == {".onnx", ".sql", ".json", ".mlflow"}
 
 
 def test_the_notebook_is_the_page():

@@ -1,4 +1,4 @@
-"""docs/straight.md: every command, on sources as it describes."""
+"""docs/straight.md: every command, after the demo alone."""
 
 import io
 import re
@@ -6,24 +6,17 @@ import shlex
 import sys
 
 from fewpass.flows import cli
-from fewpass.pipeline.clicks import write_clicks, write_visits
 from tests.conftest import PROJECT
 
 
-def test_the_commands_of_the_page_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    write_clicks(tmp_path / "clicks.svm", 1_000_000)
-    write_visits(tmp_path / "visits.csv", 3000)
-    (tmp_path / "visits-folder").mkdir()
-    for name in ("a.csv", "b.csv"):
-        write_visits(tmp_path / "visits-folder" / name, 1500)
+def test_the_commands_of_the_page_run(folder, monkeypatch, capsys):
     text = (PROJECT / "docs/straight.md").read_text(encoding="utf-8")
     commands = re.findall(r"^ *\$ (.*fewpass .*)$", text, re.MULTILINE)
     assert len(commands) >= 9
     for command in commands:
         piped, _, words = command.rpartition("fewpass ")
         if piped:
-            read = io.BytesIO((tmp_path / shlex.split(piped)[1]).read_bytes())
+            read = io.BytesIO((folder / shlex.split(piped)[1]).read_bytes())
             monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(read))
         assert cli.main(shlex.split(words)) == 0, command
         capsys.readouterr()

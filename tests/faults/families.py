@@ -144,12 +144,14 @@ def _killed(sandbox: Sandbox, subject: Subject, number: int, fault: dict | None,
 
 
 def _incomplete_is_no_data_set(sandbox: Sandbox, subject: Subject, quiet: dict) -> str | None:
-    """What an interrupted ingest leaves is refused, or whole."""
-    if subject.kind != "ingest":
+    """What an interrupted ingest leaves is refused, or whole; what a change leaves is whole."""
+    if subject.kind not in ("ingest", "append", "forget"):
         return None
     ended = sandbox.run(["verify", f"{sandbox.at}/set"])
     if wrong := fault_of(ended):
         return wrong
+    if subject.kind != "ingest":
+        return None if ended.status == 0 else "an interrupted change left a damaged data set"
     if (
         ended.status == 0
         and subject.bits(sandbox.at, "")["set/manifest.json"] != quiet["set/manifest.json"]

@@ -26,7 +26,7 @@ class Subject(NamedTuple):
     Attributes
     ----------
     name, kind
-        What it is called; ingest, columns, training, predict, export, refresh, refresh that
+        What it is called; ingest, append, forget, columns, training, predict, export, refresh, refresh that
         refuses or publish.
     data
         Name of the data in `DATA` that lie there before.
@@ -98,6 +98,8 @@ READ: dict[str, Callable[[Path, str], Bits]] = {
     "training": _trained,
     "training on": _trained,  # what an ingest made
     "ingest": _ingested,
+    "append": _ingested,
+    "forget": _ingested,
     "columns": _copied,
     "predict": _predicted,
     "export": _exported,
@@ -109,6 +111,8 @@ READ: dict[str, Callable[[Path, str], Bits]] = {
 FIRST = {
     "predict": ("ingest of a table", "asgd"),
     "export": ("ingest of a table", "asgd"),
+    "append": ("ingest of words",),
+    "forget": ("ingest of words",),
     "publish": ("refresh",),
 }
 
@@ -151,17 +155,18 @@ def write_table(path: Path, n: int = ROWS, d: int = 5, first: int = 0) -> None:
     path.write_text("\n".join([f"{names},label", *rows]) + "\n")
 
 
-def write_words(path: Path, n: int = ROWS) -> None:
-    """A table of words, dates, gaps and money, as CSV."""
-    rng = np.random.default_rng(SEED)
+def write_words(path: Path, n: int = ROWS, first: int = 0) -> None:
+    """A table of ids, words, dates, gaps and money, as CSV."""
+    rng = np.random.default_rng(SEED + first)
     days = np.datetime64("2024-01-01") + rng.integers(0, 300, n)
     sandbox, paid = rng.choice(["north", "south", "'t Gooi", ""], n), rng.lognormal(3, 2, n)
     said = rng.choice(["came back", "came back twice", "did not come", "wrote, and rang"], n)
     label = np.where(rng.random(n) < 0.5, "yes", "no")
     lines = (
-        f'{a},{b},{c:.2f},"{d}",{e}\n' for a, b, c, d, e in zip(days, sandbox, paid, said, label)
+        f'c{first + k},{a},{b},{c:.2f},"{d}",{e}\n'
+        for k, (a, b, c, d, e) in enumerate(zip(days, sandbox, paid, said, label, strict=True))
     )
-    path.write_text("day,sandbox,paid,said,label\n" + "".join(lines))
+    path.write_text("id,day,sandbox,paid,said,label\n" + "".join(lines))
 
 
 def _sparse(at: Path) -> None:
@@ -191,6 +196,8 @@ def _csv(at: Path) -> None:
 
 def _words(at: Path) -> None:
     write_words(at / "rows.csv")
+    write_words(at / "more.csv", ROWS // 2, ROWS)
+    (at / "ids").write_text("".join(f"c{k}\n" for k in range(7, ROWS, 11)))
 
 
 def _inbox(at: Path) -> None:
@@ -244,7 +251,16 @@ SUBJECTS = {
         ),
         Subject(
             "ingest of words", "ingest", "words",
-            ("ingest", "{at}/rows.csv", "{at}/set", *INGEST, "--label", "label"),
+            ("ingest", "{at}/rows.csv", "{at}/set", *INGEST, "--label", "label", "--keep", "id"),
+        ),
+        Subject(
+            "append", "append", "words",
+            ("append", "{at}/set", "{at}/more.csv", "--threads", "2", "--memory", "128MB", "--json"),
+        ),
+        Subject(
+            "forget", "forget", "words",
+            ("forget", "{at}/set", "--where", "id in {at}/ids", "--memory", "128MB", "--threads",
+             "2", "--json"),
         ),
         Subject("columns", "columns", "sparse", ("columns", "{at}/set", "--json")),
         _solver("asgd", "sparse", "--certify"),

@@ -13,7 +13,7 @@ from testing.one_process import run_all
 WITHOUT = """
 import sys
 from importlib.machinery import PathFinder
-absent = {'scipy', 'sklearn', 'joblib', 'matplotlib', 'pandas', 'polars', 'prefect', 'bokeh', 's3fs', 'onnx', 'skops', 'dask_ml'}
+absent = {'scipy', 'sklearn', 'joblib', 'matplotlib', 'pandas', 'polars', 'prefect', 'bokeh', 's3fs', 'onnx', 'skops', 'dask_ml', 'deltalake', 'pyiceberg', 'adbc_driver_postgresql', 'mlflow'}
 class Installed(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
@@ -54,13 +54,26 @@ def test_every_step_from_a_table_to_a_page(folder):
         ["fewpass", "evaluate", "model", "visits-test", "--reliability"],
     ]
     estimators = [[f"from fewpass import {name}"] for name in ("LinearClassifier", "from_run")]
-    said = base([*steps, *pictures, *estimators], folder)
+    (folder / "lake/_delta_log").mkdir(parents=True)
+    (folder / "berg/metadata").mkdir(parents=True)
+    (folder / "berg/metadata/version-hint.text").write_text("1")
+    read = "ingest {} nothing --label bought"
+    extras = {
+        "delta": read.format("lake"), "iceberg": read.format("berg"),
+        "postgresql": f"{read.format('postgresql:///shop')} --query visits",
+        "mlflow": "export model model.mlflow",
+    }  # fmt: skip
+    lacking = [["fewpass", *line.split()] for line in extras.values()]
+    said = base([*steps, *pictures, *estimators, *lacking], folder)
     for step, done in zip(steps, said, strict=False):
         assert done.status == 0, (step, done.err)
     assert json.loads(done.out)["image"] is None
     assert (folder / "model/report/report.html").exists()
     assert not (folder / "model/report/loss.png").exists()
-    asked = said[len(steps) :]
+    asked = said[len(steps) : -len(extras)]
+    for extra, refused in zip(extras, said[-len(extras) :], strict=True):
+        assert refused.status == 2, refused.err
+        assert f"fewpass[{extra}]" in refused.err
     for without_pictures in asked[:2]:
         assert without_pictures.status == 0, without_pictures.err
         assert "pip install 'fewpass[plots]'" in without_pictures.err

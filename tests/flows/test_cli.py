@@ -1,5 +1,6 @@
 """The command: what it prints, refuses and interrupts; the pipeline has tests of its own."""
 
+import inspect
 import json
 import re
 import shutil
@@ -83,6 +84,11 @@ COMMANDS = [
     "compare",
     "cross-validate",
     "shapes",
+    "head",
+    "append",
+    "forget",
+    "health",
+    "clean",
 ]
 
 
@@ -98,6 +104,23 @@ def test_help_waits_for_no_compiler():
         "sys.exit(f'imported {slow}' if slow else 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["trian"]])
+def test_what_runs_no_command_imports_none(words):
+    program = (
+        f"import sys; from fewpass.flows.cli import main; main({words})\n"
+        "names = {n for n in sys.modules if n.startswith('fewpass.flows.commands.')}\n"
+        "sys.exit(f'imported {names}' if names or 'pydantic' in sys.modules else 0)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_their_own_pages_say(name):
+    listed = cli.application(listing=True)[name].help
+    said = inspect.getdoc(cli.app[name].default_command)
+    assert listed.partition("\n\n")[0] == said.partition("\n\n")[0].replace("\n", " ")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -260,6 +283,7 @@ def test_json_of_the_whole_way(work, as_json, tmp_path):
     on_training = as_json("evaluate", tmp_path / "r", tmp_path / "d", *NO_DASK)
     metrics = {
         "base_error", "balanced_accuracy", "f1", "precision", "recall", "average_precision",
+        "base_precision",
         "lift", "lift_top", "log_loss", "base_log_loss", "brier", "base_brier", "calibration_error",
     }  # fmt: skip
     assert set(on_training) == {"rows", "objective", "loss", "error", "auc"} | metrics
@@ -277,7 +301,8 @@ def test_json_of_a_regression(as_json, tmp_path):
     assert made["labels"] is None
     as_json("train", tmp_path / "d", tmp_path / "r", "--passes", 5, *NO_DASK)
     found = as_json("evaluate", tmp_path / "r", tmp_path / "d", *NO_DASK)
-    assert set(found) == {"rows", "objective", "loss", "mse", "r2", "mae", "mape", "rmse"}
+    based = {"mae", "base_mae", "rmse", "base_rmse"}
+    assert set(found) == {"rows", "objective", "loss", "mse", "r2", "mape"} | based
 
 
 def test_dask_and_no_dask_agree(work, as_json, tmp_path):

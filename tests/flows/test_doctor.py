@@ -2,7 +2,9 @@
 
 import json
 import os
+import threading
 from datetime import datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 
 import pytest
@@ -91,3 +93,31 @@ def test_a_machine_without_a_name_is_not_left_blank(run, fewpass):
     assert "a machine that gave no name is dead" in json.loads(out)["runs"][0]["why"]
     alive, why = process_state(SimpleNamespace(infrastructure_pid=str(os.getpid())))
     assert (alive, "a machine that it did not name" in why) == (None, True)
+
+
+def test_health_looks_at_all_that_a_night_needs(run, as_json, fewpass, tmp_path):
+    """Runs, data sets, stores, servers and schedulers; a probe wants the status alone."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)  # 501 to any GET
+    server.RequestHandlerClass.log_message = lambda *_: None
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    port, data = server.server_address[1], str(tmp_path / "set")
+    told = as_json("health", run.url, data, f"tcp://127.0.0.1:{port}")
+    assert told["healthy"]
+    assert [one["why"] for one in told["places"]] == [
+        "no process is training it", "a data set of 400 rows", "takes connections",
+    ]  # fmt: skip
+    for place, said in (
+        (f"http://127.0.0.1:{port}/health", "status 501"),
+        (str(tmp_path / "nothing"), "nothing"),
+        ("tcp://127.0.0.1:1", "takes no connection"),
+        ("http://127.0.0.1:1/x", "no answer"),
+    ):
+        status, shown, _ = fewpass("health", run.url, place)
+        assert (status, said in shown, f"{run.url}: ok" in shown) == (1, True, True), shown
+    server.shutdown()
+    server.server_close()
+    manifest = tmp_path / "set/manifest.json"
+    manifest.write_bytes(manifest.read_bytes()[:-10])
+    status, shown, _ = fewpass("health", data)
+    assert (status, "NOT OK" in shown) == (1, True)
+    assert fewpass("health")[0] == 2

@@ -36,6 +36,8 @@ MODELS = {
     "squared hinge, three": {"loss": "squared_hinge", "classes": 3},
     "numbers": {"loss": "squared"},
     "scaled": {"scale": "standard"},
+    "few weights": {"penalty": "l1", "lam": ".6max", "classes": 3},
+    "no weights": {"penalty": "l1", "lam": "2max"},
 }
 
 
@@ -56,6 +58,18 @@ def test_onnx_predicts_the_same(name, tmp_path):
     assert ("probabilities" in found) == hasattr(model, "predict_proba")
     if "probabilities" in found:
         np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=1e-12)
+
+
+def test_onnx_has_no_weights_that_are_0(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 400))
+    model = LinearClassifier(penalty="l1", lam=".5max").fit(X, X[:, 7] + X[:, 300] > 0.0)
+    assert 0 < np.count_nonzero(model.coef_) < 20
+    model.save_model(tmp_path / "model.onnx")
+    assert (tmp_path / "model.onnx").stat().st_size < 400 * 8
+    session = InferenceSession(tmp_path / "model.onnx")
+    (scores,) = session.run(["scores"], {"X": X})
+    np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-12)
 
 
 @pytest.mark.parametrize("name", MODELS)

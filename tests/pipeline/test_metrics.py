@@ -14,10 +14,12 @@ from fewpass.pipeline.dashboard.metrics import METRICS, exposition, samples_of
 from fewpass.pipeline.dashboard.page_server import _serve
 from fewpass.pipeline.dashboard.routes import runs_at
 from fewpass.pipeline.dashboard.shown_run import shown_run
+from fewpass.pipeline.dashboard.view import NO_ROWS_YET, facts
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.models.refresh.publications import publish
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.work_done import speeds
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
@@ -45,6 +47,13 @@ def store(tmp_path_factory):
     (folder / "generations/000001/files.json").write_text("[]")
     publish(str(folder), 1, after=0)
     return str(folder)
+
+
+def test_the_page_says_why_there_are_no_rows_yet(store):
+    shown = shown_run(RunFolder(runs_at([store])[0]))
+    assert NO_ROWS_YET not in [*facts(shown)]
+    waiting = shown._replace(state="running", timeline=Timeline(passes=4))
+    assert [*facts(waiting)][-1] == NO_ROWS_YET
 
 
 def test_the_numbers_are_the_runs_own(store):

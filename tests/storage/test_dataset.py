@@ -376,8 +376,10 @@ def test_places_without_a_data_set_are_told_apart_from_damage(tmp_path):
     for place in (tmp_path, tmp_path / "absent"):
         with pytest.raises(NotADataset, match=f"nothing at {place}, .*fewpass ingest"):
             Dataset.open(str(place))
-    (tmp_path / "manifest.json").write_bytes(seal({"format": "fewpass-dataset", "version": 4}))
-    with pytest.raises(NotADataset, match=r"version 4, where 'fewpass-dataset' version 1, 2 or 3"):
+    (tmp_path / "manifest.json").write_bytes(seal({"format": "fewpass-dataset", "version": 6}))
+    with pytest.raises(
+        NotADataset, match=r"version 6, where 'fewpass-dataset' version 1, 2, 3, 4 or 5"
+    ):
         Dataset.open(str(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""Zarr documents: zarr-python makes them, reads all that they describe, and is asked by nobody else."""
+"""Zarr documents: zarr-python would write the same, reads all that they describe, and is asked by nobody else."""
 
 import json
 import subprocess
@@ -224,7 +224,7 @@ def test_attributes_that_are_no_json_are_refused(value):
         group_document({"a": {"b": [value]}})
 
 
-def test_whoever_reads_does_not_import_zarr(tmp_path):
+def test_neither_writing_nor_reading_imports_zarr(tmp_path):
     write_all(Folder(str(tmp_path)))
     program = f"""
 import sys

@@ -26,7 +26,7 @@ from fewpass.pipeline.models.estimators.classifier import coded
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.lazy_predictions import example_of, lazily
 from fewpass.pipeline.tables.readers.blocks import RowBlock
-from fewpass.pipeline.tables.readers.collections import blocks_of
+from fewpass.pipeline.tables.readers.collection_blocks import blocks_of
 from fewpass.solvers.registry import LOSS_OF_LABELS
 
 Vector = NDArray[np.float64]
@@ -155,7 +155,7 @@ class Rows:
         for block in self._blocks:
             rows: RowBlock = block.compute()
             if rows.n_rows:
-                yield self._part(*rows)
+                yield self._part(rows.X, rows.y, rows.weight)
 
     def _part(self, X: Any, y: Any, sample_weight: Any) -> Part:
         classes = coded(np.asarray(y), np.asarray(self._estimator.classes_))

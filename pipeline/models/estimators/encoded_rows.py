@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.storage.column_schema import Schema
 
-ENCODES = ("none", "auto", "always", *ADDITIVE)
+ENCODES = ("none", "auto", "linear", "always", *ADDITIVE)
 
 
 def require_encode(encode: Any) -> None:
@@ -56,17 +56,19 @@ def encoder_of(schema: Schema | None) -> TableEncoder | None:
 
 
 def fitted_encoder(
-    X: Any, encode: str, columns: Any, y: Any = None, *, numbers: bool = False
+    X: Any, encode: str, columns: Any, y: Any = None, weight: Any = None, *, numbers: bool = False
 ) -> TableEncoder | None:
     """Return what encodes rows in memory; None where `auto` finds numbers alone.
 
-    Of an additive model the targets y (n,) choose the pairs; `numbers`: they are no labels.
+    Of an additive model the targets y (n,) of rows of these weights (n,) choose the pairs;
+    `numbers`: they are no labels.
     """
-    if encode == "auto" and not columns and not _is_more_than_numbers(X):
+    if encode in ("auto", "linear") and not columns and not _is_more_than_numbers(X):
         return None
     additive: Any = {"additive": True, "splines": "splines"}.get(encode, False)
     task = "regression" if numbers else "classification"
-    return TableEncoder(columns=columns, additive=additive).fit_for(X, y, task)
+    encoder = TableEncoder(columns=columns, additive=additive)
+    return encoder.fit_for(X, y, task, weight, unasked=encode == "auto")
 
 
 def refuse_cells(X: Any, because: Exception) -> None:

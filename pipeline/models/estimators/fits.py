@@ -58,9 +58,8 @@ from fewpass.storage.table import DenseTable, Table, take
 Vector = NDArray[np.float64]
 
 
-def fit_rows(model: Any, table: Table, at: Weights | None) -> None:
-    """Train on a table, from the weights `at` if there are any, and take the model."""
-    d = model.n_features_in_
+def fit_rows(model: Any, table: Table, d: int, at: Weights | None) -> None:
+    """Train on a table of d columns, from the weights `at` if there are any; take the model."""
     table, held_out = parts_of(model, table, at)
     scaler = fitted_scaler(scaling_of(model.scale), table, d)
     plan = plan_of(model, total_weight(table), held_out="memory" if held_out else None)

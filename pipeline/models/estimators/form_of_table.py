@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,14 +12,37 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import Encode, Encoding
 from fewpass.pipeline.tables.additive.choosing import with_form
 from fewpass.pipeline.tables.additive.forms import SPLINES
-from fewpass.pipeline.tables.additive.of_table import asked_form, targets_in
+from fewpass.pipeline.tables.additive.of_table import asked_form, targets_in, weighted
 from fewpass.pipeline.tables.additive.rules import AskedForm
 from fewpass.pipeline.tables.encoding.applying import columns_of
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.solvers.bad_input import plainly, refusal
 
-#: What the column of targets is called while rows are drawn.
-TARGETS = "\0targets"
+#: What the columns of targets and weights are called while rows are drawn.
+TARGETS, WEIGHTS = "\0targets", "\0weights"
+
+
+class OwnTargets(NamedTuple):
+    """Targets of a sample, and the weights of its rows."""
+
+    cells: Any  # Arrow array (n,)
+    weight: Any  # (n,); None: all count the same
+
+
+def with_targets(rows: Any, y: Any, weight: Any, asked: AskedForm) -> Any:
+    """Return an Arrow table with columns of targets and of weights."""
+    rows = rows.append_column(TARGETS, target_cells(y, rows.num_rows, asked))
+    if weight is None or np.shape(weight) != (rows.num_rows,):  # which is refused later
+        return rows
+    return rows.append_column(WEIGHTS, pa.array(np.asarray(weight, np.float64)))
+
+
+def without_targets(sample: Any) -> tuple[Any, OwnTargets]:
+    """Return a sample without the columns of `with_targets`, and these."""
+    names = [name for name in (TARGETS, WEIGHTS) if name in sample.column_names]
+    columns = [sample.column(name).combine_chunks() for name in names]
+    weight = columns[1].to_numpy(zero_copy_only=False) if len(columns) > 1 else None
+    return sample.drop_columns(names), OwnTargets(columns[0], weight)
 
 
 def form_asked(additive: Any, pairs: Any, knots: Any, pair_bins: Any) -> AskedForm | None:
@@ -58,14 +81,15 @@ def target_cells(y: Any, n: int, asked: AskedForm) -> Any:
 
 
 def formed(
-    recipe: Recipe, sample: Any, targets: Any, asked: AskedForm, seed: int, task: str
+    recipe: Recipe, sample: Any, targets: OwnTargets, asked: AskedForm, seed: int, task: str
 ) -> Recipe:
     """Return a recipe with the curves and pairs that suit a sample, an Arrow table."""
-    cells = targets.combine_chunks()
+    cells, weight = targets
     if pa.types.is_null(cells.type):
         own, rows = None, sample
     else:
         own, has = targets_in(cells, "plain" if pa.types.is_float64(cells.type) else None, task)
         rows = sample.filter(pa.array(has))
+        own = weighted(own, None if weight is None else weight[has])
     names = [column.name for column in recipe.columns]
     return with_form(recipe, [*columns_of(rows, names)], own, asked, seed).recipe

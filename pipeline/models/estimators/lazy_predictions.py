@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.readers.blocks import RowBlock, hashed, is_bag
-from fewpass.pipeline.tables.readers.collections import blocks_of
+from fewpass.pipeline.tables.readers.collection_blocks import NO_OFFSETS, blocks_of, pairs_of
 
-Method = Callable[[Any], NDArray[Any]]
+Method = Callable[..., NDArray[Any]]
 
 
 def lazily(method: Method, X: Any, example: Any) -> Any:
@@ -43,10 +44,51 @@ def lazily(method: Method, X: Any, example: Any) -> Any:
     return X.map_blocks(_of_block, method, empty, dtype=empty.dtype, meta=empty, **narrow)
 
 
-def example_of(n_features: int, X: Any) -> Any:
+def lazily_with_offsets(method: Method, X: Any, offsets: Mapping[str, Any], example: Any) -> Any:
+    """Return the same for a method that takes a number of every row, or one of all, by its name.
+
+    Parameters
+    ----------
+    method, X, example
+        As for `lazily`.
+    offsets
+        "offset" or "exposure" to numbers (n,) of the same kind as X, to the name of a frame's
+        column, or to one number.
+    """
+    import dask.array as da  # noqa: PLC0415 - only for those who have collections
+    from dask.delayed import delayed  # noqa: PLC0415
+
+    ((name, given),) = offsets.items()
+    if isinstance(given, float | int):
+        return lazily(partial(method, **offsets), X, example)
+    if is_bag(X):
+        X = hashed(X)
+    empty, lengths = method(example, **{name: 1.0})[:0], [np.nan]
+    if hasattr(X, "chunks"):
+        X = X.rechunk({1: -1})
+        lengths = X.chunks[0]
+    of_pair, pairs = delayed(_of_pair), pairs_of(X, given, name)
+    lengths = lengths if len(lengths) == len(pairs) else lengths * len(pairs)
+    return da.concatenate([
+        da.from_delayed(of_pair(*pair, name, method, empty), (length,), meta=empty)
+        for pair, length in zip(pairs, lengths, strict=True)
+    ])  # fmt: skip
+
+
+def _of_pair(
+    block: Any, numbers: Any, name: str, method: Method, empty: NDArray[Any]
+) -> NDArray[Any]:
+    if isinstance(numbers, str):
+        block, numbers = block.drop(columns=[numbers]), block[numbers]
+    return method(block, **{name: numbers}) if block.shape[0] else empty
+
+
+def example_of(n_features: int, X: Any, offsets: Mapping[str, Any] = NO_OFFSETS) -> Any:
     """Return a row such as the blocks of a collection have, for `lazily`."""
     if hasattr(X, "columns"):
-        return X._meta_nonempty.iloc[:1]  # noqa: SLF001 - with the frame's own names
+        named = [name for name in offsets.values() if isinstance(name, str)]
+        row = X._meta_nonempty.iloc[:1]  # noqa: SLF001 - with the frame's own names
+        return row.drop(columns=named) if named else row
     return np.zeros((1, n_features))
 
 
@@ -78,14 +120,22 @@ class Sums(NamedTuple):
         )
 
 
-def sums_over(predict: Method, X: Any, y: Any, sample_weight: Any, *, numbers: bool) -> Sums:
+def sums_over(
+    predict: Method, X: Any, y: Any, sample_weight: Any, *, numbers: bool,
+    offsets: Mapping[str, Any] = NO_OFFSETS,
+) -> Sums:  # fmt: skip
     """Compare predictions with targets, a block at a time."""
     from dask.base import compute  # noqa: PLC0415
     from dask.delayed import delayed  # noqa: PLC0415
 
-    of_block = delayed(_sums)
+    of_block, of_rows = delayed(_sums), dict(offsets)
+    for name, given in offsets.items():
+        if isinstance(given, float | int):
+            predict = partial(predict, **{name: of_rows.pop(name)})
+    blocks = blocks_of(X, y, sample_weight, of_rows)
+    role = next(iter(of_rows), "")
     result: tuple[Sums, ...] = compute(
-        *(of_block(block, predict, numbers) for block in blocks_of(X, y, sample_weight))
+        *(of_block(block, predict, numbers, role) for block in blocks)
     )
     total = result[0]
     for sums in result[1:]:
@@ -93,10 +143,11 @@ def sums_over(predict: Method, X: Any, y: Any, sample_weight: Any, *, numbers: b
     return total
 
 
-def _sums(block: RowBlock, predict: Method, numbers: bool) -> Sums:
+def _sums(block: RowBlock, predict: Method, numbers: bool, role: str) -> Sums:
     if not block.n_rows:
         return Sums(0.0, 0.0, 0.0, 0.0, 0.0)
-    y, result = np.asarray(block.y), predict(block.X)
+    offsets = {role: block.offset} if role else {}
+    y, result = np.asarray(block.y), predict(block.X, **offsets)
     w = np.ones(block.n_rows) if block.weight is None else np.asarray(block.weight, float)
     total = float(w.sum())
     right = float(w @ (y == result))

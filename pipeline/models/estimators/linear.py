@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from fewpass.pipeline.models.estimators.checked_rows import (
     taken_out,
 )
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_paths, is_stored
-from fewpass.pipeline.models.estimators.offsets import offset_of
+from fewpass.pipeline.models.estimators.offsets import offset_of, require_offset
 from fewpass.pipeline.models.estimators.shared_parameters import SharedParameters
 
 if TYPE_CHECKING:  # what a fit needs is imported when one begins
@@ -30,6 +31,7 @@ if TYPE_CHECKING:  # what a fit needs is imported when one begins
     from fewpass.storage.manifest import Labels, Values
 
 Vector = NDArray[np.float64]
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class LinearModel(SharedParameters):
@@ -38,6 +40,7 @@ class LinearModel(SharedParameters):
     _takes_numbers: ClassVar[bool]  # or labels
     encoder_: Any  # of tables that were encoded, a TableEncoder
     coef_: Any
+    feature_names_in_: Any
     intercept_: Any
     _last: Learnt | None  # what came of the last batch; None after a fit
     _has_offset: bool = False  # whether it was fitted with offsets, which predictions need then
@@ -51,7 +54,7 @@ class LinearModel(SharedParameters):
                 "with the command `fewpass predict`."
             )
         if hasattr(self, "encoder_"):
-            X = self.encoder_.transform(X)
+            X = self.encoder_.features(X)
         else:
             X = checked(self, X, reset=False)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -61,7 +64,7 @@ class LinearModel(SharedParameters):
 
     # -- tables ----------------------------------------------------------------------------------
 
-    def _encoded(self, X: Any, y: Any, *, anew: bool) -> Any:
+    def _encoded(self, X: Any, y: Any, weight: Any, *, anew: bool) -> Any:
         """Return rows in memory, encoded where that was asked for; `anew`: by their own sample."""
         if anew and hasattr(self, "encoder_"):
             del self.encoder_
@@ -72,11 +75,19 @@ class LinearModel(SharedParameters):
         require_encode(self.encode)
         if anew:
             encoder = fitted_encoder(
-                X, self.encode, self.columns, y, numbers=self._takes_numbers
+                X, self.encode, self.columns, y, weight, numbers=self._takes_numbers
             )  # fmt: skip
             if encoder is not None:
                 self.encoder_ = encoder
-        return self.encoder_.transform(X) if hasattr(self, "encoder_") else X
+        return self.encoder_.features(X) if hasattr(self, "encoder_") else X
+
+    def _know_table(self, encoder: Any) -> None:
+        """Take over the columns of the table that was encoded, as those that `predict` expects."""
+        self.encoder_, self.n_features_in_ = encoder, encoder.n_features_in_
+        if hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if getattr(encoder, "feature_names_in_", None) is not None:
+            self.feature_names_in_ = encoder.feature_names_in_
 
     # -- fit -------------------------------------------------------------------------------------
 
@@ -112,13 +123,18 @@ class LinearModel(SharedParameters):
             return self
         at = self._model() if self.warm_start and hasattr(self, "coef_") else None
         X, y, sample_weight, *given = taken_out(X, y, sample_weight, offset, exposure)
-        X = self._encoded(X, y, anew=at is None)
-        X, y = checked(self, X, y=y, y_numeric=self._takes_numbers, reset=at is None)
+        X = self._encoded(X, y, sample_weight, anew=at is None)
+        encoder = getattr(self, "encoder_", None)
+        X, y = checked(
+            self, X, y=y, y_numeric=self._takes_numbers, reset=at is None or encoder is not None
+        )
+        if encoder is not None:
+            self._know_table(encoder)
         target, weight = self._targets(y, checked_weights(sample_weight, len(y)), at)
         offsets = offset_of(given[0], given[1], len(target))
         from fewpass.pipeline.models.estimators.fits import fit_rows
 
-        fit_rows(self, table_of(X, target, weight, offsets), at)
+        fit_rows(self, table_of(X, target, weight, offsets), X.shape[1], at)
         self._has_offset = offsets is not None
         return self
 
@@ -163,14 +179,15 @@ class LinearModel(SharedParameters):
                 f"warm_start goes on with {at.coef.shape[-1]} features, but X has {d}. Fit anew "
                 "with warm_start=False."
             )
-        self.n_features_in_ = d
         if hasattr(self, "encoder_"):
             del self.encoder_
         if self.encode != "none" or self.columns:
             from fewpass.pipeline.models.estimators.encoded_rows import encoder_of
 
             if encoder := encoder_of(rows.dataset.schema):
-                self.encoder_ = encoder
+                self._know_table(encoder)
+                return
+        self.n_features_in_ = d
         names = rows.feature_names
         if names is not None:
             self.feature_names_in_ = names
@@ -185,13 +202,26 @@ class LinearModel(SharedParameters):
         """Return the model that the attributes hold."""
         raise NotImplementedError
 
-    def _lazily(self, method: Callable[[Any], NDArray[Any]], X: Any) -> NDArray[Any]:
+    def _lazily(
+        self, method: Callable[..., NDArray[Any]], X: Any, offsets: Mapping[str, Any] = NOTHING
+    ) -> NDArray[Any]:
         """Return what a method gives for a Dask collection: an array of Dask's own."""
-        from fewpass.pipeline.models.estimators.lazy_predictions import example_of, lazily
+        from fewpass.pipeline.models.estimators.lazy_predictions import (
+            example_of,
+            lazily,
+            lazily_with_offsets,
+        )
 
         check_is_fitted(self)
-        result: NDArray[Any] = lazily(method, X, example_of(self.n_features_in_, X))
-        return result
+        if offsets or self._has_offset:
+            require_offset(self._has_offset, offsets or None)
+        example = example_of(self.n_features_in_, X, offsets)
+        result = (
+            lazily_with_offsets(method, X, offsets, example)
+            if offsets
+            else lazily(method, X, example)
+        )
+        return cast("NDArray[Any]", result)
 
     def to_sklearn(self) -> Any:
         """Return one of scikit-learn's own models, with the same predictions.
@@ -202,12 +232,13 @@ class LinearModel(SharedParameters):
         """
         from fewpass.pipeline.models.export.export_formats import to_sklearn
 
-        made = to_sklearn(self._plain())
+        plain = self._plain()
         if not hasattr(self, "encoder_"):
-            return made
+            return to_sklearn(plain)
         from sklearn.pipeline import make_pipeline
 
-        return make_pipeline(self.encoder_, made)
+        unnamed = plain._replace(feature_names=None)  # as the encoder's matrix is
+        return make_pipeline(self.encoder_, to_sklearn(unnamed))
 
     def save_model(self, path: Any, overwrite: bool = False) -> None:
         """Write the model for other programs: .onnx, .sql, .json, .safetensors, .liblinear, .skops.
@@ -235,12 +266,17 @@ class LinearModel(SharedParameters):
         from fewpass.pipeline.models.export.plain_model import PlainModel, record_at
 
         check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
+        encoder = getattr(self, "encoder_", None)
+        names = (
+            getattr(self, "feature_names_in_", None)
+            if encoder is None
+            else encoder.get_feature_names_out()
+        )
         return PlainModel(
             np.atleast_2d(self.coef_), np.atleast_1d(np.asarray(self.intercept_, float)),
             getattr(self, "classes_", None), getattr(self, "loss_", self.loss), self.lam_,
             None if names is None else tuple(names), self.certificate_,
-            self.encoder_.recipe_ if hasattr(self, "encoder_") else None,
+            None if encoder is None else encoder.recipe_,
             record=record_at(getattr(self, "run_", None)), bounds=self._bounds(),
             has_offset=self._has_offset, penalty=self.penalty,
         )  # fmt: skip

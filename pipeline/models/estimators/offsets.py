@@ -12,11 +12,7 @@ Vector = NDArray[np.float64]
 
 def offset_of(offset: Any, exposure: Any, n_rows: int) -> Vector | None:
     """Return offsets (n,), or None where none are given; ValueError for what are none."""
-    if offset is not None and exposure is not None:
-        raise ValueError(
-            "Both offset and exposure are given. Add the logarithm of the exposure to the offset, "
-            "and leave exposure out."
-        )
+    require_one(offset, exposure)
     name, given = ("offset", offset) if exposure is None else ("exposure", exposure)
     if given is None:
         return None
@@ -34,7 +30,23 @@ def offset_of(offset: Any, exposure: Any, n_rows: int) -> Vector | None:
     return np.log(numbers) if name == "exposure" else numbers
 
 
-def require_offset(has_offset: bool, offset: Vector | None) -> None:
+def require_one(offset: Any = None, exposure: Any = None) -> None:
+    """Refuse offsets and exposures at once."""
+    if offset is not None and exposure is not None:
+        raise ValueError(
+            "Both offset and exposure are given. Add the logarithm of the exposure to the offset, "
+            "and leave exposure out."
+        )
+
+
+def given_ones(offset: Any, exposure: Any) -> dict[str, Any]:
+    """Return by its name the one that is given; {} where none is."""
+    require_one(offset, exposure)
+    named = {"offset": offset, "exposure": exposure}
+    return {name: given for name, given in named.items() if given is not None}
+
+
+def require_offset(has_offset: bool, offset: Any) -> None:
     """Refuse rows without offsets where the model was fitted with some, and the other way round."""
     if has_offset == (offset is not None):
         return

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from fewpass.pipeline.models.estimators.checked_rows import taken_out
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.linear import LinearModel, Vector
-from fewpass.pipeline.models.estimators.offsets import offset_of, require_offset
+from fewpass.pipeline.models.estimators.offsets import given_ones, offset_of, require_offset
 from fewpass.pipeline.models.estimators.shared_parameters import with_shared_words
 from fewpass.solvers.registry import LOSS_OF_NUMBERS, LOSSES, loss_class
 
@@ -160,8 +160,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         model that was fitted with `offset` or `exposure` needs them here, too; `exposure=1` gives
         rates.
         """
-        if is_collection(X) and offset is None and exposure is None and not self._has_offset:
-            return self._lazily(self.predict, X)
+        if is_collection(X):
+            return self._lazily(self.predict, X, given_ones(offset, exposure))
         X, *given = taken_out(X, offset, exposure)
         scores = self.decision(X)
         offsets = offset_of(given[0], given[1], len(scores))
@@ -178,7 +178,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         if is_collection(X):
             from fewpass.pipeline.models.estimators.lazy_predictions import sums_over
 
-            sums = sums_over(self.predict, X, y, sample_weight, numbers=True)
+            given = given_ones(offset, exposure)
+            sums = sums_over(self.predict, X, y, sample_weight, numbers=True, offsets=given)
             return 1.0 - sums.residual / sums.about_mean
         X, y, weight, offset, exposure = taken_out(X, y, sample_weight, offset, exposure)
         from sklearn.metrics import r2_score

@@ -66,10 +66,11 @@ class SharedParameters(BaseEstimator):
         Early stopping: epochs without a lower loss (by a ten-thousandth) before training stops.
     validation_fraction : float, default=0.1
         Early stopping: share of the rows to hold out, unless `held_out` is given.
-    encode : {"none", "auto", "always", "additive", "splines"}, default="none"
+    encode : {"none", "auto", "linear", "always", "additive", "splines"}, default="none"
         Whether to encode the columns of files and frames (words, dates, missing values) as numbers,
-        as `fewpass ingest` does; "auto" does so if a column needs it, "additive" adds curves of
-        numbers and functions of pairs that the targets choose, "splines" the curves alone.
+        as `fewpass ingest` does; "auto" does so if a column needs it, and adds curves of numbers
+        and functions of pairs where these are better on held-out rows for sure; "linear" never
+        adds any, "additive" does as far as held-out rows approve, "splines" adds the curves alone.
         `predict` then takes raw rows.  Encoded features of files are float32.
     columns : dict or None, default=None
         What columns of files and frames hold, by name, such as {"zip": "category"}: the kinds of
@@ -89,10 +90,11 @@ class SharedParameters(BaseEstimator):
     Attributes
     ----------
     n_features_in_ : int
-    feature_names_in_ : ndarray (n_features,)
+        Columns of X; where `encode` made features of them, coef_ has more.
+    feature_names_in_ : ndarray (n_features_in_,)
         Where X had names.
     encoder_ : TableEncoder
-        If columns were encoded: how.
+        If columns were encoded: how.  Its `get_feature_names_out()` names what coef_ is of.
     n_iter_ : int
         Passes, rounded up.
     passes_ : float

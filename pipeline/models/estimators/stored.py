@@ -18,6 +18,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.models.estimators.encoded_rows import refuse_collection
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection, is_paths
+from fewpass.pipeline.models.estimators.offsets import require_one
 from fewpass.pipeline.models.estimators.work_folder import WorkFolder
 from fewpass.pipeline.models.export.plain_model import as_labels
 from fewpass.pipeline.rows.targets import label_text
@@ -153,25 +154,21 @@ def stored(
         made = ingest(_plan([os.fspath(path) for path in paths], options, wanted, folder))
         return Stored(Dataset.open(folder.data), None, made.test_dataset)
     refuse_collection(wanted.encode)
-    if others:
-        raise BadInput(
-            f"{next(iter(others))} is for rows in memory and files, and X is neither. Write the "
-            "rows to Parquet files."
-        )
-    source = _dask_source(X, y, sample_weight)
+    source = _dask_source(X, y, sample_weight, others)
     options = SourceOptions(dtype=source.dtype)
     made = ingest(_plan([source.name], options, wanted, folder), source=source)
     return Stored(Dataset.open(folder.data), source.target_dtype, made.test_dataset)
 
 
-def _dask_source(X: Any, y: Any, sample_weight: Any) -> Any:
+def _dask_source(X: Any, y: Any, sample_weight: Any, offsets: Mapping[str, Any]) -> Any:
     from fewpass.pipeline.tables.readers.collections import DaskSource  # noqa: PLC0415 - imports Dask
 
     if not is_collection(X):
         import dask.array as da  # noqa: PLC0415
 
         X = da.from_zarr(X)
-    return DaskSource(X, y, sample_weight)
+    require_one(**offsets)
+    return DaskSource(X, y, sample_weight, offsets)
 
 
 def _plan(

@@ -16,14 +16,15 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.models.estimators.form_of_table import (
-    TARGETS,
     form_asked,
     formed,
-    target_cells,
+    with_targets,
+    without_targets,
 )
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.meanings import seed_of
 from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS, column_kinds
+from fewpass.pipeline.tables.additive.rules import AskedForm, may_curve
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, as_sample, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
@@ -84,6 +85,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Columns that are ids, and why they were left out.
     n_features_in_ : int
     feature_names_in_ : ndarray (n_features_in_,)
+        Where X had names.
     """
 
     def __init__(
@@ -133,8 +135,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         return self.fit_for(X, y, "auto")
 
-    def fit_for(self, X: Any, y: Any, task: str) -> Self:
-        """Do the same for targets of a task: "classification", "regression" or "auto"."""
+    def fit_for(
+        self, X: Any, y: Any, task: str, weight: Any = None, *, unasked: bool = False
+    ) -> Self:
+        """Do the same for targets of a task: "classification", "regression" or "auto".
+
+        Curves and pairs are chosen by rows of these weights (n,); unasked: where the rows are sure.
+        """
         if not 1 <= self.bits <= MOST_BITS:
             raise ValueError(f"bits is {self.bits!r}. Give a number from 1 to {MOST_BITS}.")
         kinds = column_kinds(self.columns)
@@ -146,12 +153,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         n_rows = table.num_rows if whole else None
         asked = form_asked(self.additive, self.pairs, self.knots, self.pair_bins)
         seed = seed_of(self.random_state)
+        if unasked and y is not None and asked is None:
+            asked = AskedForm(unasked=True)
         if asked is not None:
-            used = used.append_column(TARGETS, target_cells(y, used.num_rows, asked))
+            used = with_targets(used, y, weight, asked)
         sample = as_sample(used, self.sample_rows, seed)
         if asked is not None:
-            targets = sample.column(TARGETS)
-            sample = sample.drop_columns([TARGETS])
+            sample, own = without_targets(sample)
         self.left_out_: dict[str, str] = ids_in(sample, kinds, n_rows)
         rules = RecipeRules(
             self.bits, self.bins, self.ranks, self.most_values, self.least_rows, kinds,
@@ -159,10 +167,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         )  # fmt: skip
         sample = sample.drop_columns([*self.left_out_])
         self.recipe_: Recipe = fitted(sample, rules)
-        if asked is not None:
-            self.recipe_ = formed(self.recipe_, sample, targets, asked, seed, task)
-        self.feature_names_in_ = np.asarray(table.column_names, object)
+        may = not unasked or may_curve([one.kind for one in self.recipe_.columns], n_rows)
+        if asked is not None and may:
+            self.recipe_ = formed(self.recipe_, sample, own, asked, seed, task)
         self.n_features_in_ = len(table.column_names)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.asarray(table.column_names, object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
         return self
 
     @classmethod
@@ -188,14 +200,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if is_collection(X):
             return self._lazily(X)
+        made = self.features(X)
+        return self._dense(made) if self._gives_frames else made
+
+    def features(self, X: Any) -> Any:
+        """Return X as a CSR matrix (n, d), whatever `set_output` asks `transform` for."""
         rows = as_table(X)
         if not hasattr(X, "columns") and rows.num_columns != self.n_features_in_:
             raise BadInput(
                 f"X has {rows.num_columns} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        made = encoded(self.recipe_, rows)
-        return self._dense(made) if self._gives_frames else made
+        return encoded(self.recipe_, rows)
 
     @property
     def _gives_frames(self) -> bool:

@@ -56,12 +56,12 @@ def export(
     if place.suffix.lower() == ".sql":
         of = dialect or "duckdb", table or "input"
         write = partial(as_sql, dialect=of[0], table=of[1], files=words)
-    elif dialect or table or words:
-        raise BadInput(f"{place}: a dialect, a table and words are for .sql. Leave them out.")
+    else:
+        refuse_sql_options(place, dialect, table, words)
     if write is None:
         raise BadInput(
             f"{place}: no format has the suffix {place.suffix!r}. Choose one of "
-            f"{', '.join([*FORMATS, '.sql'])}."
+            f"{', '.join([*FORMATS, '.sql', OF_MLFLOW])}."
         )
     if model.recipe is not None and place.suffix.lower() not in OF_TABLES:
         raise BadInput(
@@ -74,6 +74,14 @@ def export(
     with output.written() as file:
         file.write(content)
     return len(content)
+
+
+def refuse_sql_options(
+    place: str | Path, dialect: str | None, table: str | None, words: Sequence[str]
+) -> None:
+    """Refuse what says how SQL is written for another format; BadInput."""
+    if dialect or table or words:
+        raise BadInput(f"{place}: a dialect, a table and words are for .sql. Leave them out.")
 
 
 def as_onnx(model: PlainModel) -> bytes:
@@ -168,6 +176,9 @@ FORMATS: dict[str, Callable[[PlainModel], bytes]] = {
 
 #: Formats that hold the encoding of a table's columns, too.
 OF_TABLES = (".onnx", ".json", ".sql")
+
+#: What the name of a folder ends in that `fewpass.mlflow.save_model` writes.
+OF_MLFLOW = ".mlflow"
 
 
 @contextmanager

@@ -5,15 +5,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from fewpass.pipeline.calibration import Sigmoid, Steps
 from fewpass.pipeline.calibration import Softmax as CalibratedSoftmax
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.export.plain_model import PlainModel
+from fewpass.pipeline.models.export.shapes_form import ShapesForm, shapes_form
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, NumberCell, ValueTerm
 
 _DOCUMENT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -99,6 +106,16 @@ class ModelForm(BaseModel):
     """For each score: one for two classes and for numbers, else one for each class."""
     weights: tuple[OutputWeight, ...]
     output: Outcome
+    shapes: ShapesForm | None = None
+    """Of an additive model, the same scores as functions of columns and pairs."""
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what other models have none of."""
+        written: dict[str, Any] = handler(self)
+        if self.shapes is None:
+            written.pop("shapes", None)
+        return written
 
 
 def form_of(model: PlainModel) -> ModelForm:
@@ -115,6 +132,7 @@ def form_of(model: PlainModel) -> ModelForm:
         intercept=tuple(model.intercept.tolist()),
         weights=tuple(OutputWeight(at=k, name=names[k], weights=columns[k]) for k in used),
         output=outcome_of(model),
+        shapes=shapes_form(model),
     )
 
 

@@ -23,6 +23,8 @@ from fewpass.pipeline.models.export.plain_model import PlainModel
 OPSET, IR = 17, 9  # supported by all recent runtimes
 #: Words are joined and cut since then.
 OPSET_OF_WORDS = 20
+#: One column in so many has a weight: the graph picks these, and has no others.
+FEW = 4
 _VERSIONS = {ONNXRUNTIME: 1, TREES_AND_LABELS: 3}
 
 
@@ -81,8 +83,11 @@ def _scores(graph: GraphParts, model: PlainModel) -> str:
     """Return the scores (n, K), one column for two classes and for regression."""
     if model.recipe is not None:
         return table_scores(graph, model.recipe.described(), model.coef, model.intercept)
-    X = graph.input("X", DOUBLE, model.coef.shape[1])
-    products = graph.op("MatMul", X, graph.constant(np.ascontiguousarray(model.coef.T)))
+    X, coef = graph.input("X", DOUBLE, model.coef.shape[1]), model.coef
+    used = np.flatnonzero(coef.any(axis=0))
+    if 0 < FEW * len(used) <= coef.shape[1]:
+        X, coef = graph.op("Gather", X, graph.constant(used), axis=1), coef[:, used]
+    products = graph.op("MatMul", X, graph.constant(np.ascontiguousarray(coef.T)))
     return graph.op("Add", products, graph.constant(model.intercept))
 
 

@@ -121,24 +121,33 @@ class Query:
 
     def _add_words(self, cell: str, term: WordTerm) -> None:
         weights = self.coef[:, term.at : term.missing + 1]
+        if not weights.any():
+            return
         others = weights[:, -2:].tolist()
-        if len(term.values) > MOST_CASES:
+        own = np.flatnonzero((weights[:, :-2] != weights[:, -2:-1]).any(axis=0))
+        words = [self.dialect.quoted(term.values[k]) for k in own]
+        weights = weights[:, own]
+        if len(words) > MOST_CASES:
             alias = f"j{len(self.joins)}"
-            words = [*map(self.dialect.quoted, term.values)]
-            self._join(alias, cell, words, weights[:, :-2])
+            self._join(alias, cell, words, weights)
             chosen = [f"COALESCE({alias}.w{k}, {literal(o)})" for k, (o, _) in enumerate(others)]
         else:
-            words = [self.dialect.quoted(word) for word in term.values]
-            pairs = zip(weights[:, :-2].tolist(), others, strict=True)
-            chosen = [_case(cell, words, own, other) for own, (other, _) in pairs]
-        for score, weighed, (_, missing) in zip(self.scores, chosen, others, strict=True):
-            score.append(f"CASE WHEN {cell} IS NULL THEN {literal(missing)} ELSE {weighed} END")
+            pairs = zip(weights.tolist(), others, strict=True)
+            chosen = [_case(cell, words, these, other) for these, (other, _) in pairs]
+        for k, (weighed, (other, missing)) in enumerate(zip(chosen, others, strict=True)):
+            if weights[k].any() or other or missing:
+                self.scores[k].append(
+                    f"CASE WHEN {cell} IS NULL THEN {literal(missing)} ELSE {weighed} END"
+                )
 
     def _add_curve(self, cell: str, term: HatsTerm) -> None:
-        x = self._feature(stepped(self.dialect, cell, term.steps))
         lines = lines_of(term, self.coef)
+        if not lines.heights.any():
+            return
+        x = self._feature(stepped(self.dialect, cell, term.steps))
         for score, heights in zip(self.scores, lines.heights.T.tolist(), strict=True):
-            score.append(f"COALESCE({interpolated(x, lines.x.tolist(), heights)}, 0e0)")
+            if any(heights):
+                score.append(f"COALESCE({interpolated(x, lines.x.tolist(), heights)}, 0e0)")
 
     def _add_table(self, one: ColumnTerms, term: TableTerm) -> None:
         """Join the weights of the cells that rows are in: one, two or four."""

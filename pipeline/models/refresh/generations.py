@@ -4,6 +4,7 @@ STORE/generations/000007/files.json     the files of one refresh, written first
 /data           the data set made of them
 /run            the training on it, from the published model on
 /decision.json  whether its model is published, and why; or that it was abandoned
+/removed.json   where data set and run were removed, as it is old
 
 Both files are created exclusively, so that of two refreshes that begin, or end, at once one wins
 and the other fails.
@@ -26,6 +27,7 @@ from fewpass.pipeline.models.refresh.publications import (
     publish,
 )
 from fewpass.pipeline.models.refresh.refused_files import Refused, refused
+from fewpass.pipeline.runs.run_series import REMOVED
 from fewpass.solvers.bad_input import shown
 from fewpass.storage.addresses import command
 from fewpass.storage.folder import Folder
@@ -59,6 +61,11 @@ class Generation(NamedTuple):
         return self.folder.exists(DECISION)
 
     @property
+    def is_removed(self) -> bool:
+        """Whether its model was removed, as it was old."""
+        return self.folder.exists(REMOVED)
+
+    @property
     def is_abandoned(self) -> bool:
         """Whether it was abandoned: its files count as new then, and it has no model."""
         decision = _decision(self.folder) if self.is_decided else None
@@ -80,6 +87,8 @@ class Decision(NamedTuple):
     decided_by: str
     converged: bool | None = None  # as of the training: fewpass.pipeline.runs.outcome.Convergence
     abandoned: bool = False  # its files are new for the next refresh
+    drift: float | None = None  # the largest of a column, from the generation before
+    gates: tuple[dict[str, Any], ...] = ()  # each gate, whether it was passed, and why
 
 
 class BegunMeanwhile(BadInput):
@@ -90,7 +99,7 @@ class GenerationState(NamedTuple):
     """State of a generation in a list of models."""
 
     generation: int
-    state: str  # published, published before, kept back, not decided, abandoned
+    state: str  # published, published before, kept back, not decided, abandoned, removed
     files: tuple[str, ...]
     decision: dict[str, Any] | None  # the members of `Decision`
     publications: tuple[Publication, ...]  # of its model
@@ -251,6 +260,8 @@ def _state_of(generation: Generation, moves: Sequence[Publication]) -> Generatio
         state = "published" if own[-1] is moves[-1] else "published before"
     elif generation.is_abandoned:
         state = "abandoned"
+    if state != "published" and generation.is_removed:
+        state = "removed"
     return GenerationState(generation.number, state, generation.files, decision, own)
 
 
@@ -293,6 +304,8 @@ def publish_generation(
         raise BadInput(f"Generation {number:06d} is not decided yet. The next refresh finishes it.")
     if every[number - 1].is_abandoned:
         raise BadInput(f"Generation {number:06d} was abandoned. Publish another one.")
+    if every[number - 1].is_removed:
+        raise BadInput(f"The model of generation {number:06d} was removed. Publish another one.")
     current = newest_readable(store)
     if current and current.generation == number and after in (None, current.number):
         raise BadInput(f"Nothing was changed: it is the one that is used ({current.sentence()}).")

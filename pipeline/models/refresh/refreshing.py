@@ -7,10 +7,12 @@ unreadable files are refused (taking.py), and a generation that cannot be finish
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.gates import GateResult
 from fewpass.pipeline.models.refresh.generations import (
     Decision,
     Generation,
@@ -84,6 +86,11 @@ def _files_of(sources: tuple[str, ...]) -> list[Address]:
             files += find([source], {}, empty=True)
         except FileNotFoundError:  # an inbox may be empty
             continue
+    if table := next((file for file in files if file.format), None):
+        raise BadInput(
+            f"{table.name} is a table, and a refresh learns from files as they come. Name a folder "
+            "of files, or a glob."
+        )
     return files
 
 
@@ -164,10 +171,12 @@ def held_out(plan: RefreshPlan) -> str:
 def decide(
     plan: RefreshPlan, generation: Generation, trained: TrainingResult,
     loss: float, loss_before: float | None, after: int,
+    gates: Sequence[GateResult] = (), drift: float | None = None,
 ) -> Decision:  # fmt: skip
     """Publish a generation's model unless it is worse by more than the margin; record the reason.
 
-    If the plan requires it, a model that missed the tolerance is not published.
+    If the plan requires it, a model that missed the tolerance is not published; nor is one that did
+    not pass a gate.
 
     Parameters
     ----------
@@ -175,6 +184,8 @@ def decide(
         Mean losses on the held-out rows: of the new model, and of the published one, if any.
     after
         Number of the publication of the latter; `publications.NONE_YET` if there is none.
+    gates, drift
+        What came of the plan's gates, and the largest drift of its rows; both are recorded.
 
     Raises
     ------
@@ -186,10 +197,13 @@ def decide(
     if converged is False:
         good = good and not plan.require_tol
         reason = f"{reason}. {trained.convergence.sentence(trained.passes)}".rstrip(".")
+    failed = [f"{one.gate} failed: {one.reason}" for one in gates if not one.passed]
+    if failed:
+        good, reason = False, f"{'; '.join(failed)}; and {reason}"
     now = datetime.now(UTC).isoformat(timespec="seconds")
     made = Decision(
         good, reason, loss, loss_before, rows, after, trained.objective, trained.certificate,
-        now, who(), converged,
+        now, who(), converged, drift=drift, gates=tuple(one._asdict() for one in gates),
     )  # fmt: skip
     write_decision(plan.store, generation, made)
     return made

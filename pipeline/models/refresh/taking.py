@@ -48,6 +48,7 @@ class TakenFiles(NamedTuple):
 
     generation: Generation  # of the remaining files
     refused: tuple[Refused, ...]  # by this call
+    left_out: tuple[str, ...] = ()  # columns that the first generation does not have
 
 
 class _Trial(NamedTuple):
@@ -86,9 +87,10 @@ def take(
         A full disk, a lost connection.  No file is refused for that; call again.
     """
     refused_so_far: list[Refused] = []
+    left_out: tuple[str, ...] = ()
     while not Folder(generation.data).exists(KEY):
         try:
-            make(ingest_plan(plan, generation))
+            left_out = make(ingest_plan(plan, generation)).left_out
         except Exception as error:
             bad = _refused_of(plan, generation, error)
             if not bad:
@@ -101,7 +103,7 @@ def take(
             refused_so_far += bad
     tidy(ingest_plan(plan, generation))
     forget(Folder(plan.store), generation.files)
-    return TakenFiles(generation, tuple(refused_so_far))
+    return TakenFiles(generation, tuple(refused_so_far), left_out)
 
 
 def _without(plan: RefreshPlan, generation: Generation, bad: Sequence[Refused]) -> Generation:

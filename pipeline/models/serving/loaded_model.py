@@ -79,6 +79,11 @@ class LoadedModel:
             "columns": list(self.columns), "classes": self.classes and list(self.classes),
         }  # fmt: skip
 
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether `predict_proba` has an answer."""
+        return isinstance(self._outcome, LabelOutput) and self._outcome.probabilities is not None
+
     def predict_one(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is predicted for one row, in less than a millisecond.
 

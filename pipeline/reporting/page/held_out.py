@@ -48,6 +48,7 @@ def shown_figures(figures: Evaluation) -> dict[str, str | None]:
         "mean squared error": None if figures.mse is None else f"{figures.mse:.6g}",
         "R squared": None if figures.r2 is None else f"{figures.r2:.5f}",
         "mean deviance": None if figures.deviance is None else f"{figures.deviance:.6g}",
+        "mean pinball loss": None if figures.pinball is None else f"{figures.pinball:.6g}",
         "D squared": None if figures.d2 is None else f"{figures.d2:.5f}",
         **_metrics(figures.metrics or MetricFigures()),
     }
@@ -57,20 +58,21 @@ def _metrics(metrics: MetricFigures) -> dict[str, str | None]:
     """Write the metrics that people use, with the base rates of those that have one."""
     plain = {
         "F1": metrics.f1, "balanced accuracy": metrics.balanced_accuracy,
-        "precision": metrics.precision, "recall": metrics.recall,
-        "mean absolute error": metrics.mae, "mean absolute percentage error": metrics.mape,
+        "recall": metrics.recall, "mean absolute percentage error": metrics.mape,
         "calibration error": metrics.calibration_error,
     }  # fmt: skip
     shown = {name: None if one is None else f"{one:.5g}" for name, one in plain.items()}
     if metrics.lift is not None:
         shown["lift"] = f"{metrics.lift:.3f} (in the top {metrics.lift_top:.0%} of the rows)"
     based = {
+        "precision": (metrics.precision, metrics.base_precision),
+        "mean absolute error": (metrics.mae, metrics.base_mae),
         "log loss": (metrics.log_loss, metrics.base_log_loss),
         "Brier score": (metrics.brier, metrics.base_brier),
     }
     for name, (one, base) in based.items():
-        if one is not None and base is not None:
-            shown[name] = f"{one:.5g} (base rate {base:.5g})"
+        if one is not None:
+            shown[name] = f"{one:.5g}" + ("" if base is None else f" (base rate {base:.5g})")
     return shown
 
 

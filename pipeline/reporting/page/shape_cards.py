@@ -10,6 +10,7 @@ from fewpass.pipeline.reporting.largest_weights import classes_of
 from fewpass.pipeline.reporting.model_shapes import (
     ShapeImportance,
     axis_values,
+    density_of,
     form_in_words,
     importances,
     is_additive,
@@ -79,11 +80,12 @@ def _card(function: Function) -> str:
 def _curve(function: ColumnCurve) -> str:
     points = [*zip(function.grid.tolist(), function.values[:-1].tolist(), strict=True)]
     low, high = float(function.values[:-1].min()), float(function.values[:-1].max())
-    rows = function.masses[:-1] / max(float(function.masses[:-1].max()), 1e-300)
+    middles, rows = density_of(function)
+    shares = rows / max(float(rows.max()), 1e-300)
     foot = low - 0.25 * (high - low)
     density = [
         (x, foot + 0.2 * (high - low) * share)
-        for x, share in zip(function.grid.tolist(), rows.tolist(), strict=True)
+        for x, share in zip(middles.tolist(), shares.tolist(), strict=True)
     ]
     lines = [Curve("adds", points), Curve("rows of the sample", density, 3, "faint")]
     return chart(lines, title_of(function), "added to the score")

@@ -1,4 +1,4 @@
-"""The forms of a model that are compared: linear, with splines, with pairs, with more pairs."""
+"""The forms of a model that are compared: linear, with splines, with names, with pairs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.pipeline.rows.buffers import row_view
@@ -19,6 +20,11 @@ from fewpass.pipeline.tables.additive.interactions import (
     ranked,
 )
 from fewpass.pipeline.tables.additive.knots import fitted_splines
+from fewpass.pipeline.tables.additive.numbered_names import (
+    as_names,
+    columns_of_names,
+    numbers_that_may_name,
+)
 from fewpass.pipeline.tables.additive.pairing import MOST_LOOKED_AT, pair_table, pairs_of
 from fewpass.pipeline.tables.additive.rules import FormRules
 from fewpass.pipeline.tables.additive.sample_fit import (
@@ -40,8 +46,11 @@ from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
 from fewpass.solvers.kernels.scores import scores
 from fewpass.storage.table import SparseTable
 
-LINEAR, SPLINES, PAIRS, SECOND = FORMS = ("linear", "splines", "pairs", "second round")
+LINEAR, SPLINES, NAMES, PAIRS, SECOND = FORMS = (
+    "linear", "splines", "numbers as names", "pairs", "second round",
+)  # fmt: skip
 Rows = NDArray[np.int64]
+Bins = dict[Variable, Binned]
 
 
 class FormSample(NamedTuple):
@@ -66,6 +75,17 @@ class FormSample(NamedTuple):
     @property
     def n_rows(self) -> int:
         return self.variables.n_rows
+
+    def with_names(self, names: Sequence[str]) -> FormSample:
+        """Return the same with columns of numbers as words."""
+        return FormSample.of(as_names(self.today, self.cells, names), self.cells, self.rules)
+
+    def some(self, rows: Rows) -> FormSample:
+        """Return some of the rows, with the splines of all."""
+        if len(rows) == self.n_rows:
+            return self
+        cells = [of.take(pa.array(rows)) for of in self.cells]
+        return FormSample.of(self.today, cells, self.rules)._replace(splines=self.splines)
 
     def recipe(self, pairs: Sequence[PairTable] = ()) -> Recipe:
         """Return the recipe with splines and pairs; splines replace ranks and logarithms."""
@@ -121,21 +141,21 @@ class Tried(NamedTuple):
     """What a form came to on held-out rows."""
 
     features: int
-    losses: Floats  # (lams,) sums over the held-out rows
+    losses: Floats  # (lams, rows), times the rows' weights
     models: SampleModels
 
     @property
     def best(self) -> int:
         """Which lam is best."""
-        return int(np.argmin(self.losses))
+        return int(np.argmin(self.losses.sum(axis=1)))
 
 
-class FormsCompared(NamedTuple):
-    """What forms came to, and the pairs that were chosen on the way."""
+class PairsTried(NamedTuple):
+    """What pairs came to, and which were chosen on the way."""
 
     tried: dict[str, Tried]
-    pairs: tuple[list[PairTable], list[PairTable]]  # of both rounds
-    looked_at: int
+    pairs: tuple[list[PairTable], list[PairTable]] = ([], [])  # of both rounds
+    looked_at: int = 0
 
 
 class FormTrial:
@@ -147,33 +167,39 @@ class FormTrial:
         All rows.
     targets
         Theirs.
-    bins
-        The variables in cells, all rows.
     learnt, scored
         Which rows are learnt from, and which are compared on.
     """
 
     def __init__(
-        self, sample: FormSample, targets: SampleTargets, bins: dict[Variable, Binned],
-        learnt: Rows, scored: Rows,
-    ) -> None:  # fmt: skip
-        self._sample, self._targets, self._bins = sample, targets, bins
+        self, sample: FormSample, targets: SampleTargets, learnt: Rows, scored: Rows
+    ) -> None:
+        self._sample, self._targets = sample, targets
         self._learnt, self._scored = learnt, scored
 
-    def compared(self, linear: EncodedForm, curved: EncodedForm) -> FormsCompared:
-        """Return what all forms came to, with pairs for as long as any are significant."""
-        tried = {LINEAR: self.tried(linear), SPLINES: self.tried(curved)}
-        first, looked_at = self.chosen(curved, tried[SPLINES], ())
+    def with_pairs(self, curved: EncodedForm, tried: Tried, bins: Bins) -> PairsTried:
+        """Return what pairs come to next to curves, for as long as any are significant."""
+        first, looked_at = self.chosen(curved, tried, (), bins)
         second: list[PairTable] = []
+        came_to: dict[str, Tried] = {}
         if first:
             paired = EncodedForm.of(self._sample.recipe(first), self._sample.cells)
-            tried[PAIRS] = self.tried(paired)
+            came_to[PAIRS] = self.tried(paired)
             if self._sample.rules.rounds > 1:
-                second, _ = self.chosen(paired, tried[PAIRS], first)
+                second, _ = self.chosen(paired, came_to[PAIRS], first, bins)
         if second:
             every = EncodedForm.of(self._sample.recipe([*first, *second]), self._sample.cells)
-            tried[SECOND] = self.tried(every)
-        return FormsCompared(tried, (first, second), looked_at)
+            came_to[SECOND] = self.tried(every)
+        return PairsTried(came_to, (first, second), looked_at)
+
+    def names(self, curved: EncodedForm, tried: Tried) -> list[str]:
+        """Return the columns of whole numbers whose values differ beyond their curves."""
+        sample = self._sample
+        may = [*numbers_that_may_name(sample.today, sample.variables, self._learnt)]
+        if not may:
+            return []
+        g, h = self._left(curved, tried)
+        return columns_of_names(may, g, h, phis_of(g, h, numbers=not self._targets.classes))
 
     def tried(self, form: EncodedForm, lams: tuple[float, ...] = ()) -> Tried:
         """Train a form for several lam, and sum the losses of the held-out rows."""
@@ -181,27 +207,31 @@ class FormTrial:
         lams = lams or own.grid
         models = fitted_models(rows, form.d, own, lams, COARSE)
         X, theirs = form.seen(self._scored), self._targets.of(self._scored)
-        losses = [float(theirs.losses(models.scores(k, X)).sum()) for k in range(len(lams))]
+        losses = [theirs.losses(models.scores(k, X)) for k in range(len(lams))]
         return Tried(form.d, np.asarray(losses), models)
 
+    def _left(self, form: EncodedForm, tried: Tried) -> tuple[Floats, Floats]:
+        """Return g and h of the rows that are learnt from, given a form at its best lam."""
+        lam, own = tried.models.lams[tried.best], self._targets.of(self._learnt)
+        model = fitted_models(rows_of(form.table, self._learnt), form.d, own, (lam,), FINE)
+        return own.slopes(model.scores(0, form.seen(self._learnt)))
+
     def chosen(
-        self, form: EncodedForm, tried: Tried, taken: Sequence[PairTable]
+        self, form: EncodedForm, tried: Tried, taken: Sequence[PairTable], bins: Bins
     ) -> tuple[list[PairTable], int]:
-        """Return the pairs that most is left to be explained by, and how many were looked at."""
+        """Return the pairs that most is left to be explained by, and how many were looked at.
+
+        `bins` are the variables in cells, all rows.
+        """
         rules, every = self._sample.rules, self._candidates(form, tried)
         if not rules.pairs or not every:
             return [], 0
-        lam = tried.models.lams[tried.best]
-        own = self._targets.of(self._learnt)
-        rows = rows_of(form.table, self._learnt)
-        model = fitted_models(rows, form.d, own, (lam,), FINE)
-        g, h = own.slopes(model.scores(0, form.seen(self._learnt)))
+        g, h = self._left(form, tried)
         cells = {
-            variable: Binned(one.codes[self._learnt], one.size)
-            for variable, one in self._bins.items()
+            variable: Binned(one.codes[self._learnt], one.size) for variable, one in bins.items()
         }
-        phis = phis_of(g, h, numbers=not own.classes)
-        measured = interactions(cells, every, g, h, numbers=not own.classes)
+        phis = phis_of(g, h, numbers=not self._targets.classes)
+        measured = interactions(cells, every, g, h, numbers=not self._targets.classes)
         best = ranked(measured, len(measured), [table.of for table in taken])
         holding = (one for one in best if holds(cells[one.a], cells[one.b], g, h, phis))
         return self._sample.tables([*islice(holding, rules.pairs)], taken), len(every)

@@ -90,39 +90,49 @@ def interactions(
 ) -> list[Interaction]:  # fmt: skip
     """Return what pairs tell; g and h are (classes, n), h is 1 where the targets are numbers."""
     phis = phis_of(g, h, numbers=numbers)
-    return [_interaction(a, b, cells[a], cells[b], g, h, phis) for a, b in pairs]
+    measured = (interaction(cells[a], cells[b], g, h, phis) for a, b in pairs)
+    return [Interaction(a, b, *of) for (a, b), of in zip(pairs, measured, strict=True)]
 
 
 def phis_of(g: Floats, h: Floats, *, numbers: bool) -> list[float]:
     """Return phi of every class."""
-    if numbers:
-        return [max(float(np.mean(own * own)), 1e-30) for own in g]
+    least = 1e-30 if numbers else LEAST_PHI
     sums = zip(g, h, strict=True)
-    return [max(LEAST_PHI, float((a * a).sum() / max(float(b.sum()), 1e-30))) for a, b in sums]
+    return [max(least, float((a * a).sum() / max(float(b.sum()), 1e-30))) for a, b in sums]
 
 
-def _interaction(
-    a: Variable,
-    b: Variable,
-    one: Binned,
-    other: Binned,
-    g: Floats,
-    h: Floats,
-    phis: Sequence[float],
-) -> Interaction:
+class CellsMeasured(NamedTuple):
+    """What a table tells beyond chance."""
+
+    score: float
+    z: float
+    df: float
+
+
+def interaction(
+    one: Binned, other: Binned, g: Floats, h: Floats, phis: Sequence[float], *,
+    centred: bool = True,
+) -> CellsMeasured:  # fmt: skip
+    """Return what the cells of two variables tell; centred: beyond what both tell alone."""
     flat, shape = one.codes * other.size + other.codes, (one.size, other.size)
     score = df = 0.0
     for own, sure, phi in zip(g, h, phis, strict=True):
         H = _table(flat, sure, shape)
-        R = without_each(_table(flat, own, shape), H)
-        freedom = _shrunk(H) - _shrunk(H.sum(axis=1)) - _shrunk(H.sum(axis=0)) + _shrunk(H.sum())
+        R = _table(flat, own, shape)
+        freedom = _shrunk(H)
+        if centred:
+            R = without_each(R, H)
+            freedom = freedom - _shrunk(H.sum(axis=1)) - _shrunk(H.sum(axis=0)) + _shrunk(H.sum())
         score += float((R * R / (H + 1.0)).sum()) / phi - freedom
         df += freedom
     z = score / np.sqrt(2.0 * df) if df > 0.0 else 0.0
-    return Interaction(a, b, score, float(z), df)
+    return CellsMeasured(score, float(z), df)
 
 
-def holds(one: Binned, other: Binned, g: Floats, h: Floats, phis: Sequence[float]) -> bool:
+def holds(
+    one: Binned, other: Binned, g: Floats, h: Floats, phis: Sequence[float], *,
+    centred: bool = True,
+) -> bool:  # fmt: skip
     """Say whether what half of the rows say of a pair is what the other half say.
 
     That is, whether g of a half goes with the step of the other, by more than chance.
@@ -134,7 +144,7 @@ def holds(one: Binned, other: Binned, g: Floats, h: Floats, phis: Sequence[float
         sums = [(_table(flat[at], own[at], shape), _table(flat[at], sure[at], shape))
                 for at in halves]  # fmt: skip
         for (G, H), (others, sure_of_others) in (sums, sums[::-1]):
-            step = without_each(G, H) / (H + 1.0)
+            step = (without_each(G, H) if centred else G) / (H + 1.0)
             both += float((others * step).sum()) / phi
             variance += 2.0 * float((sure_of_others * step * step).sum()) / phi
     return bool(both > AGREED * np.sqrt(variance))

@@ -35,16 +35,33 @@ def _as_pair(word: str) -> tuple[str, str]:
     return one.strip(), other.strip()
 
 
-def targets_in(cells: Any, written: Written | None, task: str) -> tuple[SampleTargets | None, Mask]:
+def weighted(targets: SampleTargets | None, weight: Floats | None) -> SampleTargets | None:
+    """Return targets whose rows count by weights (n,) of at least 0; those that are none, by 1."""
+    if targets is None or weight is None:
+        return targets
+    own = np.where(np.isfinite(weight) & (weight >= 0.0), weight, 1.0)
+    own = own if targets.weight is None else own * targets.weight
+    return targets._replace(weight=own) if own.sum() > 0.0 else targets
+
+
+def targets_in(
+    cells: Any, written: Written | None, task: str, exposure: Floats | None = None
+) -> tuple[SampleTargets | None, Mask]:
     """Return the targets of a sample, an Arrow array, and which rows have any.
 
-    None where they are of one label, of more than MOST_LABELS, or of numbers that do not differ.
+    Of rows with an exposure (n,) they are what counts are for a unit of it.  None where they are of
+    one label, of more than MOST_LABELS, or of numbers that do not differ.
     """
     if written is None:
         words = words_of(cells)
         has = np.asarray(pc.is_valid(words), np.bool_)
         return _of_labels(np.asarray(words.filter(pa.array(has)).to_pylist(), object)), has
     numbers = read_numbers(cells, written).values
+    if exposure is not None:
+        numbers = np.where(
+            exposure > 0.0, numbers / np.where(exposure > 0.0, exposure, 1.0), np.nan
+        )
+        task = "regression"
     has = np.isfinite(numbers)
     own = numbers[has]
     if task != "regression" and (task == "classification" or _are_labels(own)):
@@ -74,16 +91,25 @@ def _of_labels(labels: Any) -> SampleTargets | None:
     return SampleTargets(codes.astype(np.float64), len(names))
 
 
-def notes_on(formed: Formed, dates: Sequence[str]) -> Iterator[str]:
+def notes_on(formed: Formed, dates: Sequence[str], *, unasked: bool = False) -> Iterator[str]:
     """Yield sentences on the form that was chosen, and on dates that it may not hold beyond."""
     recipe, chosen = formed
     own = recipe.additive
+    if unasked and own is None:
+        return
     if chosen is not None and chosen.candidates:
         each = ", ".join(f"{one.form} {one.loss:.4g}" for one in chosen.candidates)
         by = f"the last {chosen.held_out_rows:,} rows by {shown_name(chosen.held_out_by)}" if (
             chosen.held_out_by
         ) else f"{chosen.held_out_rows:,} held-out rows"  # fmt: skip
-        yield f"The form was chosen by the loss of {by}: {chosen.form} ({each})."
+        once = ", ".join(
+            f"{one.form} {one.progressive:.4g}"
+            for one in chosen.candidates if one.progressive is not None
+        )  # fmt: skip
+        if once:
+            each += f"; in one pass, before rows were learnt from: {once}"
+        without = " `encode=linear` leaves curves and pairs out." if unasked else ""
+        yield f"The form was chosen by the loss of {by}: {chosen.form} ({each}).{without}"
     if own is None:
         if chosen is None:
             yield "The columns have no curves: there are too few rows, or too many columns."

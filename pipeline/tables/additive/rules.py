@@ -22,6 +22,18 @@ MOST_ROWS, MOST_ENTRIES, AMPLE_MEMORY = 25_000, 5_000_000, 256 << 20
 LEAST_ROWS = 1_000
 
 
+#: Rows of a table without dates and text from which, and up to which, curves are tried that nobody
+#: asked for: of fewer too little is certain, and of more a pass takes much longer.
+LEAST_UNASKED, MOST_UNASKED = 2_000, 500_000
+_NOT_UNASKED = ("date", "text", "vector", "tags", "map", "bins")  # kinds of columns
+
+
+def may_curve(kinds: Sequence[str], n_rows: int | None) -> bool:
+    """Say whether curves are tried for a table of columns of these kinds where nobody asked."""
+    few = len(kinds) <= MANY_COLUMNS and not set(kinds) & set(_NOT_UNASKED)
+    return few and n_rows is not None and LEAST_UNASKED <= n_rows <= MOST_UNASKED
+
+
 class AskedForm(NamedTuple):
     """What somebody asked for; None: the rules decide."""
 
@@ -30,6 +42,8 @@ class AskedForm(NamedTuple):
     knots: int | None = None
     pair_bins: int | None = None
     memory: int = AMPLE_MEMORY
+    unasked: bool = False  # curves are to be sure of themselves
+    one_pass: bool = False  # rows are learnt from once, as they are read
 
     def most_rows(self, entries: int) -> int:
         """Return the rows by which a form is chosen where each has that many entries."""

@@ -48,6 +48,7 @@ class SampleTargets(NamedTuple):
 
     y: Floats  # (n,) standardised numbers, -1 and +1, or the number of a class
     classes: int = 0  # 0: numbers
+    weight: Floats | None = None  # (n,) of rows; None: all count the same
 
     @property
     def grid(self) -> tuple[float, ...]:
@@ -63,8 +64,21 @@ class SampleTargets(NamedTuple):
             return loss_class(LOSS_OF_LABELS)()
         return loss_class(LOSS_OF_CLASSES)(self.classes)  # type: ignore[call-arg]
 
+    @property
+    def unit_weight(self) -> Floats:
+        """Weights of mean 1."""
+        if self.weight is None:
+            return np.ones(len(self.y))
+        return self.weight / max(float(self.weight.mean()), 1e-300)
+
     def slopes(self, scores: Floats) -> tuple[Floats, Floats]:
         """Return g and h (K, n): how a score should change, and how surely."""
+        g, h = self._slopes(scores)
+        if self.weight is None:
+            return g, h
+        return g * self.unit_weight, h * self.unit_weight
+
+    def _slopes(self, scores: Floats) -> tuple[Floats, Floats]:
         if not self.classes:
             return (self.y - scores)[None], np.ones((1, len(self.y)))
         if self.classes == 2:
@@ -75,15 +89,23 @@ class SampleTargets(NamedTuple):
         return is_one - p, p * (1.0 - p)
 
     def losses(self, scores: Floats) -> Floats:
-        """Return the loss of every row."""
+        """Return the loss of every row, times its weight."""
         loss = self.loss
         if isinstance(loss, WideLoss):
-            return loss.losses(np.ascontiguousarray(scores.T), self.y)
-        return np.asarray(value(loss, scores, self.y))
+            each = loss.losses(np.ascontiguousarray(scores.T), self.y)
+        else:
+            each = np.asarray(value(loss, scores, self.y))
+        return each if self.weight is None else each * self.weight
+
+    @property
+    def total(self) -> float:
+        """What the losses of rows are divided by for their mean."""
+        return float(len(self.y)) if self.weight is None else float(self.weight.sum())
 
     def of(self, rows: NDArray[np.int64]) -> SampleTargets:
         """Return those of some rows."""
-        return self._replace(y=self.y[rows])
+        weight = None if self.weight is None else self.weight[rows]
+        return self._replace(y=self.y[rows], weight=weight)
 
 
 class SampleModels(NamedTuple):
@@ -109,8 +131,8 @@ def fitted_models(
     loss = targets.loss
     width = loss.width if isinstance(loss, WideLoss) else 1
     problem = Problem(loss, L2(min(lams) / n), 1.0, FREE * min(lams) / n)
-    block = Block(row_view(X), targets.y, np.ones(n), np.arange(n), NO_ROW_STATE)
-    stats = _stats(X, d, targets, block)
+    block = Block(row_view(X), targets.y, targets.unit_weight, np.arange(n), NO_ROW_STATE)
+    stats = stats_of_sample(X, d, targets, block)
     solver = fit_for(method_class(DUAL)(), width)
     tasks = tuple(Task(-1, lam / n) for lam in lams)
     groups = [(task,) for task in tasks] if width > 1 or len(tasks) == 1 else [tasks]
@@ -136,7 +158,8 @@ def _trained(
     raise AssertionError("sweeps have no end")
 
 
-def _stats(X: SparseTable, d: int, targets: SampleTargets, block: Block) -> ProblemStats:
+def stats_of_sample(X: SparseTable, d: int, targets: SampleTargets, block: Block) -> ProblemStats:
+    """Return what methods have to know of rows (n, d)."""
     n = X.n_rows
     values = X.data.astype(np.float64)
     squares = np.add.reduceat(np.append(values * values, 0.0), X.indptr[:-1])
@@ -145,10 +168,11 @@ def _stats(X: SparseTable, d: int, targets: SampleTargets, block: Block) -> Prob
     counts = np.bincount(X.indices, minlength=d)
     sums = np.bincount(X.indices, values * values, d)
     moments = ColumnMoments(counts / n, sums / np.maximum(counts, 1))
-    square = 1.0 if targets.classes else float(np.mean(np.square(targets.y)))
+    square = 1.0 if targets.classes else float(np.mean(block.weight * np.square(targets.y)))
     return ProblemStats(
         n=n, d=d, rows_kind=SparseRows, mean_square=float(squares.mean()),
-        max_square=float(squares.max()), max_weight=1.0, stream_rows=n, shuffled=True,
+        max_square=float(squares.max()), max_weight=float(block.weight.max()), stream_rows=n,
+        shuffled=True,
         target_square=square, sigma_square=min(largest, float(squares.max())), streams=1, seed=0,
         columns=lambda: moments,
     )  # fmt: skip

@@ -21,12 +21,16 @@ class TriedForm(BaseModel):
     model_config = OF_RECIPES
 
     form: str
-    """linear, splines, pairs, second round."""
+    """linear, splines, numbers as names, pairs, second round."""
     features: int
     loss: float
     """Mean over the held-out rows, at the best lam tried."""
     lam: float
     """Of 1/n."""
+    deviation: float = 0.0
+    """Standard error of the difference of its loss from that of linear."""
+    progressive: float | None = None
+    """Mean loss of the sample's rows before they are learnt from, in one pass; None: not tried."""
 
 
 class ChosenForm(BaseModel):

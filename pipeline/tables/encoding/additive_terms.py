@@ -40,16 +40,16 @@ def described_additive(additive: Additive, columns: Columns) -> Iterator[ColumnT
 
 def _of_spline(spline: Spline, columns: Columns) -> ColumnTerms:
     term = HatsTerm(
-        at=0, steps=_steps(spline.column, spline.part, columns), knots=spline.knots,
+        at=0, steps=steps_of(spline.column, spline.part, columns), knots=spline.knots,
         levels=spline.levels, alpha=spline.alpha,
     )  # fmt: skip
-    read = _cell(spline.column, columns)
+    read = cell_of(spline.column, columns)
     return ColumnTerms(columns=(spline.column,), read=read, terms=(term,))
 
 
 def _of_pair(pair: PairTable, columns: Columns) -> ColumnTerms:
     names = pair.a.column, pair.b.column
-    a, b = _cell(names[0], columns), _cell(names[1], columns)
+    a, b = cell_of(names[0], columns), cell_of(names[1], columns)
     term = TableTerm(
         at=0, a=_axis(pair.a, columns), b=_axis(pair.b, columns),
         places=tuple(map(tuple, pair.places.tolist())), scale=pair.scale,
@@ -57,14 +57,14 @@ def _of_pair(pair: PairTable, columns: Columns) -> ColumnTerms:
     return ColumnTerms(columns=names, read=TwoCells(a=a, b=b), terms=(term,))
 
 
-def _cell(name: str, columns: Columns) -> SingleCell:
+def cell_of(name: str, columns: Columns) -> SingleCell:
     """Return how a column's cells are read, which is the same for all that it becomes."""
     read = columns[name].described().read
     assert isinstance(read, NumberCell | MomentCell | WordCell), "curves are not of lists"
     return read
 
 
-def _steps(name: str, part: Part, columns: Columns) -> tuple[Step, ...]:
+def steps_of(name: str, part: Part, columns: Columns) -> tuple[Step, ...]:
     """Return the steps from a cell to a variable."""
     if part == "":
         return ()
@@ -77,10 +77,10 @@ def _steps(name: str, part: Part, columns: Columns) -> tuple[Step, ...]:
 
 def _axis(axis: HatAxis | LevelAxis, columns: Columns) -> KnotAxis | WordAxis | CodeAxis:
     if isinstance(axis, HatAxis):
-        return KnotAxis(steps=_steps(axis.column, axis.part, columns), knots=axis.knots)
+        return KnotAxis(steps=steps_of(axis.column, axis.part, columns), knots=axis.knots)
     if isinstance(columns[axis.column].described().terms[0], WordTerm):
         return WordAxis(values=axis.values)
     own = {name: k for k, name in enumerate(axis.values)}
     rare = len(axis.values)
     levels = (*(own.get(name, rare) for name in LEVELS_OF[axis.part]), rare + 1)
-    return CodeAxis(steps=_steps(axis.column, axis.part, columns), levels=levels)
+    return CodeAxis(steps=steps_of(axis.column, axis.part, columns), levels=levels)

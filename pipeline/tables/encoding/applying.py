@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.encoding.cells import Mask
 from fewpass.pipeline.tables.encoding.column_recipe import Slot
+from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_of, has_codes
 from fewpass.pipeline.tables.encoding.hats import HatSlots, put_hats
 from fewpass.pipeline.tables.encoding.inference import FEW
+from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.recipe import AnyColumn, Recipe
 from fewpass.pipeline.tables.encoding.text import Ragged
 from fewpass.solvers.kernels.dispatch import kernel
@@ -129,7 +131,37 @@ def _put_ragged(
             at[i] += 1
 
 
-def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
+class EncodedByCodes(NamedTuple):
+    """Rows as the codes that their entries follow of."""
+
+    expansion: Expansion
+    codes: Floats  # (n, m)
+    bad: tuple[tuple[int, Mask], ...]  # as those of `Encoded`
+    words: tuple[tuple[int, Mask], ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Return n."""
+        return len(self.codes)
+
+    @property
+    def n_outputs(self) -> int:
+        """Return d."""
+        return self.expansion.n_outputs
+
+    def dense(self, dtype: Any) -> NDArray[Any]:
+        """Return the rows (n, d)."""
+        data, indices, indptr = self.sparse(dtype)
+        X = np.zeros((self.n_rows, self.n_outputs), dtype)
+        X[np.repeat(np.arange(self.n_rows), np.diff(indptr)), indices] = data
+        return X
+
+    def sparse(self, dtype: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+        """Return data, indices and indptr of the rows as a CSR matrix (n, d) without zeros."""
+        return self.expansion.csr(np.ascontiguousarray(self.codes.T), dtype)
+
+
+def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded | EncodedByCodes:
     """Encode rows, given as an Arrow array (n,) for each column of the recipe.
 
     Raises
@@ -137,6 +169,29 @@ def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
     BadInput
         When the cells of a column are of a type that it cannot read.
     """
+    if not has_codes(recipe):
+        return in_slots(recipe, cells)
+    return in_codes(recipe, expansion_of(recipe), cells)
+
+
+def in_codes(recipe: Recipe, expansion: Expansion, cells: Sequence[Any]) -> EncodedByCodes:
+    """Encode rows of a recipe that has codes."""
+    bad: list[tuple[int, Mask]] = []
+    words: list[tuple[int, Mask]] = []
+    codes = np.empty((len(cells[0]), expansion.n_codes))
+    for k, (column, of) in enumerate(zip(recipe.columns, cells, strict=True)):
+        try:
+            mask = expansion.read_into(codes, k, of)
+        except pa.ArrowException as error:
+            raise _other_type(column, of, str(error)) from error
+        if mask is not None:
+            are_missing = isinstance(column, Number) and column.takes_words
+            (words if are_missing and not _are_mostly_words(mask) else bad).append((k, mask))
+    return EncodedByCodes(expansion, codes, tuple(bad), tuple(words))
+
+
+def in_slots(recipe: Recipe, cells: Sequence[Any]) -> Encoded:
+    """Encode rows of any recipe, slot by slot."""
     parts: list[Part] = []
     bad: list[tuple[int, Mask]] = []
     words: list[tuple[int, Mask]] = []
@@ -200,7 +255,7 @@ def encoded(recipe: Recipe, rows: Any, dtype: Any = np.float64) -> sparse.csr_ma
     return made
 
 
-def refuse_bad(recipe: Recipe, cells: Sequence[Any], result: Encoded) -> None:
+def refuse_bad(recipe: Recipe, cells: Sequence[Any], result: Encoded | EncodedByCodes) -> None:
     """Raise BadInput, by row and column, where cells are not what their column holds."""
     for k, mask in result.bad:
         row = int(np.flatnonzero(mask)[0])

@@ -165,14 +165,15 @@ class Date(ColumnRecipe):
         steps.append(Standardise(mean=self.mean, deviation=self.deviation))
         terms: list[NumberTerm] = [ValueTerm(at=0, steps=tuple(steps)), MissingTerm(at=1)]
         at = 2
-        for part in self._part_names:
+        for part in self.part_names:
             terms.append(CodeTerm(at=at, steps=(DatePart(of=part),), width=_WIDTHS[part]))
             at += _WIDTHS[part]
         read = MomentCell(form=self.form, missing=self.missing, standins=self.standins)
         return ColumnTerms(columns=(self.name,), read=read, terms=tuple(terms))
 
     @property
-    def _part_names(self) -> Iterator[Literal["weekday", "month", "hour"]]:
+    def part_names(self) -> Iterator[Literal["weekday", "month", "hour"]]:
+        """Yield the parts that are categories, in the order of their columns."""
         if self.has_weekdays:
             yield "weekday"
         yield "month"

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, model_validator
 from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Written, read_numbers
 from fewpass.pipeline.tables.encoding.column_recipe import (
     OF_RECIPES,
+    Codes,
     ColumnRecipe,
     Deviation,
     Entries,
@@ -278,9 +279,13 @@ class Bins(ColumnRecipe):
 
     def entries(self, cells: Any) -> Entries:
         numbers, bad = read_numbers(cells, self.written, self.missing)
+        return Entries((one_hot(self.range_of(numbers)),), bad)
+
+    def range_of(self, numbers: Floats) -> Codes:
+        """Return the range (n,) that numbers are in."""
         codes = np.searchsorted(np.asarray(self.edges), numbers, side="right")
         codes[np.isnan(numbers)] = len(self.edges) + 1
-        return Entries((one_hot(codes),), bad)
+        return codes
 
     def described(self) -> ColumnTerms:
         width = len(self.edges) + 1

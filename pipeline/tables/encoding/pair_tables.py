@@ -105,10 +105,13 @@ class LevelAxis(BaseModel):
     def shares(self, variables: VariablesOfRows) -> tuple[ShareOfLevel, ...]:
         """Return the level of every row."""
         every = variables.levels(Variable(self.column, self.part))
-        own = {name: k for k, name in enumerate(self.values)}
-        rare, n = len(self.values), len(every.names)
-        places = np.array([own.get(name, rare) for name in every.names[: n - 1]] + [rare + 1])
+        places = self.levels_of(every.names)
         return (ShareOfLevel(places[every.codes], np.ones(variables.n_rows)),)
+
+    def levels_of(self, names: tuple[str, ...]) -> Codes:
+        """Return the level of each of a variable's levels, the missing one last."""
+        own, rare = {name: k for k, name in enumerate(self.values)}, len(self.values)
+        return np.array([own.get(name, rare) for name in names[:-1]] + [rare + 1])
 
 
 AnyAxis = Annotated[HatAxis | LevelAxis, Field(discriminator="kind")]

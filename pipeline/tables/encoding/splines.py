@@ -86,8 +86,13 @@ class Spline(ColumnRecipe):
 
     def hats_of(self, numbers: Floats) -> HatSlots:
         """Return the entries of numbers (n,): one feature, and one of every level."""
-        heights = 2.0 ** (-self.alpha * np.arange(self.levels + 1.0))
-        return HatSlots(self.positions(numbers).ravel(), heights)
+        return HatSlots(self.positions(numbers).ravel(), self.heights)
+
+    @property
+    def heights(self) -> Floats:
+        """Return the heights of the hats of every level, from level 0."""
+        heights: Floats = 2.0 ** (-self.alpha * np.arange(self.levels + 1.0))
+        return heights
 
     def kinks(self) -> Floats:
         """Return the numbers, ascending, between which the features are linear."""

@@ -95,10 +95,10 @@ class VariablesOfRows:
     def levels(self, variable: Variable) -> Levels:
         """Return a variable's levels."""
         column, _ = self._columns[variable.column]
-        values = self._read_once(variable.column)
+        values, names = self._read_once(variable.column), level_names(column, variable.part)
         if isinstance(column, Category):
-            return Levels((*column.values, RARE, MISSING), values)
-        return Levels((*LEVELS_OF[variable.part], MISSING), level_of_date(values, variable.part))
+            return Levels(names, values)
+        return Levels(names, level_of_date(values, variable.part))
 
     def _read_once(self, name: str) -> Any:
         if name not in self._read:
@@ -106,6 +106,13 @@ class VariablesOfRows:
             read = _READ_BY[column.kind]
             self._read[name] = getattr(column, read)(cells)
         return self._read[name]
+
+
+def level_names(column: Any, part: Part) -> tuple[str, ...]:
+    """Return the levels of a category, or of a part of a date, the missing one last."""
+    if isinstance(column, Category):
+        return (*column.values, RARE, MISSING)
+    return (*LEVELS_OF[part], MISSING)
 
 
 def number_of_date(seconds: Floats, part: Part) -> Floats:

@@ -40,6 +40,7 @@ class RowKind(NamedTuple):
     n_features: int | None
     has_weight: bool
     has_offset: bool = False
+    retained_bytes: int = 0  # of each row, of columns kept as they are written
 
 
 def buckets_needed(n_bytes: float, budget: Budget) -> int:
@@ -131,9 +132,7 @@ class Buckets:
         self.finish()
         number, n, budget = len(self._generations), self.n_buckets, self.budget
         place, lasting = self.path / f"rows-{number:04d}", self.lasting
-        rows = Spill(
-            place, n, *self.kind[:4], budget.spilled_rows, self.kind.has_offset, lasting=lasting
-        )
+        rows = Spill(place, n, *self.kind[:4], budget.spilled_rows, *self.kind[4:], lasting=lasting)
         order = None
         if self.shuffled:
             keys = ("dense", "float64", 0, False)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fewpass.pipeline.settings.ingest_plan import FEWEST_CHUNKS, SMALLEST_CHUNK_BYTES, IngestPlan
 from fewpass.solvers.kernels.dispatch import kernel
@@ -50,18 +49,20 @@ class Selection(NamedTuple):
         data = np.empty(indptr[-1], table.data.dtype)
         indices = np.empty(indptr[-1], table.indices.dtype)
         _copy_rows(starts, stops, table.data, table.indices, data, indices)
-        weight, offset = _numbers_per_row(table, order)
-        return SparseTable(data, indices, indptr, table.target[order], weight, offset)
+        return SparseTable(
+            data, indices, indptr, table.target[order], *_parts_per_row(table, order)
+        )
 
 
 def _dense_rows(table: DenseTable, order: Integers) -> DenseTable:
     X = np.take(table.X, order, axis=0, mode="clip")  # other modes, and indexing, keep the GIL
-    return DenseTable(X, table.target[order], *_numbers_per_row(table, order))
+    return DenseTable(X, table.target[order], *_parts_per_row(table, order))
 
 
-def _numbers_per_row(table: Table, order: Integers) -> list[NDArray[np.float64] | None]:
-    """Return weights and offsets in an order."""
-    return [None if part is None else part[order] for part in (table.weight, table.offset)]
+def _parts_per_row(table: Table, order: Integers) -> list[Any]:
+    """Return weights, offsets and kept columns in an order."""
+    parts = (table.weight, table.offset, table.retained)
+    return [None if part is None else part[order] for part in parts]
 
 
 class ChunkOrder(NamedTuple):

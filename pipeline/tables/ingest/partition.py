@@ -29,10 +29,12 @@ from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
 from fewpass.pipeline.tables.ingest.held_out_share import held_out_of, split_asked, threshold_in
 from fewpass.pipeline.tables.ingest.partitioned import Partitioned
+from fewpass.pipeline.tables.ingest.retained_columns import retained_of
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.ingest.target_map import LabelEncoder
 from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source, has_offset
 from fewpass.storage.column_order import ColumnOrder
+from fewpass.storage.manifest import RETAINED_BYTES
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import SparseTable, Table, n_bytes
 
@@ -76,29 +78,43 @@ class Partitioner:
         Local directory for the buckets.
     report
         Called with the raw bytes, the rows and the decoded bytes of every piece.
+    codes
+        Of a row, where the source parses rows to these; None: it parses their values.
+    retained
+        Columns that are kept as they are written.
+    threshold
+        Of the keys that rows are held out by; None: the source says.
     """
 
     def __init__(
-        self, plan: IngestPlan, source: Source, path: Path, report: Callable[[int, int, int], None]
+        self,
+        plan: IngestPlan,
+        source: Source,
+        path: Path,
+        report: Callable[[int, int, int], None],
+        codes: int | None = None,
+        retained: tuple[str, ...] = (),
+        threshold: float | None = None,
     ) -> None:
-        self.plan, self.source, self.report = plan, source, report
+        self.plan, self.source, self.report, self.retained = plan, source, report, retained
         dtype = plan.options.dtype
-        self.kind = RowKind(
-            source.layout, dtype, source.n_features, source.has_weight, has_offset(source)
-        )
+        of_rows = (source.has_weight, has_offset(source), RETAINED_BYTES * len(retained))
+        self.kind = RowKind(source.layout, dtype, source.n_features, *of_rows)
+        if codes is not None:
+            self.kind = RowKind("dense", "float64", codes, *of_rows)
         self.encoder = LabelEncoder(plan.task)
         self.path = path
         self.rows: tuple[RowsInMemory, ...] | tuple[Buckets, ...] = ()
         self.scale: ScalingKind | None = None  # the first rows decide on `auto`
         self.columns: Measured | None = None
-        renumbers = source.layout == "sparse" and plan.column_order == "frequency"
+        renumbers = self.kind.layout == "sparse" and plan.column_order == "frequency"
         groups = 2 if plan.test_fraction else 1
         self.counts = [ColumnCounts() for _ in range(groups)] if renumbers else []
         self.max_index = -1
         self.n_skipped: dict[str, int] = {}
         self.n_merged = self.n_beyond = 0
         self.skipped: list[str] = []
-        self._threshold: float | None = None  # of the keys that rows are held out by
+        self._threshold = threshold  # of the keys that rows are held out by
         self._copies: deque[Future[None]] = deque()  # of rows into memory
 
     def _buckets(self) -> Iterator[Buckets]:
@@ -130,7 +146,8 @@ class Partitioner:
         """
         plan = self.plan
         split = split_asked(plan, plan.seed)
-        self._threshold = threshold_in(self.source, split, plan.test_fraction)
+        if self._threshold is None:
+            self._threshold = threshold_in(self.source, split, plan.test_fraction)
         self.rows = self._in_memory(threads) or tuple(self._buckets())
         in_flight = _in_flight(self.plan, threads)
         with ThreadPoolExecutor(threads, "ingest-parse") as pool:
@@ -149,7 +166,7 @@ class Partitioner:
         return Partitioned(
             self.kind, n_features, self.encoder, scaler, self.rows,
             self.n_skipped, self.skipped, self.n_merged, self.n_beyond,
-            self._orders(n_features),
+            self._orders(n_features), self._threshold,
         )  # fmt: skip
 
     def _orders(self, n_features: int) -> tuple[ColumnOrder, ...]:
@@ -168,6 +185,9 @@ class Partitioner:
     def _prepare(self, numbered: tuple[int, Piece]) -> PreparedPiece:
         number, piece = numbered
         parsed = self.source.parse(piece)
+        if self.retained:
+            retained = retained_of(self.retained, parsed.passed, str(piece.file))
+            parsed = parsed._replace(table=parsed.table._replace(retained=retained), passed=())
         self._refuse_wide(parsed.max_index)
         random = np.random.default_rng([self.plan.seed, PARTITION, number])
         n = parsed.table.n_rows

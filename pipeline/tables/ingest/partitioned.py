@@ -40,8 +40,9 @@ class _Targets(_Strict):
 class _Buckets(_Strict):
     n_buckets: Annotated[int, Field(ge=1, le=1 << 20)]
     kind: tuple[
-        Literal["dense", "sparse"], Literal["float32", "float64"], Natural | None, bool, bool
-    ]
+        Literal["dense", "sparse"], Literal["float32", "float64"], Natural | None, bool, bool,
+        Natural,
+    ]  # fmt: skip
     shuffled: bool
     n_rows: Natural
     nnz: Natural
@@ -65,6 +66,7 @@ class _Partitioned(_Strict):
     n_merged: Natural
     n_beyond: Natural
     orders: list[tuple[str, str] | None]
+    threshold: float | None
 
 
 def require_record(state: dict[str, Any], groups: int) -> None:
@@ -95,6 +97,7 @@ class Partitioned(NamedTuple):
     n_merged: int  # values added to the one before, of the same index in the row
     n_beyond: int  # values left out, beyond the features asked for
     orders: tuple[ColumnOrder, ...]  # of the columns, for each of the buckets
+    threshold: float | None = None  # of the keys that rows are held out by
 
 
 def partition_as_state(partitioned: Partitioned) -> dict[str, Any] | None:
@@ -113,6 +116,7 @@ def partition_as_state(partitioned: Partitioned) -> dict[str, Any] | None:
         "n_merged": partitioned.n_merged,
         "n_beyond": partitioned.n_beyond,
         "orders": orders_as_state(partitioned.orders),
+        "threshold": partitioned.threshold,
     }
 
 
@@ -142,4 +146,5 @@ def partition_from_state(plan: IngestPlan, path: Path, state: dict[str, Any]) ->
         n_merged=state["n_merged"],
         n_beyond=state["n_beyond"],
         orders=orders_from_state(state["orders"]),
+        threshold=state["threshold"],
     )

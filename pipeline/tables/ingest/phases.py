@@ -17,7 +17,7 @@ import hashlib
 import os
 import platform
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
@@ -39,6 +39,7 @@ from fewpass.pipeline.tables.ingest.reading import (
     hashed_names_of,
     in_dtype_of,
     raw_bytes,
+    retained_names,
     schema_of,
     source_of,
     stamps,
@@ -48,8 +49,8 @@ from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.ingest.target import IngestTarget
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import PARTITION, WorkDir, tidy, work_dir_path
-from fewpass.pipeline.tables.ingest.writing import ChunkMaker, with_mean, write_chunks
-from fewpass.pipeline.tables.readers.source import Source
+from fewpass.pipeline.tables.ingest.writing import ChunkMaker, StoredAs, with_mean, write_chunks
+from fewpass.pipeline.tables.readers.source import ParsesCodes, Source
 from fewpass.storage.column_copy import has_columns
 from fewpass.storage.column_copy_writer import write_columns
 from fewpass.storage.column_schema import Schema
@@ -59,8 +60,11 @@ from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.manifest import KEY, Shuffle, SourceRecord
 from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
 
+if TYPE_CHECKING:
+    from fewpass.pipeline.tables.encoding.expansion import Expansion
+
 #: Of the record of the partition; another version's is not gone on with.
-RECORD_VERSION = 3
+RECORD_VERSION = 5
 
 
 def ingest(
@@ -69,6 +73,7 @@ def ingest(
     source: Source | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
+    threshold: float | None = None,
 ) -> IngestResult:
     """Make the data set that `plan` describes; finish it if an earlier call was cut short.
 
@@ -83,6 +88,8 @@ def ingest(
         Threads that parse and compress; default `plan.threads`, else one per processor.
     progress
         Called a few times a second, by the calling thread.
+    threshold
+        Of the keys that rows are held out by, by a column; default: as the plan's share has it.
 
     Returns
     -------
@@ -108,7 +115,7 @@ def ingest(
             "memory. Leave `columns=true` out, or ingest into a local folder."
         )
     cores = len(os.sched_getaffinity(0))
-    result = _Ingest(plan, threads or plan.threads or cores, progress, source).run()
+    result = _Ingest(plan, threads or plan.threads or cores, progress, source, threshold).run()
     if plan.columns and not has_columns(dataset := Dataset.open(plan.dataset)):
         write_columns(dataset, plan.budget.rows)
     return result
@@ -118,9 +125,14 @@ class _Ingest:
     """One call of `ingest`."""
 
     def __init__(
-        self, plan: IngestPlan, threads: int, progress: Progress | None, source: Source | None
+        self,
+        plan: IngestPlan,
+        threads: int,
+        progress: Progress | None,
+        source: Source | None,
+        threshold: float | None,
     ) -> None:
-        self.threads = threads
+        self.threads, self.threshold = threads, threshold
         self.ticker = Ticker(progress)
         self.names: HashedNames = {}
         self.partitioned_again: str | None = None
@@ -128,6 +140,7 @@ class _Ingest:
         self.plan = plan = in_dtype_of(self.like, plan)
         self.source = source or source_of(plan, self.like)
         self._refuse_filled_zeros()
+        self.expansion = self._parsed_to_codes()
         self.digest = plan.digest(stamps(self.source), self._like_fingerprint())
         urls = [plan.dataset, plan.test_url]
         folders = [Folder(url, plan.storage_options) for url in urls if url is not None]
@@ -144,6 +157,18 @@ class _Ingest:
                 "Standard scaling would fill every zero of sparse rows; an encoded table's numbers "
                 "are standardised already. Choose the scaling maxabs, unit-rows or none."
             )
+
+    def _parsed_to_codes(self) -> Expansion | None:
+        """Have rows parsed to codes where they are stored so; return what becomes of these."""
+        scaled = self.like.manifest.scaling.kind if self.like else self.plan.scale
+        if scaled not in ("auto", "none") or not isinstance(self.source, ParsesCodes):
+            return None
+        return self.source.parse_codes()
+
+    @property
+    def codes(self) -> int | None:
+        """How many codes rows are stored as; None: as their values."""
+        return None if self.expansion is None else self.expansion.n_codes
 
     def run(self) -> IngestResult:
         done = None if self.plan.overwrite else self._finished()
@@ -203,8 +228,9 @@ class _Ingest:
     def _partition(self) -> Partitioned:
         self.ticker.begin_partition(raw_bytes(self.source), self.source.estimated_bytes())
         partitioner = Partitioner(
-            self.plan, self.source, self.work_dir.path, self.ticker.partitioned
-        )
+            self.plan, self.source, self.work_dir.path, self.ticker.partitioned, self.codes,
+            retained_names(self.plan, self.like), self.threshold,
+        )  # fmt: skip
         partitioned = partitioner.partition(self.threads)
         TargetMap(partitioned.encoder, self._like_targets())  # refuses bad labels before phase 2
         state = partition_as_state(partitioned)
@@ -241,7 +267,8 @@ class _Ingest:
         target_map = TargetMap(partitioned.encoder, self._like_targets())
         writer = self._writer(partitioned, target.folder, buckets)
         name = ("training", "test")[number]
-        maker = ChunkMaker(writer, target_map, scaler, order, self.work_dir, name)
+        stored = StoredAs(target_map, scaler, order, self.expansion)
+        maker = ChunkMaker(writer, stored, self.work_dir, name)
         memory = _memory_for_writing(self.plan, partitioned)
         selections = buckets.selections(partitioned.n_features)
         written = write_chunks(maker, selections, self.threads, memory, self.ticker.wrote)
@@ -250,7 +277,7 @@ class _Ingest:
             writer.write_columns({column: order.sourced(numbers)})
         writer.write_columns(scaler.columns())
         writer.write_column_order(order)
-        target.mark(self._stats(partitioned))
+        target.mark(self._stats(partitioned) | {"rows": name})
         writer.commit(
             written.records,
             targets=with_mean(target_map.targets(number), written.target_mean),
@@ -270,12 +297,17 @@ class _Ingest:
         return self.like.schema if self.like else schema_of(self.source, self.plan.options)
 
     def _writer(self, partitioned: Partitioned, folder: Folder, buckets: Rows) -> DatasetWriter:
-        kind = partitioned.kind
-        rows = rows_per_chunk(self.plan, buckets.n_rows, buckets.n_bytes)
+        kind, n_bytes = partitioned.kind, buckets.n_bytes
+        layout, dtype = kind.layout, kind.dtype
+        if self.expansion is not None:
+            layout, dtype = "sparse", self.plan.options.dtype
+            of_rows = 1 + kind.has_weight + kind.has_offset
+            n_bytes = buckets.n_rows * (self.expansion.row_bytes(dtype) + 8 * of_rows)
+        rows = rows_per_chunk(self.plan, buckets.n_rows, n_bytes)
         width = partitioned.n_features
         return DatasetWriter(
-            folder, kind.layout, width, buckets.n_rows, rows, kind.dtype, kind.has_weight,
-            kind.has_offset,
+            folder, layout, width, buckets.n_rows, rows, dtype, kind.has_weight,
+            kind.has_offset, self.codes, retained_names(self.plan, self.like),
         )  # fmt: skip
 
     def _stats(self, partitioned: Partitioned) -> dict[str, Any]:
@@ -286,6 +318,7 @@ class _Ingest:
             "merged": partitioned.n_merged,
             "beyond": partitioned.n_beyond,
             "like": self._like_fingerprint(),
+            "threshold": partitioned.threshold,
         }
 
     def _result(self, done: list[Dataset]) -> IngestResult:

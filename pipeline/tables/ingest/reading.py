@@ -19,7 +19,11 @@ from fewpass.storage.hashed_names import HashedNames
 
 def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
     """Open the files that a plan names; their columns are those of `like`, where it is given."""
+    retained = retained_names(plan, like)
     options = plan.options
+    dropped = [name for name in retained if name not in options.drop]
+    if dropped and like is None:
+        options = options.model_copy(update={"drop": (*options.drop, *dropped)})
     if like is not None:
         if options.n_features not in (None, like.n_features):
             raise BadInput(
@@ -35,6 +39,8 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
         task=plan.task,
         held_out=plan.test_fraction,
         seed=plan.seed,
+        passed=retained,
+        may_curve=plan.scale == "auto",
     )
 
     def opened(how: SourceOptions) -> Source:
@@ -43,6 +49,18 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
     if like is not None:
         return laid_out_like(like, opened(options))
     return laid_out(opened, options, plan.layout, plan.scale)
+
+
+def retained_names(plan: IngestPlan, like: Dataset | None) -> tuple[str, ...]:
+    """Return the columns that are kept as they are written: those of `like`, where it is given."""
+    if like is None:
+        return plan.keep
+    if plan.keep and plan.keep != like.manifest.retained:
+        raise BadInput(
+            f"`keep` names {', '.join(plan.keep)}, and the data set given as `like` keeps "
+            f"{', '.join(like.manifest.retained) or 'no column'}. Leave it out."
+        )
+    return like.manifest.retained
 
 
 class FirstLook(NamedTuple):
@@ -95,7 +113,7 @@ def hashed_names_of(source: Source) -> HashedNames:
 
 def stamps(source: Source) -> list[Any]:
     """Name, size and version of every file: the time of change, or what the store says."""
-    return [[file.name, file.bytes, file.version] for file in source.files]
+    return [file.stamp for file in source.files]
 
 
 def total_bytes(source: Source) -> int | None:

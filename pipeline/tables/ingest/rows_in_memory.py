@@ -103,9 +103,11 @@ class RowsInMemory:
         weight = np.concatenate(weights) if weights else None
         offsets = [table.offset for table in self._tables if table.offset is not None]
         offset = np.concatenate(offsets) if offsets else None
+        every_retained = [table.retained for table in self._tables if table.retained is not None]
+        retained = np.concatenate(every_retained) if every_retained else None
         values = self._values[: self.nnz]
         if self._indices is None:
-            return DenseTable(values.reshape(self.n_rows, -1), target, weight, offset)
+            return DenseTable(values.reshape(self.n_rows, -1), target, weight, offset, retained)
         indptr, at = np.zeros(self.n_rows + 1, np.int64), 0
         for table in self._tables:
             assert isinstance(table, SparseTable)
@@ -113,7 +115,7 @@ class RowsInMemory:
             np.add(table.indptr[1:], indptr[at], out=indptr[at + 1 : stop + 1])
             at = stop
         indices = self._indices[: self.nnz]
-        return SparseTable(values, indices, indptr, target, weight, offset)
+        return SparseTable(values, indices, indptr, target, weight, offset, retained)
 
 
 def order_of(keys: Keys) -> NDArray[np.int64]:

@@ -10,18 +10,18 @@ from typing import Any
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.ingest.work_dir import INSIDE
 from fewpass.storage.addresses import BadAddress
-from fewpass.storage.column_schema import KEY as SCHEMA
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import PROBE, Folder
 from fewpass.storage.kinds import INGEST_KEY, begins_as_ours, head_of, inside_of_ours
 from fewpass.storage.locations import Location
-from fewpass.storage.manifest import FORMAT, KEY
+from fewpass.storage.manifest import FORMAT, GENERATIONS, KEY
+from fewpass.storage.set_generations import OBJECTS
 
 #: Written first, stays: which plan this data set is made by, and what the manifest does not say.
 MARKER = INGEST_KEY
 GROUP = "zarr.json"
 #: Everything of a data set; nothing else in the folder is ever deleted.
-_OURS = ("X", "rows", "target", "weight", "columns", GROUP, SCHEMA)
+_OURS = (*OBJECTS, GENERATIONS)
 
 
 class IngestTarget:

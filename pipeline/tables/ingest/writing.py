@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,10 @@ from fewpass.storage.dataset import DatasetWriter
 from fewpass.storage.manifest import ChunkRecord, Labels, OffsetStats, Values, WeightStats
 from fewpass.storage.objects import fault
 from fewpass.storage.ordered import ordered_map
-from fewpass.storage.table import DenseTable, Table, index_dtype, n_bytes
+from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype, n_bytes
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.tables.encoding.expansion import Expansion
 
 
 class Written(NamedTuple):
@@ -34,13 +37,22 @@ class Written(NamedTuple):
     target_mean: float | None  # by row weights; None of rows without offsets
 
 
+class StoredAs(NamedTuple):
+    """What rows become before they are stored."""
+
+    targets: TargetMap
+    scaler: Scaler
+    order: ColumnOrder
+    expansion: Expansion | None = None  # None: they are no codes
+
+
 class ChunkMaker:
     """Turns spilled rows into stored chunks; used by several threads at once.
 
     Parameters
     ----------
-    writer, targets, scaler, order
-        Where to, what the spilled targets and features become, and where each column goes.
+    writer, stored
+        Where to, and what spilled rows become.
     work_dir, name
         Where finished chunks are recorded, so that an ingest that was killed does not write them
         again. Their bytes are checked before they are believed.
@@ -49,23 +61,27 @@ class ChunkMaker:
     def __init__(
         self,
         writer: DatasetWriter,
-        targets: TargetMap,
-        scaler: Scaler,
-        order: ColumnOrder,
+        stored: StoredAs,
         work_dir: WorkDir,
         name: str,
     ) -> None:
-        self.writer, self.targets, self.scaler, self.order = writer, targets, scaler, order
+        self.writer, self.stored, self.scaler = writer, stored, stored.scaler
         self.work_dir, self.name = work_dir, f"chunks-{name}"
         entries = work_dir.entries(self.name)
         self.known = {e["k"]: ChunkRecord.model_validate(e["record"]) for e in entries}
 
     def make(self, order: ChunkOrder) -> tuple[int, ChunkRecord, Table]:
         """Make sure that the chunk is stored; return its number, its record and its rows."""
-        table = self._as_stored(order.rows())
+        rows = order.rows()
+        codes: NDArray[np.float64] | None = None
+        if self.stored.expansion is not None and isinstance(rows, DenseTable):
+            codes = np.ascontiguousarray(rows.X.T, np.float64)
+            parts = self.stored.expansion.csr(codes, self.writer.dtype)
+            rows = SparseTable(*parts, rows.target, rows.weight, rows.offset, rows.retained)
+        table = self._as_stored(rows)
         record = self.known.get(order.number)
         if record is None or not self._is_whole(record):
-            record = self.writer.write_chunk(order.number, table)
+            record = self.writer.write_chunk(order.number, table, codes)
             # The commit would do it, but one chunk after the other; here others go on meanwhile.
             self.writer.folder.sync(record.objects)
         return order.number, record, table
@@ -76,12 +92,13 @@ class ChunkMaker:
             self.work_dir.append(self.name, {"k": number, "record": record.model_dump(mode="json")})
 
     def _as_stored(self, table: Table) -> Table:
-        table = self.scaler.apply(table._replace(target=self.targets.apply(table.target)))
+        target = self.stored.targets.apply(table.target)
+        table = self.scaler.apply(table._replace(target=target))
         if isinstance(table, DenseTable):
             return table
         dtype = index_dtype(self.writer.n_features)
         table = table._replace(indices=table.indices.astype(dtype, copy=False))
-        renumber(table, self.order)  # in place: the rows were copied out of their bucket
+        renumber(table, self.stored.order)  # in place: the rows were copied out of their bucket
         return table
 
     def _is_whole(self, record: ChunkRecord) -> bool:
@@ -121,7 +138,7 @@ def write_chunks(
             total += float(table.weight.sum())
             largest = max(largest, float(table.weight.max()))
         if table.offset is not None:
-            offsets += _weighted_sums(table)
+            offsets += weighted_sums(table)
         report(record.rows, sum(stored.length for stored in record.objects.values()))
     weights = WeightStats(total=total, maximum=largest) if writer.has_weight else None
     if not writer.has_offset:
@@ -130,7 +147,7 @@ def write_chunks(
     return Written(records, columns, weights, OffsetStats(mean=mean, mean_exp=mean_exp), target)
 
 
-def _weighted_sums(table: Table) -> NDArray[np.float64]:
+def weighted_sums(table: Table) -> NDArray[np.float64]:
     """Return the sums of weights, offsets, their exponentials and targets, (4,)."""
     assert table.offset is not None, "only rows with offsets are asked for"
     weight = np.ones(table.n_rows) if table.weight is None else table.weight

@@ -9,11 +9,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal
-from urllib.parse import unquote
 
 import pyarrow as pa
 
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same, shown_name
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.cells import is_numeric
@@ -23,12 +21,13 @@ from fewpass.pipeline.tables.readers.arrow_numbers import ArrowNumbers, require_
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address, described
+from fewpass.pipeline.tables.readers.folder_columns import NO_FOLDERS, FolderColumns
 from fewpass.pipeline.tables.readers.ipc_file import FILE_MARK, STREAM_MARK, opened_ipc
 from fewpass.pipeline.tables.readers.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells, numbered
 
 #: Bytes that a cell is taken to need where a file does not tell, and those of a number.
-_CELL_BYTES, _NUMBER_BYTES = 16, 8
+CELL_BYTES, NUMBER_BYTES = 16, 8
 
 
 def index_of(schema: Any) -> tuple[str, ...]:
@@ -90,18 +89,12 @@ def require_alike(looks: Sequence[tuple[str, Any]]) -> None:
         require_same(first, schema.names, name)
 
 
-def partition_of(name: str) -> dict[str, str]:
-    """Return the columns that a path names, as in rows/year=2026/part.parquet; Hive's custom."""
-    parts = [part.partition("=") for part in name.split("/")[:-1]]
-    return {unquote(key): unquote(value) for key, equals, value in parts if equals and key}
-
-
 class TypedRows:
     """Files of typed columns; see `TableRows` for the methods."""
 
     packed: ClassVar[bool] = True
     kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    decided: Mapping[str, Any] = MappingProxyType({})
     unit: ClassVar[Literal["line", "row"]] = "row"
     names: tuple[str, ...]
     n_rows: int | None = None
@@ -134,8 +127,8 @@ class TypedRows:
 class ParquetRows(TypedRows):
     """Parquet files; see `TableRows` for the methods.
 
-    Folders named `column=value` are columns of words, the same in all rows of a file; those of
-    plain numbers are passed over.
+    Folders named `column=value` are columns, the same in all rows of a file: whole numbers, or
+    words; where columns are not to be encoded they are passed over.
     """
 
     extensions: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
@@ -148,24 +141,15 @@ class ParquetRows(TypedRows):
         looks = [_look(address) for address in addresses]
         schemas = [schema if expected.plain else plain_schema(schema) for schema, _, _ in looks]
         super().__init__(addresses, schemas, options, expected)
-        self._cell_bytes = _NUMBER_BYTES if expected.plain else _CELL_BYTES
+        self._cell_bytes = NUMBER_BYTES if expected.plain else CELL_BYTES
         self.n_rows = sum(rows for _, rows, _ in looks)
         self._bytes = sum(size for _, _, size in looks)
-        self._partitions = {
-            a.name: {} if expected.plain else partition_of(a.name) for a in addresses
-        }
-        folders = self._require_same_folders()
-        self.names = (*self._stored, *folders)
-        self.types = (*self.types, *("text" for _ in folders))
-
-    def _require_same_folders(self) -> tuple[str, ...]:
-        partitions = [tuple(partition) for partition in self._partitions.values()]
-        if len(set(partitions)) > 1 or set(partitions[0]) & set(self._stored):
-            raise BadInput(
-                f"{self.files[0].name}: the folders name columns that other files do not have, or "
-                "that the file has itself. Read files of like folders together."
-            )
-        return partitions[0]
+        self._folders = NO_FOLDERS
+        if not expected.plain:
+            files = [address.name for address in addresses]
+            self._folders = FolderColumns.of(files, self._stored, expected.schema)
+        self.names = (*self._stored, *self._folders.kinds)
+        self.types = (*self.types, *map(_called, self._folders.kinds.values()))
 
     def expands_to(self) -> float:
         """Return the bytes of all column chunks, decompressed."""
@@ -188,11 +172,14 @@ class ParquetRows(TypedRows):
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         table = plain_table(pa.Table.from_batches([piece.content]))
-        for name, value in self._partitions[piece.file].items():
-            missing = value == "__HIVE_DEFAULT_PARTITION__"
-            same = pa.scalar(None if missing else value, pa.large_string())
-            table = table.append_column(name, pa.repeat(same, table.num_rows))
+        if self._folders.kinds:
+            table = self._folders.added(table, piece.file)
         return cells_of(piece, table, self.names, used)
+
+
+def _called(kind: Any) -> str:
+    """Return what the type of a column that a folder names is called in a schema."""
+    return str(kind) if is_numeric(kind) else "text"
 
 
 def _look(address: Address) -> tuple[Any, int, int]:
@@ -225,7 +212,7 @@ class IpcRows(TypedRows):
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
         """Pieces of rows; a record batch may be cut."""
-        rows = max(1, piece_bytes // (_CELL_BYTES * max(1, len(used))))
+        rows = max(1, piece_bytes // (CELL_BYTES * max(1, len(used))))
         for address in self._addresses:
             row = 1
             with opened_ipc(address) as file:

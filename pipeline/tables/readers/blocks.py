@@ -24,27 +24,30 @@ class RowBlock(NamedTuple):
     X: Any  # (n, d) ndarray, CSR matrix or pandas frame
     y: Any  # (n,) ndarray or Series
     weight: Any  # (n,) the same, or None
+    offset: Any = None  # (n,) the same: offsets or exposures as they were given, or None
 
     @classmethod
-    def of(cls, X: Any, y: Any, weight: Any = None) -> RowBlock:
+    def of(cls, X: Any, y: Any, weight: Any = None, offset: Any = None) -> RowBlock:
         """Take a block's parts; BadInput when they are not n rows each."""
         X = X.tocsr() if sparse.issparse(X) else X if hasattr(X, "iloc") else np.asarray(X)
         if X.ndim != 2:
             raise BadInput(f"A block of X has the shape {X.shape}. Give rows by columns, (n, d).")
-        for name, part in (("y", y), ("sample_weight", weight)):
+        for name, part in (("y", y), ("sample_weight", weight), ("the offsets", offset)):
             if part is not None and np.shape(part) != X.shape[:1]:
                 raise BadInput(
                     f"A block of {name} has the shape {np.shape(part)}, but its X has "
                     f"{X.shape[0]} rows. Cut them alike, with one entry per row."
                 )
-        return cls(X, y, weight)
+        return cls(X, y, weight, offset)
 
     @classmethod
-    def of_frame(cls, frame: Any, target: str, weight: str | None) -> RowBlock:
+    def of_frame(
+        cls, frame: Any, target: str, weight: str | None, offset: str | None = None
+    ) -> RowBlock:
         """Take a frame apart."""
-        others = [name for name in (target, weight) if name is not None]
-        weights = None if weight is None else frame[weight]
-        return cls(frame.drop(columns=others), frame[target], weights)
+        others = [name for name in (target, weight, offset) if name is not None]
+        numbers = (None if name is None else frame[name] for name in (weight, offset))
+        return cls(frame.drop(columns=others), frame[target], *numbers)
 
     @property
     def n_rows(self) -> int:
@@ -114,9 +117,11 @@ class RowBlock(NamedTuple):
 
     def rows(self, start: int, stop: int) -> RowBlock:
         """Rows start <= i < stop."""
-        weight = None if self.weight is None else self.weight[start:stop]
+        numbers = (
+            None if part is None else part[start:stop] for part in (self.weight, self.offset)
+        )
         X = self.X.iloc[start:stop] if hasattr(self.X, "iloc") else self.X[start:stop]
-        return RowBlock(X, self.y[start:stop], weight)
+        return RowBlock(X, self.y[start:stop], *numbers)
 
     def row_bytes(self, dtype: Dtype) -> NDArray[np.int64]:
         """Bytes (n,) that every row takes in memory as `dtype`."""
@@ -131,14 +136,17 @@ class RowBlock(NamedTuple):
     def table(self, dtype: Dtype, where: str) -> tuple[Table, tuple[str, ...] | None]:
         """Return the rows and, where targets are codes, their words."""
         y, words = targets_of(self.y, where)
-        weight = None if self.weight is None else np.array(self.weight, np.float64)
+        weight, offset = (
+            None if part is None else np.array(part, np.float64)
+            for part in (self.weight, self.offset)
+        )
         if not self.is_sparse:
-            return DenseTable(self._dense(dtype, where), y, weight), words
+            return DenseTable(self._dense(dtype, where), y, weight, offset), words
         X = sparse.csr_matrix(self.X, dtype=dtype, copy=True)
         X.sum_duplicates()
         X.eliminate_zeros()
         indices = X.indices.astype(index_dtype(X.shape[1]), copy=False)
-        return SparseTable(X.data, indices, X.indptr.astype(np.int64), y, weight), words
+        return SparseTable(X.data, indices, X.indptr.astype(np.int64), y, weight, offset), words
 
     def _dense(self, dtype: Dtype, where: str) -> NDArray[np.floating]:
         self.require_numbers(where)
@@ -172,9 +180,15 @@ def joined(parts: Sequence[RowBlock]) -> RowBlock:
     if len(parts) == 1:
         return parts[0]
     y = np.concatenate([np.asarray(part.y) for part in parts])
-    weights = [np.asarray(part.weight) for part in parts if part.weight is not None]
-    weight = np.concatenate(weights) if weights else None
-    return RowBlock(_stacked([part.X for part in parts]), y, weight)
+    numbers = (
+        _end_to_end([getattr(part, name) for part in parts]) for name in ("weight", "offset")
+    )
+    return RowBlock(_stacked([part.X for part in parts]), y, *numbers)
+
+
+def _end_to_end(parts: list[Any]) -> NDArray[Any] | None:
+    given = [np.asarray(part) for part in parts if part is not None]
+    return np.concatenate(given) if given else None
 
 
 def _stacked(parts: list[Any]) -> Any:

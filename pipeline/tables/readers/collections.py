@@ -7,7 +7,7 @@ that partitions change nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Literal
 
@@ -18,18 +18,13 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.readers.blocks import (
     Dtype,
     RowBlock,
-    hashed,
-    is_bag,
     joined,
-    labels_of,
 )
+from fewpass.pipeline.tables.readers.collection_blocks import NO_OFFSETS, blocks_of
 from fewpass.pipeline.tables.readers.dense_rows import are_usual
 from fewpass.pipeline.tables.readers.source import LARGEST, Parsed, Piece, SourceFile
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import DenseTable, SparseTable, Table
-
-#: Names of the columns that carry target and weight along with a frame's rows.
-TARGET, WEIGHT = "__target__", "__weight__"
 
 PARQUET_CACHE = "_dataset_info_cache"  # operand of dask.dataframe.read_parquet
 
@@ -48,6 +43,8 @@ class DaskSource:
         Targets: numbers or words.
     sample_weight : the same, or None
         Row weights (n,); None: every row counts once.
+    offsets : mapping
+        "offset" or "exposure" to the same; empty: rows have none.
 
     Attributes
     ----------
@@ -68,10 +65,15 @@ class DaskSource:
 
     left_out: tuple[str, ...] = ()
 
-    def __init__(self, X: Any, y: Any, sample_weight: Any = None) -> None:
-        self.name = f"dask-{token_of(X, y, sample_weight)}"
+    def __init__(
+        self, X: Any, y: Any, sample_weight: Any = None, offsets: Mapping[str, Any] = NO_OFFSETS
+    ) -> None:
+        more = [part for named in offsets.items() for part in named]
+        self.name = f"dask-{token_of(X, y, sample_weight, *more)}"
         self.files = (SourceFile(self.name, None),)
-        self._blocks = blocks_of(X, y, sample_weight)
+        self._blocks = blocks_of(X, y, sample_weight, offsets)
+        self._role = next(iter(offsets), "offset")
+        self.has_offset = bool(offsets)
         first = self._first_look()
         self._first = first.rows(0, 1)
         self.n_features: int | None = first.n_features
@@ -129,6 +131,8 @@ class DaskSource:
         part = joined(piece.content)
         table, words = part.table(self.dtype, self.name)
         self._require_finite(table, piece.first_line, part.names)
+        if self._role == "exposure" and table.offset is not None:
+            table = table._replace(offset=np.log(table.offset))
         widest = part.n_features - 1
         if isinstance(table, SparseTable):
             widest = int(table.indices.max(initial=-1))
@@ -142,19 +146,19 @@ class DaskSource:
 
     def _require_finite(self, table: Table, first: int, names: list[str] | None) -> None:
         """Refuse the first row with a number that nothing can be learnt from."""
-        for part, bad in faults_of(table):
+        for part, bad in faults_of(table, self._role):
             if bad.any():
                 row = int(np.flatnonzero(bad)[0])
                 where = f" in {column_of(table, row, names)}" if part == "X" else ""
                 raise BadInput(
                     f"{self.name}, row {first + row}: {part}{where} is missing, not finite, too "
-                    "large to square or, of a weight, negative. Fill such values in (SimpleImputer "
-                    "does), or leave such rows out."
+                    "large to square or, of a weight, negative, of an exposure, not above 0. Fill "
+                    "such values in (SimpleImputer does), or leave such rows out."
                 )
 
 
-def faults_of(table: Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Yield what rows (n,) have a bad X, y or weight."""
+def faults_of(table: Table, role: str) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Yield what rows (n,) have a bad X, y, weight, or offset, which may be an exposure."""
     if isinstance(table, DenseTable):
         bad = np.logical_not(are_usual(table.X, LARGEST[table.X.dtype.name])).any(axis=1)
         yield "X", np.asarray(bad)
@@ -166,6 +170,8 @@ def faults_of(table: Table) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     yield "y", ~np.isfinite(table.target)
     if table.weight is not None:
         yield "sample_weight", ~(np.isfinite(table.weight) & (table.weight >= 0.0))
+    if table.offset is not None:
+        yield role, ~(np.isfinite(table.offset) & ((table.offset > 0.0) | (role != "exposure")))
 
 
 def column_of(table: Table, row: int, names: list[str] | None) -> str:
@@ -177,105 +183,6 @@ def column_of(table: Table, row: int, names: list[str] | None) -> str:
         values, indices = table.data[start:stop], table.indices[start:stop]
         k = int(indices[~are_usual(values, LARGEST[values.dtype.name])][0])
     return f"column {names[k]!r}" if names else f"column {k}"
-
-
-# -- blocks of collections -------------------------------------------------------------------------
-
-
-def blocks_of(X: Any, y: Any, weight: Any) -> list[Any]:
-    """Return a Delayed per block of the collections, which computes to a `Block`."""
-    if y is None:
-        raise BadInput("y is missing. Give the targets, or the name of their column in a frame.")
-    if isinstance(X, list | tuple):
-        return _of_delayed(X, y, weight)
-    if is_bag(X):
-        X = hashed(X)
-    return _of_array(X, y, weight) if hasattr(X, "chunks") else _of_frame(X, y, weight)
-
-
-def _of_delayed(X: Sequence[Any], y: Any, weight: Any) -> list[Any]:
-    from dask.delayed import delayed  # noqa: PLC0415
-
-    for name, given in (("y", y), ("sample_weight", weight)):
-        absent = given is None and name == "sample_weight"
-        if not absent and (not isinstance(given, list | tuple) or len(given) != len(X)):
-            other = f"{len(given)} blocks" if isinstance(given, list | tuple) else type(given)
-            raise BadInput(
-                f"X has {len(X)} blocks, but {name} has {other}. Give a list with a block for each."
-            )
-    weights = [None] * len(X) if weight is None else weight
-    return [delayed(RowBlock.of)(*parts) for parts in zip(X, y, weights, strict=True)]
-
-
-def _of_array(X: Any, y: Any, weight: Any) -> list[Any]:
-    if X.ndim != 2:
-        raise BadInput(f"X has {X.ndim} dimensions. Give rows by columns, (n, d).")
-    if X.numblocks[1] > 1:
-        X = X.rechunk({1: -1})
-    weights = None if weight is None else _like_rows(weight, X, "sample_weight")
-    return _of_delayed(_delayed(X), _like_rows(y, X, "y"), weights)
-
-
-def _delayed(array: Any) -> list[Any]:
-    blocks: list[Any] = array.to_delayed().ravel().tolist()
-    return blocks
-
-
-def _like_rows(part: Any, X: Any, name: str) -> list[Any]:
-    """Return the blocks of targets or weights, cut as the rows of X are cut."""
-    import dask.array as da  # noqa: PLC0415
-
-    if not hasattr(part, "chunks"):
-        if is_bag(part):
-            return _require_as_many(labels_of(part), X, name)
-        if hasattr(part, "to_delayed"):  # a series, whose lengths nobody knows
-            return _require_as_many(part.to_delayed(), X, name)
-        part = da.from_array(np.asarray(part), chunks=-1)
-    is_sized = not (np.isnan(X.shape[0]) or np.isnan(part.shape[0]))
-    if not is_sized:
-        return _require_as_many(_delayed(part), X, name)
-    if part.shape != X.shape[:1]:
-        raise BadInput(f"{name} has the shape {part.shape}, but X has {X.shape[0]} rows.")
-    return _delayed(part.rechunk((X.chunks[0],)))
-
-
-def _require_as_many(blocks: list[Any], X: Any, name: str) -> list[Any]:
-    if len(blocks) != X.numblocks[0]:
-        raise BadInput(
-            f"X has {X.numblocks[0]} blocks of unknown length, but {name} has {len(blocks)}. Cut "
-            "them alike, or compute their lengths (compute_chunk_sizes)."
-        )
-    return blocks
-
-
-def _of_frame(X: Any, y: Any, weight: Any) -> list[Any]:
-    """Blocks of a frame: Dask may cut two expressions of one frame differently, so one it is."""
-    from dask.delayed import delayed  # noqa: PLC0415
-
-    names = {}
-    for own, given in ((TARGET, y), (WEIGHT, weight)):
-        if given is None or isinstance(given, str):
-            names[own] = given
-            if given is not None and given not in X.columns:
-                listed = ", ".join(map(repr, list(X.columns)[:20]))
-                raise BadInput(f"X has no column {given!r}. Its columns are {listed}.")
-        else:
-            _require_of_frame(given, own)
-            X, names[own] = X.assign(**{own: given}), own
-    split = delayed(RowBlock.of_frame)
-    return [split(part, names[TARGET], names[WEIGHT]) for part in X.to_delayed()]
-
-
-def _require_of_frame(given: Any, own: str) -> None:
-    """Refuse targets or weights in memory: nobody knows which of them a partition's rows have."""
-    if hasattr(type(given), "__dask_graph__"):
-        return
-    name = "y" if own == TARGET else "sample_weight"
-    raise BadInput(
-        f"X is a Dask frame, but {name} is {type(given).__name__} in memory, and nobody knows how "
-        f"many rows each partition has. Give {name} as a series of the same frame, or the name of "
-        "its column, or X as an array: X.to_dask_array(lengths=True)."
-    )
 
 
 def token_of(*collections: Any) -> str:

@@ -17,7 +17,8 @@ from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.encoding import ADDITIVE, READ_KINDS, Kind
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.encoding.applying import columns_of, encode
+from fewpass.pipeline.tables.additive.rules import may_curve
+from fewpass.pipeline.tables.encoding.applying import EncodedByCodes, columns_of, encode
 from fewpass.pipeline.tables.encoding.category_recipe import Hashed
 from fewpass.pipeline.tables.encoding.cells import (
     Written,
@@ -26,6 +27,7 @@ from fewpass.pipeline.tables.encoding.cells import (
     read_numbers,
     words_of,
 )
+from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_of, has_codes
 from fewpass.pipeline.tables.encoding.fitting import SHOWN, RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.inference import as_asked, infer
@@ -118,6 +120,7 @@ class EncodedSource:
         del sample
         release_freed_memory()
         self.n_features: int | None = self.recipe.n_outputs
+        self._in_codes = False
         self.layout: Literal["dense", "sparse"] = self.recipe.layout
         own = self._columns.schema(rows.types)
         self.schema: Schema | None = own.model_copy(
@@ -147,6 +150,15 @@ class EncodedSource:
                 f"{', ...' * (one.n > 1)}) and count as missing. If these are words, say "
                 f"`column={name_of(self._columns, column)}=category`."
             )
+
+    def words_for_numbers(self) -> dict[str, int]:
+        """Return how many cells of each column of numbers were words, of the rows read so far."""
+        counts: dict[str, int] = {}
+        for of_piece in list(self._words.values()):
+            for one in of_piece:
+                name = name_of(self._columns, self._columns.features[one.column])
+                counts[name] = counts.get(name, 0) + one.n
+        return counts
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -186,6 +198,11 @@ class EncodedSource:
         if self._options.idf == "exact" and given is None:
             self.recipe = self._with_exact_idf()
         self._remarks = () if given else tuple(self._remarkable(sample))
+
+    def parse_codes(self) -> Expansion | None:
+        """Parse rows to codes, where there are any, from now on; return what becomes of them."""
+        self._in_codes = has_codes(self.recipe)
+        return expansion_of(self.recipe) if self._in_codes else None
 
     # -- before the first row ----------------------------------------------------------------------
 
@@ -236,7 +253,15 @@ class EncodedSource:
             n_rows=n_rows, classes=self._n_classes(sample),
         )  # fmt: skip
         recipe = fitted(sample.select(names), rules)
-        return self._with_form(recipe, sample) if options.encode in ADDITIVE else recipe
+        return self._with_form(recipe, sample) if self._tries_forms(recipe, n_rows) else recipe
+
+    def _tries_forms(self, recipe: Recipe, n_rows: int | None) -> bool:
+        """Say whether curves and pairs are asked for, or may be tried."""
+        if self._options.encode != "auto":
+            return self._options.encode in ADDITIVE
+        kinds = [column.kind for column in recipe.columns]
+        may = self._expected.may_curve and not recipe.crosses and self._columns.label is not None
+        return may and may_curve(kinds, n_rows)
 
     def _with_form(self, recipe: Recipe, sample: Any) -> Recipe:
         """Add curves and pairs, chosen by the rows of the sample that may be learnt from."""
@@ -245,6 +270,7 @@ class EncodedSource:
         from fewpass.pipeline.tables.additive.of_table import (  # noqa: PLC0415
             asked_form,
             targets_in,
+            weighted,
         )
 
         learnt, expected = sample, self._expected
@@ -255,12 +281,24 @@ class EncodedSource:
         targets, label = None, self._columns.label
         if label is not None:
             cells = learnt.column(name_of(self._columns, label)).combine_chunks()
-            targets, has = targets_in(cells, self._target_written, expected.task)
+            exposure = self._sampled(learnt, self._columns.exposure)
+            targets, has = targets_in(cells, self._target_written, expected.task, exposure)
             learnt = learnt.filter(pa.array(has))
+            for role in (self._columns.weight, self._columns.exposure):
+                targets = weighted(targets, self._sampled(learnt, role))
         cells = [*columns_of(learnt, [column.name for column in recipe.columns])]
-        asked = asked_form(self._options)._replace(memory=expected.budget.memory)
+        unasked = self._options.encode == "auto"
+        asked = asked_form(self._options)._replace(
+            memory=expected.budget.memory, unasked=unasked, one_pass=expected.one_pass
+        )  # fmt: skip
         self._formed = with_form(recipe, cells, targets, asked, expected.seed)
         return self._formed.recipe
+
+    def _sampled(self, sample: Any, column: int | None) -> NDArray[np.float64] | None:
+        """Return the numbers of a sample's column, if there is one."""
+        if column is None:
+            return None
+        return read_numbers(sample.column(name_of(self._columns, column)).combine_chunks())[0]
 
     def _n_classes(self, sample: Any) -> int:
         """Return how many classes the targets of a sample have; 1 of numbers, and of two."""
@@ -355,7 +393,8 @@ class EncodedSource:
         if self._formed is not None:
             from fewpass.pipeline.tables.additive.of_table import notes_on  # noqa: PLC0415
 
-            yield from notes_on(self._formed, self._dates)
+            unasked = self._options.encode == "auto"
+            yield from notes_on(self._formed, self._dates, unasked=unasked)
         yield from self._hint()
 
     @property
@@ -423,7 +462,9 @@ class EncodedSource:
         offset, bad_offset = self._offsets(own)
         faults += [*bad_target, *bad_weight, *bad_offset]
         table: Table
-        if self.layout == "dense":
+        if self._in_codes and isinstance(encoding, EncodedByCodes):
+            table = DenseTable(encoding.codes, targets.values, weight, offset)
+        elif self.layout == "dense":
             table = DenseTable(encoding.dense(options.dtype), targets.values, weight, offset)
         else:
             table = SparseTable(*encoding.sparse(options.dtype), targets.values, weight, offset)

@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 
 from fewpass.pipeline.budget import UNTOLD, Budget
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.settings.formats import COMPRESSIONS, EXTENSIONS, STANDARD_INPUT_WORDS
+from fewpass.pipeline.settings.formats import (
+    COMPRESSIONS,
+    DESCRIPTIONS,
+    EXTENSIONS,
+    MARKS,
+    STANDARD_INPUT_WORDS,
+    server_format,
+)
 from fewpass.pipeline.tables.readers.source import SourceFile
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, StandardInput
 from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
@@ -28,12 +35,13 @@ from fewpass.storage.source_files import (
 
 _HIDDEN = re.compile(r"/[._]")
 _WITH_AN_END = ("parquet", "arrow", "npy", "npz")  # formats
+_DESCRIBED = "metadata/*.metadata.json"  # in the folder of a table of Iceberg
 
 
 class Address(NamedTuple):
-    """One stored file."""
+    """One stored file, or a table that is found by its place."""
 
-    store: Any  # an fsspec file system
+    store: Any  # an fsspec file system; None: its own library reaches it
     path: str  # in the store
     name: str  # full path or URL, without secrets: for messages and manifests
     size: int | None  # bytes as stored
@@ -42,6 +50,7 @@ class Address(NamedTuple):
     quotes: bool = True  # whether double quotes enclose them
     budget: Budget = UNTOLD  # that memory has for what it makes us have
     file: OpenableFile | None = None  # how it is opened; None: by the store, as it is
+    format: str | None = None  # that its place tells; None: its name or content does
 
     @property
     def compression(self) -> str:
@@ -95,6 +104,9 @@ def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
     if spec in STANDARD_INPUT_WORDS:
         yield Address(StandardInput(), spec, STANDARD_INPUT, None)
         return
+    if (word := server_format(spec)) is not None:
+        yield Address(None, spec, without_secrets(spec), None, format=word)
+        return
     is_web = protocol_of(spec) in READ_ONLY
     store, path = open_store(spec, storage_options)
     with plain_errors(without_secrets(spec), store):
@@ -103,8 +115,11 @@ def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
         paths = sorted(store.glob(path)) if is_glob else [path]
         if not (is_glob or is_web) and store.isdir(path):
             _require_rows(spec, storage_options)
+            if (word := _table_in(store, path)) is not None:
+                yield Address(store, path, _name_of(store, path), None, format=word)
+                return
             paths = _files_below(store, path)
-        files = [_describe(store, one) for one in paths if not (is_glob and store.isdir(one))]
+        files = [described_file(store, p) for p in paths if not (is_glob and store.isdir(p))]
     if not files:
         raise FileNotFoundError(
             f"{without_secrets(spec)}: no file fits this pattern. Check its spelling."
@@ -119,6 +134,20 @@ def _require_rows(spec: str, storage_options: dict[str, Any]) -> None:
         raise BadInput(instead(folder, "rows"))
 
 
+def _table_in(store: Any, folder: str) -> str | None:
+    """Return the format of the table that a folder is; None where it holds files."""
+    for mark, word in MARKS.items():
+        if store.exists(f"{folder}/{mark}"):
+            return word
+    if store.exists(f"{folder}/metadata") and (states := store.glob(f"{folder}/{_DESCRIBED}")):
+        raise BadInput(
+            f"{folder} is a table of Iceberg without a version hint, so which of its states is the "
+            f"newest only its catalog knows. Name a state, such as {max(states)}, or the "
+            "table of a catalog: iceberg://CATALOG/NAMESPACE.TABLE."
+        )
+    return None
+
+
 def _files_below(store: Any, folder: str) -> list[str]:
     """Return the files of a folder and of those in it; what begins with . or _ is no data."""
     start = len(folder.rstrip("/"))
@@ -128,8 +157,21 @@ def _files_below(store: Any, folder: str) -> list[str]:
     return files
 
 
-def _describe(store: Any, path: str) -> Address:
-    name = without_secrets(path if _is_local(store) else store.unstrip_protocol(path))
+def _name_of(store: Any, path: str) -> str:
+    return without_secrets(path if _is_local(store) else store.unstrip_protocol(path))
+
+
+def described_file(store: Any, path: str) -> Address:
+    """Return a file of a store, with its size and version.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is none.
+    BadInput
+        It is a folder, or its end cannot be checked.
+    """
+    name = _name_of(store, path)
     if _is_web(store):
         file: OpenableFile = WebSource(store, path, name)
     else:
@@ -141,7 +183,8 @@ def _describe(store: Any, path: str) -> Address:
             raise BadInput(f"{name} is a folder. Name its files, for example by '{name}/*'.")
         local = _is_local(store)
         file = LocalSource(path) if local else StoreSource(store, path, name, info)
-    address = Address(store, path, name, file.size, file=file)
+    word = next((word for end, word in DESCRIPTIONS.items() if name.endswith(end)), None)
+    address = Address(store, path, name, file.size, file=file, format=word)
     _require_an_end(address)
     return address
 

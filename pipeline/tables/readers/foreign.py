@@ -42,8 +42,7 @@ _HTML = Foreign(
     "pandas.read_html({python})[0].to_csv('rows.csv', index=False)`.",
 )
 _SQLITE = Foreign(
-    "a database of SQLite",
-    "Write a table of it as CSV: `sqlite3 -header -csv {shell} 'select * from NAME' > rows.csv`.",
+    "a database of SQLite", "Name it so (rows.sqlite), or say its format (`format=sqlite`)."
 )
 _ARCHIVE = Foreign("an archive of files", "Unpack it, and name the files that were in it.")
 _HDF5 = _by_pandas("HDF5", "read_hdf")
@@ -62,7 +61,6 @@ _EXTENSIONS = {
     (".docx", ".doc", ".odt", ".rtf", ".pptx", ".ppt", ".pdf", ".numbers"): _DOCUMENT,
     (".html", ".htm"): _HTML,
     (".xml",): _XML,
-    (".db", ".sqlite", ".sqlite3"): _SQLITE,
     (".zip", ".tar", ".tgz", ".7z", ".rar"): _ARCHIVE,
     (".pkl", ".pickle", ".joblib"): _PICKLED,
     (".h5", ".hdf5", ".hdf"): _HDF5,

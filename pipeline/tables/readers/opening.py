@@ -9,7 +9,15 @@ from typing import Any, BinaryIO, cast
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import ADDITIVE
-from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, PLAIN, TABLES, Format
+from fewpass.pipeline.settings.formats import (
+    EXTENSIONS,
+    FORMATS,
+    OWN_SETTINGS,
+    PLACES,
+    PLAIN,
+    TABLES,
+    Format,
+)
 from fewpass.pipeline.settings.source_options import SourceOptions, as_remembered, contradiction
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable
 from fewpass.pipeline.tables.readers.delimited_header import refuse_title
@@ -66,6 +74,7 @@ def open_source(
     described = _described(specs, options, storage_options)
     addresses = [address._replace(budget=expected.budget) for address in described]
     word = _format(addresses, options)
+    _require_own(word, addresses[0].name, options)
     if expected.schema is not None:
         options = _like_before(word, options, expected.schema)
         addresses = [address._replace(charset=options.charset) for address in addresses]
@@ -77,7 +86,7 @@ def open_source(
             refuse_title(addresses[0], options, expected.longest_line)
         first = in_address(addresses[0], options, expected.longest_line)
         addresses = [address._replace(quotes=first.quotes) for address in addresses]
-    if word not in TABLES:
+    if word in FORMATS:
         if expected.passed:
             raise BadInput(
                 f"{addresses[0].name}: only tables have columns to keep ({', '.join(TABLES)}), and "
@@ -115,7 +124,7 @@ def is_table(
     specs: Sequence[str], options: SourceOptions, storage_options: dict[str, Any] | None = None
 ) -> bool:
     """Say whether files are of a format of tables; raises what `open_source` does."""
-    return _format(_described(specs, options, storage_options), options) in TABLES
+    return _format(_described(specs, options, storage_options), options) not in FORMATS
 
 
 def _described(
@@ -140,7 +149,7 @@ def source_class(word: str) -> type[Source]:
 
 def rows_class(word: str) -> type[TableRows]:
     """Return the reader of a format of tables as they are written."""
-    reader: type[TableRows] = _named(TABLES[word])
+    reader: type[TableRows] = _named((TABLES | PLACES)[word])
     return reader
 
 
@@ -238,6 +247,11 @@ def _as_before(asked: bool, options: SourceOptions, expected: Expected) -> bool:
             f"The columns {now} encoded, but those of {expected.whose} {before}. Leave `encode`, "
             "`column`, `cross` and `bins` out."
         )
+    if encoded and options.encode == "linear" and _is_additive(expected.schema):
+        raise BadInput(
+            f"The columns are to be without curves, but those of {expected.whose} have some. Leave "
+            "`encode` out."
+        )
     if encoded and options.encode in ADDITIVE and not _is_additive(expected.schema):
         raise BadInput(
             f"The columns are to be those of an additive model, but those of {expected.whose} are "
@@ -266,8 +280,27 @@ def _in_words(setting: Any) -> str:
     return "left out" if setting is None else str(setting)
 
 
+def _require_own(word: str, name: str, options: SourceOptions) -> None:
+    """Refuse settings of other formats; BadInput."""
+    for setting, words in OWN_SETTINGS.items():
+        if getattr(options, setting) is not None and word not in words:
+            raise BadInput(
+                f"{name}: `{setting}` is a setting of {' and '.join(words)}, and this is {word}. "
+                f"Leave it out."
+            )
+
+
+def _require_place(addresses: Sequence[Address], word: str) -> None:
+    """Refuse a format that is not what the place is; BadInput."""
+    for address in addresses:
+        if address.format != word and (address.format is not None or word in PLACES):
+            is_called = f"a table of {address.format}" if address.format else f"no table of {word}"
+            raise BadInput(f"{address.name} is {is_called}. Leave `format={word}` out.")
+
+
 def _format(addresses: Sequence[Address], options: SourceOptions) -> Format:
     if options.format != "auto":
+        _require_place(addresses, options.format)
         return options.format
     formats = {_guess(address): address.name for address in addresses}
     if len(formats) > 1:
@@ -277,6 +310,8 @@ def _format(addresses: Sequence[Address], options: SourceOptions) -> Format:
 
 
 def _guess(address: Address) -> Format:
+    if address.format is not None:
+        return address.format
     if address.extension in EXTENSIONS:
         return EXTENSIONS[address.extension]
     with opened(address) as (stored, _):

@@ -23,6 +23,7 @@ from fewpass.storage.table import Table
 
 if TYPE_CHECKING:
     from fewpass.pipeline.settings.source_options import SourceOptions
+    from fewpass.pipeline.tables.encoding.expansion import Expansion
     from fewpass.pipeline.tables.readers.as_written import AsWritten
     from fewpass.pipeline.tables.readers.columns import TableColumns
     from fewpass.pipeline.tables.readers.finding import Address
@@ -64,6 +65,8 @@ class Expected(NamedTuple):
     held_out: float = 0.0  # share of the rows that nothing may be chosen by
     seed: int = 0
     passed: tuple[str, ...] = ()  # columns whose cells are handed on as they are
+    one_pass: bool = False  # whether rows are learnt from once, as they are read
+    may_curve: bool = False  # whether curves may be added that nobody asked for
 
     @property
     def longest_line(self) -> int:
@@ -76,8 +79,15 @@ class SourceFile(NamedTuple):
 
     name: str  # full path or URL
     bytes: int | None  # as stored; None: the store does not say
-    version: int | str | None = None  # what changes with its content; None: likewise
+    #: What changes with its content, or what finds that out; None: likewise.
+    version: int | str | Callable[[], str] | None = None
     packed: bool = False  # whether it is compressed
+
+    @property
+    def stamp(self) -> list[Any]:
+        """Name, size and version, as JSON has them; of a database's rows a reading of all."""
+        version = self.version() if callable(self.version) else self.version
+        return [self.name, self.bytes, version]
 
 
 class BadRow(NamedTuple):
@@ -175,6 +185,14 @@ class HashesNames(Protocol):
 
     def hashed_names(self) -> dict[int, str]:
         """Return the names of columns that the first lines have most often."""
+
+
+@runtime_checkable
+class ParsesCodes(Protocol):
+    """A source whose rows may be parsed to codes, of which their features follow."""
+
+    def parse_codes(self) -> Expansion | None:
+        """Parse rows to codes, where there are any, from now on; return what becomes of them."""
 
 
 def has_offset(source: Source) -> bool:

@@ -57,6 +57,7 @@ from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.manifest import Labels, Shuffle, Values, WeightStats
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.objects import ArrayLayout
+from fewpass.storage.redaction import without_secrets
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 
 FIRST_BYTES = 12 << 20  # of first rows: none is learnt from before
@@ -123,6 +124,8 @@ class FirstRows:
         self.plan, self.asked = plan, plan.source
         self.threads = threads or len(os.sched_getaffinity(0))
         self.source = self._opened()
+        self.plan = with_table_version(plan, self.source)
+        self.asked = self.plan.source or self.asked
         self.names = hashed_names_of(self.source)
         self.pieces = SourcePieces(self.source, self.threads, plan.budget)
         self._rest = iter(self.pieces)
@@ -141,7 +144,7 @@ class FirstRows:
             )
         expected = Expected(
             budget=budget, split=split_asked(self.asked, self.plan.seed), task=self.asked.task,
-            held_out=self.asked.test_fraction, seed=self.plan.seed,
+            held_out=self.asked.test_fraction, seed=self.plan.seed, one_pass=True,
         )  # fmt: skip
         return laid_out(
             lambda how: open_source(self.asked.sources, how, None, expected),
@@ -370,7 +373,20 @@ def with_whole_addresses(plan: TrainingPlan) -> TrainingPlan:
     assert plan.source is not None, "the plan names a source"
     sources = tuple(map(_whole_address, plan.source.sources))
     source = plan.source.model_copy(update={"sources": sources})
-    return plan.model_copy(update={"source": source, "dataset": " ".join(sources)})
+    called = " ".join(map(without_secrets, sources))
+    return plan.model_copy(update={"source": source, "dataset": called})
+
+
+def with_table_version(plan: TrainingPlan, source: Source) -> TrainingPlan:
+    """Return a plan that names the version of a table which was opened, so that it is read again.
+
+    By then it may not be the newest.
+    """
+    asked, read = plan.source, source.schema.reading if source.schema else {}
+    if asked is None or "table_version" not in read:
+        return plan
+    options = asked.options.model_copy(update={"table_version": read["table_version"]})
+    return plan.model_copy(update={"source": asked.model_copy(update={"options": options})})
 
 
 def _whole_address(spec: str) -> str:

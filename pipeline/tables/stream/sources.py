@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS, is_file_on_web
-from fewpass.storage.addresses import local_path
+from fewpass.storage.addresses import is_table_server, local_path
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import OWN, kind_of
 
@@ -25,7 +25,7 @@ def is_source(address: str) -> bool:
     A missing address is taken for a missing data set, unless it is a glob.  Runs, stores of
     refreshes and the like count as data sets, too: opening them as one refuses them by their kind.
     """
-    if address in STANDARD_INPUT_WORDS:
+    if address in STANDARD_INPUT_WORDS or is_table_server(address):
         return True
     path = local_path(address)
     if is_file_on_web(address):

@@ -61,7 +61,7 @@ CHEAPER = 0.7  # a pass of s2gd+, to one of psdca in memory: half are reductions
 FAR_BEHIND = 2.0  # times what is predicted to be left
 PATIENCE = 2.0  # times what is predicted, before another method takes over
 NOTHING = 1.0 - 1e-9  # relative gap
-IN_GROUPS = "for some classes at a time, as no method fits all of them into the memory"
+IN_GROUPS = "for some models at a time, as no method fits all of them into the memory"
 KINKED = f"{DUAL}, as no gradient certifies a loss with a kink"
 
 

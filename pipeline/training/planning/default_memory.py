@@ -123,9 +123,12 @@ def _with_groups(planner: Planner, usual: int, wider: int) -> int:
 
 def _may_be_grouped(planner: Planner, memory: int) -> bool:
     try:
-        return may_be_grouped(planner.plan, planner.job(memory).rule)
+        job = planner.job(memory)
     except BadInput:
         return False
+    # of several lam all go together where they fit: passes are made for all of them
+    together = len(planner.plan.lam.factors) > 1 and not is_grouped(job)
+    return may_be_grouped(planner.plan, job.rule) and not together
 
 
 def _cost(planner: Planner, memory: int) -> float:

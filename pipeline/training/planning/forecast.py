@@ -130,7 +130,7 @@ def certifying_passes(plan: TrainingPlan, ahead: ExpectedPasses, passes: float) 
 
 def stored_bytes(manifest: Manifest) -> int:
     """Bytes of all chunks: what a pass reads."""
-    parts = chunk_parts(manifest.layout, manifest.row_parts).values()
+    parts = chunk_parts(manifest.layout, manifest.row_parts, coded=manifest.coded).values()
     stored = (s for key in parts for s in manifest.chunks.objects[key] if s is not None)
     return sum(s.length for s in stored)
 

@@ -21,8 +21,8 @@ from fewpass.solvers.protocol import ProblemStats, Solver, Walk
 from fewpass.solvers.registry import fit_for
 
 GROUPED_WITHOUT = (
-    "With one `lam`, and without `early_stopping`, classes are trained in groups, one after the "
-    "other, where memory is short."
+    "Without `early_stopping`, and with `held_out` rows for several `lam`, models are trained in "
+    "groups, one after the other, where memory is short."
 )
 GROUPED_OVR = (
     "One model tells all classes apart here; with `classes=ovr` each has its own, and these are "
@@ -67,7 +67,7 @@ def make_job(plan: TrainingPlan, planned: PlannedProblem, *, spread: bool = Fals
     assert refused is not None, "some number of models was tried"
     if rule.width > 1:
         raise BadInput(f"{refused} {GROUPED_OVR}")
-    if rule.n_classes and not may_be_grouped(plan, rule):
+    if len(tasks) > 1 and not may_be_grouped(plan, rule):
         raise BadInput(f"{refused} {GROUPED_WITHOUT}")
     raise refused
 
@@ -147,7 +147,7 @@ def solver_of(plan: TrainingPlan, rule: TargetRule, stats: ProblemStats) -> Solv
 def solver_of_job(plan: TrainingPlan, job: Job, group: int = 0) -> Solver:
     """Return the plan's method for the models that a job trains at once: all, or a group of them.
 
-    Groups are consecutive classes; all are as large as the first or one smaller.
+    Groups are consecutive models; all are as large as the first or one smaller.
     """
     solver = solver_of(plan, job.rule, job.stats)
     if not isinstance(solver, MultiModel):
@@ -164,7 +164,7 @@ def groups_of(job: Job) -> list[range]:
 
 
 def is_grouped(job: Job) -> bool:
-    """Say whether a job trains its classes in groups."""
+    """Say whether a job trains its models in groups."""
     return job.models < job.all_models
 
 
@@ -179,12 +179,17 @@ def numbers_at_once(plan: TrainingPlan, rule: TargetRule, models: int) -> Iterat
 
 
 def may_be_grouped(plan: TrainingPlan, rule: TargetRule) -> bool:
-    """Say whether classes may be trained in groups, one after the other.
+    """Say whether models, of classes or lam, may be trained in groups, one after the other.
 
-    Where rows end a training early, or choose a lam, they score all classes of a model together.
+    Where rows end a training early they score all classes of a model together, after every pass.
+    Several lam are compared at the end, on held-out rows; without some, the losses of the one pass
+    compare them, and their states are there then.
     """
-    apart = rule.n_classes > 1 and rule.width == 1
-    return apart and len(plan.lam.factors) == 1 and not plan.early_stopping
+    if plan.early_stopping or rule.fold_rows or plan.source is not None:
+        return False
+    if len(plan.lam.factors) == 1:
+        return rule.n_classes > 1 and rule.width == 1
+    return plan.held_out is not None
 
 
 def may_be_in_place(plan: TrainingPlan, width: int, models: int) -> bool:
@@ -222,7 +227,7 @@ def bytes_of_models(plan: TrainingPlan, job: Job) -> int:
         states = max(states, (1 + job.stats.streams) * solver.state_bytes(job.problem, job.stats))
     if not is_grouped(job):
         return states
-    return states + Budget.weights * 8 * job.rule.n_classes * job.stats.d
+    return states + Budget.weights * 8 * job.all_models * max(1, job.rule.width) * job.stats.d
 
 
 def joins_in_pairs(solver: Solver) -> bool:

@@ -19,6 +19,7 @@ from fewpass.storage.manifest import Labels, Manifest
 LONG_SECONDS = 30.0  # from here on Dask
 #: Of chunks as they are stored, for one model: a rough middle of methods.
 BYTES_PER_SECOND = {"sparse": 2e8, "dense": 8e8}
+PACKED = 0.5  # of values and column numbers, where rows are not stored as these but as codes
 SIDE_BY_SIDE = 0.25  # of one model's time, where eight go side by side over sparse rows
 USUAL_PASSES = 20  # to a tolerance, whose forecast would have to read rows
 
@@ -72,7 +73,10 @@ def _goes_interleaved(solver: Method | Auto) -> bool:
 
 def seconds_of_pass(manifest: Manifest) -> float:
     """Estimate how long it takes to read all rows for one model."""
-    return stored_bytes(manifest) / BYTES_PER_SECOND[manifest.layout]
+    stored: float = stored_bytes(manifest)
+    if manifest.coded:
+        stored = PACKED * manifest.nnz * (manifest.index_dtype.itemsize + 4)
+    return stored / BYTES_PER_SECOND[manifest.layout]
 
 
 def _is_asked(place: Execution) -> bool:

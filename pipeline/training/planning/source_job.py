@@ -37,11 +37,24 @@ from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ColumnMoments, ProblemStats, Solver
-from fewpass.solvers.registry import ONE_LEARNER, SEVERAL_LEARNERS, method_class
+from fewpass.solvers.registry import (
+    DUAL,
+    ONE_LEARNER,
+    SECOND_ORDER,
+    SEVERAL_LEARNERS,
+    method_class,
+)
 
 LEAST_BYTES_PER_COLUMN = (
     16 * Budget.in_place
 )  # of averaged SGD, where there is no memory for copies
+
+
+#: Why no method is chosen: one pass with exact zeros has none (docs/decisions.md).
+READ_AGAIN = (
+    f"Weights that are exactly 0 take more than one reading: {SECOND_ORDER} and {DUAL} read rows "
+    "again. Store them first (`fewpass ingest`) and train on the data set, or leave `penalty` out."
+)
 
 
 def choose_for_source(plan: TrainingPlan, source: OpenedSource) -> MethodChoice | None:
@@ -52,6 +65,8 @@ def choose_for_source(plan: TrainingPlan, source: OpenedSource) -> MethodChoice 
     if not isinstance(plan.solver, Auto):
         return None
     problem = SourceProblem(plan, source)
+    if not problem.problem.penalty.is_smooth:
+        raise BadInput(READ_AGAIN)
 
     def fits(method: Method) -> bool:
         return problem.buffer_bytes(problem.solver(method)) > 0

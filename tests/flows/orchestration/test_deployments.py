@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -82,7 +83,9 @@ class Place:
         """Have a worker run the long training into folder/run."""
         plan = {"dataset": self.rows.url, **LONG}
         asked = {"parameters": {"plan": plan, "run": str(self.folder / run)}}
-        self.server.ask(f"deployments/{self.deployment('ad-hoc')['id']}/create_flow_run", asked)
+        self.server.ask(
+            f"deployments/{self.deployment('train-model')['id']}/create_flow_run", asked
+        )
 
     def runs(self, deployment, **wanted):
         """Flow runs of a deployment, those that are wanted, in the order in which they are due."""
@@ -130,8 +133,8 @@ class Place:
         return process
 
     def last_state(self):
-        """State of the newest run of train/ad-hoc."""
-        return self.runs("ad-hoc")[-1]["state"]["name"]
+        """State of the newest run of train/train-model."""
+        return self.runs("train-model")[-1]["state"]["name"]
 
     def walking(self, run, snapshot):
         """Wait until that snapshot is whole; the pid of the process that trains."""
@@ -160,6 +163,10 @@ def silent(place):
     return place.server.run_of("/silent")
 
 
+def named(name):
+    return {"name": {"any_": [name]}}
+
+
 def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, silent):
     """The worker comes late: the first run that is due does the work of the newest that is."""
     runs = place.store / "nightly"
@@ -171,14 +178,27 @@ def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, silent):
     place.server.ask(f"{address}/schedules", [{"active": True, "schedule": interval}])
     wait_for(lambda: len(place.due("nightly")) >= 3, 120, "three late runs")
     place.worker()
-    completed = {"name": {"any_": ["Completed"]}}
-    wait_for(lambda: place.runs("nightly", state=completed), 150, "a scheduled run's end")
+    wait_for(lambda: place.runs("nightly", state=named("Completed")), 150, "a scheduled run's end")
+    unchanged = wait_for(
+        lambda: place.runs("nightly", state=named("Unchanged")), 150, "a night without new rows"
+    )
     for schedule in place.deployment("nightly")["schedules"]:
         place.server.ask(f"{address}/schedules/{schedule['id']}", method="DELETE")
     first = min(runs.iterdir())
     assert '"event":"finish"' in (first / "log.jsonl").read_text()
+    assert [first] == [*runs.iterdir()]
     late = place.runs("nightly")
-    assert str(first) in {run["parameters"]["run"] for run in late}  # for doctor to look at
+    (trained,) = [run for run in late if run["parameters"]["run"] == str(first)]  # for doctor
+    assert trained["name"].startswith(f"train nightly/{first.name}, ")
+    assert (
+        trained["name"]
+        .replace("-", "")
+        .replace(":", "")
+        .endswith(first.name.replace("-", "").replace("T", " "))
+    )
+    message = unchanged[0]["state"]["message"]
+    assert message.startswith("Nothing to do: ")
+    assert str(first) in message
     oldest = late[0]
     assert first.name.replace("-", "") > oldest["expected_start_time"][:19].replace(
         ":", ""
@@ -199,7 +219,13 @@ def test_a_deployment_takes_the_parameters_of_prefect_run(place):
     refused = prefect(place.server.environment, "deployment", "run", name, "-p", "passes=no")
     assert refused.returncode == 2, refused.stderr
     assert "plan.passes" in refused.stderr
+    wrong = {"parameters": {"plan": before["plan"] | {"memory": "many"}}}
+    address = f"deployments/{place.deployment('nightly')['id']}/create_flow_run"
+    with pytest.raises(urllib.error.HTTPError, match="409"):  # what the page's form asks for
+        place.server.ask(address, wrong)
     assert len(place.runs("nightly")) == known
+    names = [d["name"] for d in place.server.ask("deployments/filter", {})]
+    assert len(set(names)) == len(names) == 9
 
 
 def test_the_automation_notices_a_silent_run(place, silent):
@@ -255,7 +281,7 @@ def test_cancelled_and_suspended_on_the_page_it_leaves_snapshots_and_goes_on(pla
 
 def cancel(place):
     """What a click on "cancel" asks for; the worker passes it on as a SIGTERM."""
-    run = place.runs("ad-hoc")[-1]
+    run = place.runs("train-model")[-1]
     asked = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
     place.server.ask(f"flow_runs/{run['id']}/set_state", asked)
     wait_for(lambda: place.state(run) == "Cancelled", 60, "the end of a cancelled run")
@@ -268,7 +294,7 @@ def cancel(place):
 
 def suspended(place, flow):
     """What the page's "Pause" asks for; the run, whose process has ended."""
-    run = place.runs("ad-hoc")[-1]
+    run = place.runs("train-model")[-1]
     details = {"pause_reschedule": True, "pause_timeout": "2100-01-01T00:00:00Z"}
     asked = {"state": {"type": "PAUSED", "name": "Suspended", "state_details": details}}
     place.server.ask(f"flow_runs/{run['id']}/set_state", asked)

@@ -72,7 +72,7 @@ def script(store, ports):
         for port, here in ports.items():
             command = re.sub(rf"\b{port}\b", str(here), command)
         command = command.replace("/data/fewpass", str(store))
-        command = re.sub(r"(?<![\w/])clicks\.svm", str(store.parent / "clicks.svm"), command)
+        command = command.replace("demo-output/", f"{store.parent}/")
         lines += [f"echo '+' {shlex.quote(command)}", command]
         if command.startswith("prefect run ingest"):
             lines.append(SHIM)

@@ -33,7 +33,15 @@ from testing.prefect_server import (
 )
 
 #: Prefect is imported where it is needed: every process of the suite imports this file.
-FLOWS = ("ingest", "train", "evaluate", "predict", "refresh", "models", "publish")
+FLOWS = (
+    "ingest", "train", "evaluate", "cross-validate", "predict", "refresh", "models", "publish",
+    "append", "forget",
+)  # fmt: skip
+
+
+def entrypoint_of(flow):
+    name = flow.replace("-", "_")
+    return f"flows/orchestration/{name}.py:{name}"
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +65,17 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     assert Path(trained["run"]).is_dir()
     found = ran("evaluate", run=trained["run"], dataset=made["test_dataset"], scheduler="none")
     assert found["rows"] == made["test_rows"]
+    assert found["lift_top"] == 0.1
+    found = ran(
+        "evaluate", run=trained["run"], dataset=made["test_dataset"], top="0.5", threshold="0.01",
+        scheduler="none",
+    )  # fmt: skip
+    assert found["lift_top"] == 0.5
+    assert found["recall"] == 1.0
+    status, _, said = flow_runner.run(
+        "evaluate", run=trained["run"], dataset=made["test_dataset"], by="age"
+    )
+    assert (status, "`by=` reads" in said or "`by` reads" in said) == (2, True)
     asked = {"run": trained["run"], "inputs": folder / "clicks1.svm", "probability": "true",
              "n_features": made["features"]}  # fmt: skip
     scored = ran("predict", out=folder / "p-{date}.csv", **asked)
@@ -101,6 +120,20 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     assert manifest["fingerprint"] in card
 
 
+def test_folds_of_several_lam(prefect_server, flow_runner, tmp_path):
+    dataset = make(tmp_path / "set", n=600).folder.url
+    found = flow_runner.result(
+        "cross-validate", dataset=dataset, lam="1,.1", folds="3", scheduler="none"
+    )
+    assert [one["lam"] for one in found["results"]] == [1.0, 0.1]
+    assert all(f["relative_gap"] <= 1e-3 for one in found["results"] for f in one["folds"])
+    newest = {"sort": "START_TIME_DESC", "limit": 1}
+    (flow_run,) = prefect_server.ask("flow_runs/filter", newest)
+    shown = prefect_server.artifacts(flow_run)
+    (table,) = (a["data"] for key, a in shown.items() if key.endswith("-folds"))
+    assert [row["fold"] for row in json.loads(table)] == [*"012012", "mean", "mean"]
+
+
 def test_a_method_of_reductions_alone_shows_how_it_converged(prefect_server, flow_runner, tmp_path):
     """Certificates, in a table and a picture, beside the losses inside its reductions."""
     dataset = make(tmp_path / "set", n=2000).folder.url
@@ -118,7 +151,32 @@ def test_a_method_of_reductions_alone_shows_how_it_converged(prefect_server, flo
     assert any(row["loss since start"] for row in rows)
 
 
-def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
+def shown_last(server, store):
+    """The newest artifacts about a store, by what they show."""
+    from fewpass.flows.orchestration.artifacts import artifact_key
+
+    key = artifact_key(str(store), "")
+    asked = {"artifacts": {"key": {"like_": key}}, "sort": "CREATED_DESC", "limit": 200}
+    found = server.ask("artifacts/filter", asked)
+    return {a["key"].removeprefix(key): a["data"] for a in reversed(found)}
+
+
+def test_append_and_forget(flow_runner, tmp_path):
+    lines = ["visitor,age,label", *(f"v{k % 40},{k % 60},{int(k % 60 > 25)}" for k in range(300))]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    (tmp_path / "gone").write_text("v7\n")
+    ran, place = flow_runner.result, tmp_path / "d"
+    ran("ingest", sources=tmp_path / "rows.csv", dataset=place, keep="visitor")
+    (tmp_path / "more.csv").write_text("\n".join(lines[:101]))
+    assert ran("append", dataset=place, sources=tmp_path / "more.csv")["rows"] == 400
+    ran("train", dataset=place, run=tmp_path / "run", scheduler="none")
+    where = f"visitor in {tmp_path}/gone"
+    gone = ran("forget", where=where, dataset=place, retrain="true")
+    assert (gone["forgotten"], gone["rows"]) == (11, 389)
+    assert gone["retrained"] == [f"{tmp_path}/run-g3"]
+
+
+def test_refresh_publishes_what_is_not_worse(prefect_server, flow_runner, sources):
     folder, store = sources / "inbox", sources / "store"
     folder.mkdir()
 
@@ -139,9 +197,15 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     second = refreshed(margin=0.01)
     assert (second["published"], second["model"]) == (False, first["model"])
     assert second["loss"] > second["loss_before"] + 0.01
+    assert second["drift"] > 0.1  # of the labels' shares
     os.link(sources / "clicks3.svm", folder / "third.svm")
-    third = refreshed(margin=0.5)
+    status, _, err = flow_runner.run(
+        "refresh", sources=folder / "*.svm", store=store, scheduler="none", max_drift=0.1
+    )
+    assert (status, "label drifted by" in err, "--abandon" in err) == (2, True, True), err
+    third = refreshed(margin=0.5, max_drift=100, gates="auc>=0.5")  # on what was refused
     assert third["published"]
+    assert [gate["passed"] for gate in third["gates"]] == [True]
     assert third["model"] != first["model"]
     assert published(str(store)).run_in(str(store)) == third["model"]
     assert json.loads((store / "generations/000003/files.json").read_text()) == [
@@ -160,6 +224,15 @@ def test_refresh_publishes_what_is_not_worse(flow_runner, sources):
     assert [g["state"] for g in told["generations"]] == [
         "published", "kept back", "published before", "published before",
     ]  # fmt: skip
+    events = [(one["generation"], one["what"]) for one in told["history"]]
+    assert events == [
+        (1, "decided to publish"), (2, "kept back"), (3, "decided to publish"),
+        (4, "decided to publish"), (1, "published (number 4)"),
+    ]  # fmt: skip
+    last = shown_last(prefect_server, store)
+    assert set(last) >= {"decision", "drift", "history", "models", "published"}
+    assert [row["what"] for row in json.loads(last["history"])] == [what for _, what in events]
+    assert json.loads(last["drift"])[0].keys() >= {"column", "before", "now", "drift"}
     status, _, err = flow_runner.run("publish", store=store, generation=1)
     assert (status, "it is the one that is used" in err) == (2, True), err
 
@@ -366,18 +439,18 @@ def test_a_deployments_words_without_a_server(tmp_path, word, status, said):
     assert "Traceback" not in done.stderr
 
 
-def test_a_server_that_does_not_answer_is_named(capsys):
+def test_a_server_that_does_not_answer_is_named(capsys, monkeypatch):
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
+    from fewpass.flows.orchestration.deploying import main
     from fewpass.flows.orchestration.silent_runs import examine_server
-    from fewpass.flows.orchestration.work_pool import make_work_pool
 
+    monkeypatch.setenv("FEWPASS_HOME", str(PROJECT))
+    monkeypatch.setenv("FEWPASS_STORE", "/store")
     with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{free_port()}/api"}):
         with pytest.raises(ConnectionError, match="No Prefect server answers at http"):
             examine_server(fix=True)
-        assert (
-            run_for_make(make_work_pool) == run_flow("models", ("store=nowhere",), help_=False) == 1
-        )
+        assert run_for_make(main) == run_flow("models", ("store=nowhere",), help_=False) == 1
     assert capsys.readouterr().err.count("Start it, or set PREFECT_API_URL.\n") == 2
 
 
@@ -456,8 +529,8 @@ def test_flows_are_found_by_their_text_and_take_what_can_be_asked():
     from fewpass.flows.orchestration.requests import REQUESTS
 
     entrypoints = set(re.findall(r"entrypoint: (\S+)", (PROJECT / "prefect.yaml").read_text()))
-    assert len(entrypoints) == 4
-    for entrypoint in {*entrypoints, *(f"flows/orchestration/{n}.py:{n}" for n in FLOWS)}:
+    assert len(entrypoints) == 8
+    for entrypoint in {*entrypoints, *map(entrypoint_of, FLOWS)}:
         assert load_flow_arguments_from_entrypoint(entrypoint)["name"] in REQUESTS
         flow = load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False)
         asked = REQUESTS[flow.name].model_fields

@@ -13,7 +13,7 @@ from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.cross_validation import cross_validate
+from fewpass.pipeline.training.cross_validation import FoldPlanner, cross_validate
 from fewpass.storage.dataset import Dataset
 from testing.datasets import make
 
@@ -105,6 +105,50 @@ def test_classes_are_as_they_are_alone(tmp_path, classes):
         assert fold.relative_gap <= 1e-5
 
 
+@pytest.mark.parametrize(
+    ("solver", "classes"), [("newton", 2), ("psdca", 2), ("psdca", 3), ("s2gd+", 2)]
+)
+def test_lams_share_their_passes_and_are_as_they_are_alone(tmp_path, solver, classes):
+    """Each is certified, and at most as far from itself alone as both may be from the optimum."""
+    data = make(tmp_path / "data", 600, 8, classes=classes).folder.url
+    settings = {"tol": 1e-6, "solver": solver, "folds": FOLDS}
+    together = fewpass.cross_validate(data, lam="1,.1,.01", **settings)
+    assert len({one.passes for one in together}) == 1
+    for lam, found in zip((1.0, 0.1, 0.01), together, strict=True):
+        (alone,) = fewpass.cross_validate(data, lam=lam, **settings)
+        assert found.lam == alone.lam == lam
+        assert alone.passes <= found.passes
+        for fold, same in zip(found.folds, alone.folds, strict=True):
+            assert fold.relative_gap <= 1e-6
+            assert fold.objective - fold.gap <= same.objective
+            assert same.objective - same.gap <= fold.objective
+            assert fold.evaluation.loss == pytest.approx(same.evaluation.loss, abs=2e-3)
+            assert fold.evaluation.objective == pytest.approx(same.evaluation.objective, abs=2e-3)
+
+
+def test_lams_take_turns_where_the_memory_is_short(tmp_path, monkeypatch):
+    data = make(tmp_path / "data", 600, 8).folder.url
+    settings = {"tol": 1e-6, "solver": "psdca", "folds": FOLDS, "lam": "1,.1,.01"}
+    expected = fewpass.cross_validate(data, **settings)
+    fits = FoldPlanner.fits
+    monkeypatch.setattr(
+        FoldPlanner, "fits", lambda own, m: len(own.plan.lam.factors) == 1 and fits(own, m)
+    )
+    found = fewpass.cross_validate(data, **settings)
+    assert [one.lam for one in found] == [one.lam for one in expected]
+    assert sum(one.passes for one in found) > expected[0].passes
+    assert all(fold.relative_gap <= 1e-6 for one in found for fold in one.folds)
+
+
+def test_a_path_is_of_the_largest_lam_of_all_rows(tmp_path):
+    data = make(tmp_path / "data", 600, 8).folder.url
+    found = fewpass.cross_validate(
+        data, lam="1max,.1max", penalty="l1", tol=1e-4, folds=3, solver="psdca"
+    )
+    assert found[1].lam == pytest.approx(found[0].lam / 10.0)
+    assert all(fold.relative_gap <= 1e-4 for one in found for fold in one.folds)
+
+
 def test_the_command_says_it(tmp_path, capsys):
     data = make(tmp_path / "data", 600, 8).folder.url
     words = ["--lam", "1,.01", "--folds", "3", "--scheduler", "none"]
@@ -123,7 +167,6 @@ def test_the_command_says_it(tmp_path, capsys):
         ({"folds": 1}, "folds is 1"),
         ({"folds": 40}, "chunks, of which 40 folds cannot be made"),
         ({"tol": None, "solver": "asgd"}, "give `tol`"),
-        ({"lam": "path", "penalty": "l1"}, "name some"),
     ],
 )
 def test_what_cannot_be_cross_validated_is_refused(tmp_path, settings, why):

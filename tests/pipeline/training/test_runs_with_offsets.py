@@ -117,6 +117,16 @@ def test_on_the_command_line(place, tmp_path, fewpass, as_json):
     assert json.dumps(facts)
 
 
+def test_the_pinball_loss_of_a_quantile_is_told(place, tmp_path, as_json):
+    train(place / "data", tmp_path / "run", loss="quantile", quantile=0.9, lam=1e-3)
+    facts = as_json("evaluate", str(tmp_path / "run"), str(place / "data"))
+    out, table = tmp_path / "p.csv", pd.read_csv(place / "rows.csv")
+    predict(tmp_path / "run", place / "rows.csv", out)
+    over = table.events - pd.read_csv(out).predicted
+    pinball = np.average(np.maximum(0.9 * over, -0.1 * over), weights=table.w)
+    assert facts["pinball"] == pytest.approx(pinball, rel=1e-5)
+
+
 def test_what_does_not_go_is_refused(place, tmp_path):
     rows, how = place / "rows.csv", {"label": "events", "column": NUMBERS, "task": "regression"}
     sides = {"label": "events", "column": NUMBERS, "task": "classification", "drop": ["w"]}

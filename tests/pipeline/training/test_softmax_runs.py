@@ -33,6 +33,12 @@ METHODS = {
     "psdca": {"solver": {"kind": "psdca"}, "passes": 4, "lam": "0.1/n"},
     "psdca in streams": {"solver": {"kind": "psdca"}, "streams": 2, "passes": 4, "lam": "0.1/n"},
     "asgd": {"solver": {"kind": "asgd"}, "passes": 2, "certify": True},
+    "lbfgs": {
+        "solver": {"kind": "lbfgs"},
+        "passes": 12,
+        "classes": "multinomial",
+        "tol": 1e-9,
+    },
     "newton": {
         "solver": {"kind": "newton"},
         "passes": 4,
@@ -232,7 +238,7 @@ def test_contradictions_are_refused():
 
 
 def test_methods_for_one_score_are_refused_by_name(tmp_path, dataset):
-    for method in ("s2gd", "sdca", "onepass", "lbfgs"):
+    for method in ("s2gd", "sdca", "onepass", "agd"):
         with pytest.raises(ValueError, match=rf"{method} trains one score.*psdca.*asgd.*ovr"):
             train(plan_for(dataset, loss="softmax", solver=method), tmp_path / "run")
 

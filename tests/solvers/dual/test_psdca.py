@@ -302,3 +302,17 @@ def test_weights_added_up_afresh_are_those_of_every_pass(monkeypatch):
     assert not np.array_equal(ends[0], ends[2])  # they do differ in their rounding
     np.testing.assert_allclose(ends[1], ends[0], rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(ends[2], ends[0], rtol=1e-8, atol=1e-10)
+
+
+def test_no_gap_is_above_the_objective():
+    """At a tiny lam a pass proves less of counts than is known: that no loss is below 0."""
+    of = heavy("poisson")
+    of = of._replace(y=np.round(np.abs(of.y)))
+    problem = Problem(LOSSES["poisson"](), L2(1e-9), 1.0, 1e-11)
+    run, least = Run(Psdca(), problem, of), []
+    for _ in range(4):
+        found = run.solver.certificate(run.one_pass().state)
+        if found is not None:
+            assert 0.0 <= found.gap <= found.objective
+            least.append(found.objective - run.state.best.gap)
+    assert min(least) < 0.0

@@ -41,7 +41,8 @@ def test_files_are_encoded_to_the_bits_of_the_command_line(folder, tmp_path):
         found.decision_function(frame), of_command.decision_function(frame)
     )
     assert found.encoder_.recipe_ == of_command[0].recipe_
-    assert found.feature_names_in_.tolist() == found.encoder_.get_feature_names_out().tolist()
+    assert found.feature_names_in_.tolist() == ["city", "income", "seen"]  # "user" is an id
+    assert found.coef_.shape[1] == len(found.encoder_.get_feature_names_out())
 
 
 def test_a_data_set_that_was_encoded_predicts_raw_rows(folder):

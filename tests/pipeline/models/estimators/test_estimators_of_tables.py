@@ -3,7 +3,9 @@
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
+from sklearn import config_context
 from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
@@ -43,6 +45,40 @@ def test_to_sklearn_is_a_pipeline_with_the_encoder(frame, labels, fitted):
     np.testing.assert_allclose(
         np.clip(numbers.to_sklearn().predict(frame), *numbers.target_range_), numbers.predict(frame)
     )
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+def test_what_comes_in_is_the_frame(frame, labels, kind):
+    """Ids, of which nothing is learnt, are columns of it, too, and no row needs them."""
+    made = kind(frame.assign(row=range(len(frame))))
+    model = LinearClassifier(encode="auto").fit(made, labels)
+    assert model.feature_names_in_.tolist() == [*frame.columns, "row"]
+    assert model.n_features_in_ == frame.shape[1] + 1
+    assert model.coef_.shape[1] == len(model.encoder_.get_feature_names_out())
+    first = model.coef_
+    assert (model.predict(kind(frame)) == model.predict(made)).all()
+    again = model.set_params(warm_start=True).fit(made, labels)
+    assert again.n_iter_ == 1
+    assert again.n_features_in_ == frame.shape[1] + 1
+    np.testing.assert_allclose(again.coef_, first, atol=1e-3)
+
+
+def test_an_array_that_is_encoded_has_no_names(frame, labels):
+    rows = frame[["age", "noise"]].to_numpy()
+    model = LinearClassifier(encode="always").fit(rows, labels)
+    assert model.n_features_in_ == 2
+    assert not hasattr(model, "feature_names_in_")
+    with pytest.raises(ValueError, match="X has 1 features, but TableEncoder is expecting 2"):
+        model.predict(rows[:, :1])
+
+
+def test_frames_between_the_steps_of_others_change_no_model(frame, labels, fitted):
+    """scikit-learn's configuration asks transformers for frames; what an estimator encodes is none."""
+    expected = fitted.decision_function(frame)
+    with config_context(transform_output="pandas"):
+        np.testing.assert_array_equal(fitted.decision_function(frame), expected)
+        again = LinearClassifier(encode="auto").fit(frame, labels)
+    np.testing.assert_array_equal(again.coef_, fitted.coef_)
 
 
 def test_columns_are_permuted_and_varied(frame, labels, fitted):

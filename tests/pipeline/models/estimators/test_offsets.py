@@ -115,3 +115,66 @@ def test_what_does_not_go_is_refused(tmp_path):
         model.save_model(tmp_path / "model.onnx")
     with pytest.raises(TypeError, match="offset"):
         LinearClassifier().fit(X, y > 1, offset=exposure)
+
+
+def test_held_out_rows_have_offsets_too():
+    X, exposure, y = counts()
+    model = LinearRegressor(loss="poisson", lam=[1.0, LAM], held_out=0.2, tol=1e-6)
+    model.fit(X, y, exposure=exposure)
+    assert model.lam_ == LAM
+    losses = [one["loss"] for one in model.candidates_]
+    assert losses[1] < losses[0]
+
+
+@pytest.fixture(scope="module")
+def cut():
+    """The same rows as blocks of Dask: an array, a frame, a list of delayed blocks."""
+    da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    delayed = pytest.importorskip("dask").delayed
+    X, exposure, y = counts()
+    array = [da.from_array(part, chunks=(90, *part.shape[1:])) for part in (X, y, exposure)]
+    frame = pd.DataFrame(X, columns=list("abc")).assign(time=exposure, events=y)
+    lists = [[delayed(part[:50]), delayed(part[50:])] for part in (X, y, exposure)]
+    return array, dd.from_pandas(frame, npartitions=3), lists
+
+
+def test_collections_have_exposures_as_rows_in_memory_do(cut):
+    X, exposure, y = counts()
+    (rows, targets, times), frame, lists = cut
+    new = lambda: LinearRegressor(loss="poisson", lam=LAM, tol=1e-10)  # noqa: E731
+    alone = new().fit(X, y, exposure=exposure)
+    named = new().fit(frame, "events", exposure="time")
+    series = new().fit(frame[list("abc")], frame.events, exposure=frame.time)
+    logs = new().fit(rows, targets, offset=np.log(exposure))
+    of_array, of_lists = (new().fit(*each[:2], exposure=each[2]) for each in (cut[0], lists))
+    for model in (named, series, logs, of_array, of_lists):
+        np.testing.assert_allclose(model.coef_, alone.coef_, atol=1e-6)
+    predicted = alone.predict(X, exposure=exposure)
+    unlabelled = frame.drop(columns=["events"])
+    for lazily in (
+        of_array.predict(rows, exposure=times), of_lists.predict(lists[0], exposure=lists[2]),
+        named.predict(unlabelled, exposure="time"),
+        named.predict(frame[list("abc")], exposure=frame.time),
+    ):  # fmt: skip
+        np.testing.assert_allclose(lazily.compute(), predicted, rtol=1e-5)
+    rates = of_array.predict(rows, exposure=1.0).compute()
+    np.testing.assert_allclose(rates * exposure, predicted, rtol=1e-5)
+    score = alone.score(X, y, exposure=exposure)
+    assert of_array.score(rows, targets, exposure=times) == pytest.approx(score, rel=1e-5)
+    assert named.score(frame, "events", exposure="time") == pytest.approx(score, rel=1e-5)
+
+
+def test_what_does_not_go_with_collections_is_refused(cut):
+    (rows, targets, times), frame, lists = cut
+    model = LinearRegressor(loss="poisson")
+    with pytest.raises(ValueError, match=r"exposure is missing.*not above 0"):
+        model.fit(rows, targets, exposure=-times)
+    with pytest.raises(ValueError, match="Both offset and exposure"):
+        model.fit(rows, targets, offset=times, exposure=times)
+    with pytest.raises(ValueError, match="X has 2 blocks, but exposure has 1"):
+        model.fit(*lists[:2], exposure=lists[2][:1])
+    with pytest.raises(ValueError, match="exposure is ndarray in memory"):
+        model.fit(frame, "events", exposure=np.ones(400))
+    model.fit(rows, targets, exposure=times)
+    with pytest.raises(ValueError, match="predictions need them"):
+        model.predict(rows)

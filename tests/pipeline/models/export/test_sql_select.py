@@ -80,6 +80,18 @@ def test_every_kind_of_column_and_of_model(rows, recipe, name):
     assert got.column("age").to_pylist() == rows.column("age").to_pylist()
 
 
+@pytest.mark.parametrize("name", ["two classes", "softmax", "counts"])
+def test_weights_that_are_0_are_left_out(rows, recipe, name):
+    model = model_of(recipe, name)
+    kept = np.random.default_rng(1).random(model.coef.shape[1]) < 0.1
+    sparse = model._replace(coef=np.where(kept, model.coef, 0.0))
+    require_same(answers(sparse, rows), expected_of(sparse, rows))
+    assert len(as_select(sparse)) < 0.6 * len(as_select(model))
+    none = model._replace(coef=0.0 * model.coef)
+    require_same(answers(none, rows), expected_of(none, rows))
+    assert "LEFT JOIN" not in as_select(none) and " AS f0" not in as_select(none)
+
+
 def test_rows_as_text_and_rows_that_the_sample_does_not_have(rows, recipe):
     """A table of text alone; nothing in any cell; unseen words, far numbers, days beyond."""
     model = model_of(recipe, "numbers")._replace(bounds=None)

@@ -11,6 +11,8 @@ from fewpass.flows.cli import main
 from fewpass.flows.short_options import spelled_out
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators.table_encoder import as_table
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.additive import choosing
 from fewpass.pipeline.tables.additive.interactions import (
     Binned,
     holds,
@@ -23,6 +25,7 @@ from fewpass.pipeline.tables.additive.rules import AskedForm, FormRules
 from fewpass.pipeline.tables.encoding.additive_shapes import shapes_of
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
+from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.storage.dataset import Dataset
 
 
@@ -100,6 +103,74 @@ def test_an_estimator_predicts_what_its_form_can():
         model = LinearRegressor(encode=encode, tol=1e-3).fit(data.drop(columns="y"), data["y"])
         scores[encode] = model.score(new.drop(columns="y"), new["y"])
     assert scores["always"] < scores["splines"] < scores["additive"]
+
+
+def test_numbers_that_name_things_have_a_feature_each():
+    rng, n = np.random.default_rng(2), 3000
+    who, amount = rng.integers(1000, 1060, n), rng.integers(0, 60, n)
+    y = rng.normal(size=60)[who - 1000] + 0.1 * amount + 0.3 * rng.normal(size=n)
+    rows = pd.DataFrame({"who": who, "amount": amount, "x": rng.normal(size=n)})
+    recipe = TableEncoder(additive=True).fit(rows, y).recipe_
+    assert [column.kind for column in recipe.columns] == ["category", "number", "number"]
+    assert [one.form for one in recipe.additive.chosen.candidates][2] == "numbers as names"
+    plain = TableEncoder(additive=True).fit(rows, 0.1 * who + rng.normal(size=n)).recipe_
+    assert plain.columns[0].kind == "number"
+
+
+def test_rows_choose_by_their_weights(tmp_path):
+    """Rows of weight 0 have no say: what is left is chosen as if they were not there."""
+    data, other = frame(1500), frame(1500, seed=3).assign(y=lambda of: 5 * of["b"])
+    both = pd.concat([data.assign(w=2.0), other.assign(w=0.0)])
+    found = {}
+    for name, rows in (
+        ("alone", data.assign(w=2.0)),
+        ("both", both),
+        ("blind", both.assign(w=1.0)),
+    ):
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+        made = ingest(
+            str(tmp_path / f"{name}.csv"), str(tmp_path / name), label="y", weight="w",
+            encode="additive",
+        )  # fmt: skip
+        own = recipe_in(Dataset.open(made.dataset).schema).additive
+        found[name] = {pair.name for pair in own.pairs}, own.chosen.candidates[-1].loss
+    assert found["both"][0] >= {"a x b", "c x town"} and found["alone"][0] >= {"a x b", "c x town"}
+    assert found["both"][1] < 2 * found["alone"][1] < found["blind"][1]
+
+
+def test_where_rows_are_read_once_progressive_losses_decide(tmp_path, monkeypatch):
+    frame().to_csv(tmp_path / "train.csv", index=False)
+    once = Expected(one_pass=True)
+
+    def chosen():
+        options = SourceOptions(label="y", encode="additive")
+        return recipe_in(open_source([str(tmp_path / "train.csv")], options, None, once).schema)
+
+    own = chosen().additive
+    tried = {one.form: one.progressive for one in own.chosen.candidates}
+    assert own.chosen.form == "pairs" and tried["pairs"] < tried["splines"]
+    assert tried["linear"] is None  # curves are chosen by held-out rows
+    monkeypatch.setattr(choosing, "progressive_loss", lambda X, d, targets, lam: float(d))
+    own = chosen().additive
+    assert own.chosen.form == "splines" and not own.pairs
+
+
+def test_what_is_certain_is_added_without_being_asked_for(tmp_path):
+    bent = frame(2000)
+    noise = bent.assign(y=np.random.default_rng(1).normal(size=2000))
+    late = bent.assign(at=pd.date_range("2024-01-01", periods=2000, freq="h"))
+    for name, rows in (("bent", bent), ("noise", noise), ("late", late), ("few", frame(1500))):
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+        made = ingest(str(tmp_path / f"{name}.csv"), str(tmp_path / name), label="y")
+        own = recipe_in(Dataset.open(made.dataset).schema).additive
+        assert (own is not None) == (name == "bent")
+        assert any("encode=linear" in note for note in made.notes) == (name == "bent")
+    plain = ingest(str(tmp_path / "bent.csv"), str(tmp_path / "l"), label="y", encode="linear")
+    assert recipe_in(Dataset.open(plain.dataset).schema).additive is None
+    X, y = bent.drop(columns="y"), bent["y"]
+    found = LinearRegressor(encode="auto", tol=1e-2).fit(X, y).encoder_.recipe_
+    assert found.additive is not None and found.additive.pairs
+    assert LinearRegressor(encode="linear", tol=1e-2).fit(X, y).encoder_.recipe_.additive is None
 
 
 def test_what_is_asked_for_is_taken():

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,17 @@ def write_arrow(path, *, words=True):
     feather.write_feather(table(words=words), path, chunksize=GROUP)
 
 
+def write_sqlite(path):
+    rows = table(words=True)
+    connection = sqlite3.connect(path)
+    connection.execute(f"CREATE TABLE rows ({', '.join(rows.column_names)})")
+    marks = ", ".join("?" * rows.num_columns)
+    cells = (tuple(row.values()) for row in rows.to_pylist())
+    connection.executemany(f"INSERT INTO rows VALUES ({marks})", cells)
+    connection.commit()
+    connection.close()
+
+
 LABEL = {"label": "y"}
 #: A word of the test: how a source of the kind is written, what it is called, how it is read.
 KINDS = {
@@ -104,6 +116,7 @@ KINDS = {
     "arrow": (write_arrow, "rows.arrow", LABEL),
     "jsonl": (write_jsonl, "rows.jsonl", LABEL),
     "arff": (write_arff, "rows.arff", LABEL),
+    "sqlite": (write_sqlite, "rows.sqlite", LABEL),
 }  # fmt: skip
 
 

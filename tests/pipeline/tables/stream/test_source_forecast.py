@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from fewpass.pipeline.budget import PROGRAM_BYTES
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.stream import first_rows, source_pieces
 from fewpass.pipeline.tables.stream.source_pieces import STEADY_BYTES
 from fewpass.pipeline.tables.stream.sources import read_first_rows
@@ -49,6 +50,12 @@ def test_the_method_is_chosen_as_the_training_chooses_it(source):
         plan_of(source, solver={"kind": "auto"}), read_first_rows
     )
     assert told.solver == plan.solver.kind == choice.methods[0].kind == "onepass"
+
+
+def test_a_penalty_that_takes_more_than_one_reading_is_refused_with_the_way_that_works(source):
+    asked = plan_of(source, solver={"kind": "auto"}, penalty="l1")
+    with pytest.raises(BadInput, match=r"newton and psdca read rows again. Store them first"):
+        forecast_of_source(asked, read_first_rows)
 
 
 def test_memory_is_the_states_and_three_buffers(source):

@@ -1,0 +1,105 @@
+"""Curves and pairs where rows are few: samples of 50 to 500 rows, beside straight lines, boosting.
+
+`python -m benchmarks.tables --additive` measures them, too.  Every figure is the median of five
+draws: R2 of numbers, minus log loss of classes, on the rows of the table's test file.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.table_peers import PEERS, features, predictions
+from fewpass.flows.cli import main
+from testing.results import Row, table
+
+PART = "additive-small"
+SETS = ("diamonds", "ames", "deliveries", "churn", "nass_dead", "taxi", "mpls_stops")
+SIZES, DRAWS = (50, 100, 200, 500), 5
+MOST_TESTED = 5_000  # rows of the test file
+SIDES = ("linear-form", "additive", "boosting")
+
+
+def measured_small(sets: Sequence[str], meta: dict[str, Any], folder: Path) -> Iterator[Row]:
+    """Yield a row per table and size."""
+    for name in (name for name in SETS if name in sets):
+        for n in SIZES:
+            yield {"table": name, "rows": n} | _medians(name, n, meta[name], folder / name)
+
+
+def _medians(name: str, n: int, about: dict[str, Any], place: Path) -> Row:
+    from benchmarks.tables import unpacked  # which imports this
+
+    place.mkdir(parents=True, exist_ok=True)
+    every = pd.read_csv(unpacked(name, "train", place))
+    test = pd.read_csv(unpacked(name, "test", place)).head(MOST_TESTED)
+    test.to_csv(place / "few.csv", index=False)
+    scores: dict[str, list[float]] = {side: [] for side in SIDES}
+    for seed in range(DRAWS):
+        drawn = every.sample(n, random_state=seed)
+        if about["kind"] != "reg" and drawn[about["label"]].value_counts().min() < 2:
+            continue  # a class of one row tells nothing
+        drawn.to_csv(place / "small.csv", index=False)
+        for side in SIDES:
+            score = _score(side, about, drawn, test, place)
+            if score is not None:
+                scores[side].append(score)
+    return {side: float(np.median(own)) if own else None for side, own in scores.items()}
+
+
+def _score(
+    side: str, about: dict[str, Any], drawn: pd.DataFrame, test: pd.DataFrame, place: Path
+) -> float | None:
+    """Return what a side comes to; None where it refuses the rows."""
+    from benchmarks.tables import FORMS, of_classes, of_numbers, own
+
+    label, is_number = about["label"], about["kind"] == "reg"
+    if side in FORMS:
+        out = place / "predicted.csv"
+        rows = place / "small.csv", place / "few.csv"
+        for folder in ("data", "run"):
+            shutil.rmtree(place / folder, ignore_errors=True)
+        out.unlink(missing_ok=True)
+        for command in own(about, *rows, out, FORMS[side])[1:]:
+            if main([*command[1:], "-q"]):
+                return None
+        found = pd.read_csv(out)
+    else:
+        model = PEERS[side](features(drawn, about), about)
+        y = drawn[label] if is_number else drawn[label].astype(str)
+        found = predictions(
+            model.fit(features(drawn, about), y), features(test, about), about
+        )  # fmt: skip
+    figures = (of_numbers if is_number else of_classes)(test[label], found)
+    return float(figures["r2"] if is_number else -figures["log_loss"])
+
+
+def small_tables(rows: list[Row]) -> str:
+    """Tabulate the medians."""
+    head = ("table", "rows", "straight lines", "`--additive`", "boosting")
+    cells = [
+        [row["table"], f"{row['rows']}", *(_figure(row[side]) for side in SIDES)] for row in rows
+    ]
+    return table(head, cells, ("table",))
+
+
+def small_found(rows: list[Row]) -> list[str]:
+    """Say where curves lose."""
+    both = [row for row in rows if None not in (row["linear-form"], row["additive"])]
+    gaps = {f"{row['table']} {row['rows']}": row["additive"] - row["linear-form"] for row in both}
+    worst = min(gaps, key=lambda name: gaps[name])
+    lost = sum(gap < -0.006 for gap in gaps.values())
+    said = (
+        f"Of {len(both)} samples {lost} are worse by over .006 than straight lines; the worst, "
+        f"{worst}, by {-gaps[worst]:.4f}."
+    )
+    return [said]
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

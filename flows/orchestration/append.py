@@ -1,0 +1,38 @@
+"""The flow `append`: rows of files into a data set that is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect.logging import get_run_logger
+
+from fewpass.flows.orchestration import requests
+from fewpass.flows.orchestration.artifacts import ProgressArtifact
+from fewpass.flows.orchestration.scheduled import durable_task, made_flow
+from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
+from fewpass.pipeline.settings.change_plans import AppendPlan
+from fewpass.pipeline.tables.changing.appending import AppendResult
+from fewpass.pipeline.tables.changing.appending import append as appended
+
+
+@made_flow(requests.AppendParameters, "plan.dataset")
+def append(plan: AppendPlan) -> dict[str, Any]:
+    """Append, and return what the data set is now."""
+    result: AppendResult = add_rows.with_options(task_run_name=f"append to {plan.dataset}")(plan)
+    return result.model_dump(mode="json")
+
+
+@durable_task("append")
+def add_rows(plan: AppendPlan) -> AppendResult:
+    """Append; what was killed is finished, and files that were appended are not appended twice."""
+    bar = ProgressArtifact(plan.dataset, "appending to")
+
+    def show(share: float, said: str) -> None:
+        watch.progressed()
+        bar.show(share, said)
+
+    with StallWatch(tell_prefect) as watch:
+        result = appended(plan, progress=show)
+    logger = get_run_logger()
+    logger.info("%d rows appended to %s: %d", result.appended, result.dataset, result.rows)
+    return result

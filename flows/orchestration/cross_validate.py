@@ -1,0 +1,76 @@
+"""The flow `cross-validate`: how good a training is on rows that models have not learnt from."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fewpass.flows.cluster import engine_for_training
+from fewpass.flows.orchestration import requests
+from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_table
+from fewpass.flows.orchestration.scheduled import durable_task, made_flow
+from fewpass.flows.outcomes import cross_validation_facts
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.regularisation import Lam
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.cross_validation import (
+    USUAL_TOL,
+    CrossValidated,
+    Fold,
+)
+from fewpass.pipeline.training.cross_validation import cross_validate as validated
+
+
+@made_flow(requests.CrossValidateParameters, "plan.dataset")
+def cross_validate(
+    plan: TrainingPlan, lam: str | None, folds: int, folder: str | None, where: Execution
+) -> dict[str, Any]:
+    """Train and judge the models of all folds, and show a table of them."""
+    if "tol" not in plan.model_fields_set:
+        given = {name: getattr(plan, name) for name in plan.model_fields_set}
+        plan = TrainingPlan(**given, tol=USUAL_TOL)
+    several = None if lam is None else Lam.of(lam)
+    results = judge_folds.with_options(task_run_name=f"{folds} folds of {plan.dataset}")(
+        plan, several, folds, folder, where
+    )
+    rows = [row_of(one, fold) for one in results for fold in one.folds]
+    rows += [mean_of(one) for one in results]
+    show_table(plan.dataset, "folds", rows, f"cross-validation on {plan.dataset}")
+    return {"dataset": plan.dataset, "results": [*map(cross_validation_facts, results)]}
+
+
+@durable_task("cross-validate")
+def judge_folds(
+    plan: TrainingPlan, lam: Lam | None, folds: int, folder: str | None, where: Execution
+) -> list[CrossValidated]:
+    """Cross-validate, in a folder that is given or in one that goes at the end."""
+    bar = ProgressArtifact(plan.dataset, "cross-validating on")
+    with ExitStack() as stack:
+        executor = stack.enter_context(engine_for_training(where, plan))
+        url = folder or stack.enter_context(TemporaryDirectory(prefix="fewpass-folds-"))
+        results = validated(
+            plan, url, executor, folds,
+            lambda event: bar.show(0.0, f"{event.cursor.passes:.3g} passes"), lam,
+        )  # fmt: skip
+    bar.show(1.0, f"{sum(len(one.folds) for one in results)} models")
+    return results
+
+
+def row_of(result: CrossValidated, fold: Fold) -> dict[str, Any]:
+    """Lay out a fold."""
+    return {
+        "lam": f"{result.lam:.6g}", "fold": str(fold.fold), "rows": fold.rows,
+        "objective": f"{fold.objective:.6g}", "at most above optimum": f"{fold.gap:.2g}",
+        "loss": f"{fold.evaluation.loss:.6g}",
+    }  # fmt: skip
+
+
+def mean_of(result: CrossValidated) -> dict[str, Any]:
+    """Lay out the mean loss of a lam and its standard error."""
+    loss = next(one for one in result.means if one.metric == "loss")
+    return {
+        "lam": f"{result.lam:.6g}", "fold": "mean", "rows": sum(f.rows for f in result.folds),
+        "objective": "", "at most above optimum": "",
+        "loss": f"{loss.mean:.6g} +- {loss.standard_error:.2g}",
+    }  # fmt: skip

@@ -1,0 +1,142 @@
+"""Puts our work pool, deployments and automation on a server: `make deploy`, in one process.
+
+The deployments are those of prefect.yaml, in which places, times and plans can be changed;
+`prefect deploy --all` reads the same file.  This here starts one process in place of four, and
+gives the server stricter forms (parameter_forms.py).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+from prefect import get_client
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.actions import DeploymentScheduleCreate
+from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
+from prefect.client.schemas.objects import ConcurrencyOptions
+from prefect.events.schemas.automations import AutomationCore
+
+from fewpass.flows.orchestration.parameter_forms import form_of
+from fewpass.flows.orchestration.requests import REQUESTS, request_named
+from fewpass.flows.orchestration.server import run_for_make
+from fewpass.flows.orchestration.work_pool import make_work_pool
+from fewpass.pipeline.errors import BadInput
+
+#: The name that three deployments of earlier versions had.
+EARLIER = "ad-hoc"
+KNOWN = {
+    "name", "description", "entrypoint", "work_pool", "concurrency_limit", "parameters", "tags",
+    "enforce_parameter_schema", "schedules", "paused",
+}  # fmt: skip
+OF_SCHEDULE = {"active", "slug", "max_scheduled_runs", "parameters"}
+VARIABLE = re.compile(r"\{\{\s*\$(\w+)\s*\}\}")
+
+
+def deploy(home: Path) -> list[str]:
+    """Make everything, or bring what is there up to date; return the deployments' names."""
+    wanted = _filled_in(yaml.safe_load((home / "prefect.yaml").read_text()))
+    deployments = [*map(_checked, wanted["deployments"])]
+    with get_client(sync_client=True) as client:
+        make_work_pool(client)
+        names = [_put(client, one, wanted["pull"]) for one in deployments]
+        _remove_earlier(client)
+        _put_automation(client, yaml.safe_load((home / "automation.yaml").read_text()))
+    return names
+
+
+def _filled_in(part: Any) -> Any:
+    """Return a part of prefect.yaml with the environment's values; BadInput without one."""
+    if isinstance(part, dict):
+        return {name: _filled_in(one) for name, one in part.items()}
+    if isinstance(part, list):
+        return [_filled_in(one) for one in part]
+    return VARIABLE.sub(_from_environment, part) if isinstance(part, str) else part
+
+
+def _from_environment(match: re.Match[str]) -> str:
+    value = os.environ.get(match[1])
+    if not value:
+        raise BadInput(f"prefect.yaml names {match[1]}, which the environment lacks. Set it.")
+    return value
+
+
+def _checked(one: dict[str, Any]) -> dict[str, Any]:
+    """Return a deployment; BadInput where it has what only Prefect's own command understands."""
+    unknown = one.keys() - KNOWN
+    if unknown or _flow_of(one) not in REQUESTS:
+        what = f'has "{min(unknown)}"' if unknown else "is of no flow of fewpass"
+        raise BadInput(
+            f"Deployment {one.get('name')} of prefect.yaml {what}. Put it there with prefect "
+            "deploy, and keep it in a file of its own."
+        )
+    return one
+
+
+def _flow_of(one: dict[str, Any]) -> str:
+    """Return the name of a deployment's flow: that of its function, with hyphens."""
+    return str(one.get("entrypoint", "")).rpartition(":")[2].replace("_", "-")
+
+
+def _put(client: SyncPrefectClient, one: dict[str, Any], pull: list[dict[str, Any]]) -> str:
+    """Make a deployment, or bring the one of its name up to date."""
+    flow, limit = _flow_of(one), one.get("concurrency_limit")
+    strategy = limit.get("collision_strategy") if isinstance(limit, dict) else None
+    client.create_deployment(
+        flow_id=client.create_flow_from_name(flow),
+        name=one["name"],
+        description=one.get("description"),
+        entrypoint=one["entrypoint"],
+        path=".",
+        tags=one.get("tags"),
+        work_pool_name=one["work_pool"]["name"],
+        parameters=one.get("parameters"),
+        parameter_openapi_schema=form_of(request_named(flow)),
+        enforce_parameter_schema=one.get("enforce_parameter_schema", True),
+        schedules=[*_schedules(one.get("schedules") or [])],
+        concurrency_limit=limit["limit"] if isinstance(limit, dict) else limit,
+        concurrency_options=ConcurrencyOptions(collision_strategy=strategy) if strategy else None,
+        pull_steps=pull,
+        paused=one.get("paused"),
+    )
+    return f"{flow}/{one['name']}"
+
+
+def _schedules(given: list[dict[str, Any]]) -> Iterator[DeploymentScheduleCreate]:
+    for one in given:
+        own = {name: value for name, value in one.items() if name in OF_SCHEDULE}
+        when = {name: value for name, value in one.items() if name not in OF_SCHEDULE}
+        yield DeploymentScheduleCreate.model_validate({"schedule": when, **own})
+
+
+def _remove_earlier(client: SyncPrefectClient) -> None:
+    """Remove deployments of earlier versions, where they are of our flows."""
+    name = DeploymentFilterName(any_=[EARLIER])
+    for one in client.read_deployments(deployment_filter=DeploymentFilter(name=name)):
+        if one.entrypoint and one.entrypoint.startswith("flows/orchestration/"):
+            client.delete_deployment(one.id)
+
+
+def _put_automation(client: SyncPrefectClient, given: dict[str, Any]) -> None:
+    wanted = AutomationCore.model_validate(given)
+    existing = client.find_automation(wanted.name)
+    if existing is None:
+        client.create_automation(wanted)
+    else:
+        client.update_automation(existing.id, wanted)
+
+
+def main() -> int:
+    """Deploy what the checkout has; the places come from the environment."""
+    names = deploy(Path(os.environ.get("FEWPASS_HOME", ".")))
+    sys.stdout.write("\n".join(names) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_for_make(main))

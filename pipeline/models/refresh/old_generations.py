@@ -1,0 +1,72 @@
+"""Removing the data sets and runs of old generations; what was decided stays on record.
+
+A generation's list of files and its decision stay, so that no file is taken twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.drift import DRIFT
+from fewpass.pipeline.models.refresh.generations import DECISION, FILES, Generation, generations
+from fewpass.pipeline.models.refresh.publications import history
+from fewpass.pipeline.models.refresh.refreshing import alone_in, first_of
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_series import Removed, is_free, removed
+from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import instead
+
+#: What stays of a generation, and of the first one, whose columns all others have.
+RECORDS = frozenset({FILES, DECISION, DRIFT})
+DATA = frozenset({"data", "data-test"})
+
+
+def clean_store(store: str, keep: int, *, dry_run: bool = False) -> list[Removed]:
+    """Remove what old generations consist of, alone in the store; see `remove_old_generations`."""
+    if not generations(Folder(store)):
+        raise BadInput(instead(Folder(store), "store"))
+    if dry_run:
+        return remove_old_generations(store, keep, dry_run=True)
+    with alone_in(store):
+        return remove_old_generations(store, keep)
+
+
+def remove_old_generations(store: str, keep: int, *, dry_run: bool = False) -> list[Removed]:
+    """Remove the data sets and runs of all generations but the newest ones.
+
+    Besides, the published model stays, the one published before it, the one that a generation which
+    is not decided starts from, and the rows of the first generation, which define the columns.
+
+    Parameters
+    ----------
+    store
+        Folder or address of the store.
+    keep
+        How many of the newest generations stay, 1 at least.
+    dry_run
+        Only look.
+    """
+    every = generations(Folder(store))
+    staying = {one.number for one in every[-keep:]} | set(_in_use(store, every))
+    first = first_of(store)
+    done = []
+    for one in every:
+        if one.number in staying or not one.is_decided or not is_free(RunFolder(one.run)):
+            continue
+        own = RECORDS | DATA if one.number == first else RECORDS
+        taken = removed(one.folder, f"generation {one.number:06d}", dry_run=dry_run, keep=own)
+        done += [taken] if taken.objects else []
+    return done
+
+
+def _in_use(store: str, every: list[Generation]) -> Iterator[int]:
+    """Yield the generations whose models somebody may want."""
+    moves = [one.generation for one in history(store)]
+    yield from moves[-1:]
+    yield from [one for one in reversed(moves) if one != moves[-1]][:1]
+    for one in every:
+        run = RunFolder(one.run)
+        if not one.is_decided and run.exists():
+            start = run.record().plan.start_from
+            yield from (other.number for other in every if other.run == start)

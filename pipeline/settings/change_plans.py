@@ -1,0 +1,62 @@
+"""Settings of what changes a data set after its ingest: appending rows, and forgetting some."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.settings.ingest_plan import LEAST_MEMORY, SourceAddress
+from fewpass.pipeline.settings.model_config import ADDRESSED, Workers
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sizes import ByteSize, format_bytes
+from fewpass.solvers.described import Described
+
+
+class ChangePlan(Described):
+    """A data set that is changed, and what that may take."""
+
+    model_config = ADDRESSED
+
+    dataset: str = Field(min_length=1)
+    """Folder or address of the data set."""
+    memory: ByteSize = 1 << 30
+    """Memory limit, such as 256MB, in addition to what the libraries take."""
+    threads: Workers | None = None
+    """Threads that read and compress [default: one per core]."""
+    storage_options: dict[str, Any] = Field(default_factory=dict, repr=False)
+    """For fsspec: endpoint, credentials."""
+
+    @model_validator(mode="after")
+    def _enough(self) -> Self:
+        if self.memory < LEAST_MEMORY:
+            raise ValueError(
+                f"memory is {format_bytes(self.memory)}, too little to rewrite chunks in. Give at "
+                f"least {format_bytes(LEAST_MEMORY)}."
+            )
+        return self
+
+    @property
+    def budget(self) -> Budget:
+        """Who may take what of the memory."""
+        return Budget.of(self.memory)
+
+
+class AppendPlan(ChangePlan):
+    """Which files to append to a data set."""
+
+    sources: tuple[SourceAddress, ...] = Field(min_length=1)
+    """Files, globs or addresses, with the columns of the data set."""
+    options: SourceOptions = SourceOptions()
+    """How to read them, where it is not as the data set says."""
+    again: bool = False
+    """Append files that were appended before, in the same state, once more."""
+
+
+class ForgetPlan(ChangePlan):
+    """Which rows of a data set to delete for good."""
+
+    where: str = Field(min_length=1)
+    """Which rows, by columns that the data set keeps (`keep`): "id in FILE", with a line of FILE
+    for each value, or 'city == "north"', 'age < 18', joined by `and`."""

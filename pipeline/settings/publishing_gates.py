@@ -1,0 +1,73 @@
+"""Gates: what a generation's model must reach on the held-out rows before it is published.
+
+auc >= 0.8                    a figure of all held-out rows
+error <= before + 0.01        compared with the model published before
+loss@city <= before + 0.05    of every value of a category, each with rows enough
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, NamedTuple
+
+from pydantic import AfterValidator
+
+from fewpass.pipeline.errors import BadInput, did_you_mean
+
+#: What `fewpass evaluate` tells of rows.
+FIGURES = (
+    "loss", "objective", "error", "auc", "mse", "r2", "deviance", "d2", "balanced_accuracy", "f1",
+    "precision", "recall", "average_precision", "lift", "log_loss", "brier", "calibration_error",
+    "mae", "mape",
+)  # fmt: skip
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_GATE = re.compile(
+    rf"\s*(?P<figure>\w+)\s*(?:@\s*(?P<column>.+?))?\s*(?P<side>[<>]=)\s*"
+    rf"(?:(?P<before>before)\s*(?P<by>[+-]\s*{_NUMBER})?|(?P<limit>{_NUMBER}))\s*"
+)
+
+
+class Gate(NamedTuple):
+    """One gate."""
+
+    written: str
+    figure: str
+    column: str | None  # whose values are slices; None: all rows
+    at_most: bool  # otherwise at least
+    relative: bool  # to the figure of the model published before
+    number: float
+
+    @classmethod
+    def of(cls, written: str) -> Gate:
+        """Read a gate; BadInput where it is none."""
+        match = _GATE.fullmatch(written)
+        if match is None:
+            raise BadInput(
+                f'"{written}" is no gate. Write for example auc>=0.8, error<=before+0.01, or '
+                "loss@city<=before+0.05 for every value of a column."
+            )
+        figure = match["figure"]
+        if figure not in FIGURES:
+            raise BadInput(
+                f'There is no figure "{figure}" for a gate.{did_you_mean(figure, FIGURES)} There '
+                f"are {', '.join(FIGURES)}."
+            )
+        number = (match["limit"] or match["by"] or "0").replace(" ", "")
+        return cls(
+            written.strip(), figure, match["column"], match["side"] == "<=",
+            match["before"] is not None, float(number),
+        )  # fmt: skip
+
+    def passes(self, value: float, before: float | None) -> bool:
+        """Say whether a figure is good enough."""
+        limit = self.number + (before or 0.0)
+        return value <= limit if self.at_most else value >= limit
+
+
+def _is_gate(written: str) -> str:
+    Gate.of(written)
+    return written
+
+
+#: A setting that is a gate.
+WrittenGate = Annotated[str, AfterValidator(_is_gate)]

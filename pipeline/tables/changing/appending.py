@@ -1,0 +1,304 @@
+"""Append rows to a data set: a new generation, of the old rows and of new ones.
+
+1. The new rows are ingested like the data set, by its columns, recipe, labels and scaling, into a
+   data set next to it: bounded memory, shuffled among themselves, and gone on with after a kill.
+2. A generation of the old chunks and of fresh ones among them is written.
+3. Its manifest replaces that of the generation before.
+
+Test rows, where the ingest held some out, go the same way into the data set of test rows, first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.memory import peak_memory_bytes
+from fewpass.pipeline.settings.change_plans import AppendPlan
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.changing.dealing import deal
+from fewpass.pipeline.tables.changing.joined_statistics import (
+    joined_columns,
+    joined_norms,
+    joined_offsets,
+    joined_targets,
+    joined_weights,
+)
+from fewpass.pipeline.tables.changing.one_change import (
+    NextGeneration,
+    changing,
+    held_out_by,
+    marker_of,
+    plan_of_ingest,
+    staging_of,
+)
+from fewpass.pipeline.tables.ingest import phases
+from fewpass.pipeline.tables.ingest.progress import IngestResult
+from fewpass.pipeline.tables.ingest.reading import source_of, stamps
+from fewpass.pipeline.tables.ingest.work_dir import WorkDir
+from fewpass.pipeline.tables.readers.source import Source
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
+from fewpass.storage.manifest import KEY, ChangeRecord, Manifest
+from fewpass.storage.set_generations import retain, tidy
+
+ShowShare = Callable[[float, str], None]
+#: The record of what is being appended.
+RECORD = "append"
+#: Settings of reading that say how rows look, not which columns they have.
+_ROWS = ("format", "zero_based", "label", "weight")
+
+
+class AppendResult(BaseModel):
+    """What came of an append.
+
+    `rows` are those of the data set now, `appended` those that came, `test_appended` those that
+    went to the data set of test rows.  `already`: these files had been appended before, and nothing
+    was done.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dataset: str
+    generation: int
+    rows: int
+    appended: int
+    test_dataset: str | None = None
+    test_rows: int = 0
+    test_appended: int = 0
+    skipped: int = 0
+    skipped_rows: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    already: bool = False
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    parent: str
+    fingerprint: str
+
+
+def append(plan: AppendPlan, *, progress: ShowShare = lambda _share, _said: None) -> AppendResult:
+    """Append the rows of files to a data set; finish an append that was cut short.
+
+    Parameters
+    ----------
+    plan
+        Files, data set and settings.
+    progress
+        Called with the share that is done, of each of two steps, and words for it.
+
+    Returns
+    -------
+    AppendResult
+        At once, if these very files were appended before and `again` is not set.
+
+    Raises
+    ------
+    BadInput
+        Files with other columns, types or labels; bad rows; a data set that is no ingest's.
+    NotADataset, BusyPlace, FileNotFoundError, PermissionError, OSError
+        As for `ingest`.
+    """
+    began = time.perf_counter()
+    with changing(plan) as work_dir:
+        result = _Append(plan, work_dir, progress).run()
+    took = {"seconds": time.perf_counter() - began, "peak_memory_bytes": peak_memory_bytes()}
+    return result.model_copy(update=took)
+
+
+class _Append:
+    """One call of `append`."""
+
+    def __init__(self, plan: AppendPlan, work_dir: WorkDir, progress: ShowShare) -> None:
+        self.plan, self.work_dir, self.progress = plan, work_dir, progress
+        self.threads = plan.threads or len(os.sched_getaffinity(0))
+        self.dataset = Dataset.open(plan.dataset, plan.storage_options)
+        self.marker = marker_of(self.dataset)
+        self.threshold: float | None = self.marker.get("threshold")
+        self.ingest_plan = self._ingest_plan()
+        self.source: Source = source_of(self.ingest_plan, self.dataset)
+        self.digest = self._digest()
+
+    def run(self) -> AppendResult:
+        test = self._test_set()
+        already = not self.plan.again and self._has(self.dataset)
+        staged = staging_of(self.dataset)
+        if already:
+            result = self._result(self.dataset, test, already=True)
+        else:
+            result = self._appended(test, staged)
+        for folder in staged:
+            folder.delete_tree()
+        return result
+
+    def _appended(self, test: Dataset | None, staged: tuple[Folder, ...]) -> AppendResult:
+        self._begin(staged)
+        ingested = self._ingested(staged)
+        new = [Dataset.open(folder) for folder in staged[: 1 if test is None else 2]]
+        if test is not None and not self._has(test):
+            with changing(self.plan.model_copy(update={"dataset": test.folder.url})):
+                test = self._added(test, new[1])
+        now = self._added(self.dataset, new[0])
+        return self._result(now, test, already=False).model_copy(
+            update={
+                "appended": new[0].n_rows,
+                "test_appended": new[1].n_rows if test is not None else 0,
+                "skipped": ingested.skipped,
+                "skipped_rows": ingested.skipped_rows,
+                "left_out": ingested.left_out,
+            }
+        )
+
+    def _ingested(self, staged: tuple[Folder, ...]) -> IngestResult:
+        """Ingest the new rows next to the data set; nothing of refused ones is left."""
+        try:
+            result = phases.ingest(
+                self.ingest_plan, source=self.source, threads=self.threads,
+                threshold=self.threshold,
+                progress=lambda now: self.progress(now.fraction, f"reading, {now.rows:,} rows"),
+            )  # fmt: skip
+            self._refuse_words(result.rows + result.test_rows)
+        except BadInput:
+            for folder in staged:
+                folder.delete_tree()
+            raise
+        return result
+
+    def _refuse_words(self, n_rows: int) -> None:
+        """Refuse words where the data set has numbers: single ones count as missing, not most."""
+        counts: dict[str, int] = getattr(self.source, "words_for_numbers", dict)()
+        for name, times in counts.items():
+            if 2 * times > n_rows:
+                raise BadInput(
+                    f"Column {shown_name(name)} holds words in {times:,} of the {n_rows:,} new "
+                    f"rows, and numbers in {self.dataset.folder.url}. Correct the files, or ingest "
+                    f"all anew (`column={name}=category`)."
+                )
+
+    def _begin(self, staged: tuple[Folder, ...]) -> None:
+        """Make sure that what lies there is of this append, or nothing."""
+        mine = {"digest": self.digest, "parent": self.dataset.manifest.fingerprint}
+        recorded = self.work_dir.recorded(RECORD) or {}
+        if any(recorded.get(name) != value for name, value in mine.items()):
+            for folder in staged:
+                folder.delete_tree()
+            self.work_dir.record(RECORD, mine)
+
+    def _added(self, before: Dataset, added: Dataset) -> Dataset:
+        """Write the generation of both, and have it be the present one."""
+        made, one, two = NextGeneration.after(before), before.manifest, added.manifest
+        writer = made.writer(before.n_rows + added.n_rows)
+        said = f"writing, {added.n_rows:,} new rows"
+        records = deal(before, added, writer, self.threads, lambda s: self.progress(s, said))
+        for name, numbers in joined_columns(before, added).items():
+            writer.write_columns({name: numbers})
+        for name in ("scale", "shift"):
+            if name in one.columns:
+                writer.write_columns({name: before.column(name)})
+        writer.write_column_order(before.column_order)
+        retain(before.folder, one, before.folder.read(KEY))
+        writer.commit(
+            records,
+            targets=joined_targets(one, two),
+            weights=joined_weights(one, two),
+            offsets=joined_offsets(one, two),
+            scaling=one.scaling,
+            shuffle=one.shuffle,
+            sources=(*one.sources, *two.sources),
+            bad_rows=_counts(one, two),
+            versions=two.versions,
+            schema=before.schema,
+            hashed_names=before.hashed_names,
+            own_norms=joined_norms(one, two),
+            changes=(*one.changes, self._change(one, added)),
+            home=before.folder,
+        )
+        now = Dataset.open(before.folder)
+        tidy(now.folder, now.manifest)
+        return now
+
+    def _change(self, before: Manifest, added: Dataset) -> ChangeRecord:
+        return ChangeRecord(
+            change="append", parent=before.fingerprint, rows=added.n_rows, digest=self.digest
+        )
+
+    def _has(self, dataset: Dataset) -> bool:
+        return any(change.digest == self.digest for change in dataset.manifest.changes)
+
+    def _digest(self) -> str:
+        said = [stamps(self.source), self.plan.options.model_dump(mode="json")]
+        if self.plan.again:
+            said.append(self.dataset.manifest.fingerprint)
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    def _ingest_plan(self) -> IngestPlan:
+        """Return the plan that the new rows are ingested by, next to the data set."""
+        plan, by = self.plan, plan_of_ingest(self.dataset)
+        url = self.dataset.folder.url
+        seed = self.dataset.manifest.shuffle.seed
+        settings = {
+            "sources": plan.sources,
+            "dataset": staging_of(self.dataset)[0].url,
+            "options": self._options(by.get("options") or {}),
+            "like": url,
+            "shuffle": seed is not None,
+            "seed": seed or 0,
+            "memory": plan.memory,
+            "storage_options": plan.storage_options,
+        }
+        made = IngestPlan.model_validate(settings)
+        held_out = {
+            name: by[name] for name in ("test_fraction", "test_by", "test_group") if by.get(name)
+        }
+        if held_out.get("test_group") is not None and self.threshold is None:
+            raise BadInput(
+                f"{url} holds out groups (`test_group={held_out['test_group']}`) and was made by a "
+                "version that did not note which. Ingest all files anew."
+            )
+        if held_out.get("test_by") is not None:
+            self.threshold = None  # the last of the new rows, as of the old ones
+        return made.model_copy(update=held_out)
+
+    def _options(self, before: dict[str, Any]) -> SourceOptions:
+        """Return how the files are read: as the data set's were where nothing else is said."""
+        given = self.plan.options
+        if self.dataset.schema is not None:
+            return given
+        usual = SourceOptions()
+        said = {
+            name: before[name]
+            for name in _ROWS
+            if name in before and getattr(given, name) == getattr(usual, name)
+        }
+        return SourceOptions.model_validate(given.model_dump() | said)
+
+    def _test_set(self) -> Dataset | None:
+        """Return the data set of the test rows that the ingest held out; None without any."""
+        return held_out_by(self.dataset, self.plan.storage_options)
+
+    def _result(self, now: Dataset, test: Dataset | None, *, already: bool) -> AppendResult:
+        manifest = now.manifest
+        return AppendResult(
+            dataset=now.folder.url,
+            generation=manifest.generation,
+            rows=manifest.n_rows,
+            appended=0,
+            test_dataset=test.folder.url if test else None,
+            test_rows=test.n_rows if test else 0,
+            already=already,
+            parent=manifest.changes[-1].parent if manifest.changes else "",
+            fingerprint=manifest.fingerprint,
+        )
+
+
+def _counts(one: Manifest, two: Manifest) -> dict[str, int]:
+    names = {**one.bad_rows, **two.bad_rows}
+    return {name: one.bad_rows.get(name, 0) + two.bad_rows.get(name, 0) for name in names}

@@ -1,0 +1,161 @@
+"""The codes of rows: numbers and places of levels that all features of an additive model follow of.
+
+A row of codes is several times smaller than its features, so codes are what is stored, and rows
+are expanded where they are read.  A recipe has codes where each of its columns is a number, a
+category or a date; text, hashes, lists and maps have none.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.encoding.category_recipe import Category
+from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Read, read_numbers
+from fewpass.pipeline.tables.encoding.date_recipe import Date
+from fewpass.pipeline.tables.encoding.expanding import expand_rows
+from fewpass.pipeline.tables.encoding.expansion_steps import StepsInMaking
+from fewpass.pipeline.tables.encoding.moments import read_moments
+from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.pipeline.tables.encoding.variables import (
+    LEVELS_OF,
+    Variable,
+    level_of_date,
+    number_of_date,
+)
+from fewpass.storage.column_schema import Schema
+from fewpass.storage.table import index_dtype
+
+
+class CsrParts(NamedTuple):
+    """Rows as a CSR matrix."""
+
+    data: NDArray[Any]
+    indices: NDArray[Any]
+    indptr: NDArray[np.int64]
+
+
+def has_codes(recipe: Recipe) -> bool:
+    """Say whether the features of rows follow of codes."""
+    return recipe.additive is not None and not recipe.crosses and all(map(_is_code, recipe.columns))
+
+
+def _is_code(column: Any) -> bool:
+    if isinstance(column, Number):
+        alone = column.n_slots == 1 and column.lowest is None
+        return alone and not column.logarithm
+    return isinstance(column, Bins | Category | Date)
+
+
+class Expansion:
+    """Codes of a recipe's rows, and what becomes of them.
+
+    Parameters
+    ----------
+    recipe
+        That `has_codes`.
+
+    Attributes
+    ----------
+    n_codes, n_outputs, most : int
+        m; d; features of a row, zeros among them.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        making = StepsInMaking(recipe)
+        self._recipe, self._variables = recipe, tuple(making.codes)
+        self.n_codes, self.n_outputs, self.most = len(making.codes), recipe.n_outputs, making.most
+        self._steps = making.steps()
+
+    def row_bytes(self, dtype: Any) -> int:
+        """Return the bytes of a row's features in memory, where none is 0."""
+        item = np.dtype(dtype).itemsize + index_dtype(self.n_outputs).itemsize
+        return 8 + int(self.most * item)
+
+    def read_into(self, codes: Floats, k: int, cells: Any) -> Mask | None:
+        """Read the k-th column's codes of rows, codes (n, m); return the cells that do not fit."""
+        column = self._recipe.columns[k]
+        read = _read(column, cells)
+        for place, variable in enumerate(self._variables):
+            if variable.column == column.name:
+                codes[:, place] = _code(column, read.values, variable)
+        return read.bad
+
+    def expand(
+        self, codes: Floats, indptr: NDArray[np.int64], indices: NDArray[Any], data: NDArray[Any]
+    ) -> int:
+        """Write the features of rows, codes (m, n), that are not 0; return how many.
+
+        -1 where there is no room for all.
+        """
+        return expand_rows(self._steps, codes, self.most, indptr, indices, data)
+
+    def csr(self, codes: Floats, dtype: Any) -> CsrParts:
+        """Return the features of rows, codes (m, n), that are not 0."""
+        n = codes.shape[1]
+        indptr, data = np.empty(n + 1, np.int64), np.empty(n * self.most, dtype)
+        indices = np.empty(n * self.most, index_dtype(self.n_outputs))
+        nnz = self.expand(codes, indptr, indices, data)
+        return CsrParts(data[:nnz], indices[:nnz], indptr)
+
+
+class _SameRecipe:
+    """A recipe, equal to itself only: what was made of it is not made again."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+
+    def __hash__(self) -> int:
+        return id(self.recipe)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SameRecipe) and other.recipe is self.recipe
+
+
+def expansion_in(schema: Schema) -> Expansion:
+    """Return what becomes of the codes of rows, by the recipe of their schema.
+
+    Raises
+    ------
+    BadInput
+        When there is none, or it has no codes.
+    """
+    recipe = recipe_in(schema)
+    if recipe is None or not has_codes(recipe):
+        raise BadInput("Rows are stored as codes, but their recipe has none. Ingest again.")
+    return expansion_of(recipe)
+
+
+def expansion_of(recipe: Recipe) -> Expansion:
+    """Return what becomes of the codes of a recipe's rows; the last few are kept."""
+    return _expansion(_SameRecipe(recipe))
+
+
+@lru_cache(maxsize=8)
+def _expansion(same: _SameRecipe) -> Expansion:
+    return Expansion(same.recipe)
+
+
+def _read(column: Any, cells: Any) -> Read:
+    if isinstance(column, Category):
+        return Read(column.codes(cells).astype(np.float64))
+    if isinstance(column, Date):
+        return read_moments(cells, column.form, column.missing, column.standins)
+    return read_numbers(cells, column.written, column.missing)
+
+
+def _code(column: Any, values: Any, variable: Variable) -> Any:
+    if isinstance(column, Bins):
+        return column.range_of(values)
+    if variable.part == "":
+        return values
+    if variable.part == "days":
+        return column.days(values)
+    of = level_of_date if variable.part in LEVELS_OF else number_of_date
+    return of(values, variable.part)

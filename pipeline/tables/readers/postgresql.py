@@ -1,0 +1,146 @@
+"""Rows of PostgreSQL, by ADBC: batches of Arrow as the server sends them."""
+
+# ruff: noqa: S608 - the query is the user's, who may run it anyway
+
+from __future__ import annotations
+
+import json
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.readers.borders import parsing
+from fewpass.pipeline.tables.readers.queried import QueriedRows, quoted_name
+
+#: One state of the database for all that is read, and rows of equal tables in an equal order.
+_SESSION = (
+    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+    "SET synchronize_seqscans = off",
+    "SET max_parallel_workers_per_gather = 0",
+    "SET timezone = 'UTC'",
+    "SET datestyle = 'ISO'",
+    "SET extra_float_digits = 1",
+)
+_BATCH_BYTES = "adbc.postgresql.batch_size_hint_bytes"
+_USE_COPY = "adbc.postgresql.use_copy"
+_TYPE_NAME = b"ADBC:postgresql:typname"
+
+
+class PostgresRows(QueriedRows):
+    """Rows of a query on a PostgreSQL server; see `TableRows` for the methods.
+
+    Every reading has a connection of its own, as several may go on at once, and all see the state
+    that the database had at first: that of a transaction which is open until this object is gone.
+    """
+
+    dialect: ClassVar[str] = "PostgreSQL"
+
+    def described(self) -> Any:
+        with self._reaching():
+            self._first = self._connected()
+            weakref.finalize(self, self._first.close)
+            with self._first.cursor() as cursor:
+                cursor.adbc_statement.set_options(**{_USE_COPY: "false"})
+                cursor.execute("SELECT pg_export_snapshot()")
+                self._state: str = cursor.fetchone()[0]
+        stored = self._schema_of("*")
+        self._terms = {field.name: _term(field) for field in stored}
+        return self._schema_of(", ".join(self._terms.values()))
+
+    def _connected(self) -> Any:
+        """Return a new connection, in which a transaction has begun."""
+        from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - an extra
+
+        connection = dbapi.connect(self._address.path, autocommit=True)
+        with connection.cursor() as cursor:
+            for setting in _SESSION:
+                cursor.execute(setting)
+        connection.adbc_connection.set_autocommit(enabled=False)
+        return connection
+
+    @contextmanager
+    def _cursor(self) -> Iterator[Any]:
+        """Yield what a query is run by, in the state that the database had at first."""
+        with self._reaching(), self._connected() as connection, connection.cursor() as cursor:
+            cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._state}'")
+            yield cursor
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Say what the server or the library has against it, without a password."""
+        advice = "Check the address, the credentials (PGPASSWORD, ~/.pgpass) and the query."
+        try:
+            with parsing(self.name, "the database cannot be read", advice):
+                yield
+        except BadInput as error:
+            if isinstance(error.__cause__, ImportError):
+                raise BadInput(
+                    f"{self.name} needs adbc-driver-postgresql, which is not installed. Install it "
+                    "with pip install 'fewpass[postgresql]'."
+                ) from error
+            raise BadInput(str(error)) from None  # the cause may repeat the address
+
+    def _schema_of(self, columns: str) -> Any:
+        with self._cursor() as cursor:
+            cursor.execute(f"SELECT {columns} FROM (\n{self._select}\n) AS rows LIMIT 0")
+            return cursor.fetch_record_batch().schema
+
+    def _one(self, query: str) -> Any:
+        """Return the only value of a query."""
+        with self._cursor() as cursor:
+            cursor.adbc_statement.set_options(**{_USE_COPY: "false"})
+            cursor.execute(query)
+            return cursor.fetchone()[0]
+
+    def version(self) -> str:
+        return self._hashed
+
+    @cached_property
+    def _hashed(self) -> str:
+        """Return the number of rows, and a sum of their hashes and places, worked out there."""
+        return str(
+            self._one(
+                "SELECT count(*) || ':' || coalesce(sum(hashtextextended(row, at)), 0) FROM ("
+                "SELECT rows::text AS row, row_number() OVER () AS at FROM "
+                f"(\n{self._select}\n) AS rows) AS hashed"
+            )
+        )
+
+    def selected(self, names: Sequence[str], n_bytes: int) -> Iterator[Any]:
+        terms = ", ".join(self._terms[name] for name in names)
+        with self._cursor() as cursor:
+            cursor.adbc_statement.set_options(**{_BATCH_BYTES: str(n_bytes)})
+            cursor.execute(f"SELECT {terms} FROM (\n{self._select}\n) AS rows")
+            for batch in cursor.fetch_record_batch():
+                yield pa.record_batch(batch.columns, names=list(names))
+
+    def expands_to(self) -> float:
+        """Return the bytes of rows that the server's planner expects."""
+        return self._planned
+
+    @cached_property
+    def _planned(self) -> float:
+        plan = json.loads(self._one(f"EXPLAIN (FORMAT JSON) {self._select}"))[0]["Plan"]
+        return float(plan["Plan Rows"] * plan["Plan Width"])
+
+
+def _term(field: Any) -> str:
+    """Return how a column is selected, so that it comes as what is read here."""
+    name, kind = quoted_name(field.name), field.type
+    called = (field.metadata or {}).get(_TYPE_NAME, b"").decode()
+    if called == "numeric":
+        return f"{name}::double precision AS {name}"
+    is_other = isinstance(kind, pa.BaseExtensionType) or pa.types.is_interval(kind)
+    if is_other or called in ("uuid", "json", "jsonb") or _is_bytes(kind, called):
+        return f"{name}::text AS {name}"
+    return name
+
+
+def _is_bytes(kind: Any, called: str) -> bool:
+    """Say whether a type is one that the driver has no type for."""
+    return bool(pa.types.is_binary(kind) and called != "bytea")

@@ -1,0 +1,124 @@
+"""Rows that a database selects: what its readers share."""
+
+# ruff: noqa: S608 - the query is the user's, who may run it anyway
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import require_distinct
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.encoding.plain_types import plain_schema
+from fewpass.pipeline.tables.readers.arrow_batches import cut, validated
+from fewpass.pipeline.tables.readers.arrow_rows import CELL_BYTES, cells_of
+from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
+from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.parquet_file import MOST_CELLS
+from fewpass.pipeline.tables.readers.source import Expected, Piece, SourceFile, TableCells
+from fewpass.pipeline.tables.readers.table_files import only_table
+
+_NAME = re.compile(r'(?:\w+|"[^"]+")(?:\.(?:\w+|"[^"]+"))*')
+_SELECT = re.compile(r"\s*(?:--[^\n]*\n\s*)*\(*\s*(?:select|with|values|table)\b", re.IGNORECASE)
+_ORDER = re.compile(r"\border\s+by\b", re.IGNORECASE)
+
+
+def quoted_name(name: str) -> str:
+    """Return the name of a column or a table as SQL has it, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def as_select(query: str, where: str) -> str:
+    """Return a SELECT of the rows that a setting `query` names; BadInput where it is none."""
+    text = query.strip().rstrip(";").rstrip()
+    if _NAME.fullmatch(text):
+        return f"SELECT * FROM {text}"
+    if not _SELECT.match(text):
+        raise BadInput(
+            f"{where}: `query` is neither the name of a table nor a SELECT. Write for example "
+            "'SELECT * FROM visits ORDER BY id'."
+        )
+    return text
+
+
+class QueriedRows:
+    """Rows of a query; see `TableRows` for the methods.
+
+    A reader says what columns there are, and yields their rows as Arrow's record batches.
+    """
+
+    extensions: ClassVar[tuple[str, ...]] = ()
+    magic: ClassVar[bytes | tuple[bytes, ...]] = b""
+    packed: ClassVar[bool] = True  # how much there is to parse, no file says
+    kinds: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    decided: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    unit: ClassVar[Literal["line", "row"]] = "row"
+    has_folders: ClassVar[bool] = False
+    index: ClassVar[tuple[str, ...]] = ()
+    dialect: ClassVar[str]  # what the database is called
+    n_rows: int | None = None
+
+    def __init__(
+        self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+    ) -> None:
+        refuse_text_settings(options, self.dialect)
+        self._address = only_table(addresses)
+        self.name = self._address.name
+        self._select = as_select(options.query or self.only_name(), self.name)
+        self.schema = self.described()
+        require_distinct(self.schema.names, self.name)
+        expected.budget.require_columns(len(self.schema), self.name, "encoded")
+        self.files = (SourceFile(self.name, self._address.size, self.version),)
+        plain = plain_schema(self.schema)
+        self.names: tuple[str, ...] = tuple(plain.names)
+        self.types = tuple(map(str, plain.types))
+        self.notes = () if _ORDER.search(self._select) else (_unordered(self.name),)
+
+    def only_name(self) -> str:
+        """Return the table to read where no query is given; BadInput where that is open."""
+        raise BadInput(
+            f"{self.name} is a database. Say which of its rows: the name of a table, or a SELECT "
+            "(`query`)."
+        )
+
+    def described(self) -> Any:
+        """Return the Arrow schema of the query's rows; BadInput where it cannot be run."""
+        raise NotImplementedError
+
+    def version(self) -> str:
+        """Return what changes with the rows."""
+        raise NotImplementedError
+
+    def selected(self, names: Sequence[str], n_bytes: int) -> Iterator[Any]:
+        """Yield batches of some columns, of about `n_bytes` each."""
+        raise NotImplementedError
+
+    def expands_to(self) -> float:
+        """Estimate the bytes of all rows."""
+        raise NotImplementedError
+
+    def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
+        """Pieces of rows, in the order of the query."""
+        rows, row = max(1, piece_bytes // (CELL_BYTES * max(1, len(used)))), 1
+        names = list(dict.fromkeys(self.names[k] for k in used)) or [self.names[0]]
+        batches = validated(self.selected(names, piece_bytes), self.name)
+        size = MOST_CELLS * piece_bytes
+        for part in cut(batches, rows, size, self.name, self._address.budget):
+            yield Piece(self.name, row, part, part.nbytes)
+            row += part.num_rows
+
+    def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
+        return cells_of(piece, pa.Table.from_batches([piece.content]), self.names, used)
+
+
+def _unordered(name: str) -> str:
+    return (
+        f"{name}: the query has no ORDER BY, and another time rows may come in another order, "
+        "which a training that was cut short cannot go on with. End it with ORDER BY and a unique "
+        "column."
+    )

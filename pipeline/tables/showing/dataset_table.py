@@ -1,0 +1,243 @@
+"""A data set as a table: `fewpass.Dataset`, and what `fewpass head` shows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.ingest.retained_columns import words_of_retained
+from fewpass.pipeline.tables.showing.original_values import (
+    Features,
+    ShownColumn,
+    ShownPart,
+    parts_of,
+)
+from fewpass.storage import dataset as stored
+from fewpass.storage.column_schema import Schema
+from fewpass.storage.manifest import Labels
+from fewpass.storage.table import Table, cut
+
+#: What columns without a name are called, by their part of a row.
+_CALLED = {"label": "label", "weight": "weight", "offset": "offset"}
+
+
+class DatasetTable:
+    """A data set, to be looked into: columns with names, and rows as any library has them.
+
+    Columns are, in this order: kept ones as they were written, features, label, weight and offset.
+    Values are those of the source where the recipe of a column tells: numbers (clipped as they are
+    stored, to six or seven digits), categories and ranges.  Of other columns there are the features
+    that they became, named as in `fewpass weights`; more than 64 of them are one column of lists.
+
+    Parameters
+    ----------
+    dataset
+        Folder or address of a data set made by `ingest`.
+    storage_options
+        For fsspec: endpoint, credentials.
+
+    Attributes
+    ----------
+    dataset : str
+        Its address.
+
+    Raises
+    ------
+    NotADataset
+        There is none.
+    Damaged
+        Its manifest has been changed.
+    """
+
+    def __init__(
+        self, dataset: str | os.PathLike[str], storage_options: dict[str, Any] | None = None
+    ) -> None:
+        self._stored = stored.Dataset.open(os.fspath(dataset), storage_options)
+        self.dataset = self._stored.folder.url
+
+    def __repr__(self) -> str:
+        rows, columns = self.shape
+        return f"Dataset({self.dataset!r}, {rows:,} rows, {columns:,} columns)"
+
+    def __len__(self) -> int:
+        return self._stored.n_rows
+
+    @property
+    def generation(self) -> int:
+        """Number of the generation: 1 is what the ingest made."""
+        return self._stored.manifest.generation
+
+    @property
+    def fingerprint(self) -> str:
+        """What the rows are known by; another after each `append` and `forget`."""
+        return self._stored.manifest.fingerprint
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows, and columns as in `columns`."""
+        return self._stored.n_rows, len(self.columns)
+
+    @cached_property
+    def columns(self) -> tuple[ShownColumn, ...]:
+        """All columns: `name`, `origin` and `became`, what became of it.
+
+        `origin` is kept, original (values of the source), encoded (features), label, weight or
+        offset.
+        """
+        retained = (
+            ShownColumn(name, "kept", "as written") for name in self._stored.manifest.retained
+        )
+        features = (column for part in self._parts for column in part.columns)
+        return tuple(_distinct([*retained, *features, *self._others()]))
+
+    def head(self, rows: int = 20) -> pa.Table:
+        """Return the first rows in stored order, an Arrow table; a shuffled set has any there."""
+        if rows < 0:
+            raise BadInput(f"{rows} rows were asked for. Ask for 0 at least.")
+        return self.to_arrow(rows)
+
+    def to_arrow(self, rows: int | None = None) -> pa.Table:
+        """Return all rows, or the first, as an Arrow table, in the order that they are stored in.
+
+        Raises
+        ------
+        Damaged
+            A stored object is missing or has been changed.
+        """
+        return pa.concat_tables([self._empty, *self.batches(rows)])
+
+    def batches(self, rows: int | None = None) -> Iterator[pa.Table]:
+        """Yield the rows chunk by chunk, so that a set larger than memory can be read."""
+        left = self._stored.n_rows if rows is None else rows
+        for k in range(self._stored.n_chunks):
+            if left <= 0:
+                return
+            yield self._chunk(k, left)
+            left -= self._stored.manifest.chunks.rows[k]
+
+    def to_pandas(self, rows: int | None = None) -> Any:
+        """Return all rows, or the first, as a pandas frame.
+
+        Raises
+        ------
+        BadInput
+            pandas is not installed.
+        """
+        _required("pandas", "to_pandas")
+        return self.to_arrow(rows).to_pandas()
+
+    def to_polars(self, rows: int | None = None) -> Any:
+        """Return all rows, or the first, as a Polars frame.
+
+        Raises
+        ------
+        BadInput
+            Polars is not installed.
+        """
+        return _required("polars", "to_polars").from_arrow(self.to_arrow(rows))
+
+    def to_dask(self) -> Any:
+        """Return all rows as a Dask frame of a partition for each chunk, read when it is computed.
+
+        Raises
+        ------
+        BadInput
+            pandas is not installed.
+        """
+        _required("pandas", "to_dask")
+        frames = _required("dask.dataframe", "to_dask")
+        ends = np.cumsum([0, *self._stored.manifest.chunks.rows])
+        return frames.from_map(
+            self._frame, range(self._stored.n_chunks), ends[:-1].tolist(),
+            meta=self._empty.to_pandas(),
+        )  # fmt: skip
+
+    # -- parts -------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_stored": self._stored, "dataset": self.dataset}
+
+    @cached_property
+    def _parts(self) -> list[ShownPart]:
+        return parts_of(self._stored)
+
+    @cached_property
+    def _empty(self) -> pa.Table:
+        return self._chunk(0, 1).slice(0, 0)
+
+    def _frame(self, k: int, first: int) -> Any:
+        frame = self._chunk(k, self._stored.manifest.chunks.rows[k]).to_pandas()
+        frame.index += first
+        return frame
+
+    def _others(self) -> Iterator[ShownColumn]:
+        manifest, schema = self._stored.manifest, self._stored.schema
+        labels = isinstance(manifest.targets, Labels)
+        yield ShownColumn(_name_of(schema, "label"), "label", "a class" if labels else "number")
+        if manifest.has_weight:
+            yield ShownColumn(_name_of(schema, "weight"), "weight", "weight of the row")
+        if manifest.has_offset:
+            yield ShownColumn("offset", "offset", "added to the score")
+
+    def _chunk(self, k: int, most: int) -> pa.Table:
+        table = self._stored.with_retained(k, self._stored.read_chunk(k))
+        table = cut(table, 0, min(most, table.n_rows))
+        arrays = [*self._retained(table)]
+        features = Features(table)
+        arrays += [array for part in self._parts for array in part.shown(features)]
+        arrays.append(self._targets(table))
+        arrays += [pa.array(one) for one in (table.weight, table.offset) if one is not None]
+        return pa.table(arrays, names=[column.name for column in self.columns])
+
+    def _retained(self, table: Table) -> Iterator[Any]:
+        for number in range(len(self._stored.manifest.retained)):
+            assert table.retained is not None, "the set keeps columns"
+            words = pa.array(words_of_retained(table.retained, number).tolist(), pa.binary())
+            words = words.cast(pa.string())
+            yield pc.if_else(pc.equal(words, ""), None, words)
+
+    def _targets(self, table: Table) -> Any:
+        targets = self._stored.manifest.targets
+        if not isinstance(targets, Labels):
+            return pa.array(table.target)
+        return pa.array(targets.labels).take(pa.array(table.target.astype(np.int64)))
+
+
+def _name_of(schema: Schema | None, role: str) -> str:
+    position = getattr(schema, role, None)
+    if schema is None or schema.names is None or position is None:
+        return _CALLED[role]
+    return str(schema.names[position])
+
+
+def _distinct(columns: list[ShownColumn]) -> Iterator[ShownColumn]:
+    """Yield the columns, those with a name that came before with a number behind it."""
+    seen: set[str] = set()
+    for column in columns:
+        name, number = column.name, 2
+        while name in seen:
+            name, number = f"{column.name} ({number})", number + 1
+        seen.add(name)
+        yield column._replace(name=name)
+
+
+def _required(module: str, method: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise BadInput(
+            f"`{method}` needs {package}, which is not installed ({error}). "
+            f"Install it (pip install {package}), or use `to_arrow`."
+        ) from error
+
+
+Dataset = DatasetTable

@@ -1,0 +1,54 @@
+"""L-BFGS and gradient descent for a loss of several scores: one gradient of all, one step of all.
+
+The algorithms are those of lbfgs.py and gd.py, with the gradient and the certificate of
+wide_gradient.py.  Docs/methods.md, section 8.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PositiveInt
+
+from fewpass.solvers.batch.batch_method import BatchMethod, Trial
+from fewpass.solvers.batch.gd import Gd, GdState
+from fewpass.solvers.batch.lbfgs import Lbfgs
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.needs import Needs
+from fewpass.solvers.protocol import Part, ProblemStats, Sum, Weights
+from fewpass.solvers.wide_gradient import WIDE_GRADIENT, whole_wide_gradient, wide_certificate
+
+
+class WideBatch(BatchMethod):
+    """A method of one gradient per pass, for several scores."""
+
+    needs: ClassVar[Needs] = Needs(loss="smooth", several_scores=True)
+    sum: ClassVar[Sum] = WIDE_GRADIENT
+    width: PositiveInt
+    """K, the number of scores."""
+
+    def trial(self, problem: Problem, at: Weights, total: Part) -> Trial:
+        """Return a point with what its pass says of it."""
+        g = whole_wide_gradient(problem, at, total)
+        return Trial(at, g, wide_certificate(problem, at, total))
+
+
+class WideLbfgs(WideBatch, Lbfgs):
+    """L-BFGS for several scores; a vector has K times d weights, then K intercepts."""
+
+    def read(self, v: NDArray[np.float64], length: float) -> Weights:
+        """Return the weights that a vector holds."""
+        K = self.width
+        return Weights(v[:-K].reshape(K, -1).copy(), length * v[-K:])
+
+
+class WideGd(WideBatch, Gd):
+    """Gradient descent for several scores."""
+
+    def first_state(self, problem: Problem, stats: ProblemStats) -> GdState:
+        """Return zero weights, and the step."""
+        zeros = [Weights(np.zeros((self.width, stats.d)), np.zeros(self.width)) for _ in range(2)]
+        first: GdState = super().first_state(problem, stats)
+        return first._replace(x=zeros[0], g=zeros[1])

@@ -1,0 +1,205 @@
+"""docs/clusters.md: clusters of a batch system, by SSH, of Dask Gateway; Kubernetes by its schemas.
+
+Their daemons are on this machine: `sbatch` is a script, the SSH server is asyncssh's, the backend
+of the gateway starts processes.  What starts and reaches them is what does so elsewhere.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from importlib.resources import files
+
+import dask
+import dask_jobqueue  # noqa: F401  its settings must be there before one of them is changed
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from fewpass.flows.cli import main
+from fewpass.pipeline.clicks import write_clicks
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.executors.transports import PACKAGES, require_transport
+from testing.prefect_server import free_port, wait_for
+from tests.conftest import PROJECT
+
+PAGE = PROJECT / "docs/clusters.md"
+TRAIN = ["--lam", "1e-3", "--passes", "2", "--json", "-q"]
+PROGRAM = "#!/bin/sh\nexec '{}' -m distributed.cli.dask_{} \"$@\"\n"
+SBATCH = '#!/bin/sh\nsetsid sh -c "$(cat "$1")" >> jobs.log 2>&1 &\necho "Submitted batch job $!"\n'
+SCANCEL = '#!/bin/sh\nfor job in "$@"; do kill -- "-$job" "$job"; done 2>> jobs.log; true\n'
+GATEWAY = """
+c.DaskGateway.backend_class = "dask_gateway_server.backends.local.UnsafeLocalBackend"
+c.DaskGateway.authenticator_class = "dask_gateway_server.auth.SimpleAuthenticator"
+c.SimpleAuthenticator.password = "secret"
+c.DaskGateway.address = "127.0.0.1:{}"
+c.Proxy.address = "127.0.0.1:{}"
+c.Proxy.tcp_address = "127.0.0.1:{}"
+c.UnsafeLocalBackend.clusters_directory = "{}"
+c.UnsafeLocalBackend.inherited_environment = ["PATH", "PYTHONPATH", "HOME", "XDG_CACHE_HOME"]
+c.UnsafeLocalBackend.sigterm_timeout = 1
+c.ClusterConfig.worker_cores = 1
+c.ClusterConfig.worker_memory = "2 G"
+c.ClusterConfig.scheduler_cmd = "{}/dask-scheduler"
+c.ClusterConfig.worker_cmd = "{}/dask-worker"
+"""
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A folder with a data set, and with programs to be found first."""
+    folder = tmp_path_factory.mktemp("clusters")
+    write_clicks(folder / "clicks.svm", 300_000)
+    assert main(["ingest", str(folder / "clicks.svm"), str(folder / "clicks"), "-q"]) == 0
+    (folder / "bin").mkdir()
+    programs = {
+        f"dask-{word}": PROGRAM.format(sys.executable, word) for word in ("scheduler", "worker")
+    }
+    for name, text in (programs | {"sbatch": SBATCH, "scancel": SCANCEL}).items():
+        (folder / "bin" / name).write_text(text)
+        (folder / "bin" / name).chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def here(work, monkeypatch):
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("PATH", f"{work / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+    return work
+
+
+@pytest.fixture(scope="module")
+def model(work):
+    return trained(work, "here")
+
+
+def trained(folder, run, *more):
+    """Train by the command, in a process of its own; return the digest of the weights."""
+    words = ["-m", "fewpass", "train", str(folder / "clicks"), str(folder / run), *TRAIN, *more]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["weights_sha256"]
+
+
+def source(heading):
+    """The page's Python below a heading."""
+    return re.search(rf"## {heading}\n.*?```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
+
+
+def started(heading, **names):
+    exec(compile(source(heading), f"docs/clusters.md, {heading}", "exec"), names)
+    return names["cluster"]
+
+
+def test_a_batch_system(here, model):
+    loopback = {
+        "scheduler-options": {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"},
+        "worker-extra-args": ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"],
+        "local-directory": str(here),
+    }
+    with dask.config.set({f"jobqueue.slurm.{key}": value for key, value in loopback.items()}):
+        cluster = started("A batch system")
+        try:
+            assert trained(here, "by-jobs", "--scheduler", cluster.scheduler_address) == model
+        finally:
+            cluster.close()
+
+
+@contextmanager
+def ssh_server(folder):
+    """How to reach a server that runs what it is told, here."""
+    words = [sys.executable, "-m", "testing.ssh_server", str(folder)]
+    server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    try:
+        port = int(server.stdout.readline())
+        key = str(folder / "key")
+        yield {"port": port, "client_keys": [key], "known_hosts": None, "username": "me"}
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+def test_machines_with_ssh(here, model):
+    with ssh_server(here) as reached:
+        cluster = started("Machines with SSH", CONNECT=reached, PYTHON=sys.executable)
+        try:
+            assert trained(here, "by-ssh", "--scheduler", cluster.scheduler_address) == model
+        finally:
+            cluster.close()
+
+
+@contextmanager
+def gateway_server(folder):
+    ports = [free_port() for _ in range(3)]
+    made = [folder / "gateway-clusters", folder / "bin", folder / "bin"]
+    made[0].mkdir()
+    (folder / "gateway.py").write_text(GATEWAY.format(*ports, *made))
+    with (folder / "gateway.log").open("w") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "dask_gateway_server", "-f", str(folder / "gateway.py")],
+            stdout=log, stderr=log, cwd=folder, start_new_session=True,
+        )  # fmt: skip
+    try:
+        wait_for(lambda: "server started" in (folder / "gateway.log").read_text(), 60, "a gateway")
+        time.sleep(1)  # until the proxy has its first table
+        yield {"ADDRESS": f"http://127.0.0.1:{ports[1]}", "PROXY": f"tls://127.0.0.1:{ports[2]}"}
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def test_dask_gateway(here, model):
+    """In a process of its own: its client complains of closed loops when it is deleted."""
+    with gateway_server(here) as reached:
+        names = reached | {"PASSWORD": "secret"}
+        lines = [f"{name} = {value!r}" for name, value in names.items()]
+        program = "\n".join([*lines, source("Dask Gateway"), "input()", "cluster.shutdown()"])
+        owner = subprocess.Popen(
+            [sys.executable, "-u", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        at = owner.stdout.readline().strip()
+        words = re.search(r"--scheduler gateway://\.\.\. (.*)", PAGE.read_text())[1].split()
+        found = trained(here, "by-gateway", "--scheduler", at, *words)
+        owner.communicate("\n", timeout=60)
+    assert found == model
+
+
+def test_a_transport_whose_package_is_missing_is_named(monkeypatch):
+    monkeypatch.setitem(PACKAGES, "gateway", "no-such-package")
+    with pytest.raises(BadInput, match="pip install no-such-package"):
+        require_transport("gateway://127.0.0.1:8786/name")
+    require_transport("tcp://127.0.0.1:8786")
+
+
+def definitions():
+    """The operator's schemas of its resources; pods are looked at apart."""
+    text = (files("dask_kubernetes.operator") / "customresources/templates.yaml").read_text()
+    found = yaml.safe_load(text)
+    text = re.sub(r"python://dask_kubernetes/[^#]*(?=#)", "", json.dumps(found))
+    found = json.loads(re.sub(r"python://k8s_crd_resolver/[^#]*#[^\"]*", "#/pod", text))
+    return found | {"pod": {"type": "object"}}
+
+
+def test_the_resource_for_kubernetes_is_valid():
+    resource = yaml.safe_load((PROJECT / "deploy/dask-kubernetes.yaml").read_text())
+    whole = definitions()
+    schema = whole | {"$ref": "#/definitions/dask.k8s.api.v1.DaskCluster"}
+    jsonschema.Draft202012Validator(schema).validate(resource)
+    for part in ("scheduler", "worker"):
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": part},
+            "spec": resource["spec"][part]["spec"],
+        }
+        kubernetes_validate.validate(pod, kubernetes_validate.latest_version(), strict=True)
+    with pytest.raises(jsonschema.ValidationError):
+        broken = resource | {"spec": {"worker": {"replicas": "many"}}}
+        jsonschema.Draft202012Validator(schema).validate(broken)

@@ -1,0 +1,118 @@
+"""What a Prefect server refuses before it keeps anything: what `prefect run` refuses, too."""
+
+import pytest
+
+from fewpass.flows.orchestration.parameters import validated
+from fewpass.flows.orchestration.requests import REQUESTS
+from fewpass.pipeline.errors import BadInput
+from fewpass.storage.addresses import BadAddress, require_no_secrets
+
+TRAIN = {"plan": {"dataset": "d"}, "run": "r"}
+INGEST = {"plan": {"sources": ["a"], "dataset": "d"}}
+REFRESH = {"plan": {"sources": ["a"], "store": "s"}}
+PREDICT = {"run": "r", "inputs": ["a"], "out": "o.csv"}
+MINIMAL = {
+    "ingest": INGEST, "train": TRAIN, "evaluate": {"run": "r", "dataset": "d"}, "predict": PREDICT,
+    "refresh": REFRESH, "models": {"store": "s"}, "publish": {"store": "s", "generation": 3},
+    "append": INGEST, "forget": {"plan": {"dataset": "d", "where": "id == 'x'"}},
+}  # fmt: skip
+#: Settings of the plan, or of the flow where there is none, that both take.
+TAKEN = {
+    "train": [
+        {"lam": "10/n"}, {"lam": "1e-2, .5max", "penalty": "l1", "held_out": "t"}, {"lam": 0.5}, {"lam": "auto"}, {"lam": "path", "penalty": "l1", "held_out": "t"},
+        {"solver": "sgd"}, {"solver": {"kind": "sgd", "gamma0": 1}}, {"memory": "1.5GiB"},
+        {"memory": 10**9}, {"memory": "64 MB"}, {"held_out": "s3://b/x?.svm"},
+        {"held_out": "file:///a?b=c"}, {"held_out": "abfs://user@host/x"},
+    ],
+    "refresh": [{"margin": 0.1}, {"held_out": "d"}],
+    "predict": [{"threshold": 0.5}, {"memory": "1k"}],
+}  # fmt: skip
+REFUSED = {
+    "train": [
+        {"passes": 0}, {"pases": 1}, {"lam": "abc"}, {"lam": -1}, {"lam": "-1"}, {"lam": "0/n"},
+        {"lam": "1,"}, {"lam": 1e-300}, {"solver": "adam"}, {"solver": {"kind": "adam"}},
+        {"solver": {"gamma0": 1}}, {"solver": {"kind": "sgd", "gama0": 1}}, {"loss": "foo"},
+        {"memory": "many"}, {"memory": "1 XB"}, {"tol": 0}, {"dataset": "s3://u:p@b/x"},
+        {"held_out": "https://h/x?token=3"}, {"held_out": "s3://key@b/x"}, {"classes": "x"},
+    ],
+    "ingest": [
+        {"sources": []}, {"test_fraction": 1.5}, {"scale": "x"}, {"chunk_bytes": "x"},
+        {"storage_options": {"key": "1"}}, {"sources": ["ftp+x://u:p/w@h/x"]},
+    ],
+    "refresh": [{"margin": -1}, {"ingest": {"dataset": "x"}}, {"training": {"start_from": "x"}}],
+    "predict": [{"threshold": 2}, {"threads": 0}, {"memory": "x"}, {"overwrite": "maybe"}],
+    "publish": [{"generation": 0}, {"after": -1}, {"generation": 1.5}],
+    "models": [{"stor": "s"}],
+    "append": [{"sources": []}, {"memory": "x"}, {"storage_options": {"key": "1"}}],
+    "forget": [{"where": ""}, {"threads": 0}],
+    "evaluate": [{"matching": {"x": 1}}, {"where": {"wait_workers": "soon"}}],
+}  # fmt: skip
+
+
+def asked(flow, changed):
+    least = MINIMAL[flow]
+    if "plan" not in least:
+        return least | changed
+    return least | {"plan": least["plan"] | changed}
+
+
+@pytest.fixture(scope="module")
+def faults():
+    """What a server finds wrong with parameters, as Prefect itself looks."""
+    from prefect.utilities.schema_tools.validation import validate
+
+    from fewpass.flows.orchestration.parameter_forms import form_of
+
+    forms = {name: form_of(request) for name, request in REQUESTS.items()}
+    return lambda flow, values: validate(values, forms[flow], ignore_required=False)
+
+
+def test_what_one_refuses_the_other_refuses(faults):
+    for flow, least in MINIMAL.items():
+        assert not faults(flow, least), flow
+        assert faults(flow, least | {"foo": 1}), flow
+        for changed in TAKEN.get(flow, ()):
+            validated(REQUESTS[flow], asked(flow, changed))
+            assert not faults(flow, asked(flow, changed)), changed
+        for changed in REFUSED.get(flow, ()):
+            with pytest.raises(ValueError):
+                validated(REQUESTS[flow], asked(flow, changed))
+            assert faults(flow, asked(flow, changed)), changed
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/data/a:b@c", "s3://bucket/key", "s3://u:p@b", "https://u@h/x", "https://h:8080/x?.svm",
+        "https://h/x#f", "gs://b/x?y=1", "abfs://fs@account/x", "abfs://a:b@account/x",
+        "memory://a:b@c/x?d=1", "s3://u:p/w@h/x", "http://[::1]:80/x", "see https://h/x?t=1",
+        "sftp://user@h/x", "s3://b/{date}", "../a b/?", "HTTPS://h/x", "s3://b:80/x",
+    ],
+)  # fmt: skip
+def test_an_address_with_a_secret_never_reaches_the_database(faults, address):
+    try:
+        require_no_secrets(address)
+        secret = False
+    except BadAddress:
+        secret = True
+    assert bool(faults("models", {"store": address})) == secret
+
+
+def test_every_deployment_of_the_file_is_taken(monkeypatch):
+    import yaml
+
+    from fewpass.flows.orchestration import deploying
+    from testing.prefect_server import PROJECT
+
+    given = yaml.safe_load((PROJECT / "prefect.yaml").read_text())
+    monkeypatch.delenv("FEWPASS_STORE", raising=False)
+    with pytest.raises(BadInput, match="names FEWPASS_"):
+        deploying._filled_in(given)
+    monkeypatch.setenv("FEWPASS_HOME", "/checkout")
+    monkeypatch.setenv("FEWPASS_STORE", "/store")
+    taken = [deploying._checked(one) for one in deploying._filled_in(given)["deployments"]]
+    assert len({deploying._flow_of(one) for one in taken} & set(REQUESTS)) == 8
+    names = [one["name"] for one in taken]
+    assert len(set(names)) == len(names)
+    with pytest.raises(BadInput, match="job_variables"):
+        deploying._checked(taken[0] | {"job_variables": {}})

@@ -1,0 +1,111 @@
+"""What is old goes, what anybody may want stays, and a removal that was killed goes on."""
+
+import json
+
+import pytest
+
+from fewpass.flows.cli import main
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.models.refresh.generations import generations, models, publish_generation
+from fewpass.pipeline.models.refresh.old_generations import clean_store
+from fewpass.pipeline.models.refresh.refreshing import next_generation
+from fewpass.pipeline.runs.lease import Lease
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_series import REMOVED, remove_old_runs, runs_of
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.pipeline.training.unchanged import trained_already
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
+from testing.datasets import make
+from testing.refreshing import plan_of, refresh, write_rows
+
+NIGHTS = ("2026-11-20", "2026-11-21", "2026-11-22", "2026-11-23")
+
+
+def test_old_generations_go_and_their_records_stay(tmp_path, capsys):
+    plan = plan_of(tmp_path)
+    (tmp_path / "inbox").mkdir()
+    for k in range(5):
+        write_rows(tmp_path / f"inbox/{k}.csv", k)
+        assert refresh(plan).published
+    publish_generation(plan.store, 2)
+    before = sorted(Folder(plan.store).list())
+    assert main(["clean", plan.store, "--keep-generations", "1", "--dry-run", "--json"]) == 0
+    looked = json.loads(capsys.readouterr().out)
+    assert sorted(Folder(plan.store).list()) == before
+    # 2 is published, 5 was before it and is the newest; of 1 the rows stay, which define columns
+    assert [one["what"] for one in looked["removed"]] == [
+        "generation 000001", "generation 000003", "generation 000004",
+    ]  # fmt: skip
+    removed = clean_store(plan.store, 1)
+    assert [one.address for one in removed] == [one["address"] for one in looked["removed"]]
+    left = set(Folder(plan.store).list())
+    assert sum(one.objects for one in removed) == len(set(before) - left)
+    assert {key for key in left if "/000003/" in key} == {
+        f"generations/000003/{name}" for name in ("files.json", "decision.json", REMOVED)
+    }
+    assert [one.state for one in models(plan.store)] == [
+        "removed", "published", "removed", "removed", "published before",
+    ]  # fmt: skip
+    with pytest.raises(BadInput, match="generation 000003 was removed"):
+        publish_generation(plan.store, 3)
+    Dataset.open(f"{plan.store}/generations/000001/data-test").verify()
+    assert clean_store(plan.store, 1) == []
+    assert next_generation(plan) is None  # no file is taken twice
+    write_rows(tmp_path / "inbox/more.csv", 9)
+    assert refresh(plan).published  # from the model of 2 on, with the columns of 1
+    assert len(generations(Folder(plan.store))) == 6
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("nights") / "data", n=400, d=5).folder.url
+
+
+def trained(data, url, passes=2, stop=False, **more):
+    training = TrainingRun.start(
+        TrainingPlan(dataset=data, passes=passes, **more), str(url), InProcess()
+    )
+    for _ in training:
+        if stop:
+            training.stop()
+    return RunFolder(str(url))
+
+
+def test_old_runs_of_a_schedule_go_but_what_is_not_finished(data, tmp_path, caplog):
+    pattern = f"{tmp_path}/nightly/{{date}}"
+    runs = [trained(data, pattern.replace("{date}", night)) for night in NIGHTS]
+    begun = trained(data, f"{tmp_path}/nightly/2026-11-19", 50, stop=True, start_from=runs[0].url)
+    other = trained(data, f"{tmp_path}/nightly/mine")
+    (tmp_path / "nightly" / NIGHTS[1] / "notes.txt").write_text("of the night")
+    assert [run.folder.name for run in runs_of(pattern)] == [*reversed(NIGHTS), "2026-11-19"]
+    with Lease(runs[2].folder):
+        assert remove_old_runs(pattern, 1) == []  # started from; others' files; in use
+    assert "notes.txt is not of a run" in caplog.text
+    runs[2].folder.create(REMOVED, b"{}\n")
+    runs[2].folder.delete("run.json")  # killed half-way
+    assert [one.address for one in remove_old_runs(pattern, 1)] == [runs[2].url]
+    assert not (tmp_path / "nightly" / NIGHTS[2]).exists()
+    for run in (runs[0], runs[1], runs[3], begun, other):
+        load_model(run)
+    with pytest.raises(BadInput, match="is one run"):
+        remove_old_runs(runs[3].url, 1)
+
+
+def test_a_night_without_new_rows_is_a_repetition(data, tmp_path):
+    pattern, plan = f"{tmp_path}/n/{{date}}T{{time}}", TrainingPlan(dataset=data, passes=2)
+    assert trained_already(plan, pattern) is None
+    first = trained(data, f"{tmp_path}/n/2026-11-20T020000")
+    assert trained_already(plan, pattern).url == first.url
+    trained(data, f"{tmp_path}/n/2026-11-21T020000", 50, stop=True)  # a newer one was cut short
+    assert trained_already(plan, pattern).url == first.url
+    for changed in ({"passes": 3}, {"lam": "1/n", "tol": 0.1}, {"start_from": first.url}):
+        again = TrainingPlan.model_validate({"dataset": data, "passes": 2} | changed)
+        assert trained_already(again, pattern) is None, changed
+    more = make(tmp_path / "more", n=401, d=5).folder.url
+    assert trained_already(TrainingPlan(dataset=more, passes=2), pattern) is None
+    with pytest.raises(BadInput, match=r"no \{date\}"):
+        trained_already(plan, first.url)

@@ -1,0 +1,405 @@
+"""Append and forget: the rows are those of one ingest, and no crash leaves a mixture."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fewpass
+from fewpass.pipeline.errors import BadInput, PlanMismatch
+from fewpass.pipeline.rows.column_statistics import NAMES
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.table import DenseTable
+
+
+def write_table(path, n, first=0):
+    rng = np.random.default_rng(first + 1)
+    lines = []
+    for k in range(n):
+        city, age = rng.choice(["north", "south", "west"]), rng.integers(18, 90)
+        label = "yes" if (age - 50) / 20 + (city == "north") + rng.normal() > 0 else "no"
+        lines.append(f"c{(first + k) % 97:04d},{city},{age},{rng.lognormal(3, 1):.2f},{label}\n")
+    path.write_text("id,city,age,paid,label\n" + "".join(lines))
+    return str(path)
+
+
+def write_libsvm(path, n, first=0):
+    rng = np.random.default_rng(first + 1)
+    lines = []
+    for _ in range(n):
+        columns = np.unique((6000 * rng.random(6) ** 3).astype(int)) + 1
+        pairs = " ".join(f"{j}:{rng.integers(1, 9)}" for j in columns)
+        lines.append(f"{rng.integers(0, 2)} {pairs}\n")
+    path.write_text("".join(lines))
+    return str(path)
+
+
+def write_amounts(path, n, first=0):
+    """Numbers to regress on, with weights, next to one another in the order of the source."""
+    rng = np.random.default_rng(first + 1)
+    rows = rng.normal(size=(n, 3)).round(3)
+    lines = [f"{a},{b},{1 + abs(c)},{a - 2 * b + 0.1 * c:.4f}\n" for a, b, c in rows]
+    path.write_text("a,b,w,y\n" + "".join(lines))
+    return str(path)
+
+
+KINDS = {
+    "table": (write_table, {"label": "label", "keep": "id"}),
+    "codes": (write_table, {"label": "label", "keep": "id", "encode": "splines"}),
+    "sparse": (write_libsvm, {"format": "libsvm", "n_features": 6000}),
+    "amounts": (
+        write_amounts,
+        {"label": "y", "weight": "w", "task": "regression", "shuffle": False, "encode": "none"},
+    ),
+}
+
+
+def rows_of(dataset):
+    """All rows as a sorted list of bytes: features, target, weight and retained columns."""
+    found = []
+    for k in range(dataset.n_chunks):
+        table = dataset.with_retained(k, dataset.read_chunk(k))
+        for i in range(table.n_rows):
+            if isinstance(table, DenseTable):
+                parts = [table.X[i]]
+            else:
+                own = slice(table.indptr[i], table.indptr[i + 1])
+                parts = [table.indices[own], table.data[own]]
+            more = (table.target, table.weight, table.retained)
+            parts += [part[i] for part in more if part is not None]
+            found.append(b"".join(np.ascontiguousarray(part).tobytes() for part in parts))
+    return sorted(found)
+
+
+def require_equal_statistics(one, two):
+    for name in NAMES:
+        np.testing.assert_allclose(one.column(name), two.column(name), rtol=1e-12, atol=1e-13)
+    a, b = one.manifest, two.manifest
+    for part in ("norms", "targets", "weights"):
+        if getattr(a, part) is not None:
+            same = getattr(a, part).model_dump(), getattr(b, part).model_dump()
+            for key, value in same[0].items():
+                if isinstance(value, float):
+                    assert value == pytest.approx(same[1][key], rel=1e-12)
+                else:
+                    assert value == same[1][key]
+
+
+def whole(place):
+    """Open a data set, every byte of which is as written."""
+    dataset = Dataset.open(str(place))
+    assert not list(dataset.verify())
+    return dataset
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A data set of a table with ids, and rows to append to it."""
+    old, new = write_table(tmp_path / "old.csv", 400), write_table(tmp_path / "new.csv", 150, 400)
+    fewpass.ingest(old, tmp_path / "D", label="label", keep="id")
+    return tmp_path, old, new
+
+
+# -- append ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_append_is_one_ingest_up_to_order(tmp_path, kind):
+    write, settings = KINDS[kind]
+    old, new = write(tmp_path / "old.csv", 500), write(tmp_path / "new.csv", 230, 500)
+    more = write(tmp_path / "more.csv", 90, 900)
+    fewpass.ingest(old, tmp_path / "D", **settings)
+    first = fewpass.append(tmp_path / "D", new, threads=1)
+    second = fewpass.append(tmp_path / "D", more, threads=2)
+    at_once = {
+        name: value
+        for name, value in settings.items()
+        if name not in ("label", "weight", "task", "keep", "encode")
+    }
+    fewpass.ingest([old, new, more], tmp_path / "all", like=str(tmp_path / "D"), **at_once)
+
+    appended, ingested = whole(tmp_path / "D"), whole(tmp_path / "all")
+    assert (first.appended, second.appended, second.generation) == (230, 90, 3)
+    assert second.parent == first.fingerprint != second.fingerprint
+    assert rows_of(appended) == rows_of(ingested)
+    require_equal_statistics(appended, ingested)
+    if not settings.get("shuffle", True):
+        last = np.concatenate([appended.read_chunk(k).target for k in range(appended.n_chunks)])
+        every = np.concatenate([ingested.read_chunk(k).target for k in range(ingested.n_chunks)])
+        np.testing.assert_array_equal(last, every)
+
+    how = {"lam": 0.01, "tol": 1e-6, "certify": True}
+    one, two = (fewpass.train(tmp_path / d, tmp_path / f"run-{d}", **how) for d in ("D", "all"))
+    assert one.objective - one.certificate <= two.objective
+    assert two.objective - two.certificate <= one.objective
+
+
+def test_new_rows_are_dealt_among_the_others(table):
+    place, _, new = table
+    fewpass.append(place / "D", new)
+    dataset = Dataset.open(str(place / "D"))
+    old_ids = {f"c{k:04d}" for k in range(97)}
+    assert {row["id"] for row in fewpass.Dataset(place / "D").to_arrow().to_pylist()} <= old_ids
+    stored = {key for key in Folder(str(place / "D/X")).list() if "c/" in key}
+    names = {(place / "D/X" / key).stat().st_ino for key in stored}
+    here = dataset.generation_folder
+    linked = [here.local_path(f"X/c/{k}/0").stat().st_ino in names for k in range(dataset.n_chunks)]
+    full = 400 // dataset.manifest.chunk_rows
+    assert sum(linked) == full
+    assert linked != sorted(linked, reverse=True)  # not all behind the old ones
+
+
+def test_the_same_append_is_done_once(table):
+    place, old, new = table
+    one = fewpass.append(place / "D", new, threads=1)
+    two = fewpass.append(place / "D", new)
+    assert two.already
+    assert (two.fingerprint, two.generation) == (one.fingerprint, 2)
+    assert fewpass.append(place / "D", new, again=True).rows == 400 + 2 * 150
+    assert fewpass.ingest(old, place / "D", label="label", keep="id").rows == 700  # made by it
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "said"),
+    [
+        ("id,city,age,label", "c1,north,33,yes", "paid"),
+        ("id,city,age,paid,label", "c1,north,33,2.5,maybe", "maybe"),
+        ("id,city,age,paid,label", "c1,north,old,2.5,yes", "age"),
+        ("city,age,paid,label", "north,33,2.5,yes", "id"),
+    ],
+)
+def test_other_columns_types_and_labels_are_refused(table, header, row, said):
+    place, *_ = table
+    (place / "bad.csv").write_text(f"{header}\n" + f"{row}\n" * 3)
+    before = sorted(map(str, Path(place).rglob("*")))
+    with pytest.raises(BadInput, match=said):
+        fewpass.append(place / "D", place / "bad.csv")
+    assert sorted(map(str, Path(place).rglob("*"))) == before
+
+
+def test_test_rows_are_held_out_of_new_rows_as_well(tmp_path):
+    old, new = write_table(tmp_path / "old.csv", 400), write_table(tmp_path / "new.csv", 200, 400)
+    held_out = {"test_fraction": 0.25, "test_group": "id", "keep": "id", "label": "label"}
+    fewpass.ingest(old, tmp_path / "D", **held_out)
+    result = fewpass.append(tmp_path / "D", new)
+    assert result.appended + result.test_appended == 200
+    ids = [
+        {row["id"] for row in fewpass.Dataset(tmp_path / d).to_arrow().to_pylist()}
+        for d in ("D", "D-test")
+    ]
+    assert not ids[0] & ids[1]  # groups stay together over both ingests
+
+
+# -- readers of a generation -------------------------------------------------------------------------
+
+
+def test_a_generation_is_read_to_its_end_and_said_to_be_gone(table):
+    place, _, new = table
+    reader = Dataset.open(str(place / "D"))
+    before = rows_of(reader)
+    fewpass.append(place / "D", new)
+    assert rows_of(reader) == before
+    assert rows_of(pickle.loads(pickle.dumps(reader))) == before
+    assert "rows were appended since" in reader.became()
+    fewpass.forget(place / "D", "id == 'c0003'")
+    with pytest.raises(Damaged, match="rows were appended and rows were forgotten since"):
+        reader.read_chunk(0)
+    with pytest.raises(ValueError, match="generation 1 of it"):
+        pickle.loads(pickle.dumps(reader))
+
+
+def test_a_run_of_an_earlier_generation_says_so(table):
+    place, _, new = table
+    how = {"lam": 0.01, "tol": 1e-3}
+    changed = []
+
+    def append_once(_event):
+        if not changed:
+            changed.append(fewpass.append(place / "D", new))
+
+    result = fewpass.train(place / "D", place / "run", on_event=append_once, **how)
+    assert "rows were appended since" in result.notes[0]
+    with pytest.raises(PlanMismatch, match=r"generation 1 of it.*start_from"):
+        fewpass.train(place / "D", place / "run", **how)
+    fewpass.train(place / "D", place / "next", start_from=str(place / "run"), **how)
+
+
+# -- forget ------------------------------------------------------------------------------------------
+
+
+def test_forgotten_rows_are_gone_and_all_others_are_there(table):
+    place, _, new = table
+    fewpass.append(place / "D", new)
+    fewpass.train(place / "D", place / "runs/one", lam=0.01, tol=1e-4)
+    (place / "ids").write_text("c0003\nc0090\nnobody\n")
+    rows = {tuple(r.values()) for r in fewpass.Dataset(place / "D").to_arrow().to_pylist()}
+    result = fewpass.forget(place / "D", f"id in {place}/ids", retrain=True)
+
+    gone = {row for row in rows if row[0] in ("c0003", "c0090")}
+    left = fewpass.Dataset(place / "D").to_arrow().to_pylist()
+    assert result.forgotten == 550 - len(left) == 11
+    assert {tuple(row.values()) for row in left} == rows - gone
+    assert result.unmatched == 1
+    assert result.models == (str(place / "runs/one"),)
+    assert result.retrained == (str(place / "runs/one-g3"),)
+
+    dataset = whole(place / "D")
+    inside = {path.parts[len(place.parts) + 1] for path in (place / "D").rglob("*")}
+    assert inside == {"ingest.json", "manifest.json", "generations"}
+    assert [path.name for path in (place / "D/generations").iterdir()] == ["000003"]
+    before = (place / "old.csv").read_text().splitlines(keepends=True)
+    more = (place / "new.csv").read_text().splitlines(keepends=True)[1:]
+    left_over = [line for line in before + more if line[:5] not in ("c0003", "c0090")]
+    (place / "left.csv").write_text("".join(left_over))
+    fewpass.ingest(place / "left.csv", place / "all", like=str(place / "D"))
+    ingested = whole(place / "all")
+    assert rows_of(dataset) == rows_of(ingested)
+    require_equal_statistics(dataset, ingested)
+
+    again = fewpass.forget(place / "D", f"id in {place}/ids")
+    assert (again.forgotten, again.fingerprint) == (0, result.fingerprint)
+
+
+def test_test_rows_and_rows_on_their_way_are_forgotten_as_well(tmp_path):
+    old = write_table(tmp_path / "old.csv", 400)
+    fewpass.ingest(old, tmp_path / "D", label="label", keep=["id", "city"], test_fraction=0.3)
+    (tmp_path / "D.appending").mkdir()
+    (tmp_path / "D.appending/rows").write_text("of an append that was cut short")
+    result = fewpass.forget(tmp_path / "D", 'city == "north"')
+    assert result.forgotten
+    assert result.test_forgotten
+    assert not (tmp_path / "D.appending").exists()
+    for name in ("D", "D-test"):
+        cities = {row["city"] for row in fewpass.Dataset(tmp_path / name).to_arrow().to_pylist()}
+        assert cities == {"south", "west"}
+
+
+@pytest.mark.parametrize(
+    ("where", "n"),
+    [
+        ("age < 30", lambda age, city: age < 30),
+        ("age >= 30 and city != 'west'", lambda age, city: age >= 30 and city != "west"),
+        ('city == "south"', lambda age, city: city == "south"),
+        ("city < 'south'", lambda age, city: city < "south"),
+        ("age == 33 and city == 'north and south'", lambda age, city: False),
+        ("city in LIST", lambda age, city: city in ("north", "west")),
+        ("city not in LIST", lambda age, city: city == "south"),
+        ("city > 3", lambda age, city: False),
+    ],
+)
+def test_conditions_mean_what_they_say(tmp_path, where, n):
+    from fewpass.pipeline.tables.changing.condition import Condition
+    from fewpass.pipeline.tables.ingest.retained_columns import retained_of
+
+    pa = pytest.importorskip("pyarrow")
+    (tmp_path / "LIST").write_text("north\n west \n\n")
+    ages, cities = [18, 29, 30, 33, 88], ["north", "south", "west", "north", "south"]
+    cells = [pa.array(ages), pa.array(cities)]
+    retained = retained_of(["age", "city"], cells, "here")
+    condition = Condition(where.replace("LIST", f"{tmp_path}/LIST"), ["age", "city"], "D")
+    expected = [bool(n(*pair)) for pair in zip(ages, cities, strict=True)]
+    assert condition.of(retained).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("name == 'x'", "keeps 'id'"),
+        ("id", "no condition"),
+        ("id == x", "no number. Put text in quotes"),
+        ("id != 'x'", "No row"),
+    ],
+)
+def test_conditions_that_cannot_be_met_are_refused(table, where, said):
+    place, *_ = table
+    with pytest.raises(BadInput, match=said):
+        fewpass.forget(place / "D", where)
+    whole(place / "D")
+
+
+def test_without_a_column_to_know_rows_by_nothing_is_forgotten(tmp_path):
+    fewpass.ingest(write_table(tmp_path / "a.csv", 90), tmp_path / "D", label="label")
+    with pytest.raises(BadInput, match=r"keeps no column.*keep=COLUMN"):
+        fewpass.forget(tmp_path / "D", "id == 'c0003'")
+
+
+def test_a_data_set_in_a_store_changes_like_one_on_disk(tmp_path):
+    old, new = write_table(tmp_path / "old.csv", 200), write_table(tmp_path / "new.csv", 90, 200)
+    fewpass.ingest(old, place := "memory://changes/D", label="label", keep="id")
+    fewpass.append(place, new)
+    before = {tuple(row.values()) for row in fewpass.Dataset(place).to_arrow().to_pylist()}
+    fewpass.forget(place, "id == 'c0003'")
+    after = {tuple(row.values()) for row in fewpass.Dataset(place).to_arrow().to_pylist()}
+    assert not list(Dataset.open(place).verify())
+    assert after == {row for row in before if row[0] != "c0003"} != before
+    keys = {key.partition("/")[0] for key in Folder("memory://changes").list()}
+    assert keys == {"D"}
+    inside = {key.split("/")[0] for key in Folder(place).list()}
+    assert inside == {"generations", "manifest.json", "ingest.json"}
+
+
+# -- crashes -----------------------------------------------------------------------------------------
+
+
+class Crashed(BaseException):
+    """The process is gone."""
+
+
+def crash_at(monkeypatch, number):
+    """Have the k-th call that changes a folder end the process, before or after it is done."""
+    calls = [0]
+
+    def breaking(name):
+        own = getattr(Folder, name)
+
+        def call(self, *arguments, **words):
+            calls[0] += 1
+            if calls[0] == number and number % 2:
+                raise Crashed
+            result = own(self, *arguments, **words)
+            if calls[0] == number:
+                raise Crashed
+            return result
+
+        monkeypatch.setattr(Folder, name, call)
+
+    for name in ("write", "link", "delete", "delete_tree", "append_line", "sync"):
+        breaking(name)
+    return calls
+
+
+@pytest.mark.parametrize("change", ["append", "forget"])
+def test_a_crash_at_any_call_leaves_the_old_or_the_new_generation(tmp_path, change):
+    old, new = write_table(tmp_path / "old.csv", 60), write_table(tmp_path / "new.csv", 30, 60)
+    place = tmp_path / "D"
+
+    def made():
+        for path in (place, tmp_path / "D.appending"):
+            Folder(str(path)).delete_tree()
+        fewpass.ingest(old, place, label="label", keep="id", chunk_bytes=1024, threads=1)
+
+    def changed():
+        if change == "append":
+            return fewpass.append(place, new, threads=1)
+        return fewpass.forget(place, "id == 'c0040'", threads=1)
+
+    made()
+    before = Dataset.open(str(place)).manifest.fingerprint
+    with pytest.MonkeyPatch.context() as patch:
+        calls = crash_at(patch, -1)
+        after = changed().fingerprint
+    assert calls[0] > 30
+    for number in range(1, calls[0] + 1, 5 if change == "append" else 3):
+        made()
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(Crashed):
+            crash_at(patch, number)
+            changed()
+        assert whole(place).manifest.fingerprint in (before, after)
+        result = changed()
+        assert result.fingerprint == after
+        whole(place)
+        assert not (tmp_path / "D.appending").exists()
+        places = {path.name for path in (place / "generations").iterdir()}
+        assert places == ({"000001.json", "000002"} if change == "append" else {"000002"})

@@ -1,0 +1,246 @@
+"""Rows of databases: SQLite, and a real PostgreSQL that these tests start."""
+
+import datetime as dt
+import json
+import os
+import sqlite3
+import time
+
+import pyarrow as pa
+import pytest
+
+from fewpass.flows import cli
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.ingest.phases import ingest
+from fewpass.pipeline.tables.readers import Expected, open_source
+from fewpass.pipeline.tables.readers.finding import find
+from fewpass.pipeline.tables.readers.opening import rows_class
+from fewpass.storage.dataset import Dataset
+from testing.postgres_server import postgres_server, programs
+
+needs_postgres = pytest.mark.skipif(
+    programs() is None and "CI" not in os.environ, reason="needs a PostgreSQL"
+)
+N = 3000
+BY_ID = "SELECT id, country, spent, bought, day FROM visits ORDER BY id"
+
+
+def row(i):
+    country = None if i % 7 == 0 else ("Bénin", "Perú", "日本")[i % 3]
+    return i, country, i * 1.25, i % 3 == 0, f"2026-01-{1 + i % 28:02d}"
+
+
+@pytest.fixture(scope="module")
+def lite(tmp_path_factory):
+    path = tmp_path_factory.mktemp("lite") / "visits.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE visits (id INTEGER, country, spent, bought, day)")
+    connection.executemany("INSERT INTO visits VALUES (?, ?, ?, ?, ?)", map(row, range(N)))
+    connection.commit()
+    connection.close()
+    return path
+
+
+@pytest.fixture(scope="module")
+def server():
+    from adbc_driver_postgresql import dbapi
+
+    with postgres_server() as address:
+        with dbapi.connect(address) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "CREATE TABLE visits (id int, country text, spent numeric(12, 2), bought boolean, "
+                "day date, mark uuid, tags int[])"
+            )
+            for start in range(0, N, 500):
+                rows = [row(i) for i in range(start, start + 500)]
+                cells = ", ".join(
+                    f"({i}, {'NULL' if c is None else repr(c)}, {s}, {b}, '{d}', "
+                    f"'00000000-0000-0000-0000-{i:012d}', '{{{i},{i}}}')"
+                    for i, c, s, b, d in rows
+                )
+                cursor.execute(f"INSERT INTO visits VALUES {cells}")
+            connection.commit()
+        yield address
+
+
+def cells(address, query=None, piece_bytes=1 << 16):
+    """All rows by column, as Python has them, and the pieces they came in."""
+    (found,) = find([str(address)])
+    word = "sqlite" if found.store else "postgresql"
+    rows = rows_class(word)([found], SourceOptions(query=query), Expected())
+    used = range(len(rows.names))
+    pieces = list(rows.pieces(piece_bytes, used))
+    parts = [rows.cells(piece, used).columns for piece in pieces]
+    columns = [pa.chunked_array([part[k] for part in parts]).to_pylist() for k in used]
+    return dict(zip(rows.names, columns, strict=True)), pieces
+
+
+def expected(*, text_days=False):
+    ids, countries, spent, bought, days = map(list, zip(*map(row, range(N)), strict=True))
+    if not text_days:
+        days = [dt.date.fromisoformat(day) for day in days]
+    return {"id": ids, "country": countries, "spent": spent, "bought": bought, "day": days}
+
+
+@pytest.mark.parametrize("query", [None, "visits", '"visits"', BY_ID, f"{BY_ID}; -- of all"[:-10]])
+def test_rows_of_sqlite_are_those_of_its_table(lite, query):
+    found, pieces = cells(lite, query)
+    assert found == expected(text_days=True)
+    assert len(pieces) > 2 and all(piece.n_bytes <= 1 << 16 for piece in pieces)
+
+
+def test_types_of_sqlite_are_those_of_all_its_values(tmp_path):
+    path = tmp_path / "mixed.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute('CREATE TABLE t ("a b", c, d, e)')
+        early = [(None, 1, 1, None)] * 5000
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", [*early, ("x", 1.5, "u", None)])
+    connection.close()
+    found, _ = cells(path)
+    last = {name: column[-1] for name, column in found.items()}
+    assert last == {"a b": "x", "c": 1.5, "d": "u", "e": None}
+    assert found["d"][0] == "1"
+
+
+def test_a_file_of_sqlite_that_is_written_meanwhile_is_refused(tmp_path, lite):
+    path = tmp_path / "copy.sqlite"
+    path.write_bytes(lite.read_bytes())
+    (found,) = find([str(path)])
+    rows = rows_class("sqlite")([found], SourceOptions(), Expected())
+    pieces = rows.pieces(1 << 12, range(5))
+    next(pieces)
+    status = path.stat()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+    with pytest.raises(OSError, match="written to"):
+        list(pieces)
+
+
+@needs_postgres
+@pytest.mark.parametrize("query", ["visits", BY_ID])
+def test_rows_of_postgresql_are_those_of_its_table(server, query):
+    found, pieces = cells(server, query)
+    assert {name: found[name] for name in expected()} == expected()
+    assert len(pieces) > 2 and all(piece.n_bytes <= 1 << 16 for piece in pieces)
+    if query == "visits":
+        assert found["mark"][7] == f"00000000-0000-0000-0000-{7:012d}"
+        assert found["tags"][7] == [7, 7]
+
+
+@needs_postgres
+def test_one_reading_sees_one_state_and_another_state_is_another_source(server):
+    from adbc_driver_postgresql import dbapi
+
+    with dbapi.connect(server, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE TABLE growing AS SELECT i, i % 2 AS y FROM generate_series(1, 900) i"
+        )
+        options = SourceOptions(label="y", query="SELECT * FROM growing ORDER BY i")
+        before = open_source([server], options)
+        stamp = before.files[0].stamp
+        cursor.execute("UPDATE growing SET y = 1 - y WHERE i = 450")
+        assert before.files[0].stamp == stamp
+        cursor.execute("INSERT INTO growing VALUES (901, 1)")
+        assert sum(before.parse(piece).table.n_rows for piece in before.pieces(1 << 12)) == 900
+        assert open_source([server], options).files[0].stamp != stamp
+        cursor.execute("DELETE FROM growing WHERE i = 901")
+        cursor.execute("UPDATE growing SET y = 1 - y WHERE i = 450")
+        assert open_source([server], options).files[0].stamp == stamp
+        backwards = options.model_copy(update={"query": "SELECT * FROM growing ORDER BY i DESC"})
+        assert open_source([server], backwards).files[0].stamp != stamp
+
+
+@needs_postgres
+def test_readings_at_once_and_readings_that_stop_early_do_not_disturb_each_other(server):
+    (found,) = find([server])
+    query = "SELECT i, repeat('x', 100) AS x FROM generate_series(1, 100000) i ORDER BY i"
+    rows = rows_class("postgresql")([found], SourceOptions(query=query), Expected())
+    one, other = (rows.pieces(1 << 16, [0, 1]) for _ in range(2))
+    next(one)
+    assert rows.expands_to() > 1e6
+    for _ in range(3):
+        next(other)
+    other.close()
+    read = 0
+    for piece in one:
+        read = piece.first_line + piece.content.num_rows - 1
+    assert read == 100_000
+
+
+@needs_postgres
+def test_a_data_set_of_postgresql_is_that_of_its_rows_in_a_file(server, lite, tmp_path):
+    options = {"label": "bought", "query": BY_ID, "column": {"day": "date"}}
+    sets = {}
+    for name, source in (("pg", server), ("lite", str(lite))):
+        plan = IngestPlan(sources=(source,), dataset=str(tmp_path / name), options=options)
+        assert ingest(plan).rows == N
+        sets[name] = Dataset.open(plan.dataset)
+    chunks = [[one.read_stored(k) for k in range(one.n_chunks)] for one in sets.values()]
+    for ours, theirs in zip(*chunks, strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            assert (a is None) == (b is None)
+            assert a is None or (a == b).all()
+
+
+@needs_postgres
+def test_a_model_learns_from_a_database_and_predicts_it_and_no_password_is_kept(
+    server, tmp_path, capfd
+):
+    secret = "g3h3im"
+    address = server.replace("tester@", f"tester:{secret}@")
+    run, out = str(tmp_path / "run"), str(tmp_path / "out.parquet")
+    train = ["train", address, run, "--query", BY_ID, "--label", "bought"]
+    assert cli.main(train) == 0
+    assert cli.main(["predict", run, address, out, "--query", BY_ID, "--keep", "id"]) == 0
+    assert cli.main(["evaluate", run, address, "--query", BY_ID, "--label", "bought"]) == 0
+    dataset = str(tmp_path / "set")
+    assert cli.main(["ingest", address, dataset, "--query", BY_ID, "--label", "bought"]) == 0
+    assert cli.main(["train", address, run, "--query", "nothing", "--label", "bought"]) != 0
+    printed = capfd.readouterr()
+    assert secret not in printed.out + printed.err
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or secret.encode() not in path.read_bytes(), path
+    assert pa.parquet.read_table(out)["id"].to_pylist() == list(range(N))
+    assert json.loads((tmp_path / "run/run.json").read_text())
+
+
+@needs_postgres
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        (None, "Say which of its rows"),
+        ("nowhere", "nowhere"),
+        ("DELETE FROM visits", "neither the name of a table nor a SELECT"),
+        ("WITH gone AS (DELETE FROM visits RETURNING *) SELECT * FROM gone", "cannot be read"),
+        ("SELECT 1 / (id - 5) AS x, bought FROM visits", "division by zero"),
+        ("SELECT id AS x, id AS x FROM visits", "x"),
+    ],
+)
+def test_queries_that_give_no_rows_are_refused(server, query, why):
+    with pytest.raises(BadInput, match=why):
+        source = open_source([server], SourceOptions(label="bought", query=query))
+        list(map(source.parse, source.pieces(1 << 16)))
+
+
+def test_settings_of_other_formats_are_refused(lite, tmp_path):
+    (tmp_path / "rows.csv").write_text("a,y\n1,0\n2,1\n")
+    with pytest.raises(BadInput, match="`query` is a setting of postgresql and sqlite"):
+        open_source([str(tmp_path / "rows.csv")], SourceOptions(query="t"))
+    with pytest.raises(BadInput, match="`table_version` is a setting of delta and iceberg"):
+        open_source([str(lite)], SourceOptions(table_version=1))
+    with pytest.raises(BadInput, match="has 2 tables"):
+        path = tmp_path / "two.db"
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE a (x)")
+            connection.execute("CREATE TABLE b (x)")
+        connection.close()
+        open_source([str(path)], SourceOptions(label="x"))
+
+
+def test_a_server_that_is_not_there_is_told_without_the_password():
+    begin = time.monotonic()
+    address = "postgresql://someone:g3h3im@127.0.0.1:9/db"
+    with pytest.raises(BadInput, match="cannot be read") as refused:
+        open_source([address], SourceOptions(query="visits"))
+    assert "g3h3im" not in str(refused.value) and time.monotonic() - begin < 30

@@ -1,0 +1,145 @@
+"""A data set as a table again: values of the source where the recipe tells them, features elsewhere."""
+
+import importlib
+
+import numpy as np
+import pytest
+
+import fewpass
+from fewpass.flows import cli
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.showing import dataset_table
+
+CITIES = ("north", "south", "west, or east")
+
+
+@pytest.fixture(scope="module")
+def visits(tmp_path_factory):
+    """A table with a column of every kind, in its order."""
+    place = tmp_path_factory.mktemp("visits")
+    rng = np.random.default_rng(5)
+    rows = [
+        {
+            "id": f"c{k:03d}" if k % 50 else "",
+            "city": CITIES[rng.integers(3)],
+            "age": int(rng.integers(18, 90)),
+            "paid": round(float(rng.lognormal(3, 1)), 2) if k % 7 else None,
+            "size": round(float(rng.normal(1e5, 3.0)), 2),
+            "said": " ".join(rng.choice(["went", "came", "back", "again"], 4)),
+            "day": f"2026-{rng.integers(1, 13):02d}-{rng.integers(1, 29):02d}",
+            "weight": float(rng.integers(1, 4)),
+            "label": "yes" if rng.random() < 0.4 else "no",
+        }
+        for k in range(400)
+    ]
+    text = ["id,city,age,paid,size,said,day,weight,label"]
+    for row in rows:
+        cells = (
+            f'"{v}"' if isinstance(v, str) else "" if v is None else str(v) for v in row.values()
+        )
+        text.append(",".join(cells))
+    (place / "visits.csv").write_text("\n".join(text))
+    fewpass.ingest(
+        place / "visits.csv", place / "D", label="label", weight="weight", keep="id",
+        shuffle=False, column={"said": "text"}, hash_bits=8,
+    )  # fmt: skip
+    return place / "D", rows
+
+
+def test_values_come_back_where_the_recipe_tells_them(visits):
+    place, rows = visits
+    table = fewpass.Dataset(place)
+    origins = {column.name: column.origin for column in table.columns}
+    assert table.shape == (400, len(origins))
+    original = [name for name, origin in origins.items() if origin == "original"]
+    assert original == ["city", "age", "paid", "size"]
+    assert (origins["id"], origins["weight"], origins["label"]) == ("kept", "weight", "label")
+    assert origins["said (encoded)"] == "encoded"
+    assert any(name.startswith("day") and of == "encoded" for name, of in origins.items())
+
+    shown = table.to_arrow().to_pylist()
+    for row, own in zip(rows, shown, strict=True):
+        for name in ("city", "age", "weight", "label"):
+            assert own[name] == row[name]
+        assert own["id"] == (row["id"] or None)
+        assert all(entry["feature"].startswith("said") for entry in own["said (encoded)"])
+    paid = np.array([row["paid"] or np.nan for row in rows])
+    low, high = np.nanmin([r["paid"] or np.nan for r in shown]), max(r["paid"] or 0 for r in shown)
+    back = np.array([own["paid"] if own["paid"] is not None else np.nan for own in shown])
+    np.testing.assert_allclose(back, np.clip(paid, low, high), atol=5e-5)
+    sizes = np.array([row["size"] for row in rows])
+    inside = np.array([own["size"] for own in shown])
+    assert np.abs(np.clip(sizes, inside.min(), inside.max()) - inside).max() < 0.1
+
+
+def test_every_library_has_the_same_rows(visits):
+    place, _ = visits
+    table = fewpass.Dataset(place)
+    pandas, polars = table.to_pandas(), table.to_polars()
+    assert polars.drop("said (encoded)").to_dicts() == (
+        table.to_arrow().drop_columns("said (encoded)").to_pylist()
+    )
+    lazy = table.to_dask()
+    assert lazy.npartitions == sum(1 for _ in table.batches())
+    frame = lazy.drop(columns="said (encoded)").compute()
+    pandas_alone = pandas.drop(columns="said (encoded)")
+    one, two = (each.astype(object).fillna("-") for each in (frame, pandas_alone))
+    assert one.to_dict("list") == two.to_dict("list")
+    assert frame.index.tolist() == list(range(400))
+    assert table.to_pandas(7)["age"].tolist() == pandas["age"].tolist()[:7]
+    assert table.head(0).num_rows == 0
+
+
+def test_a_library_that_is_not_there_is_named(visits, monkeypatch):
+    def absent(name):
+        if name == "polars":
+            raise ModuleNotFoundError("No module named 'polars'")
+        return importlib.import_module(name)
+
+    monkeypatch.setattr(dataset_table, "import_module", absent)
+    with pytest.raises(BadInput, match=r"to_polars.*polars.*pip install polars.*to_arrow"):
+        fewpass.Dataset(visits[0]).to_polars()
+
+
+@pytest.mark.parametrize("scale", ["maxabs", "none", "unit-rows"])
+def test_sparse_rows_are_lists_of_features(tmp_path, scale):
+    (tmp_path / "rows.svm").write_text("1 1:2 90:3\n0 5000:0.5\n1\n0 1:4 2:1\n" * 10)
+    fewpass.ingest(
+        tmp_path / "rows.svm", tmp_path / "D", shuffle=False, scale=scale, layout="sparse"
+    )
+    (features, label) = (table := fewpass.Dataset(tmp_path / "D")).columns
+    assert features.origin == ("encoded" if scale == "unit-rows" else "original")
+    assert label.name == "label"
+    first = table.head(4).to_pylist()
+    names = [[entry["feature"] for entry in row["features"]] for row in first]
+    assert names == [["x0", "x89"], ["x4999"], [], ["x0", "x1"]]
+    if scale != "unit-rows":
+        values = [[entry["value"] for entry in row["features"]] for row in first]
+        assert values == [[2.0, 3.0], [0.5], [], [4.0, 1.0]]
+    assert [row["label"] for row in first] == [1.0, 0.0, 1.0, 0.0]
+
+
+def test_plain_numbers_are_unscaled(tmp_path):
+    rng = np.random.default_rng(1)
+    X = np.column_stack([rng.integers(0, 1000, 300), rng.normal(size=300).round(3)])
+    lines = [f"{int(a)},{b},{b > 0:d}" for a, b in X]
+    (tmp_path / "rows.csv").write_text("a,b,y\n" + "\n".join(lines))
+    fewpass.ingest(
+        tmp_path / "rows.csv", tmp_path / "D", label="y", shuffle=False, encode="none",
+        scale="standard",
+    )  # fmt: skip
+    table = fewpass.Dataset(tmp_path / "D").to_arrow()
+    assert table.schema.names == ["a", "b", "y"]
+    assert table["a"].to_pylist() == X[:, 0].tolist()
+    np.testing.assert_allclose(table["b"].to_numpy(), X[:, 1], atol=1e-6)
+
+
+def test_head_prints_a_table_and_json(visits, capsys):
+    place, rows = visits
+    assert cli.main(["head", str(place), "--rows", "2"]) == 0
+    printed = capsys.readouterr().out
+    heads = {word for line in printed.split("\n")[:2] for word in line.split()}
+    assert heads >= {"id", "city", "age", "paid", "size", "said", "day", "label", "weight"}
+    assert str(rows[0]["age"]) in printed
+    assert cli.main(["head", str(place), "--rows", "2", "--json"]) == 0
+    assert '"origin": "kept"' in capsys.readouterr().out

@@ -55,11 +55,13 @@ class Entrant(NamedTuple):
     effort: Any
 
 
-def contestants(task: Row) -> dict[str, FitPeer]:
-    """Return those that are installed, and keep no matrix that is too large; ours is the first."""
+def contestants(task: Row, beside: list[str]) -> dict[str, FitPeer]:
+    """Return ours, then those asked for that are installed and keep no matrix too large."""
+    ours = next(iter(PEERS[task["kind"]]))
     return {
         name: peer for name, peer in PEERS[task["kind"]].items()
-        if (name not in NEEDS or find_spec(NEEDS[name])) and (task["set"], name) not in TOO_WIDE
+        if (name == ours or not beside or name in beside)
+        and (name not in NEEDS or find_spec(NEEDS[name])) and (task["set"], name) not in TOO_WIDE
     }  # fmt: skip
 
 
@@ -77,7 +79,7 @@ def tasks(name: str, given: Any) -> Iterator[tuple[Row, FitTask, list[float]]]:
 
 def contests(task: Row, of: FitTask, accuracies: list[float], given: Any) -> Iterator[Row]:
     """Yield a row for each accuracy and contestant."""
-    peers = contestants(task)
+    peers = contestants(task, given.beside)
     ours = next(iter(peers))
     with quiet():
         fits = {peer: contestant.prepare(of) for peer, contestant in peers.items()}
@@ -150,6 +152,7 @@ def main() -> None:
     options = study_options(__doc__, (*L1, *SOFTMAX))
     options.add_argument("--shares", nargs="+", type=float, default=SHARES)
     options.add_argument("--accuracies", nargs="+", type=float, default=ACCURACIES)
+    options.add_argument("--beside", nargs="*", default=[], help="some of the contestants")
     options.add_argument("--turns", type=int, default=5)
     options.add_argument("--limit", type=int, default=60, help="CPU seconds of a fit")
     given = options.parse_args()

@@ -279,7 +279,7 @@ def test_refresh_sets_aside_what_it_cannot_read(prefect_server, flow_runner, sou
     ("words", "said"),
     [
         ([], "Usage"),
-        (["traim"], "Did you mean train? There are ingest, train"),
+        (["traim"], "Did you mean train? There are ingest, append, forget, train"),
         (["train", "-p", "dataset=d"], "run must be given"),
         (["train", "-p", "dataset=d", "-p", "run=r", "-p", "lamb=1"], "Did you mean lam"),
         (

@@ -13,8 +13,6 @@ import time
 from contextlib import contextmanager
 from importlib.resources import files
 
-import dask
-import dask_jobqueue  # noqa: F401  its settings must be there before one of them is changed
 import jsonschema
 import kubernetes_validate
 import pytest
@@ -92,9 +90,22 @@ def source(heading):
     return re.search(rf"## {heading}\n.*?```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[1]
 
 
-def started(heading, **names):
-    exec(compile(source(heading), f"docs/clusters.md, {heading}", "exec"), names)
-    return names["cluster"]
+@contextmanager
+def cluster_of(heading, end="cluster.close()", before="", **names):
+    """The address of a cluster that the page's Python starts, in a process of its own.
+
+    dask-jobqueue takes Ctrl-C over, and dask-gateway complains of closed loops when it is deleted.
+    """
+    lines = [before, *(f"{name} = {value!r}" for name, value in names.items())]
+    program = "\n".join([*lines, source(heading), "input()", end])
+    owner = subprocess.Popen(
+        [sys.executable, "-u", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    try:
+        yield owner.stdout.readline().strip()
+    finally:
+        owner.communicate("\n", timeout=60)
 
 
 def test_a_batch_system(here, model):
@@ -103,12 +114,10 @@ def test_a_batch_system(here, model):
         "worker-extra-args": ["--host", "127.0.0.1", "--dashboard-address", "127.0.0.1:0"],
         "local-directory": str(here),
     }
-    with dask.config.set({f"jobqueue.slurm.{key}": value for key, value in loopback.items()}):
-        cluster = started("A batch system")
-        try:
-            assert trained(here, "by-jobs", "--scheduler", cluster.scheduler_address) == model
-        finally:
-            cluster.close()
+    settings = {f"jobqueue.slurm.{key}": value for key, value in loopback.items()}
+    before = f"import dask, dask_jobqueue\ndask.config.set({settings!r})"
+    with cluster_of("A batch system", before=before) as address:
+        assert trained(here, "by-jobs", "--scheduler", address) == model
 
 
 @contextmanager
@@ -126,12 +135,11 @@ def ssh_server(folder):
 
 
 def test_machines_with_ssh(here, model):
-    with ssh_server(here) as reached:
-        cluster = started("Machines with SSH", CONNECT=reached, PYTHON=sys.executable)
-        try:
-            assert trained(here, "by-ssh", "--scheduler", cluster.scheduler_address) == model
-        finally:
-            cluster.close()
+    with (
+        ssh_server(here) as reached,
+        cluster_of("Machines with SSH", CONNECT=reached, PYTHON=sys.executable) as address,
+    ):
+        assert trained(here, "by-ssh", "--scheduler", address) == model
 
 
 @contextmanager
@@ -155,20 +163,12 @@ def gateway_server(folder):
 
 
 def test_dask_gateway(here, model):
-    """In a process of its own: its client complains of closed loops when it is deleted."""
-    with gateway_server(here) as reached:
-        names = reached | {"PASSWORD": "secret"}
-        lines = [f"{name} = {value!r}" for name, value in names.items()]
-        program = "\n".join([*lines, source("Dask Gateway"), "input()", "cluster.shutdown()"])
-        owner = subprocess.Popen(
-            [sys.executable, "-u", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            text=True,
-        )  # fmt: skip
-        at = owner.stdout.readline().strip()
-        words = re.search(r"--scheduler gateway://\.\.\. (.*)", PAGE.read_text())[1].split()
-        found = trained(here, "by-gateway", "--scheduler", at, *words)
-        owner.communicate("\n", timeout=60)
-    assert found == model
+    words = re.search(r"--scheduler gateway://\.\.\. (.*)", PAGE.read_text())[1].split()
+    with (
+        gateway_server(here) as reached,
+        cluster_of("Dask Gateway", "cluster.shutdown()", PASSWORD="secret", **reached) as address,
+    ):
+        assert trained(here, "by-gateway", "--scheduler", address, *words) == model
 
 
 def test_a_transport_whose_package_is_missing_is_named(monkeypatch):

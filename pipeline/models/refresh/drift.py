@@ -77,7 +77,7 @@ class Drift(NamedTuple):
             f"by {one.drift:.3g} ({one.moved} from {one.before:.4g} to {one.now:.4g}){more}, where "
             f"max_drift is {most:g}. Nothing was learnt. If the rows are right, refresh once with "
             "a larger max_drift; if not, mend the files and say "
-            f"{command('refresh', store, '--abandon')}."
+            f"{command('refresh', store)} `abandon`."
         )
 
 

@@ -22,7 +22,8 @@ from tests.pipeline.models.export.exported_rows import (
 @pytest.fixture(scope="module")
 def program():
     text = (PROJECT / "docs/exporting.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (code,) = (block for block in blocks if "def predict(" in block)
     assert not set(re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE)) - {
         "base64", "datetime",
     }  # fmt: skip

@@ -56,7 +56,8 @@ def test_processes_share_one_compilation(tmp_path):
 
 def test_an_edit_of_any_source_starts_a_new_cache(tmp_path):
     project = tmp_path / "copy"
-    shutil.copytree(PROJECT / "fewpass/solvers", project / "fewpass/solvers")
+    for package in ("solvers", "storage"):  # the package itself says how storage expands rows
+        shutil.copytree(PROJECT / "fewpass" / package, project / "fewpass" / package)
     shutil.copy(PROJECT / "fewpass/__init__.py", project / "fewpass")
     ask = "from fewpass.solvers.kernels.dispatch import cache_folder; print(cache_folder())"
     before = finish(start(tmp_path, project, ask))

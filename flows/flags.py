@@ -14,8 +14,8 @@ from functools import cache
 
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
-#: Options of `fewpass predict`, `evaluate`, `dashboard`, `export`, `explain` and `refresh`.
-_OF_COMMANDS = ("probability", "reliability", "keep", "port", "words", "rows", "abandon")
+#: Options of `fewpass predict`, `evaluate`, `dashboard`, `export` and `explain`.
+_OF_COMMANDS = ("probability", "reliability", "keep", "port", "words", "rows")
 
 
 def in_flags(text: str) -> str:

@@ -76,8 +76,8 @@ class Drift(NamedTuple):
             f"The new rows are unlike those of generation {self.against:06d}: {one.column} drifted "
             f"by {one.drift:.3g} ({one.moved} from {one.before:.4g} to {one.now:.4g}){more}, where "
             f"max_drift is {most:g}. Nothing was learnt. If the rows are right, refresh once with "
-            "a larger max_drift; if not, mend the files and say "
-            f"{command('refresh', store)} `abandon`."
+            "a larger max_drift; if not, mend the files and give the generation up: "
+            f"{command('refresh', store)} says how."
         )
 
 

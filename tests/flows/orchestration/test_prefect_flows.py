@@ -202,7 +202,11 @@ def test_refresh_publishes_what_is_not_worse(prefect_server, flow_runner, source
     status, _, err = flow_runner.run(
         "refresh", sources=folder / "*.svm", store=store, scheduler="none", max_drift=0.1
     )
-    assert (status, "label drifted by" in err, "--abandon" in err) == (2, True, True), err
+    assert (status, "label drifted by" in err, f"refresh {store} says how" in err) == (
+        2,
+        True,
+        True,
+    ), err
     third = refreshed(margin=0.5, max_drift=100, gates="auc>=0.5")  # on what was refused
     assert third["published"]
     assert [gate["passed"] for gate in third["gates"]] == [True]

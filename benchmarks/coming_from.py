@@ -24,6 +24,7 @@ import pandas as pd
 from fewpass.flows import cli
 
 PAGE = Path(__file__).parents[1] / "docs/coming-from.md"
+DEMO = Path("demo-output")  # where the page finds what `make demo` leaves; other rows here
 
 
 def main() -> None:
@@ -54,7 +55,8 @@ def vowpal_wabbit(text: str) -> None:
     clicked = rng.random(len(word)) < chance(rng.standard_normal(1000)[word].sum(axis=1) / 2)
     lines = (f"{1 if c else -1} |w {' '.join(f'w{w}' for w in row)}\n"
              for c, row in zip(clicked, word, strict=True))  # fmt: skip
-    Path("ads.vw").write_text("".join(lines), encoding="utf-8")
+    DEMO.mkdir(exist_ok=True)
+    (DEMO / "ads.vw").write_text("".join(lines), encoding="utf-8")
     for command in re.findall(r"^vw (.*)$", text, re.MULTILINE):
         wabbit = [sys.executable, "-m", "vowpalwabbit", *shlex.split(command), "--quiet"]
         subprocess.run(wabbit, check=True)
@@ -69,7 +71,8 @@ def spark(text: str) -> None:
     x = rng.standard_normal((20_000, 2))
     bought = rng.random(len(x)) < chance(x @ [1.0, -0.5])
     people = {"age": 40 + 10 * x[:, 0], "income": 3e4 + 1e4 * x[:, 1], "bought": bought.astype(int)}
-    pd.DataFrame(people).to_parquet("people.parquet")
+    DEMO.mkdir(exist_ok=True)
+    pd.DataFrame(people).to_parquet(DEMO / "people.parquet")
     (code,) = re.findall(r"With Spark:\n\n```\n(.*?)```", text, re.DOTALL)
     alone = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}  # no port but on this machine
     subprocess.run([sys.executable, "-c", code], check=True, env=alone)

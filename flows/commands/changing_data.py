@@ -179,6 +179,12 @@ def forget(
     return 0
 
 
+def _test_rows(result: AppendResult | ForgetResult, changed: str) -> str | None:
+    if not result.test_dataset:
+        return None
+    return f"{result.test_rows:,} in {result.test_dataset}, {changed}"
+
+
 def _appended(result: AppendResult) -> dict[str, Any]:
     return {
         "at": result.dataset,
@@ -187,10 +193,7 @@ def _appended(result: AppendResult) -> dict[str, Any]:
         "appended": "nothing: these files were appended before"
         if result.already
         else result.appended,
-        "test rows": f"{result.test_rows:,} in {result.test_dataset}, "
-        f"{result.test_appended:,} of them new"
-        if result.test_dataset
-        else None,
+        "test rows": _test_rows(result, f"{result.test_appended:,} of them new"),
         "skipped rows": result.skipped or None,
         "columns left out": ", ".join(result.left_out) or None,
         "took": _took(result),
@@ -203,10 +206,7 @@ def _forgotten(result: ForgetResult) -> dict[str, Any]:
         "generation": result.generation,
         "rows": result.rows,
         "forgotten": result.forgotten,
-        "test rows": f"{result.test_rows:,} in {result.test_dataset}, "
-        f"{result.test_forgotten:,} forgotten"
-        if result.test_dataset
-        else None,
+        "test rows": _test_rows(result, f"{result.test_forgotten:,} forgotten"),
         "values not found": result.unmatched or None,
         "models": ", ".join(result.models) or None,
         "trained anew": ", ".join(result.retrained) or None,

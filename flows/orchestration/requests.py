@@ -27,14 +27,19 @@ from fewpass.solvers.described import Described
 HERE = Execution()  # in this process, with Dask where that takes long
 
 
-class IngestRequest(IngestPlan):
-    """An ingest plan as Prefect may keep it: without credentials."""
-
-    storage_options: dict[str, Any] = Field(
+def no_credentials() -> Any:
+    """Return the field of storage options that a server must not keep: an empty one."""
+    return Field(
         default_factory=dict,
         max_length=0,
         description="Not taken here: credentials come from the environment.",
     )
+
+
+class IngestRequest(IngestPlan):
+    """An ingest plan as Prefect may keep it: without credentials."""
+
+    storage_options: dict[str, Any] = no_credentials()
 
 
 class IngestParameters(Described):
@@ -47,11 +52,7 @@ class IngestParameters(Described):
 class AppendRequest(AppendPlan):
     """An append as Prefect may keep it: without credentials."""
 
-    storage_options: dict[str, Any] = Field(
-        default_factory=dict,
-        max_length=0,
-        description="Not taken here: credentials come from the environment.",
-    )
+    storage_options: dict[str, Any] = no_credentials()
 
 
 class AppendParameters(Described):
@@ -64,11 +65,7 @@ class AppendParameters(Described):
 class ForgetRequest(ForgetPlan):
     """A deletion as Prefect may keep it: without credentials."""
 
-    storage_options: dict[str, Any] = Field(
-        default_factory=dict,
-        max_length=0,
-        description="Not taken here: credentials come from the environment.",
-    )
+    storage_options: dict[str, Any] = no_credentials()
 
 
 class ForgetParameters(Described):

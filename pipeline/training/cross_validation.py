@@ -176,7 +176,7 @@ def _of_lams(
     assert saved is not None, "it has come to its end"
     count = len(lams) * n_folds
     models, fold_rows = _models(saved.weights, count), begins.planner.problem.rule.fold_rows
-    totals = _judged(record, dataset, models, fold_rows, executor)
+    totals = _scored(record, dataset, models, fold_rows, executor)
     problem, numbers = begins.planner.problem, begins.plan.lam.values(dataset.n_rows)
     for first, lam in zip(range(0, count, n_folds), numbers, strict=True):
         own, at_lam = range(first, first + n_folds), Task(lam=lam).problem(problem.problem)
@@ -191,7 +191,7 @@ def _of_lams(
         )
 
 
-def _judged(
+def _scored(
     record: RunRecord,
     dataset: Dataset,
     models: Sequence[Weights],

@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import sys
-import time
+import urllib.request
 from contextlib import contextmanager
 from importlib.resources import files
 
@@ -142,6 +142,14 @@ def test_machines_with_ssh(here, model):
         assert trained(here, "by-ssh", "--scheduler", address) == model
 
 
+def answers(address):
+    """Whether the proxy knows its way to the server by now."""
+    try:
+        return urllib.request.urlopen(address, timeout=5).status == 200
+    except OSError:
+        return False
+
+
 @contextmanager
 def gateway_server(folder):
     ports = [free_port() for _ in range(3)]
@@ -154,8 +162,7 @@ def gateway_server(folder):
             stdout=log, stderr=log, cwd=folder, start_new_session=True,
         )  # fmt: skip
     try:
-        wait_for(lambda: "server started" in (folder / "gateway.log").read_text(), 60, "a gateway")
-        time.sleep(1)  # until the proxy has its first table
+        wait_for(lambda: answers(f"http://127.0.0.1:{ports[1]}/api/health"), 60, "a gateway")
         yield {"ADDRESS": f"http://127.0.0.1:{ports[1]}", "PROXY": f"tls://127.0.0.1:{ports[2]}"}
     finally:
         server.terminate()

@@ -39,8 +39,8 @@ SIZE ?= 600MB
 MEMORY ?= 256MB
 FOLDER ?= demo-output
 STORE ?= $(CURDIR)/store
-# Test files side by side: two more than there are cores, as two wait for servers most of the time.
-TEST_PROCESSES ?= $(shell echo $$(($$(nproc 2> /dev/null || echo 2) + 2)))
+# Test files side by side: three more than there are cores, as some wait for what they have started.
+TEST_PROCESSES ?= $(shell echo $$(($$(nproc 2> /dev/null || echo 2) + 3)))
 # Tests make thousands of small files durable: in memory, where there is any, that takes no time.
 TEST_TMP ?= $(shell test -w /dev/shm && echo /dev/shm || echo "$${TMPDIR:-/tmp}")
 
@@ -79,7 +79,7 @@ test: install-dev
 test-public-data: install-dev
 	@test -d "$(FEWPASS_DATA)" || { echo "Say where the public data sets are:" \
 	  "make test-public-data FEWPASS_DATA=/path/to/them (tests/data/README.md)." >&2; exit 2; }
-	$(PYTEST) -m public_data
+	$(PYTEST) -m public_data $$(grep -rl public_data tests --include 'test_*.py')
 
 # The page is made of the results also where a promise was broken: it says so.
 faults: install-dev

@@ -5,10 +5,14 @@
 A real scheduler in a process of its own, many workers of one thread in a few processes, and the
 product's own `reduce()` over spans that sleep: they take time and next to no processor.  What the
 scheduler takes when nobody asks anything (workers report every half second) is measured first, and
-subtracted.  With `--kernels` a real data set of so many chunks (8 MB each, in the temporary folder)
-is read, summed over and walked instead, and the busy shares are the spans' own seconds:
+subtracted.  `--walk` walks over such spans instead, in a stream for each worker.  With `--kernels`
+a real data set of so many chunks (8 MB each, in the temporary folder) is read, summed over and
+walked instead, and the busy shares are the spans' own seconds:
 
     python -m benchmarks.cluster --workers 16 --processes 16 --spans 256 --kernels 512 --json
+
+`--profile` says what the scheduler's processor did meanwhile, by group, and what it does in the
+same time when idle (scheduler_profile.py).
 
 On a machine with few cores CPU seconds, bytes and memory are sound; wall time, and
 with it the busy share, is only as good as the machine.
@@ -22,6 +26,7 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +37,21 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.cluster_processes import (
     Processes,
+    SleepingState,
     bytes_sent,
     count_bytes,
     processes,
     sleeping_job,
     sleeping_sum,
+    sleeping_walk,
 )
 from benchmarks.cluster_rows import reduced as reduced_rows
 from benchmarks.cluster_rows import walked, write_rows
+from benchmarks.scheduler_profile import begin_sampling, end_sampling, table_of
 from fewpass.pipeline.executors.on_dask import OnDask
+from fewpass.pipeline.training import walk as walks
 from fewpass.pipeline.training.spans import reduce as reductions
-from fewpass.solvers.protocol import Weights
+from fewpass.solvers.protocol import Weights, same
 
 IDLE_SECONDS = 4.0
 
@@ -95,7 +104,21 @@ def reduced(client: Client, spans: int, seconds: float, columns: int) -> int:
     return len(reports)
 
 
-def measured(arguments: argparse.Namespace) -> dict[str, float]:
+def walked_asleep(client: Client, spans: int, seconds: float, columns: int) -> int:
+    """Walk over spans that sleep, in a stream for each worker; return how many there were."""
+    executor, streams = OnDask(client, None), len(client.nthreads())
+    walks.SPAN_SECONDS = seconds or 1e-9  # a window takes longer, so each span is one
+    state = executor.submit("state", same, SleepingState(np.ones((columns, 2)), 0))
+    driver = walks.WalkDriver(
+        executor, sleeping_job(spans, columns, streams), sleeping_walk(seconds), 0,
+        [walks.StreamPosition(state, 0)] * streams,
+    )  # fmt: skip
+    reports = list(driver)
+    assert sum(report.windows for report in reports) == spans, "every window was visited once"
+    return len(reports)
+
+
+def measured(arguments: argparse.Namespace) -> dict[str, Any]:
     """Start a cluster, and measure one reduction, or the median of several."""
     with (
         processes(arguments.workers, arguments.processes, arguments.deaths) as started,
@@ -106,13 +129,32 @@ def measured(arguments: argparse.Namespace) -> dict[str, float]:
         if arguments.kernels:
             return {"workers": arguments.workers} | with_kernels(client, arguments)
         meter = Meter(client, started)
-        reduced(client, arguments.workers, 0.0, arguments.columns)  # imports
+        work = walked_asleep if arguments.walk else reduced
+        work(client, arguments.workers, 0.0, arguments.columns)  # imports
         idle = idle_share(meter)
         found = [measured_once(client, meter, idle, arguments) for _ in range(arguments.repeat)]
         asked = ("workers", "spans", "span_seconds", "columns")
         medians = {name: statistics.median(each[name] for each in found) for name in found[0]}
         idle_cores = {"scheduler_idle_cores": round(float(idle[0]), 3)}
-        return {name: getattr(arguments, name) for name in asked} | idle_cores | medians
+        facts = {name: getattr(arguments, name) for name in asked} | idle_cores | medians
+        return facts | ({"profile": profiled(client, arguments)} if arguments.profile else {})
+
+
+def profiled(client: Client, arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Do the same once more, with samples of the scheduler's stack, and what it does idle."""
+    idle, waited = sampled(client, lambda: time.sleep(IDLE_SECONDS))
+    work = walked_asleep if arguments.walk else reduced
+    asked = (client, arguments.spans, arguments.span_seconds, arguments.columns)
+    busy, wall = sampled(client, lambda: work(*asked))
+    return table_of(busy, {what: s * wall / waited for what, s in idle.items()}, arguments.spans)
+
+
+def sampled(client: Client, work: Callable[[], Any]) -> tuple[dict[str, float], float]:
+    """Return the scheduler's seconds by group while some work is done, and that of the clock."""
+    client.run_on_scheduler(begin_sampling)
+    began = time.perf_counter()
+    work()
+    return client.run_on_scheduler(end_sampling), time.perf_counter() - began
 
 
 def with_kernels(client: Client, arguments: argparse.Namespace) -> dict[str, float]:
@@ -137,7 +179,7 @@ def measured_once(
     """Measure one reduction."""
     spans, seconds = arguments.spans, arguments.span_seconds
     sent, before = meter.bytes_sent(), meter.cpu()
-    reduced(client, spans, seconds, arguments.columns)
+    (walked_asleep if arguments.walk else reduced)(client, spans, seconds, arguments.columns)
     taken = meter.cpu() - before
     sent = meter.bytes_sent() - sent
     scheduler, client_s, workers, wall = taken
@@ -167,7 +209,9 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=10_000)
     parser.add_argument("--deaths", type=float, default=0.0, help="percent of workers a minute")
     parser.add_argument("--kernels", type=int, default=0, help="chunks of real rows")
+    parser.add_argument("--walk", action="store_true", help="walk instead of summing")
     parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--profile", action="store_true", help="of the scheduler's processor")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     count_bytes()

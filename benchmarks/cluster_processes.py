@@ -22,7 +22,7 @@ from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.kernels.rows import DenseRows
-from fewpass.solvers.protocol import Block, Sum, Weights
+from fewpass.solvers.protocol import Block, Sum, Walk, Weights
 
 CHUNK_VALUES = 100_000_000  # of a stand-in chunk: as many as a span of a reduction has
 STATE_BYTES = 80  # of a column, reserved for sums by averaged SGD
@@ -156,14 +156,63 @@ def sleeping_sum(seconds: float) -> Sum:
     return Sum("reduce-sleep", no_sleep, partial(slept, seconds))
 
 
-def sleeping_job(spans: int, columns: int) -> Job:
+class SleepingState(NamedTuple):
+    """As large as averaged SGD's."""
+
+    W: Any
+    steps: int
+
+
+def stepped_asleep(
+    seconds: float, _problem: Any, _stats: Any, state: SleepingState, _block: Block
+) -> SleepingState:
+    """Sleep for a block."""
+    time.sleep(seconds)
+    return state._replace(steps=state.steps + 1)
+
+
+def first_state(_problem: Any, _stats: Any, states: list[SleepingState]) -> SleepingState:
+    """Return one of several states."""
+    return states[0]
+
+
+def no_metrics(_state: SleepingState) -> dict[str, float]:
+    """Return nothing for the log."""
+    return {}
+
+
+def sleeping_walk(seconds: float) -> Walk:
+    """Return a walk each of whose windows takes so long, and next to no processor."""
+    step = partial(stepped_asleep, seconds)
+    return Walk("walk-sleep", step, first_state, "stored", no_metrics)
+
+
+def one_row(_chunk: int) -> int:
+    """Return the rows of a chunk."""
+    return 1
+
+
+def values_of_chunks(first: int, stop: int) -> list[int]:
+    """Return the values of chunks first <= k < stop."""
+    return [CHUNK_VALUES] * (stop - first)
+
+
+def largest_of_chunks(_together: int) -> tuple[int, int]:
+    """Return the rows and values of the largest window."""
+    return 1, 1
+
+
+def sleeping_job(spans: int, columns: int, streams: int = 1) -> Job:
     """Return a job on a data set of so many chunks, each a span, of which nothing is stored."""
-    chunks = SimpleNamespace(rows=(1,) * spans, nnz=(CHUNK_VALUES,) * spans)
     manifest = SimpleNamespace(
-        chunks=chunks, nnz=CHUNK_VALUES * spans, n_chunks=spans, fingerprint="", n_rows=spans
+        nnz=CHUNK_VALUES * spans, n_chunks=spans, fingerprint="", n_rows=spans, rows_of=one_row,
+        chunks=SimpleNamespace(largest_together=largest_of_chunks),
+    )  # fmt: skip
+    dataset = SimpleNamespace(
+        manifest=manifest, folder=SimpleNamespace(is_local=True), nnz_between=values_of_chunks
     )
-    dataset = SimpleNamespace(manifest=manifest, folder=SimpleNamespace(is_local=True))
+    plan = WindowPlan(spans, 1, streams, 0)
     return Job(
-        dataset, problem=None, stats=SimpleNamespace(n=spans, d=1), rule=TargetRule(),
-        windows=WindowPlan(spans, 1, 1, 0), rows=NoRows(), sum_bytes=STATE_BYTES * columns,
+        dataset, problem=None, stats=SimpleNamespace(n=spans, d=1, shuffled=True),
+        rule=TargetRule(), windows=plan, rows=NoRows(), sum_bytes=STATE_BYTES * columns,
     )  # fmt: skip

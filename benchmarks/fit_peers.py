@@ -14,12 +14,10 @@ file of results has.
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -27,7 +25,6 @@ from threadpoolctl import threadpool_limits
 from benchmarks.suite.certified_fits import (
     EXACT,
     PEERS,
-    Fit,
     FitPeer,
     FitTask,
     enough,
@@ -37,7 +34,8 @@ from benchmarks.suite.certified_fits import (
 from benchmarks.suite.linear_peers import quiet
 from benchmarks.suite.programme import TOO_WIDE
 from benchmarks.suite.workloads import prepare
-from testing.results import Row, conclude, recorded, rows_of_part, study_options
+from benchmarks.turns import Entrant, begun, contest_options, in_turns
+from testing.results import Row, conclude, recorded, rows_of_part
 
 PART = "fit-peers"
 L1 = ("reuters", "a9a", "w8a", "imdb-raw")
@@ -46,13 +44,6 @@ SHARES = (0.1, 0.01)
 ACCURACIES = (1e-2, 1e-4, 1e-6)
 ALL_CLASSES = 1e-4  # accuracy
 NEEDS = {"celer": "celer", "skglm": "skglm", "LIBLINEAR -s 6": "liblinear"}
-
-
-class Entrant(NamedTuple):
-    """A contestant, made ready, and how hard it has to try."""
-
-    fit: Fit
-    effort: Any
 
 
 def contestants(task: Row, beside: list[str]) -> dict[str, FitPeer]:
@@ -105,19 +96,6 @@ def contests(task: Row, of: FitTask, accuracies: list[float], given: Any) -> Ite
             }  # fmt: skip
 
 
-def in_turns(entrants: dict[str, Entrant], turns: int) -> dict[str, tuple[float, np.ndarray]]:
-    """Return the least CPU seconds of every contestant, and its weights."""
-    best: dict[str, tuple[float, np.ndarray]] = {}
-    for _ in range(turns):
-        for peer, (fit, effort) in entrants.items():
-            began = time.process_time()
-            with quiet():
-                w = fit(effort)
-            seconds = time.process_time() - began
-            best[peer] = min(seconds, best.get(peer, (seconds, w))[0]), w
-    return best
-
-
 def told(row: Row) -> str:
     """Return a row as a line."""
     spent = f"more than {row['limit']}" if row["cpu_s"] is None else f"{row['cpu_s']:.4f}"
@@ -149,15 +127,11 @@ def key(row: Row) -> tuple[Any, ...]:
 
 def main() -> None:
     """Append a row for every contest and contestant."""
-    options = study_options(__doc__, (*L1, *SOFTMAX))
+    options = contest_options(__doc__, (*L1, *SOFTMAX))
     options.add_argument("--shares", nargs="+", type=float, default=SHARES)
     options.add_argument("--accuracies", nargs="+", type=float, default=ACCURACIES)
     options.add_argument("--beside", nargs="*", default=[], help="some of the contestants")
-    options.add_argument("--turns", type=int, default=5)
-    options.add_argument("--limit", type=int, default=60, help="CPU seconds of a fit")
-    given = options.parse_args()
-    warnings.simplefilter("ignore")
-    given.folder.mkdir(parents=True, exist_ok=True)
+    given = begun(options)
     with threadpool_limits(1):
         for name in given.sets:
             for task, of, accuracies in tasks(name, given):

@@ -49,7 +49,7 @@ def ebm() -> Any:
     """Return the explainable boosting machine, with pairs as many as it takes by itself."""
     from interpret.glassbox import ExplainableBoostingClassifier
 
-    return ExplainableBoostingClassifier(random_state=0)
+    return ExplainableBoostingClassifier(n_jobs=1, random_state=0)
 
 
 PEERS: dict[str, Callable[[], Any]] = {"boosting": boosting, "lightgbm": lightgbm, "ebm": ebm}

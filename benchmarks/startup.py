@@ -31,11 +31,13 @@ METHODS = (
     "fewpass.solvers.dual.sdca",
     "fewpass.solvers.batch.lbfgs",
 )
+PARSER = ("cyclopts",)  # of unusual command lines
 COMPILING = ("numba.np.arraymath", "scipy.linalg", "sparse")  # kernels on disk need none of it
 HEAVY = (*CLUSTER, *TABLES, *PICTURES, *LEARNING, *STORES, *METHODS, *COMPILING)
 KERNELS = ("numba", "numpy", "fsspec", "psutil")
 SHOWN_US = 10_000
 SIZE = 200_000  # bytes of text
+ROWS = "a,b,y\n" + "".join(f"{k % 7 / 8},{k % 3 / 4},{k % 2}\n" for k in range(10))
 
 
 class Command(NamedTuple):
@@ -50,7 +52,8 @@ LAM = ("--lam", "1/n")  # chosen on a sample of the rows, it would need a dual m
 COMMANDS = {
     "version": Command(("--version",), besides=(*KERNELS, "pydantic")),
     "help": Command(("--help",), besides=(*KERNELS, "pydantic")),
-    "train": Command(("train", "clicks", "run", *LAM)),
+    "train": Command(("train", "clicks", "run", *LAM), besides=PARSER),
+    "train on a table": Command(("train", "rows.csv", "of-table", *LAM), besides=PARSER),
     "train straight": Command(("train", "clicks.svm", "straight", "--test-fraction", "0.1", *LAM)),
     "train to a tolerance": Command(
         ("train", "clicks", "by-tol", "--tol", "0.5", "--solver", "s2gd+", *LAM),
@@ -120,8 +123,9 @@ def prepare(folder: Path, run: Callable[[Sequence[str], Path], object] = imports
     from fewpass.pipeline.clicks import write_clicks
 
     write_clicks(folder / "clicks.svm", SIZE)
+    (folder / "rows.csv").write_text(ROWS)
     run(("ingest", "clicks.svm", "clicks", "--test-fraction", "0.1"), folder)
-    for name in (*TRAININGS, "train to a tolerance"):
+    for name in (*TRAININGS, "train on a table", "train to a tolerance"):
         run((*COMMANDS[name].words[:2], f"{name}-before", *COMMANDS[name].words[3:]), folder)
 
 

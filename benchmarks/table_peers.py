@@ -9,6 +9,7 @@ predicted number.
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 MOST_CATEGORIES = 255  # that boosting takes of a column
+#: Where they run: OpenMP's threads wait in loops, which counts where cores are shared.
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+MOST_MINUTES = 20  # of the processor, that a peer is given
+LIMITED = ["prlimit", f"--cpu={60 * MOST_MINUTES}:{60 * MOST_MINUTES + 60}"]  # soft:hard
 
 
 def main() -> None:
@@ -93,6 +98,12 @@ def kinds(X: pd.DataFrame, meta: dict[str, Any]) -> tuple[list[str], list[str]]:
     """Return the names of the columns of numbers, and of those of words."""
     numbers = list(X.select_dtypes(include=["number", "bool"]).columns)
     return numbers, [name for name in X.columns if name not in {*numbers, *meta["text"]}]
+
+
+def ended_by(errors: str) -> str:
+    """Say by what a peer ended, out of the lines that it left."""
+    last = (errors.strip().splitlines() or ["killed"])[-1]
+    return f"over {MOST_MINUTES} CPU minutes" if f"status -{signal.SIGXCPU:d}." in last else last
 
 
 def predictions(model: Any, X: pd.DataFrame, meta: dict[str, Any]) -> pd.DataFrame:

@@ -7,10 +7,11 @@ option than the label, by table_peers.py twice, and judged on the rows of its te
 and log loss of classes, R2 of numbers.  Seconds are of the processor, all processes together,
 memory is the peak of the largest.  The side `before` is another checkout's, by the same commands.
 
-With --additive ours is trained three times, without it, with curves and with chosen pairs, and the
-careful pipeline is left out; then on small samples of some tables (small_samples.py).  The side
-`ebm` is InterpretML's (pip install interpret-core), with four outer bags and pairs for three times
-the columns.
+With --additive ours is trained four times, with what `--encode auto` chooses, without curves, with
+curves and with chosen pairs, and the careful pipeline is left out; then, unless sides are named, on
+small samples of some tables (small_samples.py).  The side `ebm` is InterpretML's (pip install
+interpret-core), with four outer bags and pairs for three times the columns.  A later line of a
+table adds its sides.
 """
 
 from __future__ import annotations
@@ -24,13 +25,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
 
 from benchmarks.data_sets import public_data
-from benchmarks.small_samples import PART as SMALL
-from benchmarks.small_samples import measured_small, small_found
+from benchmarks.small_samples import measure_small
+from benchmarks.table_peers import LIMITED, ONE_THREAD, ended_by
 from testing.results import Row, conclude, recorded, study_options, table
 
 PART = "tables"
@@ -42,8 +42,9 @@ FORMS = {
     "before": [], "fewpass": [], "linear-form": ["--encode", "linear"],
     "splines": ["--additive", "splines"], "additive": ["--additive"],
 }  # fmt: skip
-ADDITIVE_PART, PLAIN = "additive", "linear-form"
+ADDITIVE_PART, PLAIN, DEFAULT = "additive", "linear-form", "fewpass"
 ADDITIVE_SIDES = (PLAIN, "splines", "additive", "boosting")
+TOLERATED = 0.003  # of R2 or log loss
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 LAUNCH = Path(__file__).parent / "suite/launch.py"
 SMALLEST = 1e-15  # a probability that counts as 0
@@ -60,15 +61,14 @@ def main() -> None:
     asked = options.parse_args()
     if asked.before:
         CHECKOUTS["before"] = str(asked.before)
-    part, sides = (ADDITIVE_PART, ADDITIVE_SIDES) if asked.additive else (PART, SIDES[1:4])
+    forms = ADDITIVE_PART, (DEFAULT, *ADDITIVE_SIDES)
+    part, sides = forms if asked.additive else (PART, SIDES[1:4])
     found = measured(asked.sets, meta, asked.folder / "tables", asked.sides or sides)
     rows = recorded(asked.results, part, found, in_short)
     said = by_form(rows) if asked.additive else findings(rows)
     conclude(asked.results, part, said, PACKAGES)
-    if asked.additive:
-        few = measured_small(asked.sets, meta, asked.folder / "small")
-        rows = recorded(asked.results, SMALL, few, str)
-        conclude(asked.results, SMALL, small_found(rows) if rows else [], PACKAGES)
+    if asked.additive and not asked.sides:
+        measure_small(asked)
 
 
 def measured(
@@ -104,14 +104,15 @@ def outcome(side: str, about: dict[str, Any], train: Path, test: Path, place: Pa
     """Train one side, and judge what it predicts; where it fails, say by what."""
     out = place / f"{side}.csv"
     commands = own(about, train, test, out, FORMS[side]) if side in FORMS else [
-        [sys.executable, "-m", "benchmarks.table_peers", side, json.dumps(about),
+        [*LIMITED, sys.executable, "-m", "benchmarks.table_peers", side, json.dumps(about),
          str(train), str(test), str(out)]
     ]  # fmt: skip
     launched = [sys.executable, str(LAUNCH), json.dumps(commands)]
-    places = os.environ | ({"PYTHONPATH": CHECKOUTS[side]} if side in CHECKOUTS else {})
+    own_places = {"PYTHONPATH": CHECKOUTS[side]} if side in CHECKOUTS else {}
+    places = os.environ | (own_places if side in FORMS else ONE_THREAD)
     done = subprocess.run(launched, capture_output=True, text=True, check=False, env=places)
     if done.returncode:
-        return {"failed": done.stderr.strip().splitlines()[-1]}
+        return {"failed": ended_by(done.stderr)}
     took = json.loads(done.stdout)
     target = pd.read_csv(test)[about["label"]]
     figures = of_numbers if about["kind"] == "reg" else of_classes
@@ -139,21 +140,24 @@ def of_numbers(target: pd.Series, found: pd.DataFrame) -> Row:
 
 def of_classes(target: pd.Series, found: pd.DataFrame) -> Row:
     """Return error, log loss and, of two classes, AUC of the probabilities of classes."""
+    sure, y = chances_of(found), target.astype(str).to_numpy()
+    classes, each = sure.columns.to_numpy(), sure.to_numpy()
+    figures = {
+        "error": float(1.0 - accuracy_score(y, classes[each.argmax(axis=1)])),
+        "log_loss": float(log_loss(y, each, labels=classes)),
+    }
+    if len(classes) == 2:
+        figures["auc"] = float(roc_auc_score(y == classes[1], each[:, 1]))
+    return figures
+
+
+def chances_of(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the probabilities of classes, which are the columns, in their order."""
     ours = {
         name: name.removeprefix("probability_") for name in found if name.startswith("probability_")
     }
-    found = found[list(ours)].rename(columns=ours) if ours else found
-    chances, y = found.to_numpy().clip(SMALLEST, 1.0), target.astype(str).to_numpy()
-    classes = found.columns.to_numpy()
-    order = np.argsort(classes)
-    sure = chances[:, order] / chances.sum(axis=1, keepdims=True)
-    figures = {
-        "error": float(1.0 - accuracy_score(y, classes[chances.argmax(axis=1)])),
-        "log_loss": float(log_loss(y, sure, labels=classes[order])),
-    }  # fmt: skip
-    if len(classes) == 2:
-        figures["auc"] = float(roc_auc_score(y == classes[order][1], sure[:, 1]))
-    return figures
+    chances = (found[list(ours)].rename(columns=ours) if ours else found).clip(SMALLEST, 1.0)
+    return chances.div(chances.sum(axis=1), axis=0)[sorted(chances)]
 
 
 def in_short(row: Row) -> str:
@@ -175,12 +179,11 @@ def lost(row: Row, one: str = "fewpass", other: str = "linear") -> float:
 
 
 def by_form(rows: list[Row]) -> list[str]:
-    """Say on how many tables curves and pairs are better than ours without, and at what price."""
-    forms = PLAIN, "additive"
-    both = [
-        row for row in rows
-        if {*forms} <= row.keys() and not any("failed" in row[form] for form in forms)
-    ]  # fmt: skip
+    """Say on how many tables curves and pairs are better than ours without, and at what price.
+
+    Then where the form that is chosen without being asked is worse than without by over .003.
+    """
+    both = measured_sides(rows, "additive", PLAIN)
     changes = {row["table"]: lost(row, "additive", PLAIN) for row in both}
     better, worse = (sum(sign * one < -0.01 for one in changes.values()) for sign in (1, -1))
     named = ", ".join(f"{name} {100 * one:+.0f} %" for name, one in changes.items() if one > 0.01)
@@ -190,22 +193,48 @@ def by_form(rows: list[Row]) -> list[str]:
         f"{better} of {len(both)} tables, worse on {worse}{': ' + named if worse else ''}. "
         f"Seconds of the processor, all tables: {seconds[0]:.0f} and {seconds[1]:.0f}."
     )
+    return [said, *by_default(rows)]
+
+
+def by_default(rows: list[Row]) -> list[str]:
+    """Say where the form that is chosen without being asked is worse than straight lines."""
+    both = measured_sides(rows, DEFAULT, PLAIN)
+    if not both:
+        return []
+    worse = {row["table"]: worse_by(row, DEFAULT, PLAIN) for row in both}
+    over = ", ".join(f"{name} by {by:.4f}" for name, by in worse.items() if by > TOLERATED)
+    said = (
+        f"What `--encode auto` chooses is worse than straight lines by over {TOLERATED:g} of R2 or "
+        f"log loss on {sum(by > TOLERATED for by in worse.values())} of {len(both)} tables"
+        f"{': ' + over if over else ''}, and takes "
+        f"{sum(row[DEFAULT]['cpu'] for row in both):.0f} s."
+    )
     return [said]
+
+
+def measured_sides(rows: list[Row], *sides: str) -> list[Row]:
+    """Return the rows that have all of the sides, and none that failed."""
+    return [row for row in rows if all("cpu" in row.get(side, {}) for side in sides)]
+
+
+def worse_by(row: Row, one: str, other: str) -> float:
+    """Return by how much R2 is lower, or the log loss higher, of one side than of another."""
+    (name, ours), (_, theirs) = (figure_of(row[side]) for side in (one, other))
+    return theirs - ours if name == "R2" else ours - theirs
 
 
 def form_tables(rows: list[Row]) -> str:
     """Tabulate what straight lines, curves, chosen pairs and others came to."""
-    head = ("table", "figure", "straight lines", "curves", "`--additive`", "boosting", "EBM",
-            "CPU s: straight", "`--additive`", "boosting")  # fmt: skip
+    head = ("table", "figure", "default", "straight lines", "curves", "`--additive`", "boosting",
+            "EBM", "CPU s: default", "straight", "`--additive`", "boosting", "EBM")  # fmt: skip
     cells = []
-    for row in sorted(rows, key=lambda row: (figure_of(row[PLAIN])[0], row["table"])):
-        sides = [row.get(side) for side in (*ADDITIVE_SIDES, "ebm")]
-        values = [f"{figure_of(side)[1]:.4f}" if side and "failed" not in side else "-"
-                  for side in sides]  # fmt: skip
-        seconds = [f"{row[side]['cpu']:.1f}" if "cpu" in row.get(side, {}) else "-"
-                   for side in (PLAIN, "additive", "boosting")]  # fmt: skip
+    both = measured_sides(rows, PLAIN)
+    for row in sorted(both, key=lambda row: (figure_of(row[PLAIN])[0], row["table"])):
+        sides = [row.get(side, {}) for side in (DEFAULT, *ADDITIVE_SIDES, "ebm")]
+        values = [f"{figure_of(side)[1]:.4f}" if "cpu" in side else "-" for side in sides]
+        seconds = [f"{side['cpu']:.1f}" if "cpu" in side else "-" for side in sides]
         name = f"{row['table']}{' (later rows)' if row['table'] in LATER else ''}"
-        cells.append([name, figure_of(row[PLAIN])[0], *values, *seconds])
+        cells.append([name, figure_of(row[PLAIN])[0], *values, *seconds[:2], *seconds[3:]])
     return table(head, cells, ("table", "figure"))
 
 

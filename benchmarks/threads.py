@@ -2,12 +2,13 @@
 
     python -m benchmarks.threads FOLDER --size 600MB --threads 1,2,4,8,16
 
-The demo's click log is ingested, walked, summed over and certified, each time by a process that is
-kept to so many cores and told of so many threads.  Starting the process is not counted: an ingest
-tells its own seconds, a training those of every sweep.  Of several the least is taken, as whatever
-else happens on a machine only takes time.  In the table: wall seconds, in brackets CPU seconds of
-the last process and the efficiency, which is the time of the first number of threads over K times
-that of K.  All models and data sets are the same bits.
+The demo's click log is ingested, learnt from straight, walked, summed over and certified, and
+narrow dense rows are solved, each time by a process that is kept to so many cores and told of so
+many threads.  Of a method a later pass counts, within 256 MB.  Starting a process is not counted:
+an ingest tells its own seconds, a training those of every sweep.  Of several the least is taken, as
+whatever else happens on a machine only takes time.  In the table: wall seconds, in brackets CPU
+seconds of the last process and the efficiency, which is the time of the first number of threads
+over K times that of K.  All models and data sets are the same bits.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ import shutil
 import subprocess
 import sys
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.sizes import parse_bytes
@@ -41,6 +45,7 @@ print(json.dumps({"seconds": min(seconds)}))
 """
 ROOMY, SHORT = "4GiB", "256MB"
 REPEATED = 3  # ingests
+NARROW_BYTES = 200  # of a row of 50 numbers
 COLUMNS = 1 << 18  # whatever the size, so that the short memory has room for a gradient
 
 
@@ -97,6 +102,39 @@ def walked(folder: Path, cores: list[int], streams: int) -> tuple[Took, Took]:
     return Took(min(found[::2]), cpu), Took(min(found[1::2]), cpu)
 
 
+def straight(folder: Path, cores: list[int]) -> Took:
+    """One pass over the text itself, by the learners that are the default."""
+    run, runs = folder / "run", []
+    for _ in range(REPEATED):
+        shutil.rmtree(run, ignore_errors=True)
+        words = ["train", f"{folder}/clicks.svm", str(run), "--lam", "1/n", "--scheduler", "none"]
+        runs.append(told([COMMAND, *words, "-q", "--json", "--threads", str(len(cores))], cores))
+    return Took(min(found["seconds"] for found, _ in runs), runs[-1][1])
+
+
+def passed(folder: Path, cores: list[int], method: str) -> Took:
+    """A later pass of a method that reads its rows again."""
+    found, cpu = sweeps(folder, cores, "--solver", method, "--passes", "6", "--memory", SHORT)
+    return Took(min(found[1:]), cpu)
+
+
+def anchored(folder: Path, cores: list[int]) -> Took:
+    """A gradient over all rows and the walk after it: two passes of S2GD+, halved."""
+    found, cpu = sweeps(folder, cores, "--solver", "s2gd+", "--passes", "7", "--memory", SHORT)
+    return Took(min(a + b for a, b in pairwise(found[1:])) / 2, cpu)
+
+
+def narrow_rows(folder: Path, n: int) -> None:
+    """Ingest dense rows of 50 columns, for Newton's method."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 50), dtype=np.float32)
+    y = X @ rng.standard_normal(50) + rng.standard_normal(n) > 0
+    (folder / "narrow").mkdir(exist_ok=True)
+    np.savez(folder / "narrow" / "rows.npz", X=X, y=y.astype(np.float64))
+    words = ["ingest", f"{folder}/narrow/rows.npz", f"{folder}/narrow/data", "--overwrite", "-q"]
+    told([COMMAND, *words, "--json"], sorted(os.sched_getaffinity(0)))
+
+
 def fitted(cores: list[int], source: str) -> Took:
     """Fit an estimator to a certified 1e-3."""
     found, cpu = told([FIT, source], cores)
@@ -105,7 +143,10 @@ def fitted(cores: list[int], source: str) -> Took:
 
 def measured(folder: Path, cores: list[int], streams: int) -> dict[str, Took]:
     """Do all work on some cores."""
-    found = {"ingest": ingested(folder, cores)}
+    found = {"ingest": ingested(folder, cores), "straight": straight(folder, cores)}
+    found |= {f"{m}, a pass": passed(folder, cores, m) for m in ("asgd", "psdca")}
+    found["s2gd+, a pass"] = anchored(folder, cores)
+    found["newton, a step"] = passed(folder / "narrow", cores, "newton")
     found["reduction, rows in memory"] = reduced(folder, cores, ROOMY)
     found[f"reduction, {SHORT}"] = reduced(folder, cores, SHORT)
     walk, certificate = walked(folder, cores, streams)
@@ -138,6 +179,7 @@ def main() -> None:
     folder = arguments.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
     write_clicks(folder / "clicks.svm", parse_bytes(arguments.size), columns=COLUMNS)
+    narrow_rows(folder, parse_bytes(arguments.size) // NARROW_BYTES)
     measured(folder, allowed, max(threads))  # compiles
     found = {k: measured(folder, allowed[:k], max(threads)) for k in threads}
     print(f"| work | {' | '.join(map(str, threads))} |\n|---|{'---:|' * len(threads)}")

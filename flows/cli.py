@@ -1,120 +1,34 @@
-"""The `fewpass` command: its verbs, and the handling of their errors."""
+"""The `fewpass` command: what it runs, and the handling of errors."""
 
 from __future__ import annotations
 
 import atexit
 import gc
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from difflib import get_close_matches
-from importlib.metadata import version
-from pathlib import Path
-from typing import Annotated, Literal
 
-from cyclopts import App, Group, Parameter
-
-from fewpass.flows import listed_commands
-from fewpass.flows.beginning import beginning
 from fewpass.flows.display.log_lines import json_line, wants_json, warnings_logged
 from fewpass.flows.display.printing import (
     between_words,
     ending_quietly,
     fill_closed_streams,
     formatted_traceback,
-    printable,
     require_output,
 )
 from fewpass.flows.flags import in_flags
-from fewpass.flows.refusals import Interrupted, UsageError, exit_status, sentence
+from fewpass.flows.refusals import Interrupted, exit_status, sentence
 from fewpass.flows.short_options import spelled_out
 from fewpass.flows.signals import Interrupts, end_at_once, handling, sending_lost_ones_again
 
-OPTIONS = Group.create_default_parameters("Options")
-OTHERS = Group("Less often", sort_key=3)
-HELP = Group("Help", sort_key=4)
-GROUPS = {
-    Group("Everyday", sort_key=1): listed_commands.EVERYDAY,
-    Group("Look closer", sort_key=2): listed_commands.LOOKING,
-    OTHERS: listed_commands.OTHERS,
-}
-USAGES = {
-    "ingesting:ingest": "Usage: fewpass ingest SOURCE... DATASET [OPTIONS]",
-    "changing_data:append": "Usage: fewpass append DATASET SOURCE... [OPTIONS]",
-}
-#: zsh reads a file of completions when they are first asked for, and takes it for the function.
-AUTOLOADED = """
-if [ "$funcstack[1]" = "_fewpass" ]; then
-  _cyclopts_fewpass "$@"
-else
-  compdef _cyclopts_fewpass fewpass
-fi
-"""
-
 HELP_FLAGS = (["--help"], ["-h"])
+#: What libraries do at their start and nobody needs here: a pool of threads beside our own,
+#: and a search of all installed packages for pydantic's plugins.
+SPARED = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 #: Objects between two looks for circular garbage: imports make many objects and no garbage.
-COLLECTED_EVERY = 10_000
-
-
-def application(*, listing: bool = False) -> App:
-    """Return the command line; for `listing` each command has one line of help in place of all."""
-    made = App(
-        name="fewpass",
-        help=(
-            "Linear models on data larger than memory, in a few passes, each with a certificate of "
-            "how good it is."
-        ),
-        version=lambda: version("fewpass"),
-        version_format="plaintext",
-        group_parameters=OPTIONS,
-        default_parameter=Parameter(negative=(), show_default=False),
-        suppress_keyboard_interrupt=False,
-        result_action="return_value",
-    )
-    for group, members in GROUPS.items():
-        for position, (place, line) in enumerate(members.items()):
-            made.command(
-                f"fewpass.flows.commands.{place}", group=group, sort_key=position,
-                usage=USAGES.get(place), help=line if listing else None,
-            )  # fmt: skip
-    made.command(completion, group=OTHERS, sort_key=9)
-    made.default(start)
-    for flag in ("--help", "--version"):
-        made[flag].group = HELP
-    return made
-
-
-def completion(shell: Literal["bash", "zsh", "fish"], /) -> int:
-    """Print the completion script of a shell, to be written to where the shell looks for it.
-
-    bash: fewpass completion bash > ~/.local/share/bash-completion/completions/fewpass
-
-    zsh: fewpass completion zsh > ~/.zfunc/_fewpass (with fpath+=~/.zfunc before compinit)
-
-    fish: fewpass completion fish > ~/.config/fish/completions/fewpass.fish
-
-    Parameters
-    ----------
-    shell
-        bash, zsh or fish.
-    """
-    script = application(listing=True).generate_completion(shell=shell).rstrip() + "\n"
-    sys.stdout.write(script + (AUTOLOADED if shell == "zsh" else ""))
-    return 0
-
-
-def start(*words: Annotated[str, Parameter(show=False)]) -> int:
-    """Say what to do first, and next."""
-    if words:
-        near = get_close_matches(words[0], [name for name in app if name[0] != "-"], n=1)
-        hint = f"Did you mean {near[0]}?" if near else "fewpass --help lists them all."
-        raise UsageError(f'There is no command "{words[0]}". {hint}')
-    sys.stdout.write(printable(beginning(Path())))
-    return 0
-
-
-app = application()
+COLLECTED_EVERY = 50_000
 
 
 def command_line() -> None:
@@ -122,9 +36,31 @@ def command_line() -> None:
     end_at_once()
     fill_closed_streams()
     gc.set_threshold(COLLECTED_EVERY)
+    for name, value in SPARED.items():
+        os.environ.setdefault(name, value)
     atexit.register(gc.freeze)  # what is left at the end is not looked through once more
     with ending_quietly():
         sys.exit(main())
+
+
+def print_version() -> int:
+    """Print the version: nothing else is imported for it."""
+    from importlib.metadata import version  # noqa: PLC0415 - with email, sockets and archives
+
+    sys.stdout.write(f"{version('fewpass')}\n")
+    return 0
+
+
+def run(tokens: Sequence[str]) -> int:
+    """Run what a command line asks for."""
+    from fewpass.flows.plain_words import plainly_read  # noqa: PLC0415 - it lists all commands
+
+    if plain := plainly_read(tokens):
+        return plain()
+    from fewpass.flows.application import app, application  # noqa: PLC0415 - a twentieth of a second
+
+    whole = application(listing=True) if tokens[:1] in HELP_FLAGS else app
+    return whole(tokens, exit_on_error=False, print_error=False) or 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -139,8 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ):  # fmt: skip
         try:
             require_output()
-            whole = application(listing=True) if tokens[:1] in HELP_FLAGS else app
-            return whole(tokens, exit_on_error=False, print_error=False) or 0
+            return print_version() if tokens == ["--version"] else run(tokens)
         except BrokenPipeError:  # whoever reads has read enough
             raise
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - no traceback ever but by --debug

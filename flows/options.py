@@ -2,7 +2,9 @@
 
 Every option of a plan is a flat setting (`fewpass.pipeline.settings.flat_settings`): its type,
 default and help are read from there.  Here None stands for "not given".  Nothing imported here
-needs numba, Dask or numpy, so `--help` need not wait for them.
+needs numba, Dask or numpy, so `--help` need not wait for them; and cyclopts is imported when it
+reads the annotations, which are text until then: most command lines are read without it
+(plain_words.py).
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-from cyclopts import Group, Parameter, Token, validators
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -29,19 +31,62 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import ByteSize
 from fewpass.solvers.bad_input import MOST_WHOLE
 
+if TYPE_CHECKING:
+    from cyclopts import Group, Token
+
 Names = tuple[str, ...]
 Class = TypeVar("Class", bound=type)
 
 
+def parameter(**how: Any) -> Any:
+    """Return what tells cyclopts how an option is given."""
+    from cyclopts import Parameter  # noqa: PLC0415 - see the module's docstring
+
+    return Parameter(**how)
+
+
 def named(*names: str) -> Any:
     """Return a parameter that is called otherwise than its field."""
-    return Parameter(name=list(names))
+    return parameter(name=list(names))
 
 
-@Parameter(name="*", group="Output")
+def everyday() -> Any:
+    """Return a parameter that the help lists first."""
+    return parameter(group=everyday_group())
+
+
+@cache
+def everyday_group() -> Group:
+    """Return the group of what the help lists first."""
+    from cyclopts import Group  # noqa: PLC0415 - see the module's docstring
+
+    return Group("Everyday options", sort_key=0)
+
+
+class Flattened:
+    """Tells cyclopts, once it asks a class, that its fields are options like all others.
+
+    Parameters
+    ----------
+    title
+        Under which the help lists them, if not under those that they name.
+    """
+
+    def __init__(self, title: str | None = None) -> None:
+        self._title = title
+
+    def __get__(self, _one: object, holder: Any) -> Any:
+        """Return cyclopts' own mark, which replaces this one."""
+        del holder.__cyclopts__
+        parameter(name="*", **({"group": self._title} if self._title else {}))(holder)
+        return holder.__cyclopts__
+
+
 @dataclass(frozen=True, kw_only=True)
 class Output:
     """What is printed."""
+
+    __cyclopts__ = Flattened("Output")
 
     json: bool = False
     """Print one JSON object on standard output; everything else goes to standard error."""
@@ -51,15 +96,16 @@ class Output:
     """Print the effective plan, too."""
     debug: bool = False
     """Show the traceback of an error."""
-    log_format: Annotated[Literal["text", "json"], Parameter(env_var="FEWPASS_LOG_FORMAT")] = "text"
+    log_format: Annotated[Literal["text", "json"], parameter(env_var="FEWPASS_LOG_FORMAT")] = "text"
     """Progress on standard error: text, or a JSON object per line, with the numbers of every pass
     and of every half a minute of an ingest [default: text]."""
 
 
-@Parameter(name="*", group="Plan")
 @dataclass(frozen=True, kw_only=True)
 class PlanSource:
     """Where a plan comes from, besides the command line."""
+
+    __cyclopts__ = Flattened("Plan")
 
     config: Path | None = None
     """TOML file of settings, named as in the plan that --dry-run prints; the command line wins."""
@@ -75,28 +121,26 @@ else:
     Method = Literal[KINDS]
 
 #: How an option is given that is not called or typed like its setting.
-GIVEN_AS: dict[str, tuple[Any, Parameter]] = {
-    "solver": (Method, Parameter()),
-    "label": (str, Parameter(allow_leading_hyphen=True)),
-    "weight": (str, Parameter(allow_leading_hyphen=True)),
-    "test_by": (str, Parameter(allow_leading_hyphen=True)),
-    "test_group": (str, Parameter(allow_leading_hyphen=True)),
-    "drop": (Names, Parameter(consume_multiple=False)),
-    "keep": (Names, Parameter(consume_multiple=False)),
-    "column": (Names, Parameter(consume_multiple=False)),
-    "cross": (Names, Parameter(consume_multiple=False)),
-    "n_features": (int, named("--features")),
-    "early_stopping": (bool, named("--stop-early")),
-    "wait_workers": (str, Parameter()),
-    "header": (bool, Parameter(negative="--no-header")),
-    "shuffle": (bool, Parameter(negative="--no-shuffle")),
-    "ranks": (bool, Parameter(negative="--no-ranks")),
-    "clip": (bool, Parameter(negative="--no-clip")),
+GIVEN_AS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "solver": (Method, {}),
+    "label": (str, {"allow_leading_hyphen": True}),
+    "weight": (str, {"allow_leading_hyphen": True}),
+    "test_by": (str, {"allow_leading_hyphen": True}),
+    "test_group": (str, {"allow_leading_hyphen": True}),
+    "drop": (Names, {"consume_multiple": False}),
+    "keep": (Names, {"consume_multiple": False}),
+    "column": (Names, {"consume_multiple": False}),
+    "cross": (Names, {"consume_multiple": False}),
+    "n_features": (int, {"name": ["--features"]}),
+    "early_stopping": (bool, {"name": ["--stop-early"]}),
+    "wait_workers": (str, {}),
+    "header": (bool, {"negative": "--no-header"}),
+    "shuffle": (bool, {"negative": "--no-shuffle"}),
+    "ranks": (bool, {"negative": "--no-ranks"}),
+    "clip": (bool, {"negative": "--no-clip"}),
 }
 
 #: What the help lists first.
-EVERYDAY = Group("Everyday options", sort_key=0)
-RequireTol = Annotated[bool, Parameter(group=EVERYDAY)]
 USED_EVERY_DAY = {
     "label", "drop", "test_fraction", "like", "overwrite", "solver", "loss", "lam", "tol", "passes",
     "held_out", "calibrate", "memory", "scheduler",
@@ -123,24 +167,46 @@ def takes(*plans: type[BaseModel]) -> Callable[[Class], Class]:
         own = inspect.get_annotations(cls)
         settings = [s for s in typed_settings(*plans).values() if s.name not in ARGUMENTS]
         settings.sort(key=lambda s: s.name not in s.home.__annotations__)  # inherited ones last
-        cls.__annotations__ = {s.name: option(s) for s in settings} | own
+        for setting in settings:
+            _SETTINGS[_written(setting)] = setting
+        cls.__annotations__ = {s.name: _written(s) for s in settings} | own
         for setting in settings:
             setattr(cls, setting.name, () if setting.name in REPEATED else None)
         dataclass(frozen=True, kw_only=True)(cls)
-        Parameter(name="*")(cls)
+        cls.__cyclopts__ = Flattened()  # type: ignore[attr-defined]
         return cls
 
     return with_options
 
 
-def option(setting: Setting) -> Any:
+_SETTINGS: dict[str, Setting] = {}  # by what stands for their options' types
+
+
+def _written(setting: Setting) -> str:
+    """Return the annotation of a setting's option, as text."""
+    return f"option({setting.name!r}, {setting.home.__name__!r})"
+
+
+def setting_of(field: Any) -> Setting | None:
+    """Return the setting that a field is an option for; None where it is for none."""
+    return _SETTINGS.get(field.type)
+
+
+def option(name: str, home: str) -> Any:
     """Return the type of a setting's option, its help included."""
-    hint, how = GIVEN_AS.get(setting.name, (_type_of(setting.field), Parameter()))
+    setting = _SETTINGS[f"option({name!r}, {home!r})"]
+    hint, how = given_as(setting)
     if hint is int:
-        how = Parameter.combine(how, Parameter(converter=as_whole))
-    group = EVERYDAY if setting.name in USED_EVERY_DAY else TITLES[setting.home]
-    shown = Parameter(help=f"{setting.help.rstrip('.')}{_default_of(setting)}.", group=group)
-    return Annotated[hint if hint is Names else hint | None, how, shown]
+        how = how | {"converter": as_whole}
+    group = everyday_group() if name in USED_EVERY_DAY else TITLES[setting.home]
+    said = f"{setting.help.rstrip('.')}{_default_of(setting)}."
+    shown = parameter(**how, help=said, group=group)
+    return Annotated[hint if hint is Names else hint | None, shown]
+
+
+def given_as(setting: Setting) -> tuple[Any, dict[str, Any]]:
+    """Return what the shell gives for a setting, and what cyclopts has to know of it."""
+    return GIVEN_AS.get(setting.name) or (_type_of(setting.field), {})
 
 
 def as_whole(_hint: Any, tokens: Sequence[Token]) -> int:
@@ -156,7 +222,9 @@ def as_whole(_hint: Any, tokens: Sequence[Token]) -> int:
 
 def whole(least: int, most: int = MOST_WHOLE) -> Any:
     """Return a parameter that takes whole numbers within bounds."""
-    return Parameter(converter=as_whole, validator=validators.Number(gte=least, lte=most))
+    from cyclopts import validators  # noqa: PLC0415 - see the module's docstring
+
+    return parameter(converter=as_whole, validator=validators.Number(gte=least, lte=most))
 
 
 def _type_of(field: FieldInfo) -> Any:
@@ -217,10 +285,10 @@ class IngestOptions:
 class TrainingOptions:
     """What to train, and how far; how a source is read that is no data set; where tasks run."""
 
-    set: Annotated[Names, Parameter(consume_multiple=False, group=TITLES[TrainingPlan])] = ()
+    set: Annotated[Names, parameter(consume_multiple=False, group=TITLES[TrainingPlan])] = ()
     """A setting of the method itself, such as --set solver.gamma0=0.5; may be repeated.  Without
     --solver it is one of asgd."""
-    keep: Annotated[str | None, Parameter(group=STRAIGHT)] = None
+    keep: Annotated[str | None, parameter(group=STRAIGHT)] = None
     """Folder or address: ingest the source into a data set first, and train on that."""
 
 
@@ -235,7 +303,7 @@ def called(path: Sequence[str]) -> str:
     *parts, name = path
     if parts and parts[0] == "solver":
         return f"solver.{name}"
-    own = [*(GIVEN_AS[name][1].name or ())] if name in GIVEN_AS else []
+    own = GIVEN_AS[name][1].get("name") if name in GIVEN_AS else None
     return own[0] if own else f"--{name.replace('_', '-')}"
 
 

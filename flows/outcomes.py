@@ -131,7 +131,10 @@ def models_facts(listed: GenerationList, moves: Sequence[Publication]) -> dict[s
     from fewpass.pipeline.models.refresh.store_history import store_history
 
     generations = [
-        s._asdict() | {"publications": [p.number for p in s.publications]} for s in listed
+        s._asdict()
+        | {"publications": [p.number for p in s.publications]}
+        | {"drift_refusals": [one._asdict() for one in s.drift_refusals]}
+        for s in listed
     ]
     return {
         "published": moves[-1].generation if moves else None,
@@ -199,17 +202,17 @@ def drift_rows(drift: Drift) -> list[dict[str, str]]:
     rows = [
         {
             "column": one.column,
+            "drift": f"{one.drift:.3g}",
             "moved most": one.moved,
             "before": f"{one.before:.4g}",
             "now": f"{one.now:.4g}",
             "missing": _from_to(one.missing_before, one.missing),
             "unseen": _from_to(one.unseen_before, one.unseen),
-            "drift": f"{one.drift:.3g}",
         }
         for one in drift.columns
     ]
-    new = dict.fromkeys(("before", "now", "missing", "unseen", "drift"), "-")
-    rows += [{"column": name, "moved most": "new, left out"} | new for name in drift.left_out]
+    new = dict.fromkeys(rows[0], "-") if rows else {}
+    rows += [new | {"column": name, "moved most": "new, left out"} for name in drift.left_out]
     return rows
 
 

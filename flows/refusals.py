@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-
-from cyclopts import CycloptsError
+import sys
+from typing import TYPE_CHECKING, TypeGuard
 
 from fewpass.flows.display.printing import printable
 from fewpass.storage.source_files import SourceChanged
+
+if TYPE_CHECKING:
+    from cyclopts import CycloptsError
 
 BAD_REQUEST, FAILED = 2, 1
 
@@ -32,7 +35,6 @@ _BAD_REQUESTS = (
     IsADirectoryError,
     NotADirectoryError,
     SourceChanged,
-    CycloptsError,
 )
 
 
@@ -62,7 +64,13 @@ def exit_status(error: BaseException) -> int:
         return status_of_signal(error.signal)
     if isinstance(error, KeyboardInterrupt):
         return status_of_signal(signal.SIGINT)
-    return BAD_REQUEST if isinstance(error, _BAD_REQUESTS) else FAILED
+    return BAD_REQUEST if isinstance(error, _BAD_REQUESTS) or _is_of_words(error) else FAILED
+
+
+def _is_of_words(error: BaseException) -> TypeGuard[CycloptsError]:
+    """Say whether a command line has words that its command does not take."""
+    cyclopts = sys.modules.get("cyclopts")  # where it is not imported, it raised nothing
+    return cyclopts is not None and isinstance(error, cyclopts.CycloptsError)
 
 
 def status_of_signal(number: int) -> int:
@@ -78,7 +86,7 @@ def sentence(error: BaseException) -> str:
 def _sentence(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted."
-    if isinstance(error, CycloptsError):
+    if _is_of_words(error):
         from fewpass.flows.wrong_words import explained  # noqa: PLC0415 - it knows every option
 
         return explained(error)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple, Self, overload
 
-from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.errors import BadInput, TooLittleMemory
 from fewpass.pipeline.sizes import format_bytes
 
 PROGRAM_BYTES = 96_000_000  # measured
@@ -227,10 +227,10 @@ class Budget:
     )  # fmt: skip
 
     def require(self, state_bytes: int, rows_bytes: int, state: str) -> None:
-        """Raise BadInput, which adds up what is needed, where it is more than there is."""
+        """Raise TooLittleMemory, which adds up what is needed, where it is more than there is."""
         least = state_bytes + rows_bytes + PROGRAM_BYTES
         if least > self.memory:
-            raise BadInput(
+            raise TooLittleMemory(
                 f"A memory budget of {format_bytes(self.memory)} is too small: {state} takes "
                 f"{format_bytes(state_bytes)}, rows in memory at a time at least "
                 f"{format_bytes(rows_bytes)}, and the program itself "

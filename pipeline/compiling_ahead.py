@@ -43,6 +43,7 @@ METHODS = (SEVERAL_LEARNERS, SECOND_ORDER, DUAL, PRIMAL)  # those that `auto` ch
 FILES = ("csv", "svm")
 
 ROWS, COLUMNS = 400, 6
+STRIDE = 50  # columns of a sparse file for each that a row has a value in
 
 
 class Combination(NamedTuple):
@@ -233,7 +234,7 @@ def write_rows(path: Path) -> None:
             if path.suffix == ".csv":
                 file.write(",".join(map(repr, row)) + f",{1 + int(positive)}\n")
             else:
-                values = " ".join(f"{j + 1}:{value!r}" for j, value in enumerate(row))
+                values = " ".join(f"{STRIDE * j + 1}:{value!r}" for j, value in enumerate(row))
                 file.write(f"{1 + int(positive)} {values}\n")
 
 

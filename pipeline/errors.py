@@ -2,11 +2,22 @@
 
 from fewpass.solvers.bad_input import BadInput, did_you_mean
 
-__all__ = ["BadInput", "NoWorkers", "PlanMismatch", "did_you_mean"]
+__all__ = [
+    "BadInput",
+    "NoWorkers",
+    "PlanMismatch",
+    "TooLittleMemory",
+    "WorkerStandsStill",
+    "did_you_mean",
+]
 
 
 class BusyPlace(BadInput):
     """A place that another process is using."""
+
+
+class TooLittleMemory(BadInput):
+    """A plan whose states and rows do not fit into its memory, as it is."""
 
 
 class PlanMismatch(ValueError):  # noqa: N818
@@ -15,3 +26,7 @@ class PlanMismatch(ValueError):  # noqa: N818
 
 class NoWorkers(ConnectionError):  # noqa: N818
     """A Dask scheduler without workers."""
+
+
+class WorkerStandsStill(NoWorkers):
+    """A Dask worker of somebody else's that says nothing, and has results that are needed."""

@@ -9,7 +9,15 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    ValidationError,
+    field_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema
 
 from fewpass.solvers.bad_input import BadInput, refusal, within_bounds
 
@@ -21,7 +29,8 @@ class Described(BaseModel):
 
     The string below a field is its description, as with pydantic's `use_attribute_docstrings`.
     That option tokenizes the module again for every class, which would take 70 of the 800 CPU
-    milliseconds from the start of `fewpass train` to its first row.
+    milliseconds from the start of `fewpass train` to its first row.  Here descriptions are read
+    when somebody asks (`described_fields`, a JSON schema).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)
@@ -47,11 +56,24 @@ class Described(BaseModel):
         return within_bounds(value)
 
     @classmethod
-    def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        texts = _said(cls.__module__).get(cls.__qualname__, {})
-        for name, text in texts.items():
-            if name in cls.model_fields and cls.model_fields[name].description is None:
-                cls.model_fields[name].description = text
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        made = handler(schema)
+        properties = handler.resolve_ref_schema(made).get("properties", {})
+        for name, field in described_fields(cls).items():
+            if field.description and name in properties:
+                properties[name].setdefault("description", field.description)
+        return made
+
+
+def described_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a model, each with its description."""
+    for name, field in model.model_fields.items():
+        if field.description is None:
+            home = next(each for each in model.__mro__ if name in inspect.get_annotations(each))
+            field.description = _said(home.__module__).get(home.__qualname__, {}).get(name)
+    return model.model_fields
 
 
 @cache

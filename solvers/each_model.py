@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from fewpass.solvers.kernels.rows import lies_for_sparse_rows
-from fewpass.solvers.kernels.simd.interleaved import pack, taken_apart
+from fewpass.solvers.kernels.simd.interleaved import pack, unpacked
+from fewpass.solvers.kernels.simd.lanes import Eight
 from fewpass.solvers.loss_monitor import MeanLosses, ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import (
@@ -125,9 +126,11 @@ def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> St
 
     It is faster for sparse rows, whose weights are (d, C) with the vectors side by side: the
     weights that one value of a row touches then lie in a few cache lines for all models.  Those of
-    a single column lie alike for dense and sparse rows, and are left alone.
+    a single column lie alike for dense and sparse rows, and are left alone.  So are the few models
+    of a last group that is mostly padding.
     """
     chosen = [k for k, model in enumerate(state.models) if not multi.is_converged(k, model)]
+    chosen = chosen[: filled(len(chosen), how.alone)]
     going = [state.models[k] for k in chosen]
     if len(going) < 2 or multi.has_folds or not how.fits(going):
         return enter_each(walk, state)
@@ -136,8 +139,15 @@ def interleave(multi: Models, walk: Walk, how: Interleaved, state: States) -> St
         return enter_each(walk, state)
     models = list(state.models)
     for k, model in enumerate(models):
-        models[k] = copy_state(how.with_weights(model, EMPTY) if k in chosen else model)
+        own = k in chosen
+        models[k] = copy_state(how.with_weights(model, EMPTY)) if own else walk.enter(model)
     return States(tuple(models), tuple(chosen), pack(weights))
+
+
+def filled(models: int, alone: int) -> int:
+    """Return how many of these models are interleaved: not the `alone` or fewer of a last group."""
+    whole, left = divmod(models, Eight().width)
+    return models - left if whole and left <= alone else models
 
 
 def deinterleave(how: Interleaved | None, state: States) -> States:
@@ -145,8 +155,8 @@ def deinterleave(how: Interleaved | None, state: States) -> States:
     models = list(state.models)
     if state.interleaved:
         assert how is not None, "only walks with `interleaved` have interleaved models"
-        apart = taken_apart(state.W, len(state.interleaved))
-        for k, W in zip(state.interleaved, apart, strict=True):
+        weights = unpacked(state.W, len(state.interleaved))
+        for k, W in zip(state.interleaved, weights, strict=True):
             models[k] = how.with_weights(models[k], W)
     return States(tuple(models))
 

@@ -24,7 +24,7 @@ import numpy as np
 from fewpass.solvers.each_model import reduce_each, sum_each, walk_each
 from fewpass.solvers.gradient import GRADIENT, certificate
 from fewpass.solvers.kernels.rows import SparseRows
-from fewpass.solvers.kernels.simd.interleaved import lanes_taken
+from fewpass.solvers.kernels.simd.interleaved import lanes_planned
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import (
@@ -125,7 +125,7 @@ class MultiModel(Models):
     def state_bytes(self, problem: Problem, stats: ProblemStats) -> int:
         """Return the size of all states, with the lanes that are padded."""
         in_lanes = stats.rows_kind is SparseRows and goes_interleaved(self.solver)
-        models = lanes_taken(len(self.tasks)) if in_lanes else len(self.tasks)
+        models = lanes_planned(len(self.tasks)) if in_lanes else len(self.tasks)
         return models * self.solver.state_bytes(problem, stats)
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:

@@ -147,10 +147,10 @@ def refuse_penalty(kind: str, needs: Needs, problem: Problem) -> None:
     ]
     if not able:
         other = SQUARES if penalty.by_column else SIZES
-        apart = f"`loss={LOSS_OF_LABELS}`, a model for each class, or "
+        of_classes = f"`loss={LOSS_OF_LABELS}`, a model for each class, or "
         raise ValueError(
             f"No method takes {problem.loss.name} with {article} {penalty.name} penalty. Use "
-            f"{apart if problem.loss.width > 1 else ''}`penalty={other}`."
+            f"{of_classes if problem.loss.width > 1 else ''}`penalty={other}`."
         )
     raise ValueError(
         f"{kind} does not take {article} {penalty.name} penalty; {' and '.join(able)} "

@@ -171,7 +171,7 @@ class ChosenLearner(NamedTuple):
 
     learner: str
     objective: float  # progressive
-    runner_up: str
+    runner_up: str  # itself where all others left before the end
     lead: float  # the runner-up's progressive objective minus this one
 
 

@@ -27,14 +27,14 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Weights
 
 FIRST = 0.5  # theta before any pass
-APART = np.array([5.0, 1.0, 0.2, 0.02])  # 1 - theta of the knots, in units of the last one's
+DISTANCES = np.array([5.0, 1.0, 0.2, 0.02])  # 1 - theta of the knots, in units of the last one's
 GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 STEPS = 40  # of the search for theta
 
 
 def knots(theta: float) -> NDArray[np.float64]:
     """Return the four knots for the theta of the pass before."""
-    return np.maximum(0.0, 1.0 - (1.0 - theta) * APART)
+    return np.maximum(0.0, 1.0 - (1.0 - theta) * DISTANCES)
 
 
 class ScaledGap(NamedTuple):

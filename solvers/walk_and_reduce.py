@@ -116,6 +116,7 @@ class Interleaved(NamedTuple):
     ]
     weights: Callable[[State], NDArray[np.float64]] = weights_of  # (d, C), what is interleaved
     with_weights: Callable[[State, NDArray[np.float64]], State] = with_weights
+    alone: int = 2  # so many that a last group would begin with go in turn: lanes are not free
 
 
 class JoinByPairs(NamedTuple):

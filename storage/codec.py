@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 from crc32c import crc32c
-from numcodecs import blosc
+from numcodecs import blosc, lz4
 from numpy.typing import NDArray
 
 Bytes = bytes | bytearray | memoryview | NDArray[np.uint8]
@@ -23,13 +23,21 @@ Bytes = bytes | bytearray | memoryview | NDArray[np.uint8]
 COMPRESSION: dict[str, Any] = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0}
 TRAILER_BYTES = 4  # the crc32c at the end of every chunk, little endian
 HEADER_BYTES = 16  # of blosc; bytes 4-8 hold the decoded size, 12-16 the encoded one
-PLAIN = 0x02  # flag in the header's byte 2: the items follow uncompressed
+#: Flags in the header's byte 2: the bytes of items are shuffled; the items follow uncompressed;
+#: blocks are not split into a stream for each byte of items; and what makes a frame of LZ4.
+SHUFFLED, PLAIN, UNSPLIT, LZ4 = 0x01, 0x02, 0x10, 0x20
 #: Bytes of a chunk that decide whether its bytes are shuffled: mostly equal values, such as flags,
 #: compress better without shuffling, and twice as fast.  The frame itself records the choice.
 SAMPLE_BYTES = 1 << 15
 LEAST_SAVED = (
     1 / 8
 )  # of the bytes; below that a chunk is stored uncompressed, which is read twice as fast
+#: Of the bytes of a stream of whole numbers; one that LZ4 makes no smaller is stored as it is.
+#: Frequent columns' low bytes shrink by a fourth, at a seventh of the time of reading sparse rows.
+SMALL_STREAM = 1 / 2
+BLOCK_BYTES = 1 << 19  # of such a frame, as blosc chooses for numbers of 4 bytes
+LEAST_SPLIT = 128  # bytes of a stream; blosc splits no block into shorter ones
+ACCELERATION = 5  # of LZ4, as blosc has it at our level
 
 # With several threads, blosc stores the blocks of a chunk in the order in which they finish, so
 # that equal rows would give different bytes; instead, several chunks are encoded at once in our
@@ -60,8 +68,12 @@ def encode(array: NDArray[Any], before: int = 0) -> bytes:
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1)
     level = COMPRESSION["clevel"]
     first = little[: SAMPLE_BYTES // little.itemsize]
-    shuffled, plain = (len(_compressed(first, level, how)) for how in (True, False))
-    body = _compressed(little, level, shuffled < plain)
+    shuffled, plain = (_compressed(first, level, how) for how in (True, False))
+    stay = plain_streams(shuffled) if little.dtype.kind in "iu" else []
+    if any(stay) and len(shuffled) < len(plain):
+        body = _frame(little, stay)
+    else:
+        body = _compressed(little, level, len(shuffled) < len(plain))
     if len(body) > (1.0 - LEAST_SAVED) * little.nbytes:
         body = _compressed(little, 0, True)
     return body + checksum(body, before).to_bytes(TRAILER_BYTES, "little")
@@ -78,6 +90,48 @@ def _compressed(array: NDArray[Any], level: int, shuffled: bool) -> bytes:
         array.itemsize,
     )
     return body
+
+
+def plain_streams(sample: bytes) -> list[bool]:
+    """Say of every byte of items whether LZ4 hardly shrinks it, by the frame of a single block."""
+    if sample[2] & (PLAIN | UNSPLIT):
+        return []
+    n_bytes, block = (int(n) for n in np.frombuffer(sample, "<u4", 2, 4))
+    if n_bytes != block or block < LEAST_SPLIT * sample[3]:
+        return []
+    at, stay = int.from_bytes(sample[HEADER_BYTES : HEADER_BYTES + 4], "little"), []
+    for _ in range(sample[3]):
+        length = int.from_bytes(sample[at : at + 4], "little")
+        stay.append(length > SMALL_STREAM * block / sample[3])
+        at += 4 + length
+    return stay
+
+
+def _frame(items: NDArray[Any], stay: list[bool]) -> bytes:
+    """Return a frame of blosc with some of its streams stored as they are.
+
+    Every reader of blosc reads it: a stream as long as its bytes is not compressed.
+    """
+    block = min(BLOCK_BYTES, items.nbytes) // items.itemsize
+    blocks = [_streams(items[k : k + block], stay, block) for k in range(0, items.size, block)]
+    starts = HEADER_BYTES + 4 * len(blocks) + np.cumsum([0, *map(len, blocks)])
+    sizes = np.array([items.nbytes, block * items.itemsize, starts[-1]], "<u4")
+    header = bytes([2, 1, SHUFFLED | LZ4, items.itemsize]) + sizes.tobytes()
+    return b"".join([header, starts[:-1].astype("<i4").tobytes(), *blocks])
+
+
+def _streams(items: NDArray[Any], stay: list[bool], block: int) -> bytes:
+    """Return the streams of a block, each behind its length; all as one of a shorter last block."""
+    shifts = range(0, 8 * items.itemsize, 8)
+    streams = [(items >> shift).astype(np.uint8) for shift in shifts]
+    if items.size < block:
+        streams, stay = [np.concatenate(streams)], [False]
+    packed = []
+    for stream, plain in zip(streams, stay, strict=True):
+        data: bytes = stream.tobytes() if plain else lz4.compress(stream, ACCELERATION)[4:]
+        data = data if len(data) < stream.size else stream.tobytes()
+        packed += [len(data).to_bytes(4, "little"), data]
+    return b"".join(packed)
 
 
 def plain_parts(

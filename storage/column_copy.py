@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from fewpass.storage.addresses import command
+from fewpass.storage.chunk_table import ManifestPart
 from fewpass.storage.codec import checksum
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.manifest import ManifestPart
 from fewpass.storage.objects import DtypeName, StoredObject, require_length
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.table import DenseTable, SparseTable, Table, concatenate, index_dtype

@@ -46,7 +46,7 @@ def groups_of(n_features: int, ranges: Iterable[FeatureRange]) -> Groups:
 class EncodingRecord(BaseModel):
     """How columns were encoded as features, if they are not features themselves."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     n_features: Annotated[int, Field(ge=1)]
     """Number of features."""
@@ -75,7 +75,7 @@ class Schema(BaseModel):
     source, with any characters.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     names: tuple[str, ...] | None
     """(n,) None: the source names no columns."""

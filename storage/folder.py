@@ -137,6 +137,17 @@ class Folder:
         with self._named(key):
             return self._files.read_into(_checked(key), *buffers)
 
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """Return bytes start <= k < start + length of an object; fewer where it ends before.
+
+        Raises
+        ------
+        FileNotFoundError
+            It does not exist.
+        """
+        with self._named(key):
+            return self._files.read_range(_checked(key), start, length)
+
     def prefetch(self, key: str) -> None:
         """Announce that an object will be read, so that a slow disk can begin."""
         self._files.prefetch(_checked(key))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter
 
 #: Key of the names in a data set.
 KEY = "names.json"
@@ -13,7 +13,9 @@ KEY = "names.json"
 #: Names by column, from 0; columns without a name in the sample are missing.
 HashedNames = Mapping[Annotated[int, Field(ge=0)], str]
 
-_HASHED_NAMES: TypeAdapter[HashedNames] = TypeAdapter(HashedNames)
+_HASHED_NAMES: TypeAdapter[HashedNames] = TypeAdapter(
+    HashedNames, config=ConfigDict(defer_build=True)
+)
 
 
 def written(names: HashedNames) -> bytes:

@@ -13,18 +13,21 @@ from typing import Any, Final, Literal
 from fewpass.storage.addresses import READ_ONLY, command, local_path, open_store, protocol_of
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.locations import Location
-from fewpass.storage.manifest import FORMAT, KEY
+from fewpass.storage.manifest import FORMAT, GENERATIONS, KEY
 from fewpass.storage.redaction import without_secrets
 
 Kind = Literal[
-    "data set", "snapshot", "run", "generation", "store", "unfinished", "file", "folder", "nothing"
-]
+    "data set", "snapshot", "run", "generation", "store", "unfinished", "no manifest", "file",
+    "folder", "nothing",
+]  # fmt: skip
 Wanted = Literal["data set", "run", "rows", "store", "any", "new run"]
 
 RUN_KEY: Final = "run.json"
 RUN_FORMAT: Final = "fewpass-run"
 #: Of a data set that is being made, and ever after.
 INGEST_KEY: Final = "ingest.json"
+#: Where unfinished work lies inside a local data set.
+INSIDE: Final = ".ingest"
 ELSEWHERE = "Choose another place."
 #: What the first bytes of an object say in folders that hold nothing but what fewpass wrote.
 _BEGINS: dict[str, tuple[str, Kind]] = {
@@ -47,7 +50,7 @@ _MARKS: tuple[tuple[str, Kind], ...] = (
 )
 #: Kinds of which fewpass itself wrote every byte: no rows of anybody's are read from these.
 OWN: tuple[Kind, ...] = (
-    "data set", "snapshot", "run", "generation", "store", "unfinished",
+    "data set", "snapshot", "run", "generation", "store", "unfinished", "no manifest",
 )  # fmt: skip
 _GENERATION = re.compile(r"/generations/\d{6}$")  # elsewhere files.json may be anybody's
 _EXPORTED = (".onnx", ".safetensors", ".liblinear", ".skops")
@@ -59,6 +62,7 @@ _CALLED: dict[Kind, str] = {
     "generation": "a generation of a refresh's store",
     "store": "the store of a refresh",
     "unfinished": "a data set whose ingest is not finished",
+    "no manifest": f"a data set of which {KEY} is missing",
     "file": "a file",
     "folder": "a folder of other files",
 }
@@ -79,8 +83,19 @@ def kind_of(folder: Folder) -> Kind:
         if kind == "generation" and not _GENERATION.search(folder.url):
             continue
         if (not web or mark in _WEB_MARKS) and folder.exists(mark):
-            return kind
+            return "no manifest" if kind == "unfinished" and _was_whole(folder) else kind
     return _unmarked(folder)
+
+
+def _was_whole(folder: Folder) -> bool:
+    """Whether a data set without a manifest had one.
+
+    An ingest leaves its unfinished work, or a marker that says nothing, until the group is written.
+    """
+    if folder.exists(f"{INSIDE}/lock") or head_of(folder, INGEST_KEY) == "{}":
+        return False
+    group = f'"{FORMAT}"' in head_of(folder, "zarr.json")
+    return group or bool(folder.list(GENERATIONS))
 
 
 def _unmarked(folder: Folder) -> Kind:
@@ -165,6 +180,8 @@ _IN_GENERATION = {"data set": "data", "run": "run", "rows": "data", "any": "run"
 def _advice(folder: Folder, kind: Kind, wanted: Wanted, like: str | None) -> str:
     url = folder.url
     inside = f"{url}/generations/000001" if kind == "store" else url
+    if kind == "no manifest":
+        return _without_manifest(folder)
     if wanted == "new run":
         return "Choose another place for the run."
     if wanted == "store":
@@ -175,6 +192,16 @@ def _advice(folder: Folder, kind: Kind, wanted: Wanted, like: str | None) -> str
         "generation": f"Name what is in it, such as {inside}/{_IN_GENERATION[wanted]}.",
     }
     return advice.get(kind) or (_run_for if wanted == "run" else _rows_for)(url, kind, like)
+
+
+def _without_manifest(folder: Folder) -> str:
+    """Say how to come to a data set again."""
+    again = (
+        f"Put {folder.address(KEY)} back from a copy, or give the command that ingested it again"
+    )
+    if folder.list(GENERATIONS):
+        return f"{again}, and repeat what was appended and forgotten since."
+    return f"{again}: of the same files it makes the same bytes."
 
 
 def _run_for(url: str, kind: Kind, _like: str | None) -> str:

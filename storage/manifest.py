@@ -8,9 +8,17 @@ from functools import lru_cache
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from fewpass.storage import column_schema
+from fewpass.storage.chunk_table import (
+    ChunkIndex,
+    ChunkRecord,
+    ChunkTable,
+    ManifestPart,
+    Natural,
+    Positive,
+)
 from fewpass.storage.objects import ArrayLayout, StoredObject
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.table import index_dtype
@@ -24,11 +32,13 @@ FORMAT_WITH_SCHEMA: Final = 3
 FORMAT_WITH_CODES: Final = 4
 #: Sets that were changed after their ingest, or that keep columns as they were written.
 FORMAT_WITH_GENERATIONS: Final = 5
+#: Sets of many chunks, whose table lies in pages of its own.
+FORMAT_IN_PAGES: Final = 6
 #: All other sets.
 FORMAT_IN_SOURCE_ORDER: Final = 1
 KNOWN_VERSIONS: Final = (
     FORMAT_IN_SOURCE_ORDER, FORMAT_VERSION, FORMAT_WITH_SCHEMA, FORMAT_WITH_CODES,
-    FORMAT_WITH_GENERATIONS,
+    FORMAT_WITH_GENERATIONS, FORMAT_IN_PAGES,
 )  # fmt: skip
 #: Folder of the objects of all generations but the first.
 GENERATIONS: Final = "generations"
@@ -38,14 +48,6 @@ KEY = "manifest.json"
 COLUMN_ORDER: Final = "source"  # the array below columns/ with the order of the stored columns
 
 Layout = Literal["dense", "sparse"]
-Natural = Annotated[int, Field(ge=0)]
-Positive = Annotated[int, Field(ge=1)]
-
-
-class ManifestPart(BaseModel):
-    """A part of a manifest, immutable."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Labels(ManifestPart):
@@ -132,49 +134,11 @@ class ChangeRecord(ManifestPart):
     digest: str = ""  # of the files that came and how they were read
 
 
-class ChunkRecord(ManifestPart):
-    """Record of a written chunk; stored as JSON, it lets an ingest be resumed."""
-
-    rows: Positive
-    nnz: Natural
-    target_sum: float
-    max_square: float  # largest ||x||^2
-    sum_square: float  # sum of ||x||^2
-    sum_fourth: float  # sum of ||x||^4
-    objects: dict[str, StoredObject]  # by key
-
-
-class ChunkTable(ManifestPart):
-    """The records of all chunks as columns, with one entry per chunk."""
-
-    rows: tuple[Positive, ...]
-    nnz: tuple[Natural, ...]
-    target_sum: tuple[float, ...]
-    max_square: tuple[float, ...]
-    sum_square: tuple[float, ...]
-    objects: dict[
-        str, tuple[StoredObject | None, ...]
-    ]  # by key with {chunk} left open; None: no object
-
-    @model_validator(mode="after")
-    def _same_lengths(self) -> ChunkTable:
-        columns: list[Sequence[Any]] = [self.nnz, self.target_sum, self.max_square]
-        columns += [self.sum_square, *self.objects.values()]
-        if any(len(column) != len(self.rows) for column in columns):
-            raise ValueError("the chunk table's columns have different lengths")
-        return self
-
-    def objects_of(self, k: int) -> dict[str, StoredObject]:
-        """Return the objects of chunk `k`, by key."""
-        every = ((key.format(chunk=k), column[k]) for key, column in self.objects.items())
-        return {key: stored for key, stored in every if stored is not None}
-
-
 class Manifest(ManifestPart):
     """The manifest of a data set; its presence proves that the set is complete."""
 
     format: Literal["fewpass-dataset"] = FORMAT
-    version: Literal[1, 2, 3, 4, 5] = FORMAT_IN_SOURCE_ORDER
+    version: Literal[1, 2, 3, 4, 5, 6] = FORMAT_IN_SOURCE_ORDER
     layout: Layout
     n_rows: Positive
     n_features: Positive
@@ -194,22 +158,20 @@ class Manifest(ManifestPart):
     versions: dict[str, str]
     columns: dict[str, ArrayLayout]  # statistics and order of the columns, below columns/
     objects: dict[str, StoredObject]  # all objects outside chunks, except this manifest
-    chunks: ChunkTable
+    chunks: ChunkTable | ChunkIndex
     retained: tuple[str, ...] = ()  # columns that are kept as they were written, by name
     changes: tuple[ChangeRecord, ...] = ()  # since the ingest
     fingerprint: str = ""  # SHA-256 of all of the above
 
     @model_validator(mode="after")
     def _adds_up(self) -> Manifest:
-        full, last = divmod(self.n_rows, self.chunk_rows)
-        rows = (self.chunk_rows,) * full + ((last,) if last else ())
-        if self.chunks.rows != rows or sum(self.chunks.nnz) != self.nnz:
+        if not self.chunks.add_up_to(self.n_rows, self.chunk_rows, self.nnz):
             raise ValueError("the chunks do not add up to the rows and values of the data set")
         if self.has_weight != (self.weights is not None):
             raise ValueError("has_weight and weights contradict each other")
         version = format_version(
             self.columns, has_schema=self.has_schema, coded=self.coded,
-            later=bool(self.retained or self.changes),
+            later=bool(self.retained or self.changes), in_pages=self.in_pages,
         )  # fmt: skip
         if version != self.version:
             raise ValueError("its version and its columns contradict each other")
@@ -228,7 +190,16 @@ class Manifest(ManifestPart):
     @property
     def n_chunks(self) -> int:
         """Number of chunks."""
-        return len(self.chunks.rows)
+        return self.chunks.n_chunks
+
+    def rows_of(self, k: int) -> int:
+        """Return the rows of chunk `k`: all but the last have the same number."""
+        return min(self.chunk_rows, self.n_rows - k * self.chunk_rows)
+
+    @property
+    def in_pages(self) -> bool:
+        """Whether the chunk table lies in pages of its own, and is read as it is needed."""
+        return isinstance(self.chunks, ChunkIndex)
 
     @property
     def has_offset(self) -> bool:
@@ -284,11 +255,14 @@ def format_version(
     has_schema: bool = False,
     coded: bool = False,
     later: bool = False,
-) -> Literal[1, 2, 3, 4, 5]:
+    in_pages: bool = False,
+) -> Literal[1, 2, 3, 4, 5, 6]:
     """Return the format version of a set with these arrays below ``columns/``.
 
-    `later`: it has kept columns, or was changed.
+    `later`: it has kept columns, or was changed.  `in_pages`: so its chunk table lies.
     """
+    if in_pages:
+        return FORMAT_IN_PAGES
     if later:
         return FORMAT_WITH_GENERATIONS
     if coded:
@@ -344,19 +318,4 @@ def norms(records: Sequence[ChunkRecord]) -> Norms:
         mean_square=math.fsum(record.sum_square for record in records) / n,
         max_square=max(record.max_square for record in records),
         mean_fourth=math.fsum(record.sum_fourth for record in records) / n,
-    )
-
-
-def chunk_table(records: Sequence[ChunkRecord], templates: Sequence[str]) -> ChunkTable:
-    """Return the records, in the order of the chunks, as columns."""
-    return ChunkTable(
-        rows=tuple(record.rows for record in records),
-        nnz=tuple(record.nnz for record in records),
-        target_sum=tuple(record.target_sum for record in records),
-        max_square=tuple(record.max_square for record in records),
-        sum_square=tuple(record.sum_square for record in records),
-        objects={
-            key: tuple(r.objects.get(key.format(chunk=k)) for k, r in enumerate(records))
-            for key in templates
-        },
     )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.storage.chunk_table import ChunkTable
 from fewpass.storage.column_schema import Groups
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import (
-    ChunkTable,
     Labels,
     Manifest,
     Norms,
@@ -51,7 +52,18 @@ class MemoryDataset(Dataset):
     ) -> None:
         super().__init__(nowhere(), manifest_of(table, n_features, targets))
         self.table = table
+        if not may_be_measured(table):
+            _measured(table)  # which may refuse rows
         self.feature_groups = groups
+
+    def __getattr__(self, name: str) -> Any:
+        """Measure the rows when the records of chunks are first asked for."""
+        if name != "_chunks":
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        chunks = self.manifest.chunks
+        assert isinstance(chunks, ChunkTable), "there is one chunk"
+        self._chunks = chunks
+        return chunks
 
     def read_stored(self, k: int) -> Table:
         assert k == 0, "there is one chunk"
@@ -78,10 +90,60 @@ def nowhere() -> Folder:
     return Folder("memory://rows")
 
 
+class MemoryManifest(Manifest):
+    """A manifest that measures the rows' norms when they are first asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Measure what is not there yet."""
+        if name not in ("norms", "chunks"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        table: Table = self.__dict__["_table"]
+        self.__dict__["norms"], self.__dict__["chunks"] = _measured(table)
+        return self.__dict__[name]
+
+
 def manifest_of(table: Table, n_features: int, targets: Labels | Values) -> Manifest:
-    """Return the manifest that ingest would write, without column statistics."""
-    n, nnz, squares = table.n_rows, table.nnz, row_squares(table)
+    """Return the manifest that ingest would write, without column statistics.
+
+    Asking for its norms raises ValueError where a row is too long for them.
+    """
     dense = isinstance(table, DenseTable)
+    manifest = MemoryManifest.model_construct(  # the values are valid already
+        layout="dense" if dense else "sparse",
+        n_rows=table.n_rows,
+        n_features=n_features,
+        nnz=table.nnz,
+        dtype=(table.X if isinstance(table, DenseTable) else table.data).dtype.name,
+        chunk_rows=table.n_rows,
+        has_weight=table.weight is not None,
+        targets=targets,
+        weights=_weights(table.weight),
+        offsets=_offsets(table),
+        scaling=Scaling(),
+        shuffle=Shuffle(seed=None),
+        sources=(),
+        bad_rows={},
+        versions={},
+        columns={},
+        objects={},
+    )
+    manifest.__dict__["_table"] = table
+    return manifest
+
+
+def may_be_measured(table: Table) -> bool:
+    """Say whether the norms of the rows are numbers for certain: all values as large as one are.
+
+    A dot product of BLAS would have its threads wait for more, at the cost of as many processors.
+    """
+    values = table.X if isinstance(table, DenseTable) else table.data
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    total = values.size * largest * largest
+    return bool(np.isfinite(total * total))
+
+
+def _measured(table: Table) -> tuple[Norms, ChunkTable]:
+    squares = row_squares(table)
     with np.errstate(over="ignore"):
         fourth = float(np.mean(squares * squares))
     if not np.isfinite(fourth):
@@ -93,34 +155,14 @@ def manifest_of(table: Table, n_features: int, targets: Labels | Values) -> Mani
         mean_square=float(squares.mean()), max_square=float(squares.max()), mean_fourth=fourth
     )
     chunks = ChunkTable(
-        rows=(n,),
-        nnz=(nnz,),
+        rows=(table.n_rows,),
+        nnz=(table.nnz,),
         target_sum=(float(table.target.sum()),),
         max_square=(norms.max_square,),
         sum_square=(float(squares.sum()),),
         objects={},
     )
-    return Manifest.model_construct(  # the values are valid already
-        layout="dense" if dense else "sparse",
-        n_rows=n,
-        n_features=n_features,
-        nnz=nnz,
-        dtype=(table.X if isinstance(table, DenseTable) else table.data).dtype.name,
-        chunk_rows=n,
-        has_weight=table.weight is not None,
-        targets=targets,
-        norms=norms,
-        weights=_weights(table.weight),
-        offsets=_offsets(table),
-        scaling=Scaling(),
-        shuffle=Shuffle(seed=None),
-        sources=(),
-        bad_rows={},
-        versions={},
-        columns={},
-        objects={},
-        chunks=chunks,
-    )
+    return norms, chunks
 
 
 def _offsets(table: Table) -> OffsetStats | None:

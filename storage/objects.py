@@ -43,7 +43,7 @@ class StoredObject(NamedTuple):
 class ArrayLayout(BaseModel):
     """Layout of an array in chunks."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     dtype: DtypeName
     shape: tuple[Length, ...]

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,7 @@ ARRAY_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.\-]*$"
 class SnapshotManifest(BaseModel):
     """The manifest of a snapshot."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     format: Literal["fewpass-snapshot"] = FORMAT
     version: Literal[1] = FORMAT_VERSION
@@ -69,14 +69,40 @@ class Snapshot:
     address: str = ""
 
 
+class StoredArrays(NamedTuple):
+    """Arrays of a snapshot that were written before its manifest, by this process or another."""
+
+    arrays: dict[str, ArrayLayout]
+    objects: dict[str, StoredObject]
+
+
 class SnapshotStore:
     """Snapshots ``000001``, ``000002``, ... in one folder, for one writer at a time."""
 
     def __init__(self, folder: Folder) -> None:
-        self.folder = folder
+        self.folder, self._returned = folder, 0
+
+    def next_name(self) -> str:
+        """Return the name of the next snapshot.
+
+        Never one twice: whoever was to write part of one that was given up may do so later.
+        """
+        self._returned = max(self._last(), self._returned) + 1
+        return f"{self._returned:06d}"
+
+    def write(self, name: str, arrays: Mapping[str, NDArray[Any] | EndToEnd]) -> StoredArrays:
+        """Write some arrays of a snapshot that `save` completes; ValueError, OSError as there."""
+        folder = self.folder.child(name)
+        stored = _put_arrays(folder, _all_storable(arrays))
+        folder.sync(stored.objects)
+        return stored
 
     def save(
-        self, attributes: Mapping[str, Any], arrays: Mapping[str, NDArray[Any] | EndToEnd]
+        self,
+        attributes: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any] | EndToEnd],
+        name: str = "",
+        stored: Iterable[StoredArrays] = (),
     ) -> str:
         """Write a snapshot, its manifest last, and return its name.
 
@@ -86,6 +112,10 @@ class SnapshotStore:
             JSON values; numbers must be finite.
         arrays
             Numbers or booleans of any shape, by name: letters, digits and ``_ . -``.
+        name
+            As `next_name` returned it; that by default.
+        stored
+            What was written under this name before.
 
         Raises
         ------
@@ -95,16 +125,17 @@ class SnapshotStore:
             Writing fails; older snapshots are unchanged.
         """
         root = _root_document(attributes)
-        native = {name: _storable(name, array) for name, array in arrays.items()}
-        name = f"{self._last() + 1:06d}"
+        native = _all_storable(arrays)
+        name = name or self.next_name()
         folder = self.folder.child(name)
-        objects = {ROOT: put(folder, ROOT, root)}
-        objects[ARRAYS] = put(folder, ARRAYS, group_document())
-        for key, array in native.items():
-            objects.update(put_array(folder, f"arrays/{key}", array))
-        layouts = {key: ArrayLayout.of(array) for key, array in native.items()}
-        manifest = SnapshotManifest(arrays=layouts, objects=objects)
+        objects = {ROOT: put(folder, ROOT, root), ARRAYS: put(folder, ARRAYS, group_document())}
+        own = _put_arrays(folder, native)
+        layouts, objects = own.arrays, objects | own.objects
         folder.sync(objects)
+        for each in stored:
+            layouts |= each.arrays
+            objects |= each.objects
+        manifest = SnapshotManifest(arrays=layouts, objects=objects)
         folder.write(KEY, seal(manifest.model_dump(mode="json")))
         return name
 
@@ -201,6 +232,19 @@ def _root_document(attributes: Mapping[str, Any]) -> bytes:
             f"The attributes of a snapshot cannot be stored as JSON ({error}). "
             "Use text, true or false, whole and finite numbers, lists and objects."
         ) from error
+
+
+def _put_arrays(folder: Folder, arrays: Mapping[str, NDArray[Any] | EndToEnd]) -> StoredArrays:
+    objects = dict[str, StoredObject]()
+    for key, array in arrays.items():
+        objects.update(put_array(folder, f"arrays/{key}", array))
+    return StoredArrays({key: ArrayLayout.of(array) for key, array in arrays.items()}, objects)
+
+
+def _all_storable(
+    arrays: Mapping[str, NDArray[Any] | EndToEnd],
+) -> dict[str, NDArray[Any] | EndToEnd]:
+    return {name: _storable(name, array) for name, array in arrays.items()}
 
 
 def _storable(name: str, array: NDArray[Any] | EndToEnd) -> NDArray[Any] | EndToEnd:

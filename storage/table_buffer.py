@@ -132,7 +132,5 @@ def as_table(arrays: Arrays, n: int, nnz: int) -> Table:
 
 def largest_object(manifest: Manifest) -> int:
     """Return the bytes of the largest object of a chunk on disk."""
-    objects = manifest.chunks.objects
     parts = chunk_parts(manifest.layout, manifest.row_parts, coded=manifest.coded).values()
-    stored = (entry for key in parts for entry in objects[key])
-    return max(entry.length for entry in stored if entry is not None)
+    return manifest.chunks.largest_of(parts)

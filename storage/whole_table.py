@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -17,6 +18,13 @@ class WholeTable:
     The system allocates memory on first write only.  Several threads may read chunks at once, each
     into its own `slot`.
 
+    Parameters
+    ----------
+    manifest
+        Of the data set.
+    nnz
+        Values of each of its chunks.
+
     Attributes
     ----------
     starts : list of int
@@ -25,11 +33,11 @@ class WholeTable:
         All rows, valid for the chunks that were read.
     """
 
-    def __init__(self, manifest: Manifest) -> None:
-        chunks = manifest.chunks
+    def __init__(self, manifest: Manifest, nnz: Sequence[int]) -> None:
+        rows = (manifest.rows_of(k) for k in range(manifest.n_chunks))
         self._scratch = largest_object(manifest)
-        self._values = list(accumulate(chunks.nnz, initial=0))
-        self.starts = list(accumulate(chunks.rows, initial=0))
+        self._values = list(accumulate(nnz, initial=0))
+        self.starts = list(accumulate(rows, initial=0))
         self._arrays = empty_arrays(manifest, self.starts[-1], self._values[-1])
         self.table: Table = as_table(self._arrays, self.starts[-1], self._values[-1])
 

@@ -8,15 +8,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.storage import codec
-from fewpass.storage.array_layout import (
-    CODE_PARTS,
-    RETAINED_KEY,
-    SPARSE_PARTS,
-    chunk_documents,
-    chunk_parts,
-    chunk_templates,
-    root_documents,
+from fewpass.storage.array_layout import root_documents
+from fewpass.storage.chunk_form import ChunkForm
+from fewpass.storage.chunk_pages import write_pages
+from fewpass.storage.chunk_records import measured_record, record_of_facts
+from fewpass.storage.chunk_table import (
+    MOST_IN_MANIFEST,
+    ChunkFacts,
+    ChunkIndex,
+    ChunkRecord,
+    ChunkTable,
 )
 from fewpass.storage.column_order import ColumnOrder, is_order
 from fewpass.storage.column_schema import KEY as SCHEMA
@@ -27,10 +28,7 @@ from fewpass.storage.hashed_names import HashedNames, written
 from fewpass.storage.manifest import (
     COLUMN_ORDER,
     KEY,
-    RETAINED_BYTES,
     ChangeRecord,
-    ChunkRecord,
-    ChunkTable,
     Labels,
     Layout,
     Manifest,
@@ -41,16 +39,13 @@ from fewpass.storage.manifest import (
     SourceRecord,
     Values,
     WeightStats,
-    chunk_table,
     format_version,
     norms,
     read_manifest,
     row_parts,
 )
 from fewpass.storage.objects import ArrayLayout, StoredObject, put, put_array, require_length
-from fewpass.storage.table import DenseTable, Table, index_dtype
-
-BLOCK_ITEMS = 1 << 16  # numbers squared at a time, so that they stay in the processor's cache
+from fewpass.storage.table import Table
 
 
 class DatasetWriter:
@@ -102,7 +97,10 @@ class DatasetWriter:
         self.dtype: Literal["float32", "float64"] = dtype
         self.has_weight, self.has_offset, self.retained = has_weight, has_offset, tuple(retained)
         self.codes = codes
-        self.row_parts = row_parts(has_weight=has_weight, has_offset=has_offset)
+        parts = row_parts(has_weight=has_weight, has_offset=has_offset)
+        self._form = ChunkForm(
+            layout, n_features, chunk_rows, dtype, parts, codes, len(self.retained)
+        )
         self._columns: dict[str, ArrayLayout] = {}
         self._objects: dict[str, StoredObject] = {}
 
@@ -138,41 +136,22 @@ class DatasetWriter:
             The table has other properties than the writer, or values that are not finite or too
             large to square.
         """
-        self._require_fitting(k, table, codes)
-        with np.errstate(over="ignore", invalid="ignore"):  # refused just below
-            squares = row_squares(table)
-            sum_fourth = np.square(squares).sum()
-        record = ChunkRecord(
-            rows=table.n_rows,
-            nnz=table.nnz,
-            target_sum=_finite(k, table.target.sum()),
-            max_square=_finite(k, squares.max()),
-            sum_square=_finite(k, squares.sum()),
-            sum_fourth=_finite(k, sum_fourth),
-            objects={},
-        )
-        return record.model_copy(update={"objects": self._put_chunk(k, table, codes)})
+        self._form.require_fitting(k, self.rows_of(k), table, codes)
+        record = measured_record(k, table)
+        objects = {
+            key: put(self.folder, key, data) for key, data in self._form.encoded(k, table, codes)
+        }
+        return record.model_copy(update={"objects": objects})
 
-    def link_chunk(self, k: int, other: Folder, table: ChunkTable, number: int) -> ChunkRecord:
-        """Have chunk `number` of another set, whose table is given, as chunk `k` of this one.
+    def link_chunk(self, k: int, other: Folder, facts: ChunkFacts, number: int) -> ChunkRecord:
+        """Have chunk `number` of another set, of which the facts are given, as chunk `k` of this.
 
         The record lacks ``sum_fourth``, which no manifest has: give `commit` norms of its own.
         """
-        objects: dict[str, StoredObject] = {}
-        for key, column in table.objects.items():
-            stored = column[number]
+        for key, stored in facts.objects.items():
             if stored is not None:
-                objects[key.format(chunk=k)] = stored
                 self.folder.link(key.format(chunk=k), other, key.format(chunk=number))
-        return ChunkRecord(
-            rows=table.rows[number],
-            nnz=table.nnz[number],
-            target_sum=table.target_sum[number],
-            max_square=table.max_square[number],
-            sum_square=table.sum_square[number],
-            sum_fourth=0.0,
-            objects=objects,
-        )
+        return record_of_facts(k, facts)
 
     def write_columns(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Write statistics of the features: arrays of `n_features` numbers, stored as float64.
@@ -255,28 +234,16 @@ class DatasetWriter:
             A recorded object is missing.
         """
         self._require_all(records)
-        shape = (self.n_rows, self.n_features)
-        dtype = np.dtype(self.dtype)
-        coded, later = self.codes is not None, bool(self.retained or changes)
+        in_pages = self.n_chunks > MOST_IN_MANIFEST
         version = format_version(
-            self._columns, has_schema=schema is not None, coded=coded, later=later
+            self._columns,
+            has_schema=schema is not None,
+            coded=self.codes is not None,
+            later=bool(self.retained or changes),
+            in_pages=in_pages,
         )
-        documents = root_documents(
-            version,
-            self.layout,
-            shape,
-            self.chunk_rows,
-            dtype,
-            self.row_parts,
-            self.codes,
-            len(self.retained),
-        )
-        objects = {key: put(self.folder, key, data) for key, data in documents.items()}
-        objects |= self._objects
-        if schema is not None:
-            objects[SCHEMA] = self._put_schema(schema)
-        if hashed_names:
-            objects[NAMES] = put(self.folder, NAMES, written(hashed_names))
+        objects = self._put_root(version, schema, hashed_names)
+        chunks, pages = self._chunks(records, in_pages=in_pages)
         manifest = Manifest(
             version=version,
             layout=self.layout,
@@ -298,19 +265,45 @@ class DatasetWriter:
             versions=dict(versions or {}),
             columns=self._columns,
             objects=objects,
-            chunks=chunk_table(records, self._templates()),
+            chunks=chunks,
             retained=self.retained,
             changes=tuple(changes),
         )
-        self._make_durable(objects, records)
+        self._make_durable(objects, records, pages)
         raw = manifest.sealed()
         (home or self.folder).write(KEY, raw)
         return read_manifest(raw)
 
-    def _templates(self) -> list[str]:
-        return chunk_templates(
-            self.layout, self.row_parts, coded=self.codes is not None, retained=bool(self.retained)
+    def _put_root(
+        self, version: int, schema: Schema | None, hashed_names: HashedNames | None
+    ) -> dict[str, StoredObject]:
+        """Write what is outside chunks; return all such objects, those of columns included."""
+        shape, form = (self.n_rows, self.n_features), self._form
+        documents = root_documents(
+            version,
+            form.layout,
+            shape,
+            form.chunk_rows,
+            np.dtype(form.dtype),
+            form.row_parts,
+            form.codes,
+            form.n_retained,
         )
+        objects = {key: put(self.folder, key, data) for key, data in documents.items()}
+        objects |= self._objects
+        if schema is not None:
+            objects[SCHEMA] = self._put_schema(schema)
+        if hashed_names:
+            objects[NAMES] = put(self.folder, NAMES, written(hashed_names))
+        return objects
+
+    def _chunks(
+        self, records: Sequence[ChunkRecord], *, in_pages: bool
+    ) -> tuple[ChunkTable | ChunkIndex, list[str]]:
+        """Return the manifest's chunk table, or of many chunks the index and its objects' keys."""
+        if in_pages:
+            return write_pages(self.folder, records, self._form.templates)
+        return ChunkTable.of(records, self._form.templates), []
 
     def _put_schema(self, schema: Schema) -> StoredObject:
         if schema.n_features != self.n_features:
@@ -321,7 +314,10 @@ class DatasetWriter:
         return put(self.folder, SCHEMA, schema.written())
 
     def _make_durable(
-        self, objects: Mapping[str, StoredObject], records: Sequence[ChunkRecord]
+        self,
+        objects: Mapping[str, StoredObject],
+        records: Sequence[ChunkRecord],
+        pages: Sequence[str],
     ) -> None:
         every = dict(objects)
         for record in records:
@@ -329,64 +325,7 @@ class DatasetWriter:
         for key, stored in every.items():
             require_length(self.folder, key, stored)
         self.folder.delete_partials()
-        self.folder.sync(every)
-
-    def _put_chunk(
-        self, k: int, table: Table, codes: NDArray[np.float64] | None
-    ) -> dict[str, StoredObject]:
-        objects: dict[str, StoredObject] = {}
-        if self.layout == "sparse" and codes is None:
-            shape = (table.n_rows, self.n_features)
-            documents = chunk_documents(k, shape, table.nnz, np.dtype(self.dtype))
-            objects = {key: put(self.folder, key, data) for key, data in documents.items()}
-        parts = chunk_parts(self.layout, self.row_parts, coded=codes is not None)
-        for name, template in parts.items():
-            part = codes if codes is not None and name in CODE_PARTS else getattr(table, name)
-            if part.size:
-                key = template.format(chunk=k)
-                objects[key] = put(self.folder, key, codec.encode(self._as_stored(name, part)))
-        if table.retained is not None:
-            key = RETAINED_KEY.format(chunk=k)
-            objects[key] = put(
-                self.folder, key, codec.encode(self._as_stored("retained", table.retained))
-            )
-        return objects
-
-    def _as_stored(self, name: str, part: NDArray[Any]) -> NDArray[Any]:
-        """Pad the last chunk of an array with zeros: Zarr's chunks all have one shape."""
-        if name in SPARSE_PARTS:
-            return part
-        if name in CODE_PARTS:
-            return np.pad(part, ((0, 0), (0, self.chunk_rows - part.shape[1])))
-        missing = self.chunk_rows - part.shape[0]
-        if not missing:
-            return part
-        return np.concatenate([part, np.zeros((missing, *part.shape[1:]), part.dtype)])
-
-    def _require_fitting(self, k: int, table: Table, codes: NDArray[np.float64] | None) -> None:
-        actual: dict[str, Any] = {"rows": table.n_rows, "weights": table.weight is not None}
-        expected: dict[str, Any] = {"rows": self.rows_of(k), "weights": self.has_weight}
-        actual |= {"offsets": table.offset is not None}
-        expected |= {"offsets": self.has_offset}
-        actual |= {"kept bytes": 0 if table.retained is None else table.retained.shape[1]}
-        expected |= {"kept bytes": RETAINED_BYTES * len(self.retained)}
-        if isinstance(table, DenseTable):
-            actual |= {"layout": "dense", "dtype": table.X.dtype, "features": table.X.shape[1]}
-            expected |= {"features": self.n_features}
-        else:
-            actual |= {
-                "layout": "sparse",
-                "dtype": table.data.dtype,
-                "indices": table.indices.dtype,
-            }
-            expected |= {"indices": index_dtype(self.n_features)}
-        expected |= {"layout": self.layout, "dtype": np.dtype(self.dtype)}
-        actual |= {"codes": None if codes is None else codes.shape}
-        expected |= {"codes": None if self.codes is None else (self.codes, self.rows_of(k))}
-        if actual != expected:
-            raise ValueError(
-                f"Chunk {k} has {actual}, where {expected} was expected. Convert it first."
-            )
+        self.folder.sync([*every, *pages])
 
     def _require_all(self, records: Sequence[ChunkRecord]) -> None:
         rows = [record.rows for record in records]
@@ -395,38 +334,3 @@ class DatasetWriter:
                 f"{len(rows)} chunks with {sum(rows)} rows were handed over, where {self.n_chunks} "
                 f"with {self.n_rows} were expected. Write every chunk, then commit them in order."
             )
-
-
-def row_squares(table: Table) -> NDArray[np.float64]:
-    """Return ||x||^2 of every row, (n,), summed in double precision."""
-    if isinstance(table, DenseTable):
-        return _dense_squares(table.X)
-    squares = np.zeros(table.n_rows)
-    filled = np.flatnonzero(np.diff(table.indptr))
-    ends = np.append(table.indptr[filled], table.nnz)
-    start = 0
-    while start < filled.size:
-        stop = max(start + 1, int(np.searchsorted(ends, ends[start] + BLOCK_ITEMS)) - 1)
-        values = table.data[ends[start] : ends[stop]].astype(np.float64)
-        np.square(values, out=values)
-        squares[filled[start:stop]] = np.add.reduceat(values, ends[start:stop] - ends[start])
-        start = stop
-    return squares
-
-
-def _dense_squares(X: NDArray[Any]) -> NDArray[np.float64]:
-    squares = np.empty(X.shape[0])
-    step = max(1, BLOCK_ITEMS // X.shape[1])
-    for start in range(0, X.shape[0], step):
-        block = X[start : start + step].astype(np.float64)
-        np.einsum("ij,ij->i", block, block, out=squares[start : start + step])
-    return squares
-
-
-def _finite(k: int, number: np.floating) -> float:
-    if not np.isfinite(number):
-        raise ValueError(
-            f"Chunk {k} has values that are not finite, or too large to square. "
-            "Remove or scale them before they are stored."
-        )
-    return float(number)

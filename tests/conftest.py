@@ -39,8 +39,20 @@ ONE_SERVER = (
     "test_refresh_page.py",
     "test_spans.py",
 )
-#: What takes minutes begins first, so that no process is left with it at the end.
-LONG = ("test_deployments.py", *ONE_SERVER, "test_promises.py")
+#: What takes a minute or more begins first, so that no process is left with it at the end.
+LONG = (
+    "test_deployments.py",
+    *ONE_SERVER,
+    "test_promises.py",
+    "test_contract.py",
+    "test_pages_of_commands.py",
+    "test_dask_cluster.py",
+    "test_stores.py",
+    "test_interrupts.py",
+    "test_extending.py",
+)
+#: Folders whose tests wait for programs that they start: the others compute meanwhile.
+WAITING = ("benchmarks", "docs", "faults", "flows")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -78,8 +90,21 @@ def pytest_xdist_make_scheduler(config, log):
     return ByFileOrServer(config, log) if config.getoption("dist") == "loadfile" else None
 
 
+def turns(items):
+    """When the tests of each file come: the long ones, then what waits and what computes in turn."""
+    files = dict.fromkeys(item.path for item in items)
+    here = PROJECT / "tests"
+    waiting = [
+        f for f in files if f.is_relative_to(here) and f.relative_to(here).parts[0] in WAITING
+    ]
+    computing = [f for f in files if f not in waiting]
+    found = {f: 1.0 + k / len(of) for of in (waiting, computing) for k, f in enumerate(of)}
+    return found | {f: LONG.index(f.name) / len(LONG) for f in files if f.name in LONG}
+
+
 def pytest_collection_modifyitems(config, items):
-    items.sort(key=lambda item: item.path.name not in LONG)
+    turn = turns(items)
+    items.sort(key=lambda item: turn[item.path])
     if not os.environ.get(DATA_VARIABLE):
         left_out = [item for item in items if item.get_closest_marker("public_data")]
         config.hook.pytest_deselected(items=left_out)

@@ -85,7 +85,7 @@ def test_fewpass_is_found_beside_a_clone_of_that_name(tmp_path):
     found = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert found.stdout == "fewpass.pipeline.api\n"
+    assert found.stdout == "fewpass.pipeline.api.making_data_sets\n"
 
 
 def test_neither_modules_nor_rooms_import_each_other_in_a_circle():

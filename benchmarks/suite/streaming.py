@@ -24,7 +24,8 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.drive import block_of, stats_of, sweeps
-from fewpass.storage.dataset import Dataset, TableBuffer
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.table_buffer import TableBuffer
 
 BUDGET_MB = 256.0
 MEMORY = f"{BUDGET_MB:.0f}MB"

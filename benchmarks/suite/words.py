@@ -174,8 +174,8 @@ parsing go on beside it. polars, SGDClassifier takes 2.8 s: imports 1.6 s, steps
 }
 
 TARGETS_ARE = """Ratios: theirs over ours, so that more is better; of several contests from least
-to most. A target that compares two of ours, or memory, says how much may be lost: 0.83
-out of core is a pass 1.2 times as long as in memory."""
+to most. A target that compares two of ours, or memory, says how much may be lost: 0.91
+out of core is a pass 1.1 times as long as in memory."""
 
 TITLE = """# Performance
 

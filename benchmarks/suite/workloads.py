@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from sklearn.datasets import load_svmlight_file
 
 from benchmarks.data_sets import idx, public_data
 from fewpass.pipeline.rows.block_shuffle import shuffled_blocks
@@ -184,9 +183,17 @@ def imdb(quick: bool) -> tuple[Any, np.ndarray]:
 def imdb_raw(quick: bool) -> tuple[Any, np.ndarray]:
     """The same with a 1 for every word and pair of words."""
     with lzma.open(public_data("imdb/imdb_bigram.train.svm.xz")) as file:
-        X, y = load_svmlight_file(file, dtype=np.float32)
+        X, y = libsvm_rows(file)
     rows = slice(None, None, SHRUNK if quick else None)
     return X[rows].tocsr(), y[rows]
+
+
+def libsvm_rows(file: Any) -> tuple[Any, np.ndarray]:
+    """Read rows with scikit-learn, whose import takes most contestants longer than all they do."""
+    from sklearn.datasets import load_svmlight_file
+
+    X, y = load_svmlight_file(file, dtype=np.float32)
+    return X, y
 
 
 def libsvm(name: str) -> Callable[[bool], tuple[Any, np.ndarray]]:
@@ -195,7 +202,7 @@ def libsvm(name: str) -> Callable[[bool], tuple[Any, np.ndarray]]:
     def read(quick: bool) -> tuple[Any, np.ndarray]:
         path = public_data(FILES[name])
         with lzma.open(path) if path.suffix == ".xz" else bz2.open(path) as file:
-            X, y = load_svmlight_file(file, dtype=np.float32)
+            X, y = libsvm_rows(file)
         rows = slice(None, None, SHRUNK if quick else None)
         return X[rows].tocsr(), np.where(y[rows] > 0.0, 1.0, -1.0)
 

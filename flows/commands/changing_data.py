@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
 from fewpass.flows.display.printing import printable
 from fewpass.flows.options import (
     OUTPUT,
@@ -18,6 +16,7 @@ from fewpass.flows.options import (
     Reading,
     Where,
     given,
+    named,
     whole,
 )
 from fewpass.flows.refusals import UsageError
@@ -72,7 +71,7 @@ def head(
 def append(
     dataset: str,
     /,
-    *sources: Annotated[str, Parameter(name="SOURCE")],
+    *sources: Annotated[str, named("SOURCE")],
     again: bool = False,
     memory: str = "1GiB",
     threads: Annotated[int, whole(1)] | None = None,

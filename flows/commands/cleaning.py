@@ -44,10 +44,12 @@ def clean(
     keep_artifacts
         How many versions of each artifact stay on the Prefect server in PREFECT_API_URL.
     dry_run
-        Only print what would be removed.
+        Only print what would be removed; without a number of what stays, the most that could be.
     """
     from fewpass.flows.display.console import Terminal
 
+    if dry_run and keep_generations is keep_runs is keep_artifacts is None:
+        keep_generations, keep_runs = (None, 1) if "{date}" in store else (1, None)
     _require_something(store, keep_generations, keep_runs, keep_artifacts)
     removed: list[Removed] = []
     if keep_generations is not None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
 from fewpass.flows.display.printing import printable
-from fewpass.flows.options import OUTPUT, READING, WHERE, Output, Reading, Where, given
+from fewpass.flows.options import OUTPUT, READING, WHERE, Output, Reading, Where, given, named
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -19,11 +17,12 @@ from fewpass.storage.redaction import without_secrets
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fewpass.pipeline.scoring.comparing import ModelComparison
+    from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.scoring.paired_figures import ModelComparison
 
 
 def compare(
-    *runs: Annotated[str, Parameter(name="RUN")],
+    *runs: Annotated[str, named("RUN")],
     data: str,
     html: str | None = None,
     overwrite: bool = False,
@@ -50,14 +49,13 @@ def compare(
     """
     from rich.console import Group
 
-    from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import checked
     from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.outputs import OutputFile
     from fewpass.pipeline.reporting.page.comparison_page import comparison_page
     from fewpass.pipeline.runs.model import load_model
-    from fewpass.pipeline.scoring.comparing import compare_rows, contestants
+    from fewpass.pipeline.scoring.paired_figures import contestants
     from fewpass.pipeline.tables.stream.sources import is_source
 
     terminal, words = Terminal(output), given(reading)
@@ -68,12 +66,7 @@ def compare(
         page.require_free()
     options = checked(SourceOptions, words)
     if is_source(data):
-        limit = parse_bytes(memory) if memory else None
-        with work_display(terminal, "Comparing") as show:
-            result = compare_rows(
-                models, [data], options, memory=limit,
-                on_progress=lambda rows: show(0.0, f"{rows:,} rows"),
-            )  # fmt: skip
+        result = _on_files(terminal, models, data, options, memory)
     else:
         refuse_reading(words.keys() - Matching.model_fields.keys(), data)
         result = _on_data_set(models, data, options, checked(Execution, given(where)))
@@ -84,6 +77,20 @@ def compare(
         tables.append(facts_table("Page", {"at": html}))
     terminal.result(comparison_facts(result) | {"page": html}, Group(*tables))
     return 0
+
+
+def _on_files(
+    terminal: Terminal, models: Any, data: str, options: SourceOptions, memory: str | None
+) -> ModelComparison:
+    from fewpass.flows.display.bars import work_display
+    from fewpass.pipeline.scoring.comparing_files import compare_rows
+
+    limit = parse_bytes(memory) if memory else None
+    with work_display(terminal, "Comparing") as show:
+        return compare_rows(
+            models, [data], options, memory=limit,
+            on_progress=lambda rows: show(0.0, f"{rows:,} rows"),
+        )  # fmt: skip
 
 
 def _on_data_set(models: Any, data: str, rules: Matching, place: Execution) -> ModelComparison:

@@ -87,8 +87,7 @@ def _counted(dataset: Dataset, show: ShowWork) -> Callable[[int], None]:
 
 def chunk_bytes(manifest: Manifest) -> int:
     """Bytes of everything that lies in chunks."""
-    chunks = (s for column in manifest.chunks.objects.values() for s in column if s is not None)
-    return sum(stored.length for stored in chunks)
+    return manifest.chunks.bytes_of(manifest.chunks.templates)
 
 
 def _snapshot_at(path: str) -> tuple[SnapshotStore, str]:

@@ -21,6 +21,9 @@ from fewpass.pipeline.settings.regularisation import AUTO, Lam
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.settings.execution import Execution
+    from fewpass.pipeline.settings.training_plan import TrainingPlan
     from fewpass.pipeline.training.cross_validation import CrossValidated
 
 #: Figures that a table has, of those that there are; --json has all.
@@ -52,19 +55,13 @@ def cross_validate(
         Folder or address for snapshots and numbers per row, which workers of a cluster reach
         [default: a temporary one, which goes at the end].
     """
-    from contextlib import ExitStack
-    from tempfile import TemporaryDirectory
-
     from rich.console import Group
 
-    from fewpass.flows.cluster import engine_for_training
-    from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.outcomes import cross_validation_facts
     from fewpass.flows.settings import as_toml, training_settings
     from fewpass.pipeline.settings.flat_settings import flat
     from fewpass.pipeline.training.cross_validation import USUAL_TOL
-    from fewpass.pipeline.training.cross_validation import cross_validate as validated
 
     terminal = Terminal(output)
     words: dict[str, Any] = {"tol": USUAL_TOL} | given(training)
@@ -75,22 +72,37 @@ def cross_validate(
         terminal.result(flat(plan, place), as_toml(plan, place))
         return 0
     terminal.plan(as_toml(plan, place))
+    results = _validated(terminal, plan, place, folds, folder, lam)
+    facts = {"dataset": dataset, "results": [*map(cross_validation_facts, results)]}
+    tables = [*map(fold_table, results), *([lam_table(results)] if len(results) > 1 else [])]
+    terminal.result(facts, Group(*tables))
+    return 0
+
+
+def _validated(
+    terminal: Terminal,
+    plan: TrainingPlan,
+    place: Execution,
+    folds: int,
+    folder: str | None,
+    lam: Lam,
+) -> list[CrossValidated]:
+    """Train the models of all folds, with a display."""
+    from contextlib import ExitStack
+    from tempfile import TemporaryDirectory
+
+    from fewpass.flows.cluster import engine_for_training
+    from fewpass.flows.display.bars import work_display
+    from fewpass.pipeline.training.cross_validation import cross_validate as validated
+
     with ExitStack() as stack:
         show = stack.enter_context(work_display(terminal, "Cross-validating"))
         executor = stack.enter_context(engine_for_training(place, plan))
         place_of_work = folder or stack.enter_context(TemporaryDirectory(prefix="fewpass-folds-"))
-        results = validated(
+        return validated(
             plan, place_of_work, executor, folds,
             lambda event: show(0.0, f"{event.cursor.passes:.3g} passes"), lam,
         )  # fmt: skip
-    terminal.result(
-        {"dataset": dataset, "results": [*map(cross_validation_facts, results)]},
-        Group(
-            *(fold_table(one) for one in results),
-            *([lam_table(results)] if len(results) > 1 else []),
-        ),
-    )
-    return 0
 
 
 def fold_table(result: CrossValidated) -> Table:

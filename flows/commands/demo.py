@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fewpass.flows.commands.evaluating import evaluate_shown
 from fewpass.flows.commands.ingesting import ingest_shown
-from fewpass.flows.commands.training import certificate_sentence, train_shown
+from fewpass.flows.commands.result_sentences import certificate_sentence
+from fewpass.flows.commands.training import train_shown
 from fewpass.flows.commands.weights import weights_table
 from fewpass.flows.options import OUTPUT, WHERE, Output, whole
 from fewpass.flows.refusals import BadPlace

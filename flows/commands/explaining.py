@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
 from fewpass.flows.display.printing import printable
-from fewpass.flows.options import OUTPUT, READING, Output, Reading, given, whole
+from fewpass.flows.options import OUTPUT, READING, Output, Reading, given, named, whole
 from fewpass.pipeline.settings.model_config import MOST_WORKERS
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import parse_bytes
@@ -23,13 +21,13 @@ SHOWN = 40  # characters of a value
 
 def explain(
     run: str,
-    input_: Annotated[str, Parameter(name="INPUT")],
+    input_: Annotated[str, named("INPUT")],
     out: str | None = None,
     /,
     *,
     rows: Annotated[int, whole(1)] = 5,
     top: Annotated[int, whole(1)] = 8,
-    label: Annotated[str | None, Parameter(name="--class")] = None,
+    label: Annotated[str | None, named("--class")] = None,
     keep: tuple[str, ...] = (),
     overwrite: bool = False,
     memory: str | None = None,

@@ -8,8 +8,6 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
 from fewpass.flows.display.printing import printable
 from fewpass.flows.flags import in_flags
 from fewpass.flows.options import (
@@ -19,6 +17,7 @@ from fewpass.flows.options import (
     IngestOptions,
     Output,
     PlanSource,
+    named,
 )
 from fewpass.flows.outcomes import ingest_facts
 from fewpass.flows.refusals import Interrupted, UsageError
@@ -38,7 +37,7 @@ SKIPPED_SHOWN = 10
 def ingest(
     source: str,
     /,
-    *paths: Annotated[str, Parameter(name="DATASET")],
+    *paths: Annotated[str, named("DATASET")],
     ingest: IngestOptions = INGEST,
     plan_source: PlanSource = PLAN_SOURCE,
     output: Output = OUTPUT,

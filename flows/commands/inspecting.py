@@ -72,7 +72,8 @@ def dashboard(
     Parameters
     ----------
     runs
-        Folders or addresses of runs, or of a refresh's store: its generations as they come.
+        Folders or addresses of runs; of a refresh's store its generations as they come, of a
+        schedule, an address with {date} in it, its runs.
     port
         Port of this machine to serve on; 0 takes a free one [default: 8788].
     """
@@ -85,7 +86,7 @@ def dashboard(
     if not runs:
         raise BadInput("Name at least one run or store: fewpass dashboard RUN...")
     for run in runs:
-        if not generations(Folder(run)):  # a store's runs come as they come
+        if "{date}" not in run and not generations(Folder(run)):  # theirs come as they come
             RunFolder(run).record()  # refuses what is no run
     terminal = Terminal(output)
     serve(runs, port, lambda url: terminal.result({"page": url}, url))

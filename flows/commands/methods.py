@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fewpass.flows.display.printing import printable
 from fewpass.flows.options import OUTPUT, Method, Output
 from fewpass.pipeline.settings.method_kinds import settings_class
+from fewpass.solvers.described import described_fields
 from fewpass.solvers.registry import METHODS, WANTED
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def described(kind: str) -> dict[str, Any]:
                 "default": getattr(field.default, "kind", field.default),
                 "what": " ".join((field.description or "").split()),
             }
-            for name, field in method.model_fields.items()
+            for name, field in described_fields(method).items()
             if name != "kind"
         ],
     }

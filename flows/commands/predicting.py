@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
-from fewpass.flows.options import OUTPUT, READING, Output, Reading, given, whole
+from fewpass.flows.options import OUTPUT, READING, Output, Reading, given, named, parameter, whole
 from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.model_config import MOST_WORKERS
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
+    from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.scoring.scored_file import PredictionResult
 
 
@@ -23,14 +22,14 @@ OPTIONAL = ("left_out", "beyond", "files", "done_before")
 
 def predict(
     run: str,
-    input_: Annotated[str, Parameter(name="INPUT")],
+    input_: Annotated[str, named("INPUT")],
     out: str,
     /,
     *,
     overwrite: bool = False,
     probability: bool = False,
     defuse: bool = False,
-    clip: Annotated[bool, Parameter(negative="--no-clip")] = True,
+    clip: Annotated[bool, parameter(negative="--no-clip")] = True,
     keep: tuple[str, ...] = (),
     threshold: float | None = None,
     memory: str | None = None,
@@ -71,9 +70,8 @@ def predict(
         Threads that read and score [default: one per core].
     """
     from fewpass.flows.display.bars import work_display
-    from fewpass.flows.display.console import Terminal, facts_table
+    from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
-    from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
     from fewpass.pipeline.scoring.prediction import predict as predicted
@@ -91,29 +89,29 @@ def predict(
         terminal.say(sentence, style="yellow")
     with work_display(terminal, "Predicting") as show:
         result = predicted(
-            model,
-            [input_],
-            STANDARD_OUTPUT if piped else out,
-            checked(SourceOptions, given(reading)),
-            overwrite=overwrite,
-            probability=probability,
-            defuse=defuse,
-            clip=clip,
-            keep=keep,
-            threshold=threshold,
-            memory=parse_bytes(memory) if memory else None,
-            threads=threads,
+            model, [input_], STANDARD_OUTPUT if piped else out,
+            checked(SourceOptions, given(reading)), overwrite=overwrite, probability=probability,
+            defuse=defuse, clip=clip, keep=keep, threshold=threshold,
+            memory=parse_bytes(memory) if memory else None, threads=threads,
             on_progress=lambda now: show(now.fraction, f"{now.rows:,} rows"),
-        )
+        )  # fmt: skip
+    _show_result(terminal, result, piped=piped)
+    return 0
+
+
+def _show_result(terminal: Terminal, result: PredictionResult, *, piped: bool) -> None:
+    """Show a result; not on standard output, where predictions go there."""
+    from fewpass.flows.display.console import facts_table
+    from fewpass.pipeline.matching import left_out_sentence
+
     if result.left_out:
         terminal.say(left_out_sentence(result.left_out), style="yellow")
-    facts = result._asdict()
-    facts = {k: v for k, v in facts.items() if v or k not in OPTIONAL}
+    table = facts_table("Predictions", _shown(result))
     if piped:
-        terminal.show(facts_table("Predictions", _shown(result)))
+        terminal.show(table)
     else:
-        terminal.result(facts, facts_table("Predictions", _shown(result)))
-    return 0
+        facts = {k: v for k, v in result._asdict().items() if v or k not in OPTIONAL}
+        terminal.result(facts, table)
 
 
 def _files(result: PredictionResult) -> str | None:

@@ -13,6 +13,8 @@ from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.durations import parse_seconds
 from fewpass.storage.redaction import without_secrets
 
+DATE = "{date}"
+NOBODY = "no process is training it"
 SERVICES = ("http://", "https://")
 SCHEDULERS = ("tcp://", "tls://")
 
@@ -28,15 +30,17 @@ class Health(NamedTuple):
 def health(*places: str, timeout: str = "5s", output: Output = OUTPUT) -> int:
     """Look whether places are in order, and exit with 1 where one is not: a probe's command.
 
-    A run is in order unless its process is dead or makes no progress; a store when its published
-    model can be found; a data set when its manifest is whole; a server (http://...) when it answers
-    with status 200, as http://127.0.0.1:4200/api/health of Prefect and http://127.0.0.1:8787/health
-    of Dask do; a Dask scheduler or worker (tcp://...) when it takes a connection.
+    A run is in order unless its process is dead or makes no progress; a schedule, an address with
+    {date} in it, when its newest run is, and is finished or being trained; a store when its
+    published model can be found; a data set when its manifest is whole; a server (http://...) when
+    it answers with status 200, as http://127.0.0.1:4200/api/health of Prefect and
+    http://127.0.0.1:8787/health of Dask do; a Dask scheduler or worker (tcp://...) when it takes a
+    connection.
 
     Parameters
     ----------
     places
-        Runs, stores and data sets, servers and schedulers.
+        Runs, schedules, stores and data sets, servers and schedulers.
     timeout
         How long a server may take to answer.
     """
@@ -92,17 +96,17 @@ def _scheduler(place: str, patience_s: float) -> Health:
 
 
 def _folder(place: str) -> Health:
-    from fewpass.flows.dead_runs import examine_folder
     from fewpass.pipeline.models.refresh.publications import published
     from fewpass.storage.dataset import Dataset
     from fewpass.storage.folder import Folder
     from fewpass.storage.kinds import instead, kind_of
 
+    if DATE in place:
+        return _newest_run(place)
     folder = Folder(place)
     kind = kind_of(folder)
     if kind == "run":
-        run = examine_folder(place, fix=False)
-        return Health(place, run.alive is not False and not run.stalled, run.why)
+        return _run(place)
     if kind == "store":
         current = published(place)
         said = current.sentence() if current else "nothing is published yet"
@@ -111,6 +115,30 @@ def _folder(place: str) -> Health:
         rows = Dataset.open(place).manifest.n_rows
         return Health(place, healthy=True, why=f"a data set of {rows:,} rows")
     return Health(place, healthy=False, why=instead(folder, "any"))
+
+
+def _newest_run(pattern: str) -> Health:
+    from fewpass.pipeline.runs.run_series import runs_of
+
+    newest = next(runs_of(pattern), None)
+    if newest is None:
+        return Health(pattern, healthy=False, why="no run is there yet")
+    name, looked = newest.folder.name, _run(newest.url)
+    at_rest = looked.why == NOBODY
+    why = f"{name}: {looked.why}" + (", and it is not finished" if at_rest else "")
+    return Health(pattern, looked.healthy and not at_rest, why)
+
+
+def _run(place: str) -> Health:
+    from fewpass.flows.dead_runs import examine_folder
+    from fewpass.pipeline.runs.run_folder import RunFolder
+    from fewpass.pipeline.runs.run_series import is_finished
+
+    looked = examine_folder(place, fix=False)
+    if looked.alive is None:
+        why = "it is finished" if is_finished(RunFolder(place)) else NOBODY
+        return Health(place, healthy=True, why=why)
+    return Health(place, looked.alive and not looked.stalled, looked.why)
 
 
 def _lines(looked: Sequence[Health]) -> str:

@@ -5,21 +5,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
-
-from fewpass.flows.display.printing import printable
-from fewpass.flows.options import OUTPUT, Output, whole
+from fewpass.flows.options import OUTPUT, Output, named, whole
 from fewpass.flows.refusals import UsageError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from fewpass.pipeline.reporting.model_shapes import ShapeImportance
+    from fewpass.pipeline.reporting.model_shapes import ClassShapes
     from fewpass.pipeline.runs.model import Model
-    from fewpass.pipeline.tables.encoding.additive_shapes import Function, Shapes, Surface
+    from fewpass.pipeline.tables.encoding.additive_shapes import Function
 
 
 def shapes(
@@ -29,7 +24,7 @@ def shapes(
     column: str | None = None,
     pair: str | None = None,
     top: Annotated[int, whole(1)] = 20,
-    label: Annotated[str | None, Parameter(name="--class")] = None,
+    label: Annotated[str | None, named("--class")] = None,
     pictures: bool = False,
     output: Output = OUTPUT,
 ) -> int:
@@ -50,40 +45,29 @@ def shapes(
     top
         How many of the most important ones [default: 20].
     label
-        The class whose scores are meant, of a model of several.
+        One class of a model of several [default: all, next to each other].
     pictures
         Draw these functions into the run's folder (report/); needs matplotlib.
     """
+    from fewpass.flows.commands.shape_tables import function_tables, importance_tables
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.models.refresh.publications import run_at
-    from fewpass.pipeline.reporting.model_shapes import (
-        as_facts,
-        function_of_pair,
-        functions_of_column,
-        importances,
-        model_shapes,
-    )
+    from fewpass.pipeline.reporting.model_shapes import shapes_by_class
     from fewpass.pipeline.runs.model import load_model
 
     if column is not None and pair is not None:
         raise UsageError("--column and --pair are both given. Leave one of them out.")
     model = load_model(run_at(run))
-    own = model_shapes(model, label)
-    rows = importances(own)[:top]
+    each = shapes_by_class(model, label)
+    names = _asked(each, column, pair)
     terminal = Terminal(output)
-    facts: dict[str, Any] = {"run": model.run.url, "class": label, "additive": as_facts(own)}
-    chosen: Sequence[Function]
-    if column is not None:
-        chosen = functions_of_column(own, column)
-    elif pair is not None:
-        chosen = [function_of_pair(own, pair)]
-    else:
-        chosen = _most_important(own, rows)
+    facts: dict[str, Any] = {"run": model.run.url, **_facts(each)}
     if pictures:
-        facts["pictures"] = drawn(model, own, chosen)
+        facts["pictures"] = drawn(model, each, names or _most_important(each, top))
         terminal.say(f"{len(facts['pictures'])} pictures are in {model.run.url}/report.")
-    single = [] if column is None and pair is None else chosen
-    tables = [_table_of(function) for function in single] or [importance_table(rows)]
+    width = terminal.out.width
+    tables = [table for name in names for table in function_tables(each, name, width)]
+    tables = tables or importance_tables(each, top, width)
     for table in tables[:-1]:
         if not output.json:
             terminal.result({}, table)
@@ -91,88 +75,60 @@ def shapes(
     return 0
 
 
-def _most_important(own: Shapes, rows: Sequence[ShapeImportance]) -> list[Function]:
+def _asked(each: Sequence[ClassShapes], column: str | None, pair: str | None) -> list[str]:
+    """Return the titles of the functions of a column or a pair; none where none is named."""
+    from fewpass.pipeline.reporting.model_shapes import function_of_pair, functions_of_column
     from fewpass.pipeline.tables.encoding.additive_shapes import title_of
 
-    by_name = {title_of(function): function for function in own.functions}
-    return [by_name[row.name] for row in rows]
+    if column is not None:
+        return [*map(title_of, functions_of_column(each[0].shapes, column))]
+    return [] if pair is None else [title_of(function_of_pair(each[0].shapes, pair))]
 
 
-def drawn(model: Model, own: Shapes, functions: Sequence[Function]) -> list[str]:
-    """Draw functions and their importances into a run's folder; return the addresses."""
-    from fewpass.pipeline.reporting.model_shapes import importances
+def _facts(each: Sequence[ClassShapes]) -> dict[str, Any]:
+    """Return all functions as JSON has them: of one score, or of every class."""
+    from fewpass.pipeline.reporting.model_shapes import as_facts
+
+    parts = [{"class": one.label, "additive": as_facts(one.shapes)} for one in each]
+    return parts[0] if len(parts) == 1 else {"classes": parts}
+
+
+def _most_important(each: Sequence[ClassShapes], top: int) -> list[str]:
+    from fewpass.pipeline.reporting.model_shapes import importances_of_all
+
+    return [row.name for row in importances_of_all([one.shapes for one in each])[:top]]
+
+
+def drawn(model: Model, each: Sequence[ClassShapes], names: Sequence[str]) -> list[str]:
+    """Draw functions and the importances into a run's folder; return the addresses."""
+    from fewpass.pipeline.reporting.model_shapes import importances_of_all
     from fewpass.pipeline.reporting.report import can_draw
 
     if not can_draw():
         raise UsageError("Pictures need matplotlib. Install it: pip install 'fewpass[plots]'.")
     from fewpass.pipeline.reporting import shape_pictures
-    from fewpass.pipeline.tables.encoding.additive_shapes import Surface, title_of
 
-    folder = model.run.folder
-    folder.write("report/importance.png", shape_pictures.importance_bars(importances(own)))
+    folder, rows = model.run.folder, importances_of_all([one.shapes for one in each])
+    folder.write("report/importance.png", shape_pictures.importance_bars(rows))
     keys = ["report/importance.png"]
-    for k, function in enumerate(functions):
-        kind = "pair" if isinstance(function, Surface) else "shape"
-        name = re.sub(r"[^\w.-]+", "_", title_of(function))[:80]
-        key = f"report/{kind}_{name}.png"
-        key = f"report/{kind}_{name}_{k}.png" if key in keys else key
-        folder.write(key, shape_pictures.shape(function, "added to the score"))
+    for k, (name, score, function) in enumerate(_to_draw(each, names)):
+        key = f"report/{name}.png"
+        key = f"report/{name}_{k}.png" if key in keys else key
+        folder.write(key, shape_pictures.shape(function, f"added to {score}"))
         keys.append(key)
     return [folder.address(key) for key in keys]
 
 
-def importance_table(rows: Sequence[ShapeImportance]) -> Table:
-    """Lay out how much functions move scores."""
-    from fewpass.flows.display.console import titled_table
+def _to_draw(
+    each: Sequence[ClassShapes], names: Sequence[str]
+) -> Iterator[tuple[str, str, Function]]:
+    """Yield what functions are called in a file's name, what they are added to, and them."""
+    from fewpass.pipeline.tables.encoding.additive_shapes import Surface, title_of
 
-    table = titled_table("Importance")
-    table.add_column("", style="cyan", overflow="fold")
-    table.add_column("is a")
-    for name in ("moves scores by", "share"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        numbers = f"{row.importance:.4g}", f"{100 * row.share:.1f} %"
-        table.add_row(printable(row.name), row.kind, *numbers)
-    return table
-
-
-def _table_of(function: Function) -> Table:
-    from fewpass.pipeline.tables.encoding.additive_shapes import Surface
-
-    if isinstance(function, Surface):
-        return _pair_table(function)
-    return _column_table(function)
-
-
-def _column_table(function: Function) -> Table:
-    from fewpass.flows.display.console import titled_table
-    from fewpass.pipeline.reporting.model_shapes import points_of
-    from fewpass.pipeline.tables.encoding.additive_shapes import title_of
-
-    table = titled_table(printable(title_of(function)))
-    table.add_column("at", style="cyan", overflow="fold")
-    table.add_column("adds", justify="right")
-    table.add_column("rows of the sample", justify="right")
-    for at, adds, mass in points_of(function):
-        table.add_row(printable(at), f"{adds:+.6g}", f"{mass:,.0f}")
-    return table
-
-
-def _pair_table(function: Surface) -> Table:
-    from fewpass.flows.display.console import titled_table
-
-    one, other = function.table.of
-    title = f"{one.title} (down) and {other.title} (across), added to what each adds alone"
-    table = titled_table(printable(title))
-    table.add_column("", style="cyan", overflow="fold")
-    for name in function.table.b.names:
-        table.add_column(printable(name), justify="right")
-    for name, values, masses in zip(
-        function.table.a.names, function.values, function.masses, strict=True
-    ):
-        each = (
-            f"{value:+.4g}" if mass > 0.0 else ""
-            for value, mass in zip(values, masses, strict=True)
-        )
-        table.add_row(printable(name), *each)
-    return table
+    for one in each:
+        by_name = {title_of(function): function for function in one.shapes.functions}
+        score = "the score" if one.label is None else f"the score of {one.label}"
+        for name in names:
+            kind = "pair" if isinstance(by_name[name], Surface) else "shape"
+            words = [kind, name] if len(each) == 1 else [kind, name, str(one.label)]
+            yield re.sub(r"[^\w.-]+", "_", "_".join(words))[:86], score, by_name[name]

@@ -83,16 +83,22 @@ def models_table(listed: Sequence[GenerationState]) -> Table:
 
 
 def history_table(events: Sequence[StoreEvent]) -> Table:
-    """Return a table of what happened last: decisions, gates, publications, refused files."""
+    """Return a table of what happened last: decisions, gates, publications, refused files.
+
+    What, by whom and why share a column: reasons are sentences, and a terminal is narrow.
+    """
     from fewpass.flows.display.console import titled_table
 
     shown = history_rows(events[-MOST_EVENTS:])
     title = "History" if len(shown) == len(events) else f"The last {len(shown)} events"
     table = titled_table(title)
-    for name in shown[0]:
-        table.add_column(name, no_wrap=name in ("when", "generation"), overflow="fold")
+    for name in ("when", "generation", "what"):
+        table.add_column(name, no_wrap=name != "what", overflow="fold")
     for row in shown:
-        table.add_row(*map(printable, row.values()))
+        by = "" if row["by"] == "-" else f" ({row['by']})"
+        why = f": {row['why']}" if row["why"] else ""
+        what = f"{row['what']}{why}{by}"
+        table.add_row(*map(printable, (row["when"], row["generation"], what)))
     return table
 
 

@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 from csv import writer as csv_writer
 from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter
-
 from fewpass.flows.display.printing import printable
-from fewpass.flows.options import OUTPUT, Output, whole
+from fewpass.flows.options import (
+    OUTPUT,
+    Output,
+    named,
+    whole,
+)
 from fewpass.flows.refusals import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ def weights(
     /,
     *,
     top: Annotated[int, whole(1)] = 20,
-    label: Annotated[str | None, Parameter(name="--class")] = None,
+    label: Annotated[str | None, named("--class")] = None,
     csv: bool = False,
     by_column: bool = False,
     held_out: str | None = None,
@@ -84,7 +87,7 @@ def weights(
 def _by_column(terminal: Terminal, model: Model, held_out: str | None, top: int) -> int:
     """List the columns by their importance on held-out rows, or on those of the training."""
     from fewpass.flows.cluster import engine_for_pass
-    from fewpass.flows.commands.evaluating import importance_facts, importance_table
+    from fewpass.flows.commands.evaluation_tables import importance_facts, importance_table
     from fewpass.flows.commands.report_tables import held_out_rows
     from fewpass.flows.display.bars import rows_display
     from fewpass.pipeline.explaining.importance import importance

@@ -190,7 +190,18 @@ def engine_line(facts: Start) -> str:
     """Say what a training runs on, why, and where that can be watched."""
     why = f" ({facts.why})" if facts.why else ""
     where = f", dashboard {facts.dashboard}" if facts.dashboard else ""
-    return f"Running on {ENGINES[facts.engine]}{why}{where}"
+    return f"Running on {ENGINES[facts.engine]}{why}{where}{_without_page(facts.dashboard)}"
+
+
+def _without_page(dashboard: str | None) -> str:
+    """Say how a scheduler that was started elsewhere comes to a page about its trainings."""
+    if dashboard is None:
+        return ""
+    from fewpass.pipeline.executors.on_dask import PAGE  # noqa: PLC0415 - with Dask it is loaded
+
+    if dashboard.endswith(PAGE):
+        return ""
+    return f"; started with `--preload fewpass.pipeline.dashboard.routes` it has a page {PAGE}, too"
 
 
 def aligned(columns: tuple[str, ...], texts: tuple[str, ...]) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from prefect.logging import get_run_logger
+from prefect.states import Completed
 
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact
-from fewpass.flows.orchestration.scheduled import durable_task, made_flow
+from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_flow
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.pipeline.settings.change_plans import AppendPlan
 from fewpass.pipeline.tables.changing.appending import AppendResult
@@ -16,10 +17,15 @@ from fewpass.pipeline.tables.changing.appending import append as appended
 
 
 @made_flow(requests.AppendParameters, "plan.dataset")
-def append(plan: AppendPlan) -> dict[str, Any]:
-    """Append, and return what the data set is now."""
+def append(plan: AppendPlan) -> Any:
+    """Append, and return what the data set is now in the state that tells of it."""
     result: AppendResult = add_rows.with_options(task_run_name=f"append to {plan.dataset}")(plan)
-    return result.model_dump(mode="json")
+    made = result.model_dump(mode="json")
+    if result.already:
+        message = f"Nothing to do: {result.dataset} has the rows of these files."
+        return Completed(name=UNCHANGED, message=message, data=made)
+    message = f"{result.appended:,} rows appended to {result.dataset}, which has {result.rows:,}."
+    return Completed(message=message, data=made)
 
 
 @durable_task("append")

@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import re
+from collections.abc import Callable
 from typing import Any, cast
 from uuid import UUID
 
@@ -28,7 +29,7 @@ from fewpass.flows.display.log_lines import FIELDS, Line
 from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.display.training_display import memory_in_use
 from fewpass.flows.orchestration.telling import Teller
-from fewpass.pipeline.drawing.safe_text import as_markdown, without_control
+from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.sizes import format_bytes
@@ -134,24 +135,37 @@ def show_table(url: str, what: str, rows: list[dict[str, Any]], text: str) -> No
     TELLER.give(key, lambda: _put_table(key, _cells(rows), about))
 
 
-#: The tables of the flow run that this process is at, by key.
-_TABLES: dict[tuple[str, str], UUID] = {}
+#: What the flow run that this process is at has shown, by key.
+_SHOWN: dict[tuple[str, str], UUID] = {}
+
+
+def _put(key: str, data: str, create: Callable[[], UUID]) -> None:
+    """Make an artifact of this flow run, or bring the one of its key up to date."""
+    of_run = (str(prefect.runtime.flow_run.id), key)
+    there = _SHOWN.get(of_run)
+    if there is None:
+        _SHOWN[of_run] = create()
+        return
+    with get_client(sync_client=True) as client:
+        client.update_artifact(there, ArtifactUpdate(data=data))
 
 
 def _put_table(key: str, rows: list[dict[str, Any]], about: str) -> None:
-    of_run = (str(prefect.runtime.flow_run.id), key)
-    there = _TABLES.get(of_run)
-    if there is None:
-        _TABLES[of_run] = cast("UUID", create_table_artifact(rows, key=key, description=about))
-        return
-    with get_client(sync_client=True) as client:
-        client.update_artifact(there, ArtifactUpdate(data=json.dumps(rows)))
+    def create() -> UUID:
+        return cast("UUID", create_table_artifact(rows, key=key, description=about))
+
+    _put(key, json.dumps(rows), create)
 
 
 def _cells(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Write out what a browser would obey in the cells that are words."""
+    """Have cells that are words be shown as they are: Prefect's page reads them as Markdown.
+
+    A dash alone would be an empty list there.
+    """
+    shown = {"-": ""}
     return [
-        {k: without_control(v) if isinstance(v, str) else v for k, v in row.items()} for row in rows
+        {k: shown.get(v, as_markdown(v)) if isinstance(v, str) else v for k, v in row.items()}
+        for row in rows
     ]
 
 
@@ -188,6 +202,10 @@ def show_image(url: str, what: str, png: bytes, text: str) -> None:
 
 
 def show_text(url: str, what: str, markdown: str, text: str) -> None:
-    """Attach a text to the run; names in `markdown` are marked as such already."""
+    """Attach a text to the run, as `show_table`; names in `markdown` are marked as such already."""
     key, about = artifact_key(url, what), as_markdown(text)
-    TELLER.give(key, lambda: create_markdown_artifact(markdown, key=key, description=about))
+
+    def create() -> UUID:
+        return cast("UUID", create_markdown_artifact(markdown, key=key, description=about))
+
+    TELLER.give(key, lambda: _put(key, markdown, create))

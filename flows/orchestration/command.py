@@ -38,7 +38,7 @@ def run(
     Parameters
     ----------
     name
-        ingest, train, evaluate, cross-validate, predict, refresh, models or publish.
+        One of the flows that prefect run lists, such as train or refresh.
     param
         A parameter, such as -p dataset=clicks or -p solver.kind=sgd; may be repeated.
     log_format

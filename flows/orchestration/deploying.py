@@ -2,7 +2,8 @@
 
 The deployments are those of prefect.yaml, in which places, times and plans can be changed;
 `prefect deploy --all` reads the same file.  This here starts one process in place of four, and
-gives the server stricter forms (parameter_forms.py).
+gives the server stricter forms (parameter_forms.py).  A schedule that was switched off on a
+deployment's page stays so, unless prefect.yaml says whether it is active.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import yaml  # type: ignore[import-untyped]
 from prefect import get_client
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
-from prefect.client.schemas.objects import ConcurrencyOptions
+from prefect.client.schemas.objects import ConcurrencyOptions, DeploymentSchedule
 from prefect.events.schemas.automations import AutomationCore
 
 from fewpass.flows.orchestration.parameter_forms import form_of
@@ -35,6 +37,8 @@ KNOWN = {
     "enforce_parameter_schema", "schedules", "paused",
 }  # fmt: skip
 OF_SCHEDULE = {"active", "slug", "max_scheduled_runs", "parameters"}
+#: Schedules that somebody switched off, by the flow and the name of their deployments.
+SwitchedOff = Mapping[tuple[UUID, str], list[DeploymentSchedule]]
 VARIABLE = re.compile(r"\{\{\s*\$(\w+)\s*\}\}")
 
 
@@ -44,7 +48,8 @@ def deploy(home: Path) -> list[str]:
     deployments = [*map(_checked, wanted["deployments"])]
     with get_client(sync_client=True) as client:
         make_work_pool(client)
-        names = [_put(client, one, wanted["pull"]) for one in deployments]
+        off = _switched_off(client, [one["name"] for one in deployments])
+        names = [_put(client, one, wanted["pull"], off) for one in deployments]
         _remove_earlier(client)
         _put_automation(client, yaml.safe_load((home / "automation.yaml").read_text()))
     return names
@@ -83,12 +88,23 @@ def _flow_of(one: dict[str, Any]) -> str:
     return str(one.get("entrypoint", "")).rpartition(":")[2].replace("_", "-")
 
 
-def _put(client: SyncPrefectClient, one: dict[str, Any], pull: list[dict[str, Any]]) -> str:
+def _switched_off(client: SyncPrefectClient, names: list[str]) -> SwitchedOff:
+    wanted = DeploymentFilter(name=DeploymentFilterName(any_=names))
+    return {
+        (there.flow_id, there.name): [one for one in there.schedules if not one.active]
+        for there in client.read_deployments(deployment_filter=wanted)
+    }
+
+
+def _put(
+    client: SyncPrefectClient, one: dict[str, Any], pull: list[dict[str, Any]], off: SwitchedOff
+) -> str:
     """Make a deployment, or bring the one of its name up to date."""
     flow, limit = _flow_of(one), one.get("concurrency_limit")
+    flow_id = client.create_flow_from_name(flow)
     strategy = limit.get("collision_strategy") if isinstance(limit, dict) else None
     client.create_deployment(
-        flow_id=client.create_flow_from_name(flow),
+        flow_id=flow_id,
         name=one["name"],
         description=one.get("description"),
         entrypoint=one["entrypoint"],
@@ -98,7 +114,7 @@ def _put(client: SyncPrefectClient, one: dict[str, Any], pull: list[dict[str, An
         parameters=one.get("parameters"),
         parameter_openapi_schema=form_of(request_named(flow)),
         enforce_parameter_schema=one.get("enforce_parameter_schema", True),
-        schedules=[*_schedules(one.get("schedules") or [])],
+        schedules=[*_schedules(one.get("schedules") or [], off.get((flow_id, one["name"]), ()))],
         concurrency_limit=limit["limit"] if isinstance(limit, dict) else limit,
         concurrency_options=ConcurrencyOptions(collision_strategy=strategy) if strategy else None,
         pull_steps=pull,
@@ -107,11 +123,16 @@ def _put(client: SyncPrefectClient, one: dict[str, Any], pull: list[dict[str, An
     return f"{flow}/{one['name']}"
 
 
-def _schedules(given: list[dict[str, Any]]) -> Iterator[DeploymentScheduleCreate]:
+def _schedules(
+    given: list[dict[str, Any]], off: Sequence[DeploymentSchedule]
+) -> Iterator[DeploymentScheduleCreate]:
     for one in given:
         own = {name: value for name, value in one.items() if name in OF_SCHEDULE}
         when = {name: value for name, value in one.items() if name not in OF_SCHEDULE}
-        yield DeploymentScheduleCreate.model_validate({"schedule": when, **own})
+        made = DeploymentScheduleCreate.model_validate({"schedule": when, **own})
+        if "active" not in own and any(before.schedule == made.schedule for before in off):
+            made = made.model_copy(update={"active": False})
+        yield made
 
 
 def _remove_earlier(client: SyncPrefectClient) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+from prefect.states import Completed
+
 from fewpass.flows.cluster import engine_for_pass
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_text
@@ -33,20 +35,25 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.stream.sources import is_source
 from fewpass.storage.dataset import Dataset
 
+SHOWN = ("loss", "error", "auc", "mse", "r2")  # of all figures, in the state's message
+
 
 @made_flow(requests.EvaluateParameters, "run")
 def evaluate(
     run: str, dataset: str, matching: Matching, by: tuple[str, ...], threshold: float | None,
     top: float, where: Execution,
-) -> dict[str, Any]:  # fmt: skip
-    """Evaluate a model, and show its card with the figures."""
+) -> Any:  # fmt: skip
+    """Evaluate a model, show its card with the figures, and return these in the run's state."""
     run = dated(run, "run")
     evaluation = evaluate_model.with_options(task_run_name=f"evaluate on {dataset}")(
         run, dataset, where, matching, by, AskedMetrics(threshold, top)
     )
     card = model_card(run_at(run), {dataset: evaluation}, columns_of(run, dataset, where, matching))
     show_text(run, "card", card, f"model of {run}")
-    return evaluation_facts(evaluation)
+    facts = evaluation_facts(evaluation)
+    shown = (f"{name} {facts[name]:.6g}" for name in SHOWN if facts.get(name) is not None)
+    message = f"{', '.join(shown)} of {evaluation.rows:,} rows: {dataset}."
+    return Completed(message=message, data=facts)
 
 
 def columns_of(run: str, dataset: str, where: Execution, matching: Matching) -> Importance | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prefect.logging import get_run_logger
+from prefect.states import Completed
 
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact
@@ -19,11 +20,15 @@ from fewpass.pipeline.tables.changing.forgetting import ForgetResult
 @made_flow(requests.ForgetParameters, "plan.dataset")
 def forget(
     plan: ForgetPlan, runs: str | None, retrain: bool, warm: bool, execution: Execution
-) -> dict[str, Any]:
+) -> Any:
     """Forget, and return what the data set is now and which models have learnt from it."""
     named = delete_rows.with_options(task_run_name=f"forget in {plan.dataset}")
     result: ForgetResult = named(plan, runs, retrain, warm, execution)
-    return result.model_dump(mode="json")
+    message = f"{result.forgotten:,} rows of {result.dataset} forgotten, {result.rows:,} are left."
+    if result.models:
+        message += f" {len(result.models)} models had learnt from them"
+        message += f", {len(result.retrained)} were trained anew." if retrain else "."
+    return Completed(message=message, data=result.model_dump(mode="json"))
 
 
 @durable_task("forget")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prefect.logging import get_run_logger
+from prefect.states import Completed
 
 from fewpass.flows.display.ingest_display import IngestLines, ingest_line
 from fewpass.flows.orchestration import requests
@@ -18,10 +19,11 @@ from fewpass.pipeline.tables.ingest.progress import IngestProgress, IngestResult
 
 
 @made_flow(requests.IngestParameters, "plan.dataset")
-def ingest(plan: IngestPlan) -> dict[str, Any]:
-    """Ingest, and return what was made."""
+def ingest(plan: IngestPlan) -> Any:
+    """Ingest, and return what was made in the state that tells of it."""
     result: IngestResult = make_dataset.with_options(task_run_name=f"ingest {plan.dataset}")(plan)
-    return ingest_facts(result)
+    message = f"{result.rows:,} rows of {result.features:,} features: {result.dataset}."
+    return Completed(message=message, data=ingest_facts(result))
 
 
 @durable_task("ingest")

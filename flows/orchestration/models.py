@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from prefect.states import Completed
+
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table
 from fewpass.flows.orchestration.scheduled import made_flow
@@ -16,14 +18,15 @@ MOST_EVENTS = 100  # of the table
 
 
 @made_flow(requests.ModelsParameters, "store")
-def models(store: str) -> dict[str, Any]:
+def models(store: str) -> Any:
     """List the models, also as a table on the page of the run."""
-    listed = models_of(store)
+    listed, moves = models_of(store), history(store)
     show_table(store, "models", model_rows(listed), f"models of {store}")
     show_history(store)
     if listed.refused:
         show_table(store, "refused", refused_rows(listed.refused), f"files set aside in {store}")
-    return models_facts(listed, history(store))
+    used = f"{moves[-1].sentence()}." if moves else "Nothing is published yet."
+    return Completed(message=used, data=models_facts(listed, moves))
 
 
 def show_history(store: str) -> None:

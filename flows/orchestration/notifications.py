@@ -24,14 +24,36 @@ from prefect.exceptions import ObjectNotFound
 from prefect.types import SecretDict
 
 from fewpass.flows.orchestration.requests import REQUESTS
-from fewpass.flows.orchestration.scheduled import MISSED, REFUSED
+from fewpass.flows.orchestration.scheduled import KEPT_BACK, MISSED, REFUSED
 from fewpass.flows.orchestration.server import run_for_make
 from fewpass.flows.orchestration.watching import STALLED
+from fewpass.flows.orchestration.work_pool import NAME as POOL
 from fewpass.pipeline.errors import BadInput
 
 ADDRESS = "FEWPASS_WEBHOOK"
 BLOCK = "fewpass"  # the name of the block that is made of it
 STATE_MESSAGE = "{{ flow_run.state.message or '' }}"
+NO_WORKER = f"What is due waits until one is started: prefect worker start --pool {POOL}"
+
+
+class About(NamedTuple):
+    """Whose events are listened for."""
+
+    kind: str  # as templates call it
+    resource: dict[str, str | list[str]]
+    related: dict[str, str | list[str]]
+
+
+OUR_RUNS = About(
+    "flow_run",
+    {"prefect.resource.id": "prefect.flow-run.*"},
+    {"prefect.resource.role": "flow", "prefect.resource.name": list(REQUESTS)},
+)
+OUR_POOL = About(
+    "work_pool",
+    {"prefect.resource.id": "prefect.work-pool.*", "prefect.resource.name": POOL},
+    {},
+)
 
 
 class Note(NamedTuple):
@@ -41,6 +63,7 @@ class Note(NamedTuple):
     event: str
     subject: str
     message: str = STATE_MESSAGE
+    about: About = OUR_RUNS
 
 
 NOTES = (
@@ -48,7 +71,9 @@ NOTES = (
     Note("crashed", "prefect.flow-run.Crashed", "crashed"),
     Note("refused", f"prefect.flow-run.{REFUSED}", "was refused"),
     Note("tolerance-missed", f"prefect.flow-run.{MISSED}", "missed its tolerance"),
+    Note("kept-back", f"prefect.flow-run.{KEPT_BACK}", "published no model"),
     Note("stalled", STALLED, "is stalled", "{{ event.payload.message }}"),
+    Note("no-worker", "prefect.work-pool.not-ready", "has no worker", NO_WORKER, OUR_POOL),
 )
 
 
@@ -72,22 +97,23 @@ def _name(note: Note) -> str:
 def _automation(note: Note, block: UUID) -> AutomationCore:
     trigger = EventTrigger(
         posture=Posture.Reactive,
-        match=ResourceSpecification({"prefect.resource.id": "prefect.flow-run.*"}),
-        match_related=ResourceSpecification(
-            {"prefect.resource.role": "flow", "prefect.resource.name": list(REQUESTS)}
-        ),
+        match=ResourceSpecification(note.about.resource),
+        match_related=ResourceSpecification(note.about.related),
         for_each={"prefect.resource.id"},
         expect={note.event},
         threshold=1,
         within=timedelta(0),
     )
-    subject = f"{{{{ flow_run.name }}}} {note.subject}"
+    kind = note.about.kind
+    whose = kind.replace("_", " ")
     action = SendNotification(
-        block_document_id=block, subject=subject, body=f"{note.message}\n{{{{ flow_run|ui_url }}}}"
+        block_document_id=block,
+        subject=f"{{{{ {kind}.name }}}} {note.subject}",
+        body=f"{note.message}\n{{{{ {kind}|ui_url }}}}",
     )
     return AutomationCore(
         name=_name(note),
-        description=f"Writes to somebody when a flow run of fewpass {note.subject}.",
+        description=f"Writes to somebody when a {whose} of fewpass {note.subject}.",
         trigger=trigger,
         actions=[action],
     )

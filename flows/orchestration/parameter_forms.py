@@ -2,7 +2,7 @@
 
 Prefect makes a form of a flow's signature.  Two things are added that our command line refuses,
 too: names that the flow does not have, and addresses with a password, a token or a query, which the
-server would store with the run.
+server would store with the run.  Fields keep the order of our plans.
 """
 
 from __future__ import annotations
@@ -35,8 +35,26 @@ def form_of(request: Request) -> dict[str, Any]:
 
     flow.__signature__ = signature_of(request)  # type: ignore[attr-defined]
     flow.__doc__ = docstring_of(request)
-    form: dict[str, Any] = _without_secrets(parameter_schema(flow).model_dump_for_openapi())
-    return form | {"additionalProperties": False}
+    form = _without_secrets(parameter_schema(flow).model_dump_for_openapi())
+    ordered: dict[str, Any] = _in_order(form)
+    return ordered | {"additionalProperties": False}
+
+
+def _in_order(part: Any) -> Any:
+    """Return a part of a schema whose fields say which comes first.
+
+    Prefect's page asks for that; Postgres keeps no order, and would begin with the shortest name.
+    """
+    if isinstance(part, list):
+        return [_in_order(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    inner = {name: _in_order(one) for name, one in part.items()}
+    fields = inner.get("properties")
+    if isinstance(fields, dict) and "type" in inner:
+        for place, field in enumerate(fields.values()):
+            field["position"] = place
+    return inner
 
 
 def _without_secrets(part: Any) -> Any:
@@ -46,5 +64,8 @@ def _without_secrets(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     inner = {name: _without_secrets(one) for name, one in part.items()}
-    is_free = inner.get("type") == "string" and not inner.keys() & {"const", "enum", "pattern"}
-    return inner | {"pattern": WITHOUT_SECRETS} if is_free else inner
+    if inner.get("type") != "string" or inner.keys() & {"const", "enum"}:
+        return inner
+    if "pattern" in inner:
+        return inner | {"allOf": [{"pattern": WITHOUT_SECRETS}]}
+    return inner | {"pattern": WITHOUT_SECRETS}

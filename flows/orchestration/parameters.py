@@ -35,6 +35,7 @@ from fewpass.pipeline.settings.flat_settings import (
 from fewpass.pipeline.settings.method_kinds import KINDS, OfRegistry, settings_class
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.solvers.bad_input import refusal
+from fewpass.solvers.described import described_fields
 from fewpass.solvers.registry import METHODS
 from fewpass.storage.addresses import require_no_secrets
 
@@ -68,7 +69,7 @@ def _named(setting: Setting, kinds: list[type[BaseModel]]) -> Iterator[Named]:
         yield Named(f"{path}.kind", METHOD_WORD, setting.default.kind, setting.help)
         fields: dict[str, FieldInfo] = {}  # of each name the first method's
         for kind in kinds:
-            fields |= {n: field for n, field in kind.model_fields.items() if n not in fields}
+            fields |= {n: field for n, field in described_fields(kind).items() if n not in fields}
         for name, field in fields.items():
             if name != "kind":
                 about = " ".join((field.description or "").split())

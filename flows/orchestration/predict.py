@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from prefect.states import Completed
+
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
 from fewpass.flows.orchestration.scheduled import dated, durable_task, made_flow
@@ -20,8 +22,8 @@ def predict(
     run: str, inputs: tuple[str, ...], out: str, options: SourceOptions,
     overwrite: bool, probability: bool, defuse: bool, clip: bool, keep: tuple[str, ...],
     threshold: float | None, memory: int | None, threads: int | None,
-) -> dict[str, Any]:  # fmt: skip
-    """Score the rows, and return what was written."""
+) -> Any:  # fmt: skip
+    """Score the rows, and return what was written in the state that tells of it."""
     run, out = dated(run, "run"), dated(out, "out")
     settings = {
         "overwrite": overwrite,
@@ -39,7 +41,8 @@ def predict(
     columns, place = as_markdown(", ".join(result.columns)), as_markdown(result.output)
     text = f"{result.rows:,} rows with the columns {columns} in {place}"
     show_text(result.output, "predictions", text, f"predictions of {run}")
-    return result._asdict()
+    message = f"{result.rows:,} rows scored: {result.output}."
+    return Completed(message=message, data=result._asdict())
 
 
 @durable_task("predict")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from prefect.states import Completed
+
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_text
 from fewpass.flows.orchestration.models import show_history
@@ -15,7 +17,7 @@ from fewpass.pipeline.models.refresh.publications import Publication
 
 
 @made_flow(requests.PublishParameters, "store")
-def publish(store: str, generation: int, because: str, after: int | None) -> dict[str, Any]:
+def publish(store: str, generation: int, because: str, after: int | None) -> Any:
     """Publish it, and say so on the page of the run."""
     made = move.with_options(task_run_name=f"publish generation {generation}")(
         store, generation, because, after
@@ -24,7 +26,7 @@ def publish(store: str, generation: int, because: str, after: int | None) -> dic
         store, "published", f"{as_markdown(made.sentence())}.", f"model that {store} publishes"
     )
     show_history(store)
-    return publication_facts(store, made)
+    return Completed(message=f"{made.sentence()}.", data=publication_facts(store, made))
 
 
 @durable_task("publish")

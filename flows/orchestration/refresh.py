@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 from prefect.logging import get_run_logger
+from prefect.states import Completed
 
 from fewpass.flows.cluster import engine_for_pass
 from fewpass.flows.orchestration import requests
@@ -13,8 +15,14 @@ from fewpass.flows.orchestration.artifacts import show_table, show_text
 from fewpass.flows.orchestration.evaluate import evaluate_model
 from fewpass.flows.orchestration.ingest import watched
 from fewpass.flows.orchestration.models import show_history
-from fewpass.flows.orchestration.scheduled import durable_task, made_flow
-from fewpass.flows.orchestration.train import completed, train_in_stages
+from fewpass.flows.orchestration.scheduled import (
+    KEPT_BACK,
+    MISSED,
+    UNCHANGED,
+    durable_task,
+    made_flow,
+)
+from fewpass.flows.orchestration.train import train_in_stages
 from fewpass.flows.outcomes import (
     drift_rows,
     refused_facts,
@@ -25,6 +33,7 @@ from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.abandoning import abandon as abandoned
 from fewpass.pipeline.models.refresh.drift import drift_of
+from fewpass.pipeline.models.refresh.drift_refusals import require_at_most
 from fewpass.pipeline.models.refresh.gates import Evaluated, GateResult, Slices, results_of
 from fewpass.pipeline.models.refresh.generations import Decision, Generation, refused_now
 from fewpass.pipeline.models.refresh.old_generations import remove_old_generations
@@ -81,7 +90,21 @@ def _refreshed(plan: RefreshPlan, where: Execution) -> Any:
             get_run_logger().info("Removed %s", one.what)
     if plan.require_tol:
         require_convergence(trained, training)
-    return completed(decided, trained)
+    return _decided_state(decided, trained)
+
+
+def _decided_state(decision: dict[str, Any], trained: TrainingResult) -> Any:
+    """Return a decision in the state that says what it was, and why."""
+    verdict = "published" if decision["published"] else "kept back"
+    said = f"Generation {decision['generation']:06d} {verdict}: {decision['reason']}."
+    missed = trained.converged is False
+    name = MISSED if missed else None if decision["published"] else KEPT_BACK
+    return Completed(name=name, message=said + _with_refused(decision["refused"]), data=decision)
+
+
+def _with_refused(refused: Sequence[Any]) -> str:
+    files = f"{len(refused)} file{'s are' if len(refused) != 1 else ' is'}"
+    return f" {files} set aside." if refused else ""
 
 
 @durable_task("compare")
@@ -95,7 +118,7 @@ def compare_rows(
     about = f"generation {generation.number} beside generation {drift.against} of {plan.store}"
     show_table(plan.store, "drift", drift_rows(drift), about)
     get_run_logger().info("Largest drift %.3g: %s", drift.largest, drift.columns[0].column)
-    drift.require_at_most(plan.max_drift, plan.store)
+    require_at_most(drift, plan.max_drift, plan.store, generation)
     return drift.largest
 
 
@@ -108,24 +131,28 @@ def take_files(plan: RefreshPlan, generation: Generation) -> TakenFiles:
     return taken
 
 
-def _nothing_new(plan: RefreshPlan) -> dict[str, Any]:
-    get_run_logger().info("No new file in %s", ", ".join(plan.sources))
+def _nothing_new(plan: RefreshPlan) -> Any:
     refused = refused_now(Folder(plan.store))
     unchanged = f"; {len(refused)} set aside did not change" if refused else ""
-    return {
+    made = {
         "generation": None, "published": False, "reason": f"there is no new file{unchanged}",
         "refused": refused_facts(refused),
     }  # fmt: skip
+    message = f"Nothing to do: {made['reason']} ({', '.join(plan.sources)})."
+    get_run_logger().info(message)
+    return Completed(name=UNCHANGED, message=message, data=made)
 
 
-def _abandoned(store: str) -> dict[str, Any]:
+def _abandoned(store: str) -> Any:
     given_up = abandoned(store)
     reason = "it was abandoned; the next refresh takes its files anew"
-    get_run_logger().info("Generation %d: %s", given_up.number, reason)
-    return {
+    made = {
         "generation": given_up.number, "published": False, "reason": reason,
         "files": list(given_up.files),
     }  # fmt: skip
+    message = f"Generation {given_up.number:06d} given up; the next refresh takes its files anew."
+    get_run_logger().info(message)
+    return Completed(message=message, data=made)
 
 
 def _show_refused(store: str) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from fewpass.pipeline.errors import did_you_mean
-from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
+from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan, require_retraining
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
@@ -22,7 +22,7 @@ from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import ByteSize
-from fewpass.solvers.described import Described
+from fewpass.solvers.described import Described, described_fields
 
 HERE = Execution()  # in this process, with Dask where that takes long
 
@@ -81,6 +81,11 @@ class ForgetParameters(Described):
     """Begin at the old weights: free of the rows as far as the certificate says."""
     execution: Execution = HERE
     """Where tasks run: a Dask scheduler's address, or in this process."""
+
+    @model_validator(mode="after")
+    def _anew(self) -> Self:
+        require_retraining(retrain=self.retrain, warm=self.warm)
+        return self
 
 
 class TrainParameters(Described):
@@ -253,6 +258,6 @@ def signature_of(request: Request) -> inspect.Signature:
 
 def docstring_of(request: Request) -> str:
     """Return what a request is for, its parameters as Prefect reads them in docstrings."""
-    fields = request.model_fields.items()
+    fields = described_fields(request).items()
     lines = (f"    {name}: {' '.join((field.description or '').split())}" for name, field in fields)
     return "\n".join([f"{request.__doc__}\n", "Args:", *lines])

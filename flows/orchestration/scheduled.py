@@ -52,7 +52,7 @@ PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
 CANCELLED = "Cancelled; what was made is in its folder, and the same parameters go on with it."
 DONE = "Cancelled, but it was done by then: what was made is in its folder."
 #: Names of states, in addition to Prefect's own.
-REFUSED, MISSED, UNCHANGED = "Refused", "ToleranceMissed", "Unchanged"
+REFUSED, MISSED, UNCHANGED, KEPT_BACK = "Refused", "ToleranceMissed", "Unchanged", "KeptBack"
 
 RETRIES = 3
 DELAYS_S = [2.0, 10.0, 30.0]  # a Dask scheduler or a store that is restarted needs some seconds

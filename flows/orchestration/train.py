@@ -79,12 +79,20 @@ def remove_runs(pattern: str, keep: int) -> None:
 
 
 def completed(handed_on: dict[str, Any], result: TrainingResult) -> Any:
-    """Return what a flow hands on; Prefect's pages say whether a tolerance was reached."""
-    message = result.convergence.sentence(result.passes)
-    if message is None:
-        return handed_on
+    """Return what a flow hands on, in a state that says what the training came to."""
+    message = result.convergence.sentence(result.passes) or _came_to(result)
     name = MISSED if result.converged is False else None
     return Completed(name=name, message=message, data=handed_on)
+
+
+def _came_to(result: TrainingResult) -> str:
+    """Say what a training without a tolerance came to."""
+    parts = [f"{result.passes:.4g} passes"]
+    if result.objective is not None:
+        parts.append(f"objective {result.objective:.6g}")
+    if result.certificate is not None:
+        parts.append(f"at most {result.certificate:.2e} above the optimum")
+    return f"{', '.join(parts)}: {result.run}."
 
 
 def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingResult:

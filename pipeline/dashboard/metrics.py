@@ -114,7 +114,7 @@ def _generation(run: str) -> Iterator[Sample]:
     if place is None:
         return
     store, number = place[1], int(place[2])
-    yield Sample("fewpass_generation", number, {"run": run})
+    yield Sample("fewpass_generation", number, {"run": run, "store": store})
     try:
         current = published(store)
     except (OSError, ValueError):

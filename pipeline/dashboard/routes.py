@@ -37,6 +37,7 @@ from fewpass.pipeline.drawing.safe_text import as_json
 from fewpass.pipeline.executors.on_dask import HAS_PAGE, TOPIC
 from fewpass.pipeline.models.refresh.generations import generations
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_series import runs_of
 from fewpass.storage.folder import Folder
 
 T = TypeVar("T")
@@ -95,10 +96,12 @@ async def in_a_thread(function: Callable[..., T], *arguments: Any) -> T:
 
 
 def runs_at(urls: Sequence[str]) -> list[str]:
-    """Return the runs at addresses, of a store those of its generations, the newest first."""
+    """Return the runs at addresses, of a store and of a schedule the newest first."""
     runs: list[str] = []
     for url in urls:
-        if RunFolder(url).exists():
+        if "{date}" in url:
+            runs += [one.url for one in runs_of(url)]
+        elif RunFolder(url).exists():
             runs.append(url)
         else:
             made = reversed(generations(Folder(url)))

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.drawing.date_axis import calendar_ticks, calendar_words, day_word
 from fewpass.pipeline.drawing.safe_text import as_html
 
 WIDTH, HEIGHT = 460.0, 270.0
@@ -22,7 +23,8 @@ MANY = 5 * WINDOW  # points of a curve that is easier to read smoothed
 MOST_POINTS = 600  # of a line: more cannot be distinguished
 TICKS = 5
 
-Kind = Literal["linear", "log"]
+#: Of an axis; a date is in seconds since 1970.
+Kind = Literal["linear", "log", "date"]
 XY = tuple[float, float]
 
 
@@ -32,7 +34,7 @@ class Curve(NamedTuple):
     name: str
     points: Sequence[XY]
     colour: int = 1  # --c1 to --c4 of the page
-    look: Literal["line", "faint", "dashed", "marks", "step"] = "line"
+    look: Literal["line", "faint", "dashed", "marks", "step", "area"] = "line"
 
 
 class Whisker(NamedTuple):
@@ -62,7 +64,15 @@ class Axis(NamedTuple):
 
     def ticks(self) -> list[float]:
         """Return the numbers written next to it."""
+        if self.kind == "date":
+            return calendar_ticks(self.low, self.high)
         return decades(self.low, self.high) if self.kind == "log" else steps(self.low, self.high)
+
+    def words(self) -> list[str]:
+        """Return these numbers as they are written."""
+        return (
+            calendar_words(self.ticks()) if self.kind == "date" else [*map(written, self.ticks())]
+        )
 
 
 def chart(
@@ -78,7 +88,7 @@ def chart(
     shown, strokes = [line for line in shown if line.points], list(whiskers)
     if not shown:
         return ""
-    description = described(shown, x_label)
+    description = described([line for line in shown if line.look != "area"], x_label, x)
     if len({p[0] for line in shown for p in line.points}) == 1:
         return f"<p>{as_html(description)}</p>"
     xs = [p[0] for line in shown for p in line.points]
@@ -97,11 +107,12 @@ def chart(
     return f"{picture}{title}{desc}{''.join(parts)}</svg>{_legend(shown)}"
 
 
-def described(lines: Sequence[Curve], x_label: str) -> str:
+def described(lines: Sequence[Curve], x_label: str, x: Kind = "linear") -> str:
     """Say where lines begin and end, for those who do not see them."""
 
     def at(point: XY) -> str:
-        return f"{point[1]:.4g} at {point[0]:.4g}"
+        where = day_word(point[0]) if x == "date" else f"{point[0]:.4g}"
+        return f"{point[1]:.4g} at {where}"
 
     each = [
         f"{line.name}: {', '.join(map(at, dict.fromkeys((line.points[0], line.points[-1]))))}"
@@ -156,7 +167,7 @@ def thinned(points: Sequence[XY]) -> list[XY]:
 
 def _drawable(points: Sequence[XY], x: Kind, y: Kind) -> list[XY]:
     def fits(value: float, kind: Kind) -> bool:
-        return math.isfinite(value) and (kind == "linear" or value > 0.0)
+        return math.isfinite(value) and (kind != "log" or value > 0.0)
 
     return thinned([p for p in points if fits(p[0], x) and fits(p[1], y)])
 
@@ -171,14 +182,14 @@ def _range(values: Sequence[float], kind: Kind) -> XY:
 
 def _grid(across: Axis, up: Axis, x_label: str, y_label: str) -> str:
     foot, parts = HEIGHT - BOTTOM, []
-    for tick in across.ticks():
+    for tick, word in zip(across.ticks(), across.words(), strict=True):
         x = across.place(tick)
         parts.append(f'<path class="grid" d="M{x:.1f} {TOP}V{foot}"/>')
-        parts.append(_text(x, foot + 16.0, written(tick), "middle"))
-    for tick in up.ticks():
+        parts.append(_text(x, foot + 16.0, word, "middle"))
+    for tick, word in zip(up.ticks(), up.words(), strict=True):
         y = up.place(tick)
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(_text(LEFT - 6.0, y + 4.0, written(tick), "end"))
+        parts.append(_text(LEFT - 6.0, y + 4.0, word, "end"))
     parts.append(_text((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 5.0, x_label, "middle"))
     turn = f' transform="rotate(-90 12 {(TOP + foot) / 2.0:.1f})"'
     parts.append(_text(12.0, (TOP + foot) / 2.0, y_label, "middle", turn))
@@ -202,6 +213,8 @@ def _drawn(line: Curve, across: Axis, up: Axis) -> str:
         return f'<g class="marks c{line.colour}">{"".join(dots)}</g>'
     corners = _stairs(places) if line.look == "step" else places
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
+    if line.look == "area":
+        return f'<polygon class="c{line.colour}" points="{path}"/>'
     return f'<polyline {kind} points="{path}"/>'
 
 

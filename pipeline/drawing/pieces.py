@@ -127,11 +127,11 @@ def heat(labels: Sequence[str], shares: Sequence[Sequence[float]], texts: Any, c
 
 def signed_heat(
     rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]],
-    thin: Sequence[Sequence[bool]], corner: str,
+    thin: Sequence[Sequence[bool]], texts: Sequence[Sequence[str]],
 ) -> str:  # fmt: skip
     """Lay out numbers whose cells are the darker the larger they are, of two colours by sign.
 
-    Thin cells are hatched.
+    Thin cells are hatched; `texts` are the numbers as written.
     """
     most = max((abs(value) for row in values for value in row), default=0.0) or 1.0
     top = "".join(f'<th class="number">{as_html(label)}</th>' for label in columns)
@@ -139,19 +139,14 @@ def signed_heat(
         f"<tr><th>{as_html(label)}</th>"
         + "".join(
             f'<td class="cell{" down" * (value < 0.0)}{" thin" * few}" '
-            f'style="--share:{70.0 * abs(value) / most:.0f}%">{_in_cell(value)}</td>'
-            for value, few in zip(row, hatched, strict=True)
+            f'style="--share:{70.0 * abs(value) / most:.0f}%">{as_html(text)}</td>'
+            for value, few, text in zip(row, hatched, said, strict=True)
         )
         + "</tr>"
-        for label, row, hatched in zip(rows, values, thin, strict=True)
+        for label, row, hatched, said in zip(rows, values, thin, texts, strict=True)
     )
-    head = f"<thead><tr><th>{as_html(corner)}</th>{top}</tr></thead>"
+    head = f"<thead><tr><th></th>{top}</tr></thead>"
     return _scrolled(f'<table class="heat">{head}<tbody>{body}</tbody></table>')
-
-
-def _in_cell(value: float) -> str:
-    """Write a number with three digits, large ones without an exponent."""
-    return f"{value:+.3g}" if abs(value) < 1e3 else f"{float(f'{value:.3g}'):+,.0f}"
 
 
 def preformatted(text: str) -> str:

@@ -37,6 +37,8 @@ from fewpass.pipeline.executors.workers import (
 )
 from fewpass.pipeline.settings.execution import LOCAL, Execution
 
+LOST = "distributed.deploy.lost-worker-timeout"
+
 
 class Executor(Protocol):
     """Runs tasks.
@@ -90,8 +92,12 @@ class Executor(Protocol):
     def show_run(self, run: str) -> None:
         """Show a run on the cluster's dashboard."""
 
-    def heed(self, stopping: Callable[[], bool]) -> None:
-        """Do not wait for workers once `stopping()` is true."""
+    def heed(self, stopping: Callable[[], bool], *, goes_back: bool = False) -> None:
+        """Do not wait for workers once `stopping()` is true.
+
+        `goes_back`: whoever waits for results can go back to a snapshot, and is to be asked for
+        that by WorkerStandsStill where one stands still that is not ours.
+        """
 
     def check_memory(self, memory: int) -> None:
         """Warn of worker processes with a memory limit below `memory` bytes."""
@@ -137,8 +143,13 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
                 raise BadInput(f"{' '.join(others)} {SAME_VERSIONS}")
             yield OnDask(client, page_of(client), why, workers)
         return
+    import dask.config  # noqa: PLC0415
+
     security = distributed.Security.temporary() if execution.encrypt else None
+    # A process that dies is started again, and given up for ever if that takes Dask's 15 seconds.
+    patience = {LOST: f"{seconds_to_start(execution)}s"}
     with (
+        dask.config.set(patience),
         Deaths() as deaths,
         _local_cluster(execution, security, deaths) as cluster,
         connect(cluster, set_as_default=False, security=security) as client,
@@ -146,7 +157,8 @@ def _opened(execution: Execution, why: str) -> Iterator[Executor]:
         port = cluster.scheduler.http_server.port
         dashboard = f"http://127.0.0.1:{port}{PAGE}"
         if execution.workers is not None:
-            yield OnDask(client, dashboard, why, of_this_machine(client, execution, deaths))
+            workers = of_this_machine(client, execution, deaths)
+            yield OnDask(client, dashboard, why, workers, is_ours=True)
             return
         with closing(OnDaskThreads(client, dashboard, why)) as threads:
             yield threads

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
+from copy import copy
 from functools import cached_property
 from operator import itemgetter
 from threading import Lock
@@ -14,9 +15,11 @@ from uuid import uuid4
 
 from fewpass.pipeline.errors import NoWorkers
 from fewpass.pipeline.executors.packed import OtherVersions, call, packed, type_of_handles
+from fewpass.pipeline.executors.silent_workers import AvoidedWorkers, RestartedWorkers
 from fewpass.pipeline.executors.threads import InProcess, Item, PoolTask, value_of
-from fewpass.pipeline.executors.together import PATIENCE_S, Together
+from fewpass.pipeline.executors.together import Together
 from fewpass.pipeline.executors.versions import versions_here
+from fewpass.pipeline.executors.watched_cluster import WatchedCluster, result_of
 from fewpass.pipeline.executors.workers import ANSWER_SECONDS, LOOK_SECONDS, Workers
 
 PAGE = "/fewpass"  # of a scheduler's dashboard, about the trainings on it
@@ -44,6 +47,9 @@ class OnDask:
         Why tasks run there.
     workers
         The workers; checked when a result takes long.
+    is_ours
+        Whether the cluster was started for this process alone: a worker that stands still is
+        started again then, and else left to those who may use it, too.
     """
 
     engine = "dask"
@@ -55,26 +61,29 @@ class OnDask:
         dashboard: str | None,
         why: str = "",
         workers: Workers | None = None,
+        *,
+        is_ours: bool = False,
     ) -> None:
         self._client, self._workers = client, workers
-        self._stopping: Callable[[], bool] = lambda: False
-        self._versions = versions_here()
+        self._versions, self._token = versions_here(), uuid4().hex
+        silent = RestartedWorkers(client) if is_ours else AvoidedWorkers(client, self._token)
+        self._watched = WatchedCluster(client, workers, silent)
         self.compiled: set[str] = set()
         self._numbers = itertools.count()
-        self._token = uuid4().hex
         self._handle = type_of_handles()
         self.dashboard, self.why = dashboard, why
 
     @cached_property
     def together(self) -> Together:
         """Submits graphs of tasks."""
-        return Together(self._client, self._require_workers)
+        return Together(self._client, self._watched, self._token)
 
     def submit(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Submit a task under a key that the dashboard shows as `name`."""
         key = f"{name}-{next(self._numbers):06d}-{self._token}"
         given = [packed(value, self._handle) for value in (function, *args)]
-        return self._client.submit(call, self._versions, *given, key=key, pure=False)
+        where = self._watched.only()
+        return self._client.submit(call, self._versions, *given, key=key, pure=False, **where)
 
     submit_small = submit
 
@@ -87,30 +96,16 @@ class OnDask:
         Workers with other versions are reported, also if their task failed.
         """
         try:
-            return self._result(handle)
+            return self._watched.waited(self._client.gather(handle, asynchronous=True))
         except NoWorkers:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - raised below
             self._require_equals(error)
-            raise
-
-    def _result(self, handle: Any) -> Any:
-        while handle.status == "pending":
-            try:
-                return result_of(handle, PATIENCE_S)
-            except TimeoutError:
-                if handle.status != "pending":
-                    break
-            self._require_workers()
-        return result_of(handle)
-
-    def _require_workers(self) -> None:
-        """Wait for workers, where there are none."""
-        from distributed.comm.core import CommClosedError  # noqa: PLC0415
-
-        if self._workers is not None:
-            with suppress(CommClosedError):  # a task raises the error of a scheduler that ended
-                self._workers.wait(self._stopping)
+            again = copied(error)
+        try:
+            raise again
+        finally:
+            del again  # its traceback has this frame
 
     def _require_equals(self, error: Exception) -> None:
         """Raise OtherVersions if new workers have other versions: that is why a task failed."""
@@ -129,10 +124,13 @@ class OnDask:
         """Call a function on all present workers; ignore a cluster that ends meanwhile."""
         if self._client.status == "running":
             with suppress(OSError, TimeoutError):
-                self._client.run(function, on_error="ignore", callback_timeout=ANSWER_SECONDS)
+                self._client.run(
+                    function, workers=list(self._watched.silent.others) or None,
+                    on_error="ignore", callback_timeout=ANSWER_SECONDS,
+                )  # fmt: skip
 
-    def heed(self, stopping: Callable[[], bool]) -> None:
-        self._stopping = stopping
+    def heed(self, stopping: Callable[[], bool], *, goes_back: bool = False) -> None:
+        self._watched.stopping, self._watched.silent.goes_back = stopping, goes_back
 
     def check_memory(self, memory: int) -> None:
         if self._workers is not None:
@@ -142,6 +140,17 @@ class OnDask:
     def show_run(self, run: str) -> None:
         """Log the run's address as an event of the scheduler, for the page /fewpass."""
         self._client.log_event(TOPIC, {"run": run})
+
+
+def copied(error: Exception) -> Exception:
+    """Return a copy of an error that Dask keeps with the handle of a task.
+
+    The error's own traceback would keep what has been in its frames, all handles among it.
+    """
+    again: Exception = copy(error).with_traceback(error.__traceback__)
+    again.__cause__, again.__suppress_context__ = error.__cause__, error.__suppress_context__
+    error.__traceback__ = None
+    return again
 
 
 class OnDaskThreads(InProcess):
@@ -198,24 +207,3 @@ _lent: dict[int, PoolTask] = {}  # works of this process's clusters, by number
 
 def _do(number: int) -> None:
     _lent.pop(number).do()
-
-
-def result_of(future: Any, timeout_s: float | None = None) -> Any:
-    """Return the result of a future; ConnectionError if the cluster is gone."""
-    from distributed import KilledWorker  # noqa: PLC0415
-    from distributed.comm.core import CommClosedError  # noqa: PLC0415
-
-    try:
-        return future.result(timeout_s)
-    except KilledWorker as error:
-        raise ConnectionError(
-            f"{error.allowed_failures + 1} Dask workers died over the same task, the last at "
-            f"{error.last_worker.address}. Look into their logs, give them more memory or the plan "
-            "less (`memory`), then `fewpass resume`."
-        ) from error
-    except (CancelledError, CommClosedError) as error:
-        raise ConnectionError(
-            "The Dask scheduler is gone, and with it all that was computed since the last "
-            f"snapshot ({type(error).__name__}). Start it again, then the same command "
-            "or fewpass resume: it goes on from that snapshot."
-        ) from error

@@ -39,8 +39,11 @@ class PoolTask:
             tell: Callable[[], None] = partial(self.result.set_exception, error)
         else:
             tell = partial(self.result.set_result, result)
-        del function, args  # so that callbacks on the result may free their memory
+            del result
+        # so that callbacks on the result may free memory; an error's traceback has this frame
+        del self, function, args
         tell()
+        del tell
 
     def give_up(self, error: BaseException | None = None) -> None:
         """Cancel the work, unless it has begun, and raise in those who wait for it."""
@@ -50,6 +53,12 @@ class PoolTask:
             except IndexError:  # it has just begun
                 return
             self.result.set_exception(error or CancelledError())
+
+    def forget_error(self) -> None:
+        """Let go of an error that was raised: its traceback has frames that have this handle."""
+        if self.result.done() and self.result.exception() is not None:
+            self.result = Future()
+            self.result.set_exception(CancelledError())
 
 
 class Item(NamedTuple):
@@ -116,7 +125,7 @@ class InProcess:
     def show_run(self, run: str) -> None:
         """Do nothing: there is no dashboard."""
 
-    def heed(self, stopping: Callable[[], bool]) -> None:
+    def heed(self, stopping: Callable[[], bool], *, goes_back: bool = False) -> None:
         """Do nothing: there are no workers to wait for."""
 
     def check_memory(self, memory: int) -> None:
@@ -135,6 +144,8 @@ class InProcess:
         for work in works:
             work.give_up()
         wait([work.result for work in works])
+        for work in works:
+            work.forget_error()
 
     def _submitted(self, work: PoolTask, start: Callable[[PoolTask], None]) -> PoolTask:
         self._works.add(work)
@@ -144,7 +155,8 @@ class InProcess:
     def _begin(self, work: PoolTask, start: Callable[[PoolTask], None]) -> None:
         """Start a work once its arguments are available."""
         if missing := next(iter(work.awaited), None):
-            missing.result.add_done_callback(lambda _: self._begin(work, start))
+            once = [work]  # a future keeps its callbacks, which must not keep the work
+            missing.result.add_done_callback(lambda _: self._begin(once.pop(), start))
             return
         if self._closed:
             work.give_up()

@@ -6,8 +6,9 @@ hands them out as workers become free; and its pages show which share of them is
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
@@ -15,11 +16,11 @@ from uuid import uuid4
 
 from fewpass.pipeline.executors.packed import Packed, call, packed, type_of_handles
 from fewpass.pipeline.executors.versions import versions_here
+from fewpass.pipeline.executors.watched_cluster import PATIENCE_S, WatchedCluster
 
 Key = tuple[str, int]  # the group, and the number in it
 Task = tuple[Any, ...]  # a function and its arguments
 
-PATIENCE_S = 4.0  # wait for a result before asking whether there are workers
 TOPICS = 16  # of a scheduler, which keeps the last thousand messages of each
 TREE_BYTES, TREE_WORKERS = 1_000_000, 8  # from there on a value goes out by a tree
 
@@ -37,8 +38,10 @@ class Together:
     ----------
     client
         A `distributed.Client`.
-    require_workers
-        Waits for workers, where the cluster has none; called when nothing is heard for long.
+    watched
+        The cluster; looked at now and then while something is waited for.
+    mark
+        Part of the keys of all tasks.
 
     Attributes
     ----------
@@ -46,9 +49,10 @@ class Together:
         Where tasks tell: given to `tell`.
     """
 
-    def __init__(self, client: Any, require_workers: Callable[[], None]) -> None:
+    def __init__(self, client: Any, watched: WatchedCluster, mark: str) -> None:
         self._client, self._versions = client, versions_here()
-        self._handle, self._require_workers = type_of_handles(), require_workers
+        self._handle, self._watched = type_of_handles(), watched
+        self._mark, self._numbers = mark, itertools.count()
         self.topic = f"fewpass-tasks-{uuid4().int % TOPICS}"
         self._heard: SimpleQueue[Any] = SimpleQueue()
         self._last, self._name = time.monotonic(), ""
@@ -59,6 +63,10 @@ class Together:
         if event[1][0] == self._name:
             self._heard.put(event[1])
 
+    def named(self, label: str) -> str:
+        """Return a name for a group of tasks that no other one has; pages show the label."""
+        return f"{label}-{next(self._numbers):06d}-{self._mark}"
+
     @contextmanager
     def listening(self, name: str) -> Iterator[None]:
         """Hear what tasks tell under a name, their messages' first item, during a `with` block."""
@@ -66,15 +74,16 @@ class Together:
         try:
             yield
         finally:
-            self._name = ""
+            if self._name == name:
+                self._name = ""
 
     def threads(self) -> list[int]:
         """Return the threads of every worker; of one, if there are none yet."""
-        return list(self._client.nthreads().values()) or [1]
+        return list(self._watched.threads_by_worker().values()) or [1]
 
     def workers(self) -> set[str]:
-        """Return the addresses of all workers."""
-        return set(self._client.nthreads())
+        """Return the addresses of all workers that tasks should go to."""
+        return set(self._watched.threads_by_worker())
 
     def is_handle(self, value: Any) -> bool:
         """Whether a value is a handle on the result of a task."""
@@ -106,23 +115,25 @@ class Together:
         first
             The group whose tasks go to any worker, wherever their arguments are.
         """
-        graph = {key: self._task(key, task, spread=key[0] == first) for key, task in tasks.items()}
-        where = {"workers": list(only), "allow_other_workers": True} if only else {}
+        graph = {
+            key: self._task(key, task, is_producer=key[0] == first) for key, task in tasks.items()
+        }
+        where = self._watched.only()
+        if only:
+            where = {"workers": list(only), "allow_other_workers": True}
         handles: list[Any] = self._client.get(graph, list(wanted), sync=False, **where)
-        for handle in handles:
-            handle.add_done_callback(lambda _: self._heard.put(None))
         self._last = time.monotonic()
         return handles
 
     def submit_at(self, place: int, name: str, *task: Any) -> Any:
         """Submit a task to one of the workers that there are now, by turns; return its handle."""
-        threads = self._client.nthreads()
+        threads = self._watched.threads_by_worker()
         turns = [at for at in sorted(threads) for _ in range(threads[at])]
-        key = (f"{name}-{uuid4().hex}", place)
+        key = (self.named(name), place)
         only = [turns[place % len(turns)]] if turns else []
         return self.submit({key: task}, [key], only=only)[0]
 
-    def _task(self, key: Key, task: Task, *, spread: bool) -> Any:
+    def _task(self, key: Key, task: Task, *, is_producer: bool) -> Any:
         from dask._task_spec import Task as Made  # noqa: PLC0415
         from dask._task_spec import TaskRef  # noqa: PLC0415
 
@@ -132,27 +143,34 @@ class Together:
             else packed(value, self._handle)
             for value in task
         ]
-        return Made(key, call, self._versions, *given, _data_producer=spread)
+        return Made(key, call, self._versions, *given, _data_producer=is_producer)
 
     def broadcast(self, handle: Any, size: int) -> None:
         """Bring a large result to all workers by a tree; a small one goes where it is needed."""
         if size >= TREE_BYTES and len(self.threads()) >= TREE_WORKERS:
-            self._client.replicate([handle])
+            only = list(self._watched.silent.others) or None
+            self._watched.waited(self._client.replicate([handle], workers=only, asynchronous=True))
 
     def hear(self, seconds: float) -> Any:
-        """Return a task's message, or None after some time, or as soon as a result is there.
+        """Return a task's message, or None after some time.
 
-        Raises NoWorkers where nothing is heard for long, and there are no workers.
+        No callback of a handle ends the wait: Dask would hold the handle until its task is done,
+        and a sum that is given up would be done to its end.
+
+        Raises NoWorkers where there are no workers.
         """
+        if time.monotonic() - self._last > PATIENCE_S:
+            self._watched.look()
+            self._last = time.monotonic()
         try:
-            message = self._heard.get(timeout=seconds)
+            return self._heard.get(timeout=seconds)
         except Empty:
-            if time.monotonic() - self._last > PATIENCE_S:
-                self._require_workers()
-                self._last = time.monotonic()
             return None
-        self._last = time.monotonic()
-        return message
+
+    def makers_of(self, keys: Collection[Any]) -> set[str]:
+        """Return the workers that some tasks are given to now."""
+        processing = self._client.processing()
+        return {worker for worker, tasks in processing.items() if not set(tasks).isdisjoint(keys)}
 
 
 def tell(topic: str, message: Any) -> None:

@@ -25,6 +25,7 @@ _log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0  # between two checks
 ANSWER_SECONDS = 10.0  # for a scheduler to report its workers
+HEARD_SECONDS = 5.0  # before the newest sign of life of another: longer ago, and no answer comes
 START_SECONDS = 60.0  # minimum for worker processes to start, including imports
 LIBRARIES_BYTES = 250_000_000  # of a training worker, beyond the plan's memory
 PAUSED_AT = 0.8  # of a worker's limit: Dask pauses it from there on
@@ -124,18 +125,12 @@ class Workers:
 
         Other differences are logged.
         """
-        answers = self._client.sync(
-            self._client.scheduler.broadcast, msg={"op": "versions", "packages": PACKAGES},
-            on_error="ignore", callback_timeout=ANSWER_SECONDS,
-        )  # fmt: skip
-        workers = {at: versions_by_dask(different) for at, different in answers.items()}
-        new = workers.keys() - self._known
-        self._known |= new
-        sentences = []
-        for at in sorted(new):
-            different = list(
-                version_differences(workers[at] | self._sources_at(at), versions_here())
-            )
+        workers = {at: versions_by_dask(answer) for at, answer in self._answers().items()}
+        new = sorted(workers.keys() - self._known)
+        self._known.update(new)
+        sources, sentences = self._sources_of(new), []
+        for at in new:
+            different = list(version_differences(workers[at] | sources[at], versions_here()))
             if weighty := [words for weighs, words in different if weighs]:
                 sentences.append(f"The Dask worker at {at} differs: {'; '.join(weighty)}.")
             elif different:
@@ -143,15 +138,28 @@ class Workers:
                 _log.warning("The Dask worker at %s differs, which changes no bit: %s.", at, words)
         return sentences
 
-    def _sources_at(self, worker: str) -> dict[str, str | None]:
-        """Return the digest of a worker's fewpass, or that it has none."""
+    def _answers(self) -> dict[str, Any]:
+        """Return the versions of all workers; one that says nothing is asked the next time."""
+        try:
+            return self._asked(None)
+        except TimeoutError:  # one of them holds up the answers of all
+            heard = last_heard(self._client)
+            since = max(heard.values(), default=0.0) - HEARD_SECONDS
+            return self._asked([at for at, when in heard.items() if when > since])
+
+    def _asked(self, workers: list[str] | None) -> dict[str, Any]:
+        answers: dict[str, Any] = self._client.sync(
+            self._client.scheduler.broadcast, msg={"op": "versions", "packages": PACKAGES},
+            workers=workers, on_error="ignore", callback_timeout=ANSWER_SECONDS,
+        )  # fmt: skip
+        return answers
+
+    def _sources_of(self, workers: list[str]) -> dict[str, dict[str, str | None]]:
+        """Return the digest of each worker's fewpass, or that it has none."""
         answers = self._client.run(
-            versions_here, workers=[worker], on_error="return", callback_timeout=ANSWER_SECONDS
-        )
-        answer = answers.get(worker)
-        if isinstance(answer, ImportError | AttributeError):
-            return {SOURCES: _first_cause(answer)}
-        return {SOURCES: answer[SOURCES]} if isinstance(answer, dict) else {}
+            versions_here, workers=workers, on_error="return", callback_timeout=ANSWER_SECONDS
+        ) if workers else {}  # fmt: skip
+        return {at: _sources_in(answers.get(at)) for at in workers}
 
     def warn_of_limits(self, memory: int) -> None:
         """Warn of workers that Dask would pause before they use the plan's memory."""
@@ -171,8 +179,23 @@ class Workers:
                 )  # fmt: skip
 
 
+def _sources_in(answer: Any) -> dict[str, str | None]:
+    if isinstance(answer, ImportError | AttributeError):
+        return {SOURCES: _first_cause(answer)}
+    return {SOURCES: answer[SOURCES]} if isinstance(answer, dict) else {}
+
+
 def _as_option(size: float) -> str:
     return f"{math.ceil(size / 1e6)}MB"
+
+
+def last_heard(client: Any) -> dict[str, float]:
+    """Return when each worker was last heard of, by the scheduler's clock.
+
+    TimeoutError without an answer.
+    """
+    identity = client.sync(client.scheduler.identity, n_workers=-1, callback_timeout=ANSWER_SECONDS)
+    return {at: worker["last_seen"] for at, worker in identity["workers"].items()}
 
 
 def threads_by_worker(client: Any) -> dict[str, int]:

@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.score_terms import Places, ScoreTerms
+from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.prediction import as_stepped
 from fewpass.solvers.kernels.rows import DenseRows, Rows
 from fewpass.solvers.protocol import Weights
+from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
 from fewpass.storage.table import Table
@@ -38,6 +40,8 @@ class TermWeights(NamedTuple):
     weights: Weights
     of: Places  # (d,)
     means: Vector  # (K, T) that are taken off, K = 1 for one score
+    #: What features are worth to terms besides, (K, d) and (d,): of pairs to their columns.
+    more: tuple[tuple[Vector, Places], ...] = ()
 
     @property
     def n_terms(self) -> int:
@@ -50,11 +54,31 @@ class TermWeights(NamedTuple):
         base: Vector = np.atleast_1d(self.weights.intercept) + self.means.sum(axis=1)
         return base
 
+    def stored_as(self, matched: Matched, order: ColumnOrder) -> TermWeights:
+        """Return the same for rows of a data set whose columns are matched to these features."""
+
+        def own(coef: Vector, of: Places) -> tuple[Vector, Places]:
+            if matched.places is not None:
+                coef, of = matched.numbers(coef), of[np.maximum(matched.places, 0)]
+            return order.stored(coef), of if order.source is None else of[order.source]
+
+        coef, of = own(self.weights.coef, self.of)
+        weights = self.weights._replace(coef=coef)
+        return self._replace(weights=weights, of=of, more=tuple(own(*each) for each in self.more))
+
+    def merged(self, places: Places) -> TermWeights:
+        """Return terms of which each of these, at `places` (T,), is one or a part."""
+        means = np.stack([np.bincount(places, one).astype(np.float64) for one in self.means])
+        more = tuple((coef, places[of]) for coef, of in self.more)
+        return TermWeights(self.weights, places[self.of], means, more)
+
     def contributions(self, rows: Rows) -> Vector:
         """Return what terms contribute to the scores of rows, (n, K, T)."""
-        each = np.atleast_2d(self.weights.coef)
-        sums = [_sums_by_term(w, self.of, self.n_terms, rows) for w in each]
-        return np.stack(sums, axis=1) - self.means
+        total = -self.means
+        for coef, of in ((np.atleast_2d(self.weights.coef), self.of), *self.more):
+            sums = [_sums_by_term(w, of, self.n_terms, rows) for w in coef]
+            total = total + np.stack(sums, axis=1)
+        return total
 
 
 def _sums_by_term(w: Vector, of: Places, n_terms: int, rows: Rows) -> Vector:

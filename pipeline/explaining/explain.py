@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.explaining.explanation import Explainer, Explanation
+from fewpass.pipeline.explaining.explanation import Explainer
+from fewpass.pipeline.explaining.score_terms import BETWEEN
 from fewpass.pipeline.outputs import is_data_set
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.scored_file import (
@@ -80,6 +81,7 @@ def explain_rows(
     """
     _require_files(inputs, storage_options)
     explainer = Explainer.of(model, label)
+    model = explainer.model
     columns = model.record.columns
     passed = (columns.feature_names or ()) if columns else ()
     budget = scoring_budget(model, memory)
@@ -126,7 +128,9 @@ def _value(explainer: Explainer, table: Table, values: dict[str, Any], t: int) -
     columns = explainer.terms.columns[t]
     if values:
         cells = [values.get(name) for name in columns]
-        return cells[0] if len(cells) == 1 else " x ".join(map(str, cells))
+        if len(cells) == 1:
+            return cells[0]
+        return BETWEEN.join("missing" if cell is None else str(cell) for cell in cells)
     if isinstance(table, DenseTable):
         return float(table.X[0, t])
     place = np.flatnonzero(table.indices == t)
@@ -177,11 +181,6 @@ def explain(
         output, overwrite, tuple(keep), memory, threads, storage_options, on_progress
     )
     return write_rows(lambda _raw: explainer, model, inputs, options, out)
-
-
-def explanation_of(model: Model, table: Table, label: str | None = None) -> Explanation:
-    """Explain the scores of rows in memory, as their source has them."""
-    return Explainer.of(model, label).explain(table)
 
 
 def _require_files(inputs: Sequence[str], storage_options: dict[str, Any] | None) -> None:

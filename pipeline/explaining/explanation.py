@@ -15,6 +15,7 @@ from fewpass.pipeline.explaining.contributions import (
     contributions_of,
     term_weights,
 )
+from fewpass.pipeline.explaining.function_terms import function_terms
 from fewpass.pipeline.explaining.score_terms import ScoreTerms, terms_of
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
@@ -36,13 +37,15 @@ class Explanation(NamedTuple):
     Attributes
     ----------
     names
-        (T,) terms: columns of the source, or two of them with " x " between.
+        (T,) terms: columns of the source, or two of them with " x " between; of an additive model
+        its functions, as `fewpass shapes` shows them.
     predicted
         (n,) what is predicted: labels or numbers.
     labels
         (n,) of which label the scores are; None for one score.
     base
-        (n,) the mean score of the rows that the model learnt from.
+        (n,) the mean score of the rows that the model learnt from; of an additive model the
+        constant next to its functions.
     offset
         (n,) what the rows themselves add to their score; 0 without offsets.
     contributions
@@ -64,7 +67,10 @@ class Explanation(NamedTuple):
 
 
 class Explainer(NamedTuple):
-    """Explains the scores that a model makes of rows."""
+    """Explains the scores that a model makes of rows.
+
+    Of an additive model `model` has a feature for every cell of its pairs (function_terms.py).
+    """
 
     model: Model
     terms: ScoreTerms
@@ -86,9 +92,14 @@ class Explainer(NamedTuple):
         BadInput
             The model has no such class, or one score, or its rows' mean features are gone.
         """
-        terms = terms_of(model)
+        functions = function_terms(model)
+        if functions is not None:
+            model, terms, at = functions
+        else:
+            terms = terms_of(model)
+            at = term_weights(model, terms)
         predictor = make_predictor(model, probability=False, raw=True)
-        return cls(model, terms, term_weights(model, terms), predictor, _row_of(model, label))
+        return cls(model, terms, at, predictor, _row_of(model, label))
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.explaining.contributions import TermWeights, for_weights, term_weights
-from fewpass.pipeline.explaining.score_terms import ScoreTerms, terms_of
+from fewpass.pipeline.explaining.function_terms import StoredTerms, stored_terms
+from fewpass.pipeline.explaining.score_terms import places_of_largest, terms_of
 from fewpass.pipeline.rows.buffers import cut_rows
+from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.runs.model import Model, require_same_columns
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.row_losses import losses_of_scores
@@ -103,14 +105,7 @@ def importance(
     job = evaluation_job(model.record, dataset, model.lam, rules)
     matched = require_same_columns(model.record, dataset, rules)
     terms = terms_for(model)
-    at = term_weights(model, terms)
-    order = dataset.column_order
-    places = terms.of if matched.places is None else terms.of[np.maximum(matched.places, 0)]
-    coef = order.stored(matched.numbers(at.weights.coef))
-    stored = at._replace(
-        weights=at.weights._replace(coef=coef),
-        of=places if order.source is None else places[order.source],
-    )
+    stored = terms.scaled.stored_as(matched, dataset.column_order)
     what = sum_of_importance(dataset.n_rows)
     handle = executor.submit("weights", partial(_itself, stored), None)
     total = executor.result(reduce(executor, job, what, handle, on_report))
@@ -121,12 +116,25 @@ def _itself(at: TermWeights, _: Any) -> TermWeights:
     return at
 
 
-def terms_for(model: Model) -> ScoreTerms:
-    """Return the terms that are looked at: some, and all others as one, where they are many."""
-    terms = terms_of(model)
+def terms_for(model: Model) -> StoredTerms:
+    """Return the terms that are looked at: some, and all others as one, where they are many.
+
+    Of an additive model its functions, as `fewpass shapes` shows them.
+    """
+    stored = stored_terms(model) or _of_columns(model)
     squares = np.square(np.atleast_2d(model.weights.coef)).sum(axis=0)
-    sizes = np.bincount(terms.of, squares, len(terms.names)).astype(np.float64)
-    return terms.largest(sizes, MOST_TERMS)
+    sizes = np.bincount(stored.terms.of, squares, len(stored.terms.names)).astype(np.float64)
+    places = places_of_largest(sizes, MOST_TERMS)
+    return stored if places is None else stored.merged(places)
+
+
+def _of_columns(model: Model) -> StoredTerms:
+    terms = terms_of(model)
+    at = term_weights(model, terms)
+    if model.shift is None:
+        return StoredTerms(terms, at, at)
+    scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
+    return StoredTerms(terms, for_weights(at, model, unscaled(model.weights, scaler)), at)
 
 
 def sum_of_importance(n_rows: int) -> Sum:
@@ -135,17 +143,16 @@ def sum_of_importance(n_rows: int) -> Sum:
     return Sum("reduce-importance", _none, partial(add_importance, share, n_rows))
 
 
-def sum_over_files(model: Model, terms: ScoreTerms) -> Sum:
+def sum_over_files(model: Model, terms: StoredTerms) -> Sum:
     """Return the sum for a model's rows as `as_stepped` makes them, at the weights for these."""
-    at = term_weights(model, terms)
 
     def zero(_at: Weights) -> ImportancePart:
-        return _none(at)
+        return _none(terms.raw)
 
     def add(
         problem: Problem, weights: Weights, block: Block, part: ImportancePart
     ) -> ImportancePart:
-        own = for_weights(at, model, weights)
+        own = terms.scaled if weights.coef is model.weights.coef else terms.raw
         return add_importance(1.0, EXCHANGED_OF_PIECE, problem, own, block, part)
 
     return Sum("importance", zero, add)
@@ -232,7 +239,7 @@ def _with_exchanged(
     )  # fmt: skip
 
 
-def summary_of_terms(terms: ScoreTerms, total: ImportancePart) -> Importance:
+def summary_of_terms(stored: StoredTerms, total: ImportancePart) -> Importance:
     """Return the figures from the sums over all rows."""
     C = total.weight
     variance = float((total.square / C - (total.score / C) ** 2).sum())
@@ -244,7 +251,7 @@ def summary_of_terms(terms: ScoreTerms, total: ImportancePart) -> Importance:
     errors = np.sqrt(np.maximum(square, 0.0)) / few.weight
     columns = (shares, total.size / C, more, errors)
     each = [
-        TermImportance(terms.names[t], *(float(column[t]) for column in columns))
+        TermImportance(stored.terms.names[t], *(float(column[t]) for column in columns))
         for t in np.argsort(-shares, kind="stable").tolist()
     ]
     return Importance(

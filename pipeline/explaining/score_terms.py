@@ -40,17 +40,29 @@ class ScoreTerms(NamedTuple):
     of: Places
     columns: Sequence[tuple[str, ...]]
 
-    def largest(self, sizes: NDArray[np.float64], most: int) -> ScoreTerms:
-        """Return the `most` terms of the largest sizes (T,), and one of all others if there are."""
-        if len(self.names) <= most:
-            return self
-        chosen = np.sort(np.argsort(-sizes, kind="stable")[:most])
-        place = np.full(len(self.names), most)
-        place[chosen] = np.arange(most)
-        others = f"{len(self.names) - most:,} others"
-        names = [self.names[int(t)] for t in chosen]
-        columns = [self.columns[int(t)] for t in chosen]
-        return ScoreTerms([*names, others], place[self.of], [*columns, ()])
+    def merged(self, places: Places) -> ScoreTerms:
+        """Return terms of which each of these, at `places` (T,), is one or a part.
+
+        The last one is all that are not kept (places_of_largest).
+        """
+        most = int(places.max())
+        first = [int(t) for t in np.flatnonzero(places < most)]
+        others = f"{len(places) - most:,} others"
+        names = [*(self.names[t] for t in first), others]
+        return ScoreTerms(names, places[self.of], [*(self.columns[t] for t in first), ()])
+
+
+def places_of_largest(sizes: NDArray[np.float64], most: int) -> Places | None:
+    """Return where each term (T,) belongs if only `most` are kept, and one of all others.
+
+    None where there are no more.
+    """
+    if len(sizes) <= most:
+        return None
+    chosen = np.sort(np.argsort(-sizes, kind="stable")[:most])
+    places = np.full(len(sizes), most)
+    places[chosen] = np.arange(most)
+    return places
 
 
 def terms_of(model: Model, names: Mapping[int, str] | None = None) -> ScoreTerms:

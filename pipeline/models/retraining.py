@@ -9,7 +9,7 @@ from typing import Any
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.runs.learnt_from import learnt_from
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.settings.change_plans import ForgetPlan
+from fewpass.pipeline.settings.change_plans import ForgetPlan, require_retraining
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.changing.forgetting import ForgetResult, forget
@@ -51,7 +51,13 @@ def forgotten_everywhere(
         Where to train.
     progress
         As for `forget`.
+
+    Raises
+    ------
+    ValueError
+        `warm` without `retrain`.
     """
+    require_retraining(retrain=retrain, warm=warm)
     result = forget(plan, progress=progress)
     options = plan.storage_options
     folder = Folder(plan.dataset, options)

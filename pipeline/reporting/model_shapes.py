@@ -9,7 +9,7 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.reporting.largest_weights import row_of_class
+from fewpass.pipeline.reporting.largest_weights import classes_of, row_of_class
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
@@ -18,11 +18,10 @@ from fewpass.pipeline.tables.encoding.additive_shapes import (
     Function,
     Shapes,
     Surface,
+    deviation_of,
     shapes_of,
-    spread_of,
     title_of,
 )
-from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 
@@ -34,6 +33,13 @@ class ShapeImportance(NamedTuple):
     kind: str  # curve, levels or pair
     importance: float  # standard deviation over the sample, in units of the score
     share: float  # of the sum of all functions' variances
+
+
+class ClassShapes(NamedTuple):
+    """The functions that scores of a class are the sums of."""
+
+    label: str | None  # None: the model has one score
+    shapes: Shapes
 
 
 def is_additive(model: Model) -> bool:
@@ -53,8 +59,9 @@ def model_shapes(model: Model, label: str | None = None) -> Shapes:
     recipe = recipe_in(model.record.columns)
     if recipe is None or recipe.additive is None:
         raise BadInput(
-            f"The model of {model.run.url} has no curves: it is linear in its columns. Ingest with "
-            "`encode=additive` for a model that has, or list its weights (fewpass weights)."
+            f"The model of {model.run.url} has no curves: it is linear in its columns, as additive "
+            "encoding is, too, where held-out rows lose no less with curves. Ingest with "
+            "`encode=splines` for curves in any case, or list its weights (fewpass weights)."
         )
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
     plain, row = unscaled(model.weights, scaler), row_of_class(model, label)
@@ -62,15 +69,15 @@ def model_shapes(model: Model, label: str | None = None) -> Shapes:
     return shapes_of(recipe, plain.coef[row], float(np.squeeze(intercept)))
 
 
+def shapes_by_class(model: Model, label: str | None = None) -> list[ClassShapes]:
+    """Return the functions of every class of a model, or of one; BadInput as `model_shapes`."""
+    labels = (label,) if label is not None else classes_of(model) or (None,)
+    return [ClassShapes(one, model_shapes(model, one)) for one in labels]
+
+
 def importances(shapes: Shapes) -> list[ShapeImportance]:
     """Return what every function moves, the largest first."""
-    spreads = [spread_of(function) for function in shapes.functions]
-    total = max(sum(spread * spread for spread in spreads), 1e-300)
-    each = [
-        ShapeImportance(title_of(function), kind_of(function), spread, spread * spread / total)
-        for function, spread in zip(shapes.functions, spreads, strict=True)
-    ]
-    return sorted(each, key=lambda one: (-one.importance, one.name))
+    return importances_of_all([shapes])
 
 
 def kind_of(function: Function) -> str:
@@ -102,32 +109,21 @@ def function_of_pair(shapes: Shapes, name: str) -> Surface:
     raise BadInput(f"There is no pair {name!r} in the model. It has {names or 'none'}.")
 
 
-def density_of(curve: ColumnCurve, parts: int = 40) -> tuple[Floats, Floats]:
-    """Return the middles (parts,) of equal stretches of a curve, and the sample's rows in each.
-
-    Rows lie evenly between the points of the curve, as far as the recipe knows.
-    """
-    edges = np.linspace(curve.grid[0], curve.grid[-1], parts + 1)
-    halves = np.append(curve.grid[0], (curve.grid[1:] + curve.grid[:-1]) / 2.0)
-    ends = np.append(halves, curve.grid[-1])
-    rows = np.diff(np.interp(edges, ends, np.append(0.0, np.cumsum(curve.masses[:-1]))))
-    return (edges[1:] + edges[:-1]) / 2.0, rows
-
-
-def points_of(function: Function) -> list[tuple[str, float, float]]:
-    """Return the points of a column's function: where, what it adds, and the sample's rows."""
-    assert not isinstance(function, Surface), "of a column"
-    if isinstance(function, ColumnCurve):
-        names = [*(f"{x:.6g}" for x in function.grid), "missing"]
-    else:
-        names = [*function.names]
-    each = zip(names, function.values.tolist(), function.masses.tolist(), strict=True)
-    return [point for point in each if point[2] > 0.0 or point[0] != "missing"]
-
-
 def axis_values(axis: HatAxis | LevelAxis) -> Sequence[Any]:
     """Return the levels of an axis but the missing one: numbers or words."""
     return [*axis.knots] if isinstance(axis, HatAxis) else [*axis.names[:-1]]
+
+
+def importances_of_all(each: Sequence[Shapes]) -> list[ShapeImportance]:
+    """Return what every function moves the scores of all classes: the root of the mean square."""
+    deviations = np.array([[deviation_of(one) for one in shapes.functions] for shapes in each])
+    squares = np.square(deviations).mean(axis=0)
+    total = max(float(squares.sum()), 1e-300)
+    rows = [
+        ShapeImportance(title_of(one), kind_of(one), float(np.sqrt(square)), float(square) / total)
+        for one, square in zip(each[0].functions, squares, strict=True)
+    ]
+    return sorted(rows, key=lambda one: (-one.importance, one.name))
 
 
 def as_facts(shapes: Shapes) -> dict[str, Any]:
@@ -141,7 +137,7 @@ def as_facts(shapes: Shapes) -> dict[str, Any]:
             "name": title_of(one), "column": one.variable.column, "part": one.variable.part,
             "kind": kind_of(one),
             "knots": one.grid.tolist() if isinstance(one, ColumnCurve) else [*one.names[:-1]],
-            "values": one.values.tolist(), "rows": one.masses.tolist(),
+            **_first_day(one), "values": one.values.tolist(), "rows": one.masses.tolist(),
             "importance": share[title_of(one)].importance, "share": share[title_of(one)].share,
         }
         for one in shapes.columns
@@ -160,10 +156,20 @@ def as_facts(shapes: Shapes) -> dict[str, Any]:
     return {"constant": shapes.constant, "columns": columns, "pairs": pairs, "rest": rest}
 
 
+def _first_day(function: Function) -> dict[str, str]:
+    """Return the date that days are counted from, where a function is one of days."""
+    if not isinstance(function, ColumnCurve) or function.origin is None:
+        return {}
+    return {"days_since": str(np.datetime64(int(function.origin), "s"))[:10]}
+
+
 def form_in_words(own: Additive) -> str:
     """Say in a sentence or two how a form was chosen, and what the certificate does not say."""
     chosen = own.chosen
-    said = "The certificate is of the weights, given these curves and pairs."
+    said = (
+        "The certificate is of the weights, given these knots, pairs and lam; of how well these "
+        "were chosen it says nothing."
+    )
     if chosen is None:
         return said
     by = f"the last by {chosen.held_out_by}" if chosen.held_out_by else "drawn at random"

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from fewpass.pipeline.reporting.model_shapes import ShapeImportance, axis_values, density_of
+from fewpass.pipeline.reporting.model_shapes import ShapeImportance
 from fewpass.pipeline.reporting.pictures import as_png
+from fewpass.pipeline.reporting.shown_shapes import (
+    FEW_ROWS,
+    Level,
+    places_of,
+    shown_levels,
+    shown_map,
+    stretches,
+    within_sample,
+)
 from fewpass.pipeline.tables.encoding.additive_shapes import (
     ColumnCurve,
     Function,
@@ -17,9 +27,9 @@ from fewpass.pipeline.tables.encoding.additive_shapes import (
     Surface,
     title_of,
 )
+from fewpass.pipeline.tables.encoding.variables import MISSING, RARE
 
-MOST_BARS, MOST_LEVELS = 20, 30
-FEW_ROWS = 10.0  # of a cell, below which it is hatched
+MOST_BARS, MOST_LEVELS, MOST_CELLS = 20, 30, 64
 FACE, THIN, EDGE = "#3182bd", "#9ecae1", "#08519c"
 
 
@@ -43,58 +53,71 @@ def shape(function: Function, unit: str) -> bytes:
 
 
 def curve(function: ColumnCurve, unit: str) -> bytes:
-    """Draw a function of a number, the rows of the sample below, missing ones as a point."""
+    """Draw a function of a number, the rows of the sample below, missing ones as a point.
+
+    It is dashed where the sample has no rows.
+    """
     figure = Figure(figsize=(8.0, 4.5), layout="constrained")
-    axes, below = figure.subplots(2, sharex=True, height_ratios=(5, 1))
-    grid, values = function.grid, function.values[:-1]
-    axes.plot(grid, values, color=EDGE)
+    parts = stretches(function)
+    axes, below = figure.subplots(2, sharex=True, height_ratios=(5, 1 if parts else 1e-3))
+    grid, values, inner = _places(function), function.values[:-1], within_sample(function)
+    axes.plot(grid[inner], values[inner], color=EDGE)
+    for outer in (slice(0, inner.start + 1), slice(inner.stop - 1, None)):
+        axes.plot(grid[outer], values[outer], "--", color=EDGE)
     if function.masses[-1] > 0.0:
-        behind = grid[-1] + 0.05 * (grid[-1] - grid[0] or 1.0)
-        axes.plot([behind], [function.values[-1]], "o", color="#e6550d", label="missing")
+        behind = grid[-1] + (grid[-1] - grid[0]) / 20
+        label = f"missing ({function.masses[-1]:,.0f} rows)"
+        axes.plot([behind], [function.values[-1]], "o", color="#e6550d", label=label)
         axes.legend()
     axes.axhline(0.0, color="k", linewidth=0.5)
-    below.fill_between(*density_of(function), color=THIN, step="mid")
-    below.set(xlabel=title_of(function), yticks=[], ylabel="rows")
+    if parts:
+        edges = [*(part.start for part in parts), parts[-1].end]
+        below.stairs([part.density for part in parts], edges, fill=True, color=THIN)
+    below.set(xlabel=title_of(function), yticks=[], ylabel="rows" if parts else "")
     axes.set(ylabel=unit)
     axes.grid(alpha=0.3)
     return as_png(figure)
 
 
+def _places(function: ColumnCurve) -> Any:
+    """Return the points of a curve, those of days as dates."""
+    if function.origin is None:
+        return function.grid
+    return places_of(function).astype("datetime64[s]")
+
+
 def bars_of(function: LevelSteps, unit: str) -> bytes:
-    """Draw a function of a category, its most frequent levels."""
-    order = np.argsort(-function.masses, kind="stable")[:MOST_LEVELS]
-    order = order[function.masses[order] > 0.0][::-1]
-    figure = Figure(figsize=(8.0, 1.0 + 0.24 * max(4, len(order))), layout="constrained")
+    """Draw a function of a category: its most frequent levels, rare and missing ones last."""
+    shown = shown_levels(function, MOST_LEVELS)[::-1]
+    figure = Figure(figsize=(8.0, 1.0 + 0.24 * max(4, len(shown))), layout="constrained")
     axes = figure.add_subplot()
-    names = [f"{function.names[k]} ({function.masses[k]:,.0f})" for k in order.tolist()]
-    axes.barh(names, function.values[order], color=FACE)
+    names = [f"{one.name} ({one.rows:,.0f})" for one in shown]
+    axes.barh(names, [one.adds for one in shown], color=[_colour(one) for one in shown])
     axes.axvline(0.0, color="k", linewidth=0.5)
     axes.set(xlabel=f"{unit}; rows of the sample behind the names", title=title_of(function))
     axes.grid(alpha=0.3, axis="x")
     return as_png(figure)
 
 
+def _colour(level: Level) -> str:
+    return THIN if level.name in (RARE, MISSING) else FACE
+
+
 def surface_map(function: Surface, unit: str) -> bytes:
     """Draw what a pair adds to its columns alone, cells of few rows hatched."""
-    one, other = function.table.of
-    a, b = axis_values(function.table.a), axis_values(function.table.b)
-    masses = function.masses[: len(a), : len(b)]
-    down, across = np.flatnonzero(masses.sum(axis=1)), np.flatnonzero(masses.sum(axis=0))
-    rows, columns = [a[k] for k in down.tolist()], [b[k] for k in across.tolist()]
-    values, masses = function.values[np.ix_(down, across)], masses[np.ix_(down, across)]
-    most = max(float(np.abs(np.where(masses > 0.0, values, 0.0)).max(initial=0.0)), 1e-300)
+    shown = shown_map(function, MOST_CELLS)
+    values, rows, columns = shown.values, shown.down, shown.across
+    most = max(float(np.abs(np.where(shown.masses > 0.0, values, 0.0)).max(initial=0.0)), 1e-300)
     size = (3.0 + 0.35 * len(columns), 2.0 + 0.28 * len(rows))
     figure = Figure(figsize=np.clip(size, 4.0, 24.0).tolist(), layout="constrained")
     axes = figure.add_subplot()
     image = axes.imshow(values, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto", origin="lower")
-    for i, j in zip(*np.nonzero(masses < FEW_ROWS), strict=True):
+    for i, j in zip(*np.nonzero(shown.masses < FEW_ROWS), strict=True):
         axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, hatch="///", linewidth=0))
-    axes.set_xticks(range(len(columns)), list(map(_written, columns)), rotation=90)
-    axes.set_yticks(range(len(rows)), list(map(_written, rows)))
-    axes.set(xlabel=other.title, ylabel=one.title, title=f"{function.title}; hatched: few rows")
+    axes.set_xticks(range(len(columns)), columns, rotation=90)
+    axes.set_yticks(range(len(rows)), rows)
+    title = f"{function.title}\nhatched: under {FEW_ROWS:.0f} rows of the sample"
+    axes.set(xlabel=shown.titles[1], ylabel=shown.titles[0])
+    axes.set_title(title, fontsize="medium")
     figure.colorbar(image, label=unit)
     return as_png(figure)
-
-
-def _written(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4g}"

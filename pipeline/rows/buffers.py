@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows
 from fewpass.solvers.protocol import Block
-from fewpass.storage.dataset import Dataset, TableBuffer
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import DenseTable, Table
+from fewpass.storage.table_buffer import TableBuffer
 
 NO_NUMBERS = np.empty(0)  # per row
 AMPLE = 2  # times the size that is needed; a larger buffer is freed

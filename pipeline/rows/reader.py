@@ -192,4 +192,4 @@ def numbers_in(places: Sequence[slice]) -> NDArray[np.int64]:
 
 def chunk_rows(dataset: Dataset, window: Window) -> list[int]:
     """Return the rows of each of a window's chunks."""
-    return [dataset.manifest.chunks.rows[chunk] for chunk in window.chunks]
+    return [dataset.manifest.rows_of(chunk) for chunk in window.chunks]

@@ -37,8 +37,8 @@ def chunk_bytes(manifest: Manifest, row_state_size: int = 1) -> int:
     """Return the bytes of the largest chunk in memory, with numbers per row."""
     per_row, per_value = _row_and_value_bytes(manifest)
     per_row += (3 + row_state_size) * 8  # y, weight, order, the method's numbers
-    pairs = zip(manifest.chunks.rows, manifest.chunks.nnz, strict=True)
-    return max(rows * per_row + nnz * per_value for rows, nnz in pairs)
+    sizes = manifest.chunks.sizes()
+    return max(rows * per_row + nnz * per_value for rows, nnz in sizes)
 
 
 def resident_bytes(manifest: Manifest, plan: WindowPlan, row_state_size: int = 1) -> int:
@@ -49,13 +49,13 @@ def resident_bytes(manifest: Manifest, plan: WindowPlan, row_state_size: int = 1
     window_rows, _ = largest_window(manifest, plan)
     windows = Budget.windows * plan.streams * window_rows
     in_flight = windows * (2 + row_state_size) * 8  # order, draft of it
-    return rows + sum(manifest.chunks.nnz) * per_value + in_flight
+    return rows + manifest.nnz * per_value + in_flight
 
 
 def rows_bytes(manifest: Manifest) -> int:
     """Return the bytes of all rows in memory, decoded."""
     per_row, per_value = _row_and_value_bytes(manifest)
-    return manifest.n_rows * per_row + sum(manifest.chunks.nnz) * per_value
+    return manifest.n_rows * per_row + manifest.nnz * per_value
 
 
 def _row_and_value_bytes(manifest: Manifest) -> tuple[int, int]:
@@ -82,7 +82,7 @@ def plan_windows(
 
     These are of the streams that a process has `together`, by default all.
     """
-    n_chunks = len(manifest.chunks.rows)
+    n_chunks = manifest.n_chunks
     if streams > n_chunks:
         raise BadInput(
             f"{streams} streams need as many chunks, but the data set has {n_chunks}. "
@@ -181,7 +181,4 @@ def row_order(plan: WindowPlan, window: Window, rows: NDArray[np.int64]) -> NDAr
 
 def largest_window(manifest: Manifest, plan: WindowPlan) -> tuple[int, int]:
     """Rows and non-zeros that a buffer must hold to take any window of the plan."""
-    step = plan.chunks_per_window
-    rows = sorted(manifest.chunks.rows, reverse=True)[:step]
-    nnz = sorted(manifest.chunks.nnz, reverse=True)[:step]
-    return sum(rows), sum(nnz)
+    return manifest.chunks.largest_together(plan.chunks_per_window)

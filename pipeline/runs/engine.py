@@ -39,6 +39,7 @@ class Stopped(Exception):  # noqa: N818  it goes no further than the run
 class RunStore(Protocol):
     """Where the snapshots, numbers per row and events of a training go."""
 
+    snapshots: Any  # where these are written; None where the newest states alone are retained
     row_state: Any  # reads and writes numbers per row, version by version
 
     @property

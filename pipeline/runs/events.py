@@ -185,10 +185,10 @@ class Learners(Facts):
                 each = [f"{counts[0][0]} for all {len(self.models)} models"]
             return f"{', '.join(each)}, by their progressive objectives"
         (one,) = self.models
-        return (
-            f"{one['learner']}, progressive objective {one['objective']:.6g}; "
-            f"{one['runner_up']} {one['lead']:.2g} behind"
-        )
+        first = f"{one['learner']}, progressive objective {one['objective']:.6g}"
+        if one["runner_up"] == one["learner"]:
+            return f"{first}; all others trailed too far to win, and left"
+        return f"{first}; {one['runner_up']} {one['lead']:.2g} behind"
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Skipped(Facts):
 
 @dataclass(frozen=True)
 class Warned(Facts):
-    """Something about a source deserves a look."""
+    """Something about a source, or a worker, deserves a look."""
 
     kind = "warning"
     what: str

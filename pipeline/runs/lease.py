@@ -74,7 +74,7 @@ class Holder(NamedTuple):
         return time.time() - self.renewed
 
 
-_HOLDER = TypeAdapter(Holder, config=ConfigDict(strict=True, allow_inf_nan=False))
+_HOLDER = TypeAdapter(Holder, config=ConfigDict(defer_build=True, strict=True, allow_inf_nan=False))
 _MINE: set[str] = set()  # tokens that this process holds
 
 

@@ -42,27 +42,28 @@ LEAST = {"row_version": -1, "t0": -1, "thinned": 1}  # of whole numbers; of all 
 class ModelNumbers(BaseModel):
     """The numbers of one of several models: its state's, and its arrays' shapes."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(defer_build=True, extra="allow")
 
     shapes: dict[str, tuple[Annotated[int, Field(ge=0)], ...]]
 
 
-_MODELS = TypeAdapter(list[ModelNumbers])
+_MODELS = TypeAdapter(list[ModelNumbers], config=ConfigDict(defer_build=True))
 
 
 def pack_states(states: Sequence[State]) -> tuple[list[Numbers], Packed]:
-    """Return the numbers of every stream's state, and all arrays by `STREAM.FIELD`.
+    """Return the numbers of every stream's state, and all arrays by `STREAM.FIELD`."""
+    each = [pack_state(stream, state) for stream, state in enumerate(states)]
+    return [numbers for numbers, _ in each], {k: v for _, own in each for k, v in own.items()}
 
-    They are the states' own: nothing is copied.
+
+def pack_state(stream: int, state: State) -> tuple[Numbers, Packed]:
+    """Return the numbers of a stream's state, and its arrays by `STREAM.FIELD`.
+
+    They are the state's own: nothing is copied.
     """
-    each: list[Numbers] = []
-    arrays: Packed = {}
-    for stream, state in enumerate(states):
-        own: Packed
-        numbers, own = _pack_models(state) if isinstance(state, States) else _pack(state)  # type: ignore[assignment]
-        each.append(numbers)
-        arrays |= {f"{stream}.{name}": array for name, array in own.items()}
-    return each, arrays
+    own: Packed
+    numbers, own = _pack_models(state) if isinstance(state, States) else _pack(state)  # type: ignore[assignment]
+    return numbers, {f"{stream}.{name}": array for name, array in own.items()}
 
 
 def unpack_state(kinds: tuple[type, ...], snapshot: Snapshot, stream: int) -> State:

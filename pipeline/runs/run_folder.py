@@ -26,7 +26,7 @@ from fewpass.pipeline.training.planning.forecast import Forecast
 from fewpass.storage.column_schema import Groups, Schema
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.hashed_names import HashedNames, require_columns
-from fewpass.storage.kinds import RUN_FORMAT, RUN_KEY, instead, kind_of
+from fewpass.storage.kinds import OWN, RUN_FORMAT, RUN_KEY, instead, kind_of
 from fewpass.storage.manifest import Labels, Manifest, OffsetStats, Scaling, Values
 from fewpass.storage.row_state_store import RowStateStore
 from fewpass.storage.seal import seal, unseal
@@ -41,7 +41,7 @@ MAY_WAIT = ("span", "reduce")  # events of which there are many
 class RunRecord(BaseModel):
     """What a run is: written once, before the first row is read."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     format: Literal["fewpass-run"] = RUN_FORMAT
     version: Literal[2] = FORMAT_VERSION
@@ -172,7 +172,8 @@ class RunFolder:
 
     def _require_free(self) -> None:
         """Refuse to begin a run in what is something else: its files would be mixed up."""
-        if kind_of(self.folder) in ("data set", "snapshot", "generation", "store", "unfinished"):
+        kind = kind_of(self.folder)
+        if kind in OWN and kind != "run":
             raise BadInput(instead(self.folder, "new run"))
 
     def record(self) -> RunRecord:

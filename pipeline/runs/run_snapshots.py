@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 from fewpass.pipeline.runs.packing import (
     examples_of,
     misfit,
+    pack_state,
     pack_states,
     state_name,
     unpack_state,
     versions_in,
 )
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.runs.saved import Saved, as_json, unfit
+from fewpass.pipeline.runs.saved import Saved, StoredState, as_json, unfit
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats, Solver, State
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged
 from fewpass.storage.row_state_store import NOTHING_YET, RowRecords
-from fewpass.storage.snapshot import Snapshot
+from fewpass.storage.snapshot import Snapshot, SnapshotStore
 
 SNAPSHOTS_RETAINED = 3
 #: Features whose means are stored with a finished model, which explains scores by them: 2 MB, which
@@ -43,8 +44,8 @@ class TrainedFolder(RunFolder):
         numbers, arrays = pack_states(new.states)
         weights, best, trained = new.weights, new.best, new.trained
         attributes = as_json(new.snapshot_fields()) | {
-            "state": state_name(new.states[0]),
-            "streams": numbers,
+            "state": new.stored[0].kind if new.stored else state_name(new.states[0]),
+            "streams": numbers + [state.numbers for state in new.stored],
             "intercept": np.asarray(weights.intercept).tolist(),
             "best_intercept": None if best is None else np.asarray(best.intercept).tolist(),
             "trained_intercept": None if trained is None else trained.intercept.tolist(),
@@ -54,7 +55,8 @@ class TrainedFolder(RunFolder):
         for sweep in versions:
             self.row_state.sync(sweep)
         arrays |= _arrays_of(new, dataset) | (new.records.arrays(versions) if new.records else {})
-        name = self.snapshots.save(attributes, arrays)
+        stored = [state.stored for state in new.stored]
+        name = self.snapshots.save(attributes, arrays, new.name, stored)
         self.snapshots.prune(SNAPSHOTS_RETAINED)
         drop_versions(self)
         self.lines.compact()
@@ -73,6 +75,12 @@ class TrainedFolder(RunFolder):
         if difference := misfit(state, examples):
             raise unfit(snapshot, f"of the state of stream {stream}, {difference}")
         return state
+
+
+def write_state(snapshots: SnapshotStore, name: str, stream: int, state: State) -> StoredState:
+    """Write a stream's state for a snapshot that is about to be written, here or on a worker."""
+    numbers, arrays = pack_state(stream, state)
+    return StoredState(state_name(state), numbers, snapshots.write(name, arrays))
 
 
 def _arrays_of(new: Saved, dataset: Dataset) -> dict[str, NDArray[Any]]:

@@ -25,7 +25,7 @@ from fewpass.pipeline.runs.validation import Validation
 from fewpass.pipeline.training.planning.rate import Marks
 from fewpass.solvers.protocol import Certificate, State, Weights
 from fewpass.storage.row_state_store import RowRecords
-from fewpass.storage.snapshot import Snapshot
+from fewpass.storage.snapshot import Snapshot, StoredArrays
 
 Amount = Annotated[float, Field(ge=0.0)]
 GONE = ("marked_passes", "marked_digits")  # fields of a cursor in earlier versions
@@ -83,7 +83,9 @@ class SnapshotFields:
 class Attributes(SnapshotFields):
     """A run's snapshot, its arrays left out: what its JSON document may hold."""
 
-    __pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    __pydantic_config__ = ConfigDict(
+        defer_build=True, extra="forbid", strict=True, allow_inf_nan=False
+    )
 
     state: str
     streams: Annotated[tuple[dict[str, JsonValue], ...], Field(min_length=1)]
@@ -94,6 +96,14 @@ class Attributes(SnapshotFields):
     """Of the best model so far, whose coefficients are the array best_coef."""
     trained_intercept: tuple[float, ...] | None = None
     """Of the models of all lam in groups, whose coefficients are the array trained_coef."""
+
+
+class StoredState(NamedTuple):
+    """A stream's state that is written for a snapshot: its type, its numbers, and its arrays."""
+
+    kind: str
+    numbers: dict[str, Any]
+    stored: StoredArrays
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +119,7 @@ class Saved(SnapshotFields):
     name: str = ""  # none before it is written
     streams: int = 1  # states: one per stream inside a walk, one after it
     states: Sequence[State] = ()
+    stored: Sequence[StoredState] = ()  # in place of states, under this name
     records: RowRecords | None = None  # of the numbers per row that the states go with
     moments: NDArray[np.float64] | None = None  # (d, 2) of the columns of a source
 
@@ -123,8 +134,10 @@ class Saved(SnapshotFields):
 
     def written(self, name: str) -> Saved:
         """Return the snapshot under its name, without its states."""
-        streams = len(self.states)
-        return replace(self, name=name, streams=streams, states=(), records=None, moments=None)
+        streams = len(self.states or self.stored)
+        return replace(
+            self, name=name, streams=streams, states=(), stored=(), records=None, moments=None
+        )
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Saved:

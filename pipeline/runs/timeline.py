@@ -203,12 +203,12 @@ class Timeline:
         self._groups, self._trained = facts.groups, facts.groups_trained
         self._began = facts.passes_before
         self._mark()
+        if not facts.finished:  # nothing goes on then
+            self._cut()
 
     def _hear_resume(self, event: Event, facts: Start) -> None:
         self._hear_start(event, facts)
-        if not facts.finished:  # nothing goes on then
-            self.resumed += 1
-            self._cut()
+        self.resumed += not facts.finished
 
     def _hear_restart(self, _event: Event, _facts: Any) -> None:
         self.restarts += 1

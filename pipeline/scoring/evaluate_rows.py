@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
@@ -121,28 +121,47 @@ def evaluate_rows(
     source = open_source(inputs, options, storage_options, expected)
     threads = threads or os.cpu_count() or 1
     size = piece_bytes(budget, model, threads)
-    judge = partial(_sums_of_piece, model, problem, source, sums, slicing)
+    scored = partial(_sums_of_piece, model, problem, source, sums, slicing)
+    each = each_piece(source, size, threads, threads + 1, scored)
+    total = _added(each, source, slicing, on_progress)
+    summed = partial(full_figures, problem, model.record, model.weights, asked=asked)
+    slices = slicing.figures(total.slices, summed)
+    figures = summed(total.sums[0])._replace(left_out=source.left_out, slices=slices)
+    reliability = reliability_figures(total.sums[1]) if with_reliability else None
+    more = tuple(total.sums[len(sums) - len(others) :])
+    return EvaluatedRows(figures, reliability, total.skipped, more)
+
+
+class _Total(NamedTuple):
+    """The sums of all pieces."""
+
+    sums: list[Any]
+    slices: list[dict[str, Any]]  # by each column
+    skipped: int
+
+
+def _added(
+    parts: Generator[_Part],
+    source: Source,
+    slicing: Slicing,
+    on_progress: Callable[[int, float], None],
+) -> _Total:
+    """Add up the sums of pieces in their order; BadInput where no row is left."""
     total: list[Any] | None = None
-    sliced: list[dict[str, Any]] = [{} for _ in by]
+    slices: list[dict[str, Any]] = [{} for _ in slicing.by]
     rows = skipped = done = 0
     whole = source.estimated_bytes()
-    with closing(each_piece(source, size, threads, threads + 1, judge)) as each:
+    with closing(parts) as each:
         for part in each:
             rows, done, skipped = rows + part.rows, done + part.done, skipped + part.skipped
             if part.parts:
                 both = zip(total, part.parts, strict=True) if total else ((p,) for p in part.parts)
                 total = [add_parts(*pair) if len(pair) == 2 else pair[0] for pair in both]
-                slicing.add(sliced, part.slices)
+                slicing.add(slices, part.slices)
             on_progress(rows, min(1.0, done / max(1, whole)))
     if total is None or not total[0][0].weight:
         raise BadInput("No row is left to judge the model by. Check the format and the weights.")
-    figures = full_figures(problem, model.record, model.weights, total[0], asked)
-    reliability = reliability_figures(total[1]) if with_reliability else None
-    more = tuple(total[len(total) - len(others) :])
-    summed = partial(full_figures, problem, model.record, model.weights, asked=asked)
-    slices = slicing.figures(sliced, summed)
-    figures = figures._replace(left_out=source.left_out, slices=slices)
-    return EvaluatedRows(figures, reliability, skipped, more)
+    return _Total(total, slices, skipped)
 
 
 def _sums_of_piece(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.settings.ingest_plan import LEAST_MEMORY, SourceAddress
 from fewpass.pipeline.settings.model_config import ADDRESSED, Workers
+from fewpass.pipeline.settings.row_condition import CONDITION_PATTERN, as_condition
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import ByteSize, format_bytes
 from fewpass.solvers.described import Described
@@ -57,6 +58,14 @@ class AppendPlan(ChangePlan):
 class ForgetPlan(ChangePlan):
     """Which rows of a data set to delete for good."""
 
-    where: str = Field(min_length=1)
+    where: Annotated[str, AfterValidator(as_condition)] = Field(
+        min_length=1, json_schema_extra={"pattern": CONDITION_PATTERN}
+    )
     """Which rows, by columns that the data set keeps (`keep`): "id in FILE", with a line of FILE
     for each value, or 'city == "north"', 'age < 18', joined by `and`."""
+
+
+def require_retraining(*, retrain: bool, warm: bool) -> None:
+    """Refuse a word on how models are trained anew where none is; ValueError."""
+    if warm and not retrain:
+        raise ValueError("warm says how models are trained anew. Give retrain, too.")

@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.solvers.bad_input import inner_model, plainly, refusal
+from fewpass.solvers.described import described_fields
 
 Plan = TypeVar("Plan", bound=BaseModel)
 Path = tuple[str, ...]
@@ -86,7 +87,8 @@ class Setting(NamedTuple):
     @property
     def help(self) -> str:
         """What it is for, in one line."""
-        return " ".join((self.field.description or "").split())
+        field = described_fields(self.home)[self.name]
+        return " ".join((field.description or "").split())
 
 
 def every_setting(plan: type[BaseModel], given: Any = MISSING, at: Path = ()) -> Iterator[Setting]:

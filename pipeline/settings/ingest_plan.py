@@ -25,6 +25,9 @@ CHUNK_BYTES = 8 << 20
 FEWEST_CHUNKS = 64
 #: Chunks are not made smaller than this for the sake of FEWEST_CHUNKS: files have a price, too.
 SMALLEST_CHUNK_BYTES = 16 << 10
+#: Nor than this in codes, which are a tenth of the rows that they become: so a table of some
+#: thousand rows is one or a few files.
+SMALLEST_CHUNK_CODES = 512 << 10
 LEAST_MEMORY = 128_000_000
 
 #: Settings that say how to run, not what comes out.

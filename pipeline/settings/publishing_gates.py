@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
 from fewpass.pipeline.errors import BadInput, did_you_mean
 
@@ -24,6 +24,10 @@ _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _GATE = re.compile(
     rf"\s*(?P<figure>\w+)\s*(?:@\s*(?P<column>.+?))?\s*(?P<side>[<>]=)\s*"
     rf"(?:(?P<before>before)\s*(?P<by>[+-]\s*{_NUMBER})?|(?P<limit>{_NUMBER}))\s*"
+)
+#: The same for forms, whose expressions have no names, with the figures that there are.
+GATE_PATTERN = re.sub(r"\?P<\w+>", "?:", f"^{_GATE.pattern}$").replace(
+    r"(?:\w+)", f"(?:{'|'.join(FIGURES)})", 1
 )
 
 
@@ -70,4 +74,6 @@ def _is_gate(written: str) -> str:
 
 
 #: A setting that is a gate.
-WrittenGate = Annotated[str, AfterValidator(_is_gate)]
+WrittenGate = Annotated[
+    str, AfterValidator(_is_gate), Field(json_schema_extra={"pattern": GATE_PATTERN})
+]

@@ -142,7 +142,8 @@ class TrainingPlan(Described):
     """Seed of all randomness."""
     memory: ByteSize = 1 << 30
     """Memory limit, such as 256MB, in addition to what the libraries take [default: 1.07 GB; more
-    if the state, or rows that stay in memory, need it: up to half of what the process may use].
+    if the state, or rows that stay in memory, need it: up to half of what the process may use,
+    of rows that are stored as codes (additive models) up to twice the default].
     How rows are read depends on it: the same limit gives the same bits on every machine."""
     streams: Workers = 1
     """Number of disjoint parts of the data to train on at the same time; their models are

@@ -14,8 +14,8 @@ from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.run_progress import Progress
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.at_once import train_at_once
 from fewpass.pipeline.training.driver import Driver
-from fewpass.pipeline.training.few_columns import train_few_columns
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.solvers.losses import Problem
@@ -60,7 +60,7 @@ def train_in_memory(
         When the loss explodes whatever the step.
     """
     plan = with_largest_lam(plan, dataset)
-    if trained := train_few_columns(plan, dataset, start_at, is_stopping, on_event):
+    if trained := train_at_once(plan, dataset, start_at, is_stopping, on_event):
         return trained
     plan = plan.model_copy(update={"memory": NO_MEMORY_LIMIT})
     store = MemoryStore(plan, dataset)
@@ -88,6 +88,7 @@ class MemoryStore:
     """The store of a training that retains its newest states and model alone (`RunStore`)."""
 
     url = "this fit"
+    snapshots = None
     row_state = None  # all numbers per row stay in memory
 
     def __init__(self, plan: TrainingPlan, dataset: MemoryDataset) -> None:

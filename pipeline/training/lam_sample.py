@@ -50,7 +50,7 @@ def _read(plan: TrainingPlan, dataset: Dataset, wanted: int) -> Iterator[Table]:
         for k in range(dataset.n_chunks):
             yield dataset.read_stored(k)
         return
-    whole = dataset.n_rows * chunk_bytes(dataset.manifest) / max(dataset.manifest.chunks.rows)
+    whole = dataset.n_rows * chunk_bytes(dataset.manifest) / dataset.manifest.rows_of(0)
     share = min(1.0, wanted / dataset.n_rows, plan.memory / SHARE / max(whole, 1.0))
     for k in range(dataset.n_chunks):
         table = dataset.read_stored(k)

@@ -102,7 +102,7 @@ def prepare(
     if run.exists():
         origin = run.record().lam_origin
         plan = with_largest_lam(as_begun(plan, run), dataset)
-        planner = Planner(plan, dataset, spread=not near)
+        planner = Planner(plan, dataset, distributed=not near)
     else:
         planner, plan, origin = planned(plan, dataset, held_out, near=near)
     methods = planner.choice(plan.memory)
@@ -220,7 +220,7 @@ def planned(
         from fewpass.pipeline.training.chosen_lam import with_chosen_lam  # noqa: PLC0415 - SciPy
 
         plan, origin = with_chosen_lam(plan, dataset, held_out)
-    planner = Planner(plan, dataset, spread=not near)
+    planner = Planner(plan, dataset, distributed=not near)
     return Planned(planner, with_memory(planner) if near else plan, origin)
 
 
@@ -278,5 +278,5 @@ def prepared_again(
         return Prepared(run, record.plan, source.dataset, planner, record.methods, source)
     dataset = Dataset.open(record.plan.dataset, storage_options)
     run.require_data(record, dataset.manifest.fingerprint, dataset.manifest)
-    planner, origin = Planner(record.plan, dataset, spread=not near), record.lam_origin
+    planner, origin = Planner(record.plan, dataset, distributed=not near), record.lam_origin
     return Prepared(run, record.plan, dataset, planner, record.methods, lam_origin=origin)

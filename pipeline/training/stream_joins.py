@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.executors.together import Task, Together
@@ -28,7 +27,10 @@ MOST_JOINED = 16  # streams whose states come together
 PARTS_ADDED = 4  # by one task of a cluster
 
 
-def joined(executor: Executor, job: Job, walk: Walk, version: int, heads: list[Any]) -> Any:
+def joined(
+    executor: Executor, job: Job, walk: Walk, version: int, heads: list[Any], *,
+    are_over: bool = True,
+) -> Any:  # fmt: skip
     """Return a handle on the state that several streams' states make.
 
     Parameters
@@ -36,11 +38,13 @@ def joined(executor: Executor, job: Job, walk: Walk, version: int, heads: list[A
     version
         Of the numbers per row that it goes with, if any.
     heads
-        Handles on the streams' states; they stay as they are unless they are nobody else's.
+        Handles on the streams' states.
+    are_over
+        Whether nobody needs these states any more; else they stay as they are.
     """
     if walk.pairs is None or len(heads) <= MOST_JOINED:
         # in this process a task runs once, and no other task has these states
-        join = join_own_streams if executor.near else join_streams
+        join = join_own_streams if executor.near and are_over else join_streams
         return executor.submit_small("join", join, job, walk, version, *heads)
     add = _added_here if executor.together is None else _added_on_cluster
     total = add(executor, job, walk, heads)
@@ -61,6 +65,6 @@ def _added_on_cluster(executor: Executor, job: Job, walk: Walk, heads: list[Any]
     together = executor.together
     assert isinstance(together, Together), "a cluster takes graphs"
     parts: list[Task] = [(stream_part, job, walk, head) for head in heads]
-    tree = tree_of(f"join-{uuid4().hex}", parts, PARTS_ADDED, added_stream_parts)
+    tree = tree_of(together.named("join"), parts, PARTS_ADDED, added_stream_parts)
     (total,) = together.submit(tree.tasks, [tree.root])
     return total

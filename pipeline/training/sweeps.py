@@ -16,6 +16,8 @@ from fewpass.pipeline.rows.row_state import RowStateInMemory
 from fewpass.pipeline.runs.engine import RunStore, Stopped
 from fewpass.pipeline.runs.events import Event, Restart, Span, Summed, SweepEnd, Warned
 from fewpass.pipeline.runs.run_progress import Progress
+from fewpass.pipeline.runs.run_snapshots import write_state
+from fewpass.pipeline.runs.saved import StoredState
 from fewpass.pipeline.training.one_reading import OneReading
 from fewpass.pipeline.training.spans.reduce import absorb_sum, reduce
 from fewpass.pipeline.training.spans.reduce_span import ReduceReport
@@ -34,11 +36,11 @@ from fewpass.solvers.protocol import (
     Sum,
     Walk,
     Weights,
-    copy_state,
     row_versions,
     same,
 )
 from fewpass.storage.row_state_store import NOTHING_YET, Records, RowRecords
+from fewpass.storage.snapshot import SnapshotStore
 
 #: How a walk came to rest: with all rows visited, before that, or because the loss exploded.
 End = Literal["whole", "resting", "diverged"]
@@ -118,6 +120,16 @@ class Sweeps:
         """Wait for the newest states, and fetch them."""
         return [self.executor.result(head) for head in self.heads]
 
+    @property
+    def are_distributed(self) -> bool:
+        """Whether there are several states, on workers: no process has the memory for all."""
+        return self.executor.together is not None and len(self.heads) > 1
+
+    def write(self, snapshots: SnapshotStore, name: str) -> list[StoredState]:
+        """Write the newest states for a snapshot, each where it is."""
+        submit = partial(self.executor.submit, "snapshot", write_state, snapshots, name)
+        return [self.executor.result(w) for w in [submit(k, h) for k, h in enumerate(self.heads)]]
+
     def ask(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         """Return function(*args) of handles, worked out on a worker."""
         with self._between:
@@ -134,14 +146,18 @@ class Sweeps:
         return weights
 
     def weights_of(self, states: list[State]) -> Weights:
-        """Read the model out of one state, or of several inside a walk as if it ended there."""
+        """Read the model out of the newest state, or of several inside a walk as if it ended there.
+
+        Several are joined where they are.
+        """
         if len(states) == 1:
             return self.solver.weights(states[0])
         cursor = self._progress.cursor
         walk = self.solver.program(cursor.epoch)[cursor.sweep]
         assert isinstance(walk, Walk), "only a walk has several states"
-        copies = [copy_state(s) for s in states]
-        return self.solver.weights(walk.join(self.job.problem, self.job.stats, copies))
+        one = joined(self.executor, self.job, walk, NOTHING_YET, self.heads, are_over=False)
+        weights: Weights = self.ask("weights", self.solver.weights, one)
+        return weights
 
     # -- walks -----------------------------------------------------------------------------------
 
@@ -238,9 +254,9 @@ class Sweeps:
         """Return the certificate of the method itself, if it has one."""
         return self._asked_certificate(self.heads[0])
 
-    def certificate_of(self, state: State) -> Certificate | None:
-        """Return the method's certificate of a state that is here, with F_0 of every model."""
-        return self._with_constants(self.solver.certificate(state))
+    def own_certificate(self) -> Certificate | None:
+        """Return the method's certificate of the first state, finite or not."""
+        return self._with_constants(self.ask("certificate", self.solver.certificate, self.heads[0]))
 
     def _asked_certificate(self, head: Any) -> Certificate | None:
         certified = self._with_constants(self.ask("certificate", self.solver.certificate, head))

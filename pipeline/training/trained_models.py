@@ -49,6 +49,22 @@ class TrainedModels:
         #: Of folds the models of all lam are handed on, and whoever asked tells them apart.
         self._lams = lams[:1] if training.planner.problem.rule.fold_rows else lams
 
+    def of_snapshot(
+        self,
+        states: list[State],
+        certified: Certificate | None,
+        early: EarlyStopping | None,
+        groups: ModelGroups | None,
+        *,
+        finished: bool,
+    ) -> dict[str, Any]:
+        """Return the model of the newest states, with what belongs to its kind of training."""
+        if early:
+            return self.best(early, states, certified, finished=finished)
+        if groups:
+            return self.of_groups(groups, states, finished=finished)
+        return self.chosen(states, certified, finished=finished)
+
     def best(
         self,
         early: EarlyStopping,

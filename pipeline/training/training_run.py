@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from fewpass.pipeline.errors import NoWorkers
+from fewpass.pipeline.errors import NoWorkers, WorkerStandsStill
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.resident import let_go
 from fewpass.pipeline.runs.engine import Checkpoints, Engine, Stopped, Training
-from fewpass.pipeline.runs.events import Compiled, Event, Finish, Resume, Start, Stop
+from fewpass.pipeline.runs.events import Compiled, Event, Finish, Resume, Start, Stop, Warned
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import Convergence, TrainingResult, hinge_gap
 from fewpass.pipeline.runs.run_folder import RunRecord
@@ -100,11 +100,11 @@ class TrainingRun:
         self._executor, self._stop_request, self._dataset = executor, StopRequest(), dataset
         self._progress = Progress(run)
         self._checkpoints = Checkpoints(run, dataset, self._progress, plan.snapshot_every)
-        training = Training(
+        self._training = Training(
             run, plan, dataset, planner, executor, methods, storage_options, self._progress,
             self._checkpoints, self._stop_request, start_at, source=source,
         )  # fmt: skip
-        self._engine = engine_of(training)
+        self._engine = engine_of(self._training)
 
     @classmethod
     def start(
@@ -152,11 +152,12 @@ class TrainingRun:
 
     def __iter__(self) -> Iterator[Event]:
         mine = threading.get_ident()
-        self._executor.heed(self._stop_request)
+        self._executor.heed(self._stop_request, goes_back=True)
         with Lease(self.run.folder) as self._checkpoints.lease, self._listening() as compiling:
             try:
                 yield from self._train(compiling)
             finally:
+                self._executor.heed(StopRequest())
                 # An iterator that was dropped is closed by whichever thread collects it, perhaps
                 # one that a span runs on: waiting there for spans would be for ever.
                 if threading.get_ident() == mine:
@@ -186,7 +187,7 @@ class TrainingRun:
     def _train(self, compiling: Compiling) -> Iterator[Event]:
         yield self._pick_up()
         with suppress(Stopped), self._without_workers():
-            yield from self._engine.go_on()
+            yield from self._go_on()
         if compiling.kernels:
             yield self._progress.event(Compiled(compiling.kernels, compiling.seconds))
         if self.finished:
@@ -196,6 +197,28 @@ class TrainingRun:
             yield from self._engine.rest()
         name = self.newest.name if self.newest else None
         yield self._progress.event(Stop(name))
+
+    def _go_on(self) -> Iterator[Event]:
+        """Train to the end, or until the run is to stop; go back where a worker stands still."""
+        why = ""
+        while True:
+            try:
+                if why:
+                    yield from self._go_back(why)
+                yield from self._engine.go_on()
+            except WorkerStandsStill as error:
+                if self._stop_request.made:
+                    raise
+                why = str(error)
+            else:
+                return
+
+    def _go_back(self, why: str) -> Iterator[Event]:
+        """Begin again with the newest snapshot, as another process would."""
+        yield self._progress.event(Warned("worker", why))
+        self._engine = engine_of(self._training)
+        self._progress.go_back()
+        yield self._pick_up()
 
     @contextmanager
     def _without_workers(self) -> Iterator[None]:

@@ -8,6 +8,12 @@ from typing import Any, NamedTuple
 
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.windows import windows_between, windows_per_turn
+from fewpass.pipeline.training.spans.awaited_spans import (
+    AwaitedSpans,
+    SpansInTurn,
+    SpansOnCluster,
+    SpanUnderWay,
+)
 from fewpass.pipeline.training.spans.span import Job, Stopwatch, is_small
 from fewpass.pipeline.training.spans.walk_spans import (
     SpanReport,
@@ -32,6 +38,51 @@ class StreamPosition(NamedTuple):
     arrived: bool = False
 
 
+class SpanTasks:
+    """Makes the functions of a walk's spans and their arguments.
+
+    It knows nothing of the driver: a cycle of the two would hold the last states until Python
+    looks for cycles.
+
+    Attributes
+    ----------
+    job : Job
+        Given to spans.
+
+    Parameters
+    ----------
+    began
+        Windows of the first stream that the walk had visited when the driver took it up.
+    records_of
+        As for `WalkDriver`.
+    """
+
+    def __init__(
+        self, job: Job, walk: Walk, sweep: int, began: int,
+        records_of: Callable[[Iterable[int]], Records] | None,
+    ) -> None:  # fmt: skip
+        self.job, self._walk, self._sweep = job, walk, sweep
+        self._began, self._records_of = began, records_of
+
+    def __call__(self, stream: int, first: int, stop: int, head: Any) -> tuple[Any, ...]:
+        """Return the function of windows first <= k < stop of a stream, and its arguments."""
+        job, walk = self.job, self._walk
+        if job.once is None:
+            records = self._records(stream, first, stop)
+            return walk_span, job, walk, self._sweep, stream, first, stop, head, records
+        # from the second span on the state is this walk's own
+        own = walk.leave is same and first > self._began
+        return partial(arrival_span, in_place=own), job, walk, first, head
+
+    def _records(self, stream: int, first: int, stop: int) -> Records:
+        """Return the records of the chunks of a span's windows, visited or not."""
+        if self._records_of is None:
+            return NO_RECORDS
+        order, plan = legal_order(self.job, self._walk), self.job.windows
+        windows = windows_between(plan, order, self._sweep, stream, first, stop)
+        return self._records_of(chunk for window in windows for chunk in window.chunks)
+
+
 class WalkDriver:
     """Runs the streams of one walk span by span; the states stay where they were computed.
 
@@ -40,8 +91,6 @@ class WalkDriver:
 
     Attributes
     ----------
-    job : Job
-        Given to spans; of rows that come once, with the columns so far.
     span_windows : int
         Windows of the next span, for about a second.
 
@@ -56,10 +105,8 @@ class WalkDriver:
         span_windows: int = 1, records_of: Callable[[Iterable[int]], Records] | None = None,
     ) -> None:  # fmt: skip
         self.watch = Stopwatch()  # of asking for spans and waiting for them
-        self._executor, self.job = executor, job
-        small = is_small(job) and job.once is None
-        self._submit_to = executor.submit_small if small else executor.submit
-        self._walk, self._sweep, self._records_of = walk, sweep, records_of
+        self._executor, self._walk, self._sweep = executor, walk, sweep
+        self._tasks = SpanTasks(job, walk, sweep, positions[0].windows, records_of)
         counted = walk.rows is None and job.once is None
         self._lengths = [
             windows_per_turn(job.windows, stream) if counted else ENDLESS
@@ -71,28 +118,47 @@ class WalkDriver:
             for p, length in zip(positions, self._lengths, strict=True)
         ]
         self.span_windows = span_windows  # 1 to begin with: the first span also compiles
-        self._pending: list[tuple[int, Any, Any]] = []
         self._submitted = [p.windows for p in positions]
         self._heads = [p.state for p in positions]
-        self._began, self._began_at = positions[0].windows, self._submitted[:]
+        self._began_at = self._submitted[:]
         self._resting = False
+        self._spans = self._awaited()
+
+    @property
+    def job(self) -> Job:
+        """What spans are given; of rows that come once, with the columns so far."""
+        return self._tasks.job
+
+    def _awaited(self) -> AwaitedSpans:
+        """Return what waits for spans."""
+        if self._executor.together is not None:
+            return SpansOnCluster(self._executor, self._tasks)
+        small = is_small(self.job) and self.job.once is None
+        submit = self._executor.submit_small if small else self._executor.submit
+        return SpansInTurn(self._executor, submit, self._tasks)
 
     def __iter__(self) -> Iterator[SpanReport]:
         """Yield the reports of spans as they finish, stream by stream in turn."""
         self._resting = False
+        with self._spans.listening():
+            yield from self._reports()
+
+    def _reports(self) -> Iterator[SpanReport]:
         with self.watch:
             self._submit()
-        while self._pending:
-            stream, state, handle = self._pending.pop(0)
+        while len(self._spans):
             with self.watch:
-                report: SpanReport = self._executor.result(handle)
+                span, report, elsewhere = self._spans.next()
+            stream, state = span.stream, span.state
+            if elsewhere:
+                self._submitted[stream], self._heads[stream] = span.stop, state
             done = self.positions[stream].windows + report.windows
             arrived = report.arrived or done == self._lengths[stream]
             last = state if report.diverged or not self._under_way(stream) else None
             self.positions[stream] = StreamPosition(last, done, arrived)
             self._adapt(report)
             if report.arrival is not None:
-                self.job = self.job.with_columns(report.arrival.position.room_for)
+                self._tasks.job = self.job.with_columns(report.arrival.position.room_for)
             if report.diverged:
                 self._resting = True
             if self.job.once is None:
@@ -131,28 +197,23 @@ class WalkDriver:
             ahead = self._under_way(stream)
             length = 0 if self.positions[stream].arrived else self._lengths[stream]
             while ahead < self._ahead and self._submitted[stream] < length:
-                if compiling and self._pending:
+                if compiling and len(self._spans):
                     return
                 self._submit_span(stream)
                 ahead += 1
 
     def _under_way(self, stream: int) -> int:
         """Return how many spans of a stream are under way."""
-        return sum(1 for s, _, _ in self._pending if s == stream)
+        return self._spans.under_way(stream)
 
     def _submit_span(self, stream: int) -> None:
         first = self._submitted[stream]
         stop = min(first + self.span_windows, self._lengths[stream])
         if self._lengths[stream] - stop < self.span_windows // 2:
             stop = self._lengths[stream]  # the first window of a span is not read ahead
-        span = self._span(stream, first, stop)
-        together, name = self._executor.together, self._label(stream)
-        if together is not None and first == self._began_at[stream]:
-            result = together.submit_at(stream, name, *span)
-        else:
-            result = self._submit_to(name, *span)
-        state = self._executor.item("state", result, 0)
-        self._pending.append((stream, state, self._executor.item("report", result, 1)))
+        head, label = self._heads[stream], self._label(stream)
+        begins = first == self._began_at[stream]
+        state = self._spans.submit(SpanUnderWay(stream, first, stop, label, head, begins))
         self._submitted[stream], self._heads[stream] = stop, state
         # without a handle a state is freed as soon as the next span ends
         self.positions[stream] = self.positions[stream]._replace(state=None)
@@ -162,21 +223,3 @@ class WalkDriver:
         length, done = self._lengths[stream], self._submitted[stream]
         share = "" if length == ENDLESS else f" at {done * 10 // length * 10} %"
         return f"pass {self._sweep + 1}{share}, {self._walk.name}"
-
-    def _span(self, stream: int, first: int, stop: int) -> tuple[Any, ...]:
-        """Return the function of a span and its arguments."""
-        job, walk, head = self.job, self._walk, self._heads[stream]
-        if job.once is None:
-            records = self._records(stream, first, stop)
-            return walk_span, job, walk, self._sweep, stream, first, stop, head, records
-        # from the second span on the state is this walk's own
-        own = walk.leave is same and first > self._began
-        return partial(arrival_span, in_place=own), job, walk, first, head
-
-    def _records(self, stream: int, first: int, stop: int) -> Records:
-        """Return the records of the chunks of a span's windows, visited or not."""
-        if self._records_of is None:
-            return NO_RECORDS
-        order, plan = legal_order(self.job, self._walk), self.job.windows
-        windows = windows_between(plan, order, self._sweep, stream, first, stop)
-        return self._records_of(chunk for window in windows for chunk in window.chunks)

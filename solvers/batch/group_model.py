@@ -25,6 +25,8 @@ from fewpass.solvers.kernels.shapes import Matrix, PerColumn, Vector, WholeNumbe
 from fewpass.solvers.penalties import GroupLasso, Penalty
 
 MOST_SHORTENED = 30  # times that a step on the groups that are not 0 is halved
+LARGE = 1000  # numbers that are not 0, from which on a factor is a part of a training's time
+MOST_PRODUCTS = 3e10  # in factors of so many, of a step: what is left is left to the next pass
 DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
 
 
@@ -44,8 +46,8 @@ def minimised_by_groups(
     order = np.argsort(own.groups, kind="stable")
     starts = np.append(0, np.cumsum(own.sizes)).astype(np.int64)
     whole = np.append(order, len(order))
-    apart, slopes = np.ascontiguousarray(A[np.ix_(whole, whole)]), r[whole]
-    u = descended(apart, slopes, u0[whole], starts, own.l1 * own.roots, share)
+    grouped, slopes = np.ascontiguousarray(A[np.ix_(whole, whole)]), r[whole]
+    u = descended(grouped, slopes, u0[whole], starts, own.l1 * own.roots, share)
     back = np.empty_like(u)
     back[whole], r[whole] = u, slopes
     return back
@@ -59,7 +61,7 @@ def descended(
 
     Group g has the numbers from starts[g] to starts[g + 1], and charges[g] for its norm.
     """
-    u, heights = u0.copy(), np.empty(charges.shape[0])
+    u, heights, spent = u0.copy(), np.empty(charges.shape[0]), 0.0
     for g in range(charges.shape[0]):
         heights[g] = height(A, starts[g], starts[g + 1])
     enough = share * worst_group(A, u, r, starts, charges)
@@ -69,13 +71,24 @@ def descended(
         worst = groups_swept(A, u, r, starts, charges, heights, NEARER * enough)
         if worst > NEARER * enough:
             for _face in range(MOST_FACES):
-                if not stepped_on_support(A, u, r, starts, charges):
+                spent += products(u, starts)
+                if spent > MOST_PRODUCTS or not stepped_on_support(A, u, r, starts, charges):
                     break
                 if worst_group(A, u, r, starts, charges) <= NEARER * enough:
                     break
-        if worst_group(A, u, r, starts, charges) <= enough:
+        if spent > MOST_PRODUCTS or worst_group(A, u, r, starts, charges) <= enough:
             break
     return u
+
+
+@called_by_kernels
+def products(u: PerColumn, starts: WholeNumbers) -> float:
+    """Return the products of a factor of the groups that are not 0; none where these are few."""
+    m = 0.0
+    for g in range(starts.shape[0] - 1):
+        if norm(u, starts[g], starts[g + 1]) > 0.0:
+            m += starts[g + 1] - starts[g]
+    return m**3 / 6.0 if m > LARGE else 0.0
 
 
 @called_by_kernels

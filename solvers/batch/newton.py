@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
+from fewpass.solvers.batch.cholesky import EPSILON, solved_in_tiles, substitute
 from fewpass.solvers.batch.working_set import (
     MOST_SET,
     SetState,
@@ -58,9 +59,9 @@ from fewpass.solvers.protocol import (
 )
 from fewpass.solvers.registry import WHOLE_GRADIENTS
 
-EPSILON = 1e-15  # least pivot, relative: rounding may make it smaller
 DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
 ENOUGH = 400  # rows per column for H
+LARGE = 1000  # columns from which on H is factored tile by tile
 AS_DEAR = 4  # columns whose part of H costs about as much as a row of a gradient
 START, PER_DIGIT = 4.0, 0.7  # expected passes, ...
 WITH_L1, EXACT_WITH_L1 = 8.0, 4.0  # ... and in place of the first with an l1 penalty
@@ -279,7 +280,8 @@ class Newton(BatchMethod):
     ) -> NewtonState:
         """Accept the new point, and compute the next step."""
         g = np.append(*trial.g)
-        p = -solved(whole_curvature(problem, total), g)
+        step = solved if g.size <= LARGE else solved_in_tiles
+        p = -step(whole_curvature(problem, total), g)
         return state._replace(
             x=np.append(*trial.at), p=p, t=1.0, slope=float(g @ p),
             bounds=state.bounds.moved(trial.certificate),
@@ -326,11 +328,5 @@ def solved(H: LowerTriangle, g: PerColumn) -> PerColumn:
             for k in range(j):
                 left -= H[i, k] * H[j, k]
             H[i, j] = left / H[j, j] if j < i else math.sqrt(max(left, EPSILON * H[i, i]))
-        for j in range(i):
-            x[i] -= H[i, j] * x[j]
-        x[i] /= H[i, i]
-    for i in range(H.shape[0] - 1, -1, -1):
-        x[i] /= H[i, i]
-        for j in range(i):
-            x[j] -= H[i, j] * x[i]
+    substitute(H, x)
     return x

@@ -1,25 +1,28 @@
 """Newton's method for rows in memory, where a pass costs no more than its arithmetic.
 
-Most of that is H.  So the method begins with every 32nd row, then every 4th, until the predicted
-decrease of a step is below the sampling error, (d + 1)/m of the objective.  (Not for the squared
-loss: there H is constant, and one step is enough.)  On all rows the last H is kept, with updates by
-the change of the gradient along each step,
+Most of that is H.  So the method begins with a row of every 32, then of every 4, until the
+predicted decrease of a step is below the sampling error, (d + 1)/m of the objective.  (Not for the
+squared loss: there H is constant, and normal_equations.py needs one reading.)  H is retained, with
+updates by the change of the gradient along each step,
 
     H <- H - (H s)(H s)^T / (s . H s) + y y^T / (s . y)        (BFGS; Nocedal and Wright, (6.19))
 
-and is recomputed from all rows only if the certificate decreases slowly.  docs/methods.md,
-section 8.
+on samples of (s . y) / (s . H s) times H, as curvatures fall together on the way from zero
+(Nocedal and Wright, (6.20)).  It is recomputed where steps promise hardly less than those before,
+or do not bring what they promise.  docs/methods.md, section 8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.batch.newton import DECREASE, CurvedPart, add_squares, solved, whole_curvature
+from fewpass.solvers.batch.cholesky import solved_in_lanes
+from fewpass.solvers.batch.newton import DECREASE, CurvedPart, add_squares, whole_curvature
+from fewpass.solvers.batch.normal_equations import least_squares, moments_of
+from fewpass.solvers.certified_minimum import AfterReading, Minimum, Sizes
 from fewpass.solvers.gradient import (
     RISE,
     Bounds,
@@ -28,27 +31,21 @@ from fewpass.solvers.gradient import (
     no_gradient,
     whole_gradient,
 )
+from fewpass.solvers.kernels.rows import DenseRows, Rows
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Certificate, ProblemStats, Weights
 
 SAMPLES = (32, 4)  # every 32nd row, every 4th row
 ENOUGH = 15  # rows of a sample per column, at least
+SAMPLED = 11  # what a random generator is for
 MOST_STEPS = 12  # on a sample
 MOST_HALVINGS = 30
-SLOW = 0.25  # fraction of the gap left after a step, above which H is recomputed
+FRESH_DIGITS = 2.0  # of the gap, that a step by a fresh H brings more than one by a kept one
+IN_CACHE = 64  # columns, up to which H is in the innermost cache
 FINE, EXACT, MOST_BEYOND = 1e-6, 1e-12, 3  # see `_is_done`
 LEAST_CURVATURE = 1e-12  # least s . y / (s . H s) of an update
 
 Vector = NDArray[np.float64]  # (d + 1,), the intercept last
-AfterReading = Callable[[float, Certificate | None], None]
-
-
-class Minimum(NamedTuple):
-    """The result of a minimisation."""
-
-    weights: Weights
-    certificate: Certificate
-    passes: float  # rows read / number of rows
 
 
 class EvaluatedPoint(NamedTuple):
@@ -66,7 +63,7 @@ class EvaluatedPoint(NamedTuple):
 
 def minimise(
     problem: Problem,
-    stats: ProblemStats,
+    stats: ProblemStats | Sizes,
     block: Block,
     tol: float,
     most: float,
@@ -90,23 +87,32 @@ def minimise(
         certificate; an exception that it raises ends the search.
     """
     rows = _Readings(problem, stats, block, after_reading)
-    x, H = rows.sampled() if start is None else (np.append(*start), None)
-    here = rows.point(x)
-    bounds, beyond = Bounds().moved(here.certificate), 0 if start is None else MOST_BEYOND
     constants = stats.constants[:1]
+    if start is None and problem.loss.is_quadratic and tol > FINE:
+        x, proven = rows.least_squares()
+        proven = proven.with_constants(constants)
+        if proven.relative <= tol:
+            return Minimum(Weights(x[:-1].copy(), float(x[-1])), proven, rows.passes)
+        start = Weights(x[:-1], float(x[-1])) if np.isfinite(x).all() else None
+    x, H = rows.sampled() if start is None else (np.append(*start), None)
+    here, last = rows.point(x), np.inf
+    bounds, beyond = Bounds().moved(here.certificate), 0 if start is None else MOST_BEYOND
     while (
         not _is_done(bounds.certificate.with_constants(constants), tol, beyond)
         and rows.passes < most
     ):
-        H = rows.curvature(here.x) if H is None else H
-        there = _searched(rows, here, -solved(H.copy(), here.g), most)
+        before_step = H
+        H, p, promised = rows.step(here, before_step, last)
+        there = _searched(rows, here, p, 1 if H is before_step else MOST_HALVINGS, most)
+        if there is None and H is before_step:
+            H, last = None, np.inf
+            continue
         if there is None:
             break
         before, bounds = bounds, bounds.moved(there.certificate)
-        slow = bounds.gap > SLOW * before.gap
-        H = None if slow or rows.few else corrected(H, there.x - here.x, there.g - here.g)
+        H = None if rows.few else corrected(H, there.x - here.x, there.g - here.g)
         reached = before.certificate.with_constants(constants).relative <= tol
-        here, beyond = there, beyond + 1 if reached else 0
+        here, last, beyond = there, promised, beyond + 1 if reached else 0
     return Minimum(here.weights, bounds.certificate.with_constants(constants), rows.passes)
 
 
@@ -121,11 +127,11 @@ def _is_done(certified: Certificate, tol: float, beyond: int) -> bool:
 
 
 def _searched(
-    rows: _Readings, here: EvaluatedPoint, p: Vector, most: float
+    rows: _Readings, here: EvaluatedPoint, p: Vector, trials: int, most: float
 ) -> EvaluatedPoint | None:
     """Return the first of x + p, x + p/2, ... with a sufficient decrease; None without one."""
     slope, t = float(here.g @ p), 1.0
-    for _ in range(MOST_HALVINGS):
+    for _ in range(trials):
         there, promised = rows.point(here.x + t * p), DECREASE * t * slope
         if there.certificate.objective <= here.certificate.objective * (1.0 + RISE) + promised:
             return there
@@ -135,23 +141,44 @@ def _searched(
     return None
 
 
-def corrected(H: NDArray[np.float64], s: Vector, y: Vector) -> NDArray[np.float64] | None:
-    """Return H (d + 1, d + 1) updated so that H s = y; None without curvature along s."""
+def corrected(
+    H: NDArray[np.float64], s: Vector, y: Vector, *, scaled: bool = False
+) -> NDArray[np.float64] | None:
+    """Return H (d + 1, d + 1) updated so that H s = y; None without curvature along s.
+
+    Scaled, all of it is first multiplied by what the curvature along s has changed by.
+    """
     Hs, sy = H @ s, float(s @ y)
     sHs = float(s @ Hs)
     if not sy > LEAST_CURVATURE * sHs:
         return None
-    return H - np.outer(Hs, Hs / sHs) + np.outer(y, y / sy)
+    share = sy / sHs if scaled else 1.0
+    return share * H - np.outer(Hs, Hs * (share / sHs)) + np.outer(y, y / sy)
+
+
+def slow_above(rows: Rows, d: int) -> float:
+    """Return how much of what a step promised the next may promise, for H to be kept.
+
+    A fresh H brings `FRESH_DIGITS`, for which about 1 + k gradients could be read: rows are added
+    to H in k times the time of a gradient.
+    """
+    if isinstance(rows, DenseRows):
+        k = d / 10.0
+    else:
+        k = len(rows.indices) / (len(rows.indptr) - 1) / (6.0 if d <= IN_CACHE else 2.0)
+    return float(10.0 ** (-FRESH_DIGITS / (1.0 + k)))
 
 
 class _Readings:
     """Rows in memory, and a count of the passes over them."""
 
     def __init__(
-        self, problem: Problem, stats: ProblemStats, block: Block, tell: AfterReading
+        self, problem: Problem, stats: ProblemStats | Sizes, block: Block, tell: AfterReading
     ) -> None:
         self._problem, self._stats = problem, stats
         self._block, self._tell = block, tell
+        self._slow = slow_above(block.rows, stats.d)
+        self._samples: dict[int, Block] = {}
         self.passes = 0.0
 
     @property
@@ -167,6 +194,13 @@ class _Readings:
         self._tell(self.passes, certified if every == 1 else None)
         return EvaluatedPoint(x, np.append(*whole_gradient(self._problem, at, part)), certified)
 
+    def least_squares(self) -> tuple[Vector, Certificate]:
+        """Return the minimum of the squared loss by sums over all rows, and what they prove."""
+        block = self._read(1)
+        x, certified = least_squares(self._problem, moments_of(self._problem, self._stats.d, block))
+        self._tell(self.passes, certified)
+        return x, certified
+
     def curvature(self, x: Vector, every: int = 1) -> NDArray[np.float64]:
         """Return H (d + 1, d + 1) at x, over every `every`-th row."""
         block, d = self._read(every), self._stats.d
@@ -177,6 +211,23 @@ class _Readings:
         self._tell(self.passes, None)
         return lower + np.tril(lower, -1).T
 
+    def step(
+        self, here: EvaluatedPoint, H: NDArray[np.float64] | None, last: float, every: int = 1
+    ) -> tuple[NDArray[np.float64], Vector, float]:
+        """Return H, the step by it, and the decrease that the step promises.
+
+        H is recomputed where there is none, or where the step promises hardly less than the one
+        before it, which promised `last`.
+        """
+        if H is not None:
+            p = -solved_in_lanes(H.copy(), here.g)
+            promised = -float(here.g @ p)
+            if promised <= self._slow * last:
+                return H, p, promised
+        H = self.curvature(here.x, every)
+        p = -solved_in_lanes(H.copy(), here.g)
+        return H, p, -float(here.g @ p)
+
     def sampled(self) -> tuple[Vector, NDArray[np.float64] | None]:
         """Return weights and H after the samples; zero and None with too few rows for any."""
         x, H = np.append(np.zeros(self._stats.d), self._problem.level), None
@@ -185,19 +236,24 @@ class _Readings:
                 x, H = self._on_sample(x, every)
         return x, H
 
-    def _on_sample(self, x: Vector, every: int) -> tuple[Vector, NDArray[np.float64]]:
+    def _on_sample(self, x: Vector, every: int) -> tuple[Vector, NDArray[np.float64] | None]:
         """Step on a sample while the predicted decrease exceeds the sampling error."""
         left_open = (self._stats.d + 1) * every / self._stats.n
-        here, H = self.point(x, every), self.curvature(x, every)
+        here, last = self.point(x, every), np.inf
+        H: NDArray[np.float64] | None = None
         for _ in range(MOST_STEPS):
-            p = -solved(H.copy(), here.g)
-            promised = -float(here.g @ p)
+            before_step = H
+            H, p, promised = self.step(here, before_step, last, every)
             if promised <= left_open * here.certificate.objective:
                 return here.x + p, H
             there = self.point(here.x + p, every)
-            if not there.certificate.objective < here.certificate.objective:
+            if there.certificate.objective < here.certificate.objective:
+                H = corrected(H, there.x - here.x, there.g - here.g, scaled=True)
+                here, last = there, promised
+            elif H is before_step:
+                H, last = None, np.inf
+            else:
                 break
-            here, H = there, self.curvature(there.x, every)
         return here.x, H
 
     def _is_enough(self, every: int) -> bool:
@@ -208,5 +264,13 @@ class _Readings:
         self.passes += 1.0 / every
         if every == 1:
             return self._block
-        few = np.ascontiguousarray(self._block.order[::every])  # contiguous: one kernel
-        return self._block._replace(order=few)
+        if every not in self._samples:
+            self._samples[every] = self._block._replace(order=self._drawn(every))
+        return self._samples[every]
+
+    def _drawn(self, every: int) -> NDArray[np.int64]:
+        """Return one random row of every few: rows may repeat themselves with a period."""
+        order, rng = self._block.order, np.random.default_rng([every, SAMPLED])
+        first = np.arange(0, len(order) - every + 1, every)
+        drawn: NDArray[np.int64] = order[first + rng.integers(every, size=len(first))]
+        return drawn

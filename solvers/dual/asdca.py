@@ -346,8 +346,8 @@ def certificate_of(
 ) -> Certificate:
     """Turn sums over all rows into what they prove of x or w at the start of a pass."""
     at = state.centre.weights(state.W[:, column].copy())
-    apart = state.W[:-1, column] - state.W[:-1, W_START]
-    away = problem.lam * float(apart @ apart)
+    difference = state.W[:-1, column] - state.W[:-1, W_START]
+    away = problem.lam * float(difference @ difference)
     b_dual = state.centre.unit * float(state.W[-1, W_START]) / short_column(problem, stats).left
     return gap_certificate(problem, DualPoint(*at, np.ones(1)), b_dual, total, away)
 

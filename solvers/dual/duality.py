@@ -27,7 +27,7 @@ Dual variables are kept per row as k numbers, of which a_i is the sum weighted b
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ from fewpass.solvers.kernels.rows import (
 )
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, Shares, SideBySide
 from fewpass.solvers.losses import Problem, bracket, conjugate, value
-from fewpass.solvers.protocol import Block, Certificate, Mispaired, ProblemStats, Sum, Weights
+from fewpass.solvers.protocol import Block, Certificate, Mispaired, Sum, Weights
 
 LARGEST = 1e300
 LONGEST = 10.0  # square of the constant column, at most: it is in every row, however long they are
@@ -79,7 +79,15 @@ class Column(NamedTuple):
         return self.unit * v / self.left + self.level
 
 
-def constant_column(problem: Problem, stats: ProblemStats, least: float = 0.0) -> Column:
+class Lengths(Protocol):
+    """How long rows are, as `ProblemStats` have it."""
+
+    @property
+    def mean_square(self) -> float:
+        """Mean ||x||^2."""
+
+
+def constant_column(problem: Problem, stats: Lengths, least: float = 0.0) -> Column:
     """Return the column: no longer than a typical row, shorter where lam_p has to be `least`."""
     if problem.intercept == 0.0:
         return Column(0.0, 0.0, 0.0, 1.0)
@@ -153,10 +161,10 @@ def gap_certificate(
     lam times the square of the weights' distance from w(a), or twice the penalty's brackets.  What
     is no number any more is `LARGEST`.
     """
-    apart, up = at.intercept - b_dual, at.intercept - problem.level
+    difference, up = at.intercept - b_dual, at.intercept - problem.level
     charged = float(np.sum(problem.lam_b * up * up))
     square = 2.0 * problem.penalty.value(at.coef.ravel()) + charged
-    far = away + float(np.sum(problem.lam_b * apart * apart))
+    far = away + float(np.sum(problem.lam_b * difference * difference))
     gap = min(LARGEST, total.gap / total.rows + 0.5 * far)
     objective = min(LARGEST, total.loss / total.rows + 0.5 * square)
     return Certificate(objective, max(0.0, gap))
@@ -196,8 +204,8 @@ def require_pair(
     Mispaired
         When a certificate would be wrong by more than `ROUNDING`.
     """
-    w, apart, square = w.ravel(), (w - duals).ravel(), 0.5 * problem.lam
-    wrong, size = square * float(apart @ apart), loss + square * float(w @ w)
+    w, difference, square = w.ravel(), (w - duals).ravel(), 0.5 * problem.lam
+    wrong, size = square * float(difference @ difference), loss + square * float(w @ w)
     if math.isfinite(wrong) and wrong > ROUNDING * max(1.0, size):
         raise Mispaired(
             "The dual variables that were read are not those of the weights: the certificate "

@@ -61,8 +61,8 @@ def better_of_both(
     pairs = []
     for k in range(2):
         point = DualPoint(at.W[:-1, k], at.centre.intercept(at.W[-1, k]), at.shares)
-        apart = at.W[:-1, k] - at.W[:-1, 0]
-        gap = total.gaps[k] + 0.5 * problem.lam * float(apart @ apart) * total.rows
+        difference = at.W[:-1, k] - at.W[:-1, 0]
+        gap = total.gaps[k] + 0.5 * problem.lam * float(difference @ difference) * total.rows
         part = GapPart(float(total.losses[k]), float(gap), total.rows)
         pairs.append((gap_certificate(problem, point, b_dual, part), point))
     return min(pairs, key=lambda pair: pair[0].objective)

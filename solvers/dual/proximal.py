@@ -120,14 +120,14 @@ def first_r(problem: Problem, stats: ProblemStats, most: int) -> int:
     K = loss.rate(stats.target_mean) * stats.mean_square / (problem.lam * stats.n)
     if loss.is_steep:
         return max(1, math.ceil(min(K / BEARABLE, MOST_R)))
-    if not columns_are_few(stats):
+    if not columns_are_few(stats.n, stats.d):
         return 1
     return int(min(FIRST_R, most, max(1.0, (2.0 if loss.is_smooth else 0.5) * K)))
 
 
-def columns_are_few(stats: ProblemStats) -> bool:
+def columns_are_few(n: int, d: int) -> bool:
     """Say whether K foretells how slow passes are."""
-    return FEW * stats.d < stats.n
+    return FEW * d < n
 
 
 def momentum(alpha: float, q: float) -> tuple[float, float]:

@@ -137,7 +137,7 @@ class Psdca(Sdca):
     def first_pulls(self, problem: Problem, stats: ProblemStats) -> NDArray[np.float64]:
         """Return how hard the centre may pull each column; no entries for all alike."""
         heavy = stats.d > MANY and stats.max_square > LONG * stats.mean_square
-        heavy = heavy and not columns_are_few(stats)
+        heavy = heavy and not columns_are_few(stats.n, stats.d)
         one_by_one = self.batch == "serial" and problem.penalty.is_smooth
         apart = heavy and one_by_one if self.columns == "auto" else self.columns == "apart"
         return pulls(problem, stats) if apart else EMPTY
@@ -150,7 +150,7 @@ class Psdca(Sdca):
         if condition is None or self.batch != "serial" or not tol < 1.0:
             return ExpectedPasses()
         K = condition.slowness(stats.n)
-        few = columns_are_few(stats)
+        few = columns_are_few(stats.n, stats.d)
         root, most = (PER_ROOT_FEW, MOST_K_FEW) if few else (PER_ROOT, MOST_K)
         per_digit = 1.0 + root * (math.sqrt(min(K, most)) + K / FAR_K)
         return ExpectedPasses(usual=1.0 + digits(tol) * per_digit * stats.streams ** (1.0 / 3.0))

@@ -223,7 +223,9 @@ class Sdca(DualMethod):
             most = (
                 self.shrink_rounds if state.passes else 0
             )  # from zero nearly all rows move at first
-            more = visit_moving_rows(how, block, row_state, before, most, key) if most else 0
+            more = 0
+            if most:
+                more = visit_moving_rows(how, block, row_state, before, most, state.passes, key)
             more += state.sums.extra_visits
             return state._replace(sums=state.sums._replace(extra_visits=more))
         batch_curvatures = curvatures(block, stats.d, column, self.batch, self.batch_size)

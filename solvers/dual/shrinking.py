@@ -3,9 +3,11 @@
 Under the hinge most dual variables soon sit at a bound and stay there; what takes the passes are
 the few between. A window's rows are all visited once, as in every pass. Those whose dual variable
 moved are visited again and again, in new orders, until the sum of their brackets is below 0.3 of
-what it was in the first of these rounds, or `shrink_rounds` rounds are made, or `MOST_AGAIN` visits
+what it was in the first of these rounds, or `shrink_rounds` rounds are made, or `most_again` visits
 for every row of the window: beyond, what a round brings is more often than not undone by the next
-windows, and a fresh pass brings more for its arithmetic. The others are shrunk away, till the next
+windows, and a fresh pass brings more for its arithmetic.  That is so far from the optimum;
+near it some sets do not arrive with few rounds, and after every 8 passes twice as many visits are
+allowed. The others are shrunk away, till the next
 pass looks at every row again: nothing is taken for granted from pass to pass, there is nothing to
 remember, and the certificate is what it was. In the first pass nearly all rows move, for weights
 that are not worth it yet: each is visited once.
@@ -31,7 +33,9 @@ from fewpass.solvers.protocol import Block
 
 ROUNDS = 37  # what a random generator is for
 FELL_TO = 0.3  # of the brackets' sum in the first round
-MOST_AGAIN = 4  # visits in all rounds, per row of the window
+MOST_AGAIN = 4  # visits in all rounds, per row of the window, in the first passes
+DOUBLED = 8  # passes, after which it is twice as many
+MOST_DOUBLED = 10  # times
 
 
 class StepInputs(NamedTuple):
@@ -50,26 +54,32 @@ class StepInputs(NamedTuple):
 
 def visit_moving_rows(
     how: StepInputs, block: Block, row_state: NDArray[np.float64], before: NDArray[np.float64],
-    most: int, key: list[int],
+    most: int, passes: int, key: list[int],
 ) -> int:  # fmt: skip
     """Go over the rows that moved, up to `most` times; returns how many visits that were.
 
     `row_state` (n, k) are the rows' numbers after the first visit, `before` (n,) their first ones
-    before it.
+    before it; `passes` were made before this one.
     """
     moved = row_state[:, 0] != before if row_state.shape[1] == 1 else row_state[:, 1] != 0.0
-    awake = block.order[moved[block.order]]
+    active = block.order[moved[block.order]]
     random, first, rounds = np.random.default_rng([*key, ROUNDS]), 0.0, 0
-    if awake.shape[0] == 0:
+    if active.shape[0] == 0:
         return 0
-    most = min(most, MOST_AGAIN * block.order.shape[0] // int(awake.shape[0]))
+    again = most_again(passes) * block.order.shape[0]
+    most = min(most, again // int(active.shape[0]))
     while rounds < most:
-        again = block._replace(order=random.permutation(awake))
+        again = block._replace(order=random.permutation(active))
         brackets = visit_once_more(*how, *again[:4], row_state)
         first, rounds = first or brackets, rounds + 1
         if rounds > 1 and brackets <= FELL_TO * first:
             break
-    return rounds * int(awake.shape[0])
+    return rounds * int(active.shape[0])
+
+
+def most_again(passes: int) -> int:
+    """Return the visits in all rounds, per row of the window, by the passes already made."""
+    return MOST_AGAIN << min(passes // DOUBLED, MOST_DOUBLED)
 
 
 @kernel

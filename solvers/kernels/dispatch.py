@@ -8,7 +8,7 @@ kernel.
 Two problems of cached kernels are solved here.  With a cache that watches only the kernel's own
 file, an edit of `rows.py` would leave the old `dot` inside every kernel: so the folder is named by
 a digest of all solver sources and of all sources next to the kernel.  And of several processes that
-need the same missing kernel, one compiles it and the others wait.
+need the same missing kernel for the same types, one compiles it and the others wait.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import os
 import platform
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, Protocol, TypeVar, cast
@@ -32,7 +32,7 @@ from numba.extending import overload, register_jitable
 
 from fewpass.solvers.kernels.kernel_files import SUFFIX
 from fewpass.solvers.kernels.llvm import PartCompiler, compiler_lock, give_environments
-from fewpass.solvers.kernels.loading import load_without_compiler
+from fewpass.solvers.kernels.loading import is_on_disk, load_without_compiler
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -41,6 +41,9 @@ SOLVERS = KERNELS.parent
 
 #: Options of functions that only kernels call.
 PART: dict[str, Any] = {"forceinline": True, "error_model": "numpy", "pipeline_class": PartCompiler}
+
+#: Bytes of text that plain Python parses in a tenth of a second; compiling a parser takes some.
+FEW_BYTES = 1 << 14
 
 #: LLVM may reorder sums, for SIMD; NaN and infinity keep their meaning.
 VECTORISED = {"reassoc", "contract"}
@@ -116,7 +119,8 @@ def kernel(function: Function) -> Function:
     compile_or_load = compiled.compile
 
     def compile_once(signature: Any) -> Any:
-        lock = place / f"{function.__module__}.{function.__name__}.lock"
+        kinds = hashlib.sha256(repr(signature).encode()).hexdigest()[:12]
+        lock = place / f"{function.__module__}.{function.__name__}.{kinds}.lock"
         with _alone(lock), _nothing_collected():
             entry = compile_or_load(signature)
             give_environments(compiled)
@@ -172,6 +176,34 @@ def called_by_kernels(function: Function) -> Function:
     """Make `function` callable by kernels; it divides as Python does, and LLVM may inline it."""
     made = register_jitable(pipeline_class=PartCompiler)(function)
     return cast("Function", made)
+
+
+def exact_part(function: Function) -> Function:
+    """As `called_by_kernels`, with C's division: for arithmetic that plain Python does the same."""
+    made = register_jitable(pipeline_class=PartCompiler, error_model="numpy")(function)
+    return cast("Function", made)
+
+
+def exactly(compiled: Function, n_bytes: int) -> Function:
+    """Return a kernel of `exact_part`s, or its plain Python for input that is not worth compiling.
+
+    Both give the same bits.  Where machine code is on disk, or in this process, it is used.
+    """
+    made: Any = compiled
+    if n_bytes > FEW_BYTES or made.overloads or is_on_disk(made):
+        return compiled
+    return cast("Function", _wrapping(made.py_func))
+
+
+def _wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose whole numbers wrap without a warning, as those of kernels do."""
+
+    @wraps(function)
+    def run(*arguments: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return function(*arguments)
+
+    return run
 
 
 class Verb(Protocol):

@@ -5,8 +5,8 @@ long.  lanes.py and prefetch.py give these operations names that also work in pl
 Functions that only kernels call are compiled by `PartCompiler`: numba would make each
 one ready to be called from elsewhere, too, which is a quarter of the time of compiling.
 
-Only this file and kernels/loading.py use numba.core, which changes without notice: pyproject.toml
-admits the versions that were tested.
+Only this file, kernels/loading.py and kernels/machine_code.py use numba.core, which changes without
+notice: pyproject.toml admits the versions that were tested.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from numba.core.compiler import Compiler
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
-from numba.extending import intrinsic, models, register_model
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.extending import intrinsic, lower_builtin, models, register_model
 
 ir = cgutils.ir
 
@@ -84,6 +85,46 @@ def give_environments(kernel: Any) -> None:
     for compiled in kernel.overloads.values():
         for environment in compiled._find_referenced_environments():
             compiled.library.codegen.set_env(environment.env_name, environment)
+
+
+def _is_of(kind: Any, wanted: Any) -> bool:
+    return wanted is types.Any or isinstance(kind, wanted)
+
+
+def emitted(function: Any, kinds: tuple[Any, ...], inner: Any, takes: int | None = None) -> None:
+    """Have kernels emit an intrinsic where they call a function, which compiles faster than a part.
+
+    It has the fast-math flags of the function that it stands in, as a part would inherit them.
+
+    Parameters
+    ----------
+    function
+        A plain function, or an operator, of as many arguments as there are kinds.
+    kinds
+        Classes of the arguments' types.
+    inner
+        The intrinsic.
+    takes
+        How many arguments it takes: the last one is repeated [default: as many].
+    """
+    more = (takes or len(kinds)) - len(kinds)
+
+    class Emitted(AbstractTemplate):  # type: ignore[misc]
+        key = function
+
+        def generic(self, args: Any, kws: Any) -> Any:
+            if kws or len(args) != len(kinds) or not all(map(_is_of, args, kinds)):
+                return None
+            signature, _ = inner._defn(self.context, *args, *args[-1:] * more)
+            return signature.return_type(*signature.args[: len(kinds)])
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        given = (*signature.args, *signature.args[-1:] * more)
+        whole, make = inner._defn(context.typing_context, *given)
+        return make(context, builder, whole, (*args, *args[-1:] * more))
+
+    infer_global(function, types.Function(Emitted))
+    lower_builtin(function, *kinds)(generate)
 
 
 ONE_BITS = 1023 << 52  # of 1.0

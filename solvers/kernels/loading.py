@@ -16,13 +16,13 @@ import pickle
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numba
 from numba import types
 from numba.core import caching, environment, serialize, sigutils
-from numba.core.compiler import CompileResult
-from numba.core.runtime.nrt import rtsys
 
 from fewpass.solvers.kernels.kernel_files import (
     SUFFIX,
@@ -31,6 +31,7 @@ from fewpass.solvers.kernels.kernel_files import (
     why,
     write_kernel,
 )
+from fewpass.solvers.kernels.machine_code import Stored, initialize_runtime, parts_of, rebuilt
 
 _log = logging.getLogger(__name__)
 
@@ -82,13 +83,18 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
     def cache_path(self) -> str:
         return str(self._folder)
 
+    def has_any(self) -> bool:
+        """Say whether the kernel is on disk, for whatever types."""
+        name = f"{self._function.__module__}.{self._function.__name__}"
+        return any(self._folder.glob(f"{name}.*{SUFFIX}"))
+
     def load_overload(self, signature: Any, context: Any) -> Any:
         """Return the kernel for these types from disk; None if it must be compiled."""
-        rtsys.initialize(context)
-        path = self._path(signature, context.codegen())
+        processor = _processor(context.codegen())
+        self._initialize(context, processor)
+        path = self._path(signature, processor)
         try:
-            content = _MachineCode(io.BytesIO(read_kernel(path))).load()
-            result = CompileResult._rebuild(context, *content)
+            result = rebuilt(context, _MachineCode(io.BytesIO(read_kernel(path))).load())
         except FileNotFoundError:
             return None
         except Exception as error:  # noqa: BLE001 - whatever it is, the sources are there
@@ -105,9 +111,12 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
                 stacklevel=2,
             )
             return
+        path = self._path(signature, _processor(compiled.library.codegen))
+        self._write(path, serialize.dumps(parts_of(compiled)))
+
+    def _write(self, path: Path, content: bytes) -> None:
         try:
-            content = serialize.dumps(compiled._reduce())
-            write_kernel(self._path(signature, compiled.library.codegen), content)
+            write_kernel(path, content)
         except OSError as error:
             if self._folder not in _warned:
                 _log.warning(
@@ -117,19 +126,44 @@ class KernelsOnDisk(caching.NullCache):  # type: ignore[misc]
                 )  # fmt: skip
             _warned.add(self._folder)
 
-    def _path(self, signature: Any, codegen: Any) -> Path:
+    def _initialize(self, context: Any, processor: tuple[str, ...]) -> None:
+        """Load numba's runtime, once per process: the same for the kernels of all packages."""
+        key = (numba.__version__, sys.version_info[:2], processor)
+        digest = hashlib.sha256(repr(key).encode()).hexdigest()[:24]
+        path = self._folder.parent / f"runtime.{digest}{SUFFIX}"
+
+        def load() -> Stored:
+            try:
+                stored: Stored = pickle.loads(read_kernel(path))
+            except FileNotFoundError:
+                raise
+            except Exception as error:
+                _tell_damaged(path, error)
+                raise OSError(str(error)) from error
+            return stored
+
+        initialize_runtime(context, load, lambda made: self._write(path, pickle.dumps(made)))
+
+    def _path(self, signature: Any, processor: tuple[str, ...]) -> Path:
         """Return the path of the kernel for these types on this processor."""
         function, arguments = self._function, _arguments(signature)
         closed = tuple(cell.cell_contents for cell in function.__closure__ or ())
         key = (
             function.__qualname__, function.__code__.co_firstlineno, sys.version_info[:2],
-            arguments, list(_classes(arguments)), codegen.magic_tuple(),
+            arguments, list(_classes(arguments)), processor,
         )  # fmt: skip
         digest = hashlib.sha256(repr(key).encode())
         digest.update(function.__code__.co_code)
         digest.update(serialize.dumps(closed) if closed else b"")
         name = f"{function.__module__}.{function.__name__}.{digest.hexdigest()[:24]}{SUFFIX}"
         return self._folder / name
+
+
+@cache
+def _processor(codegen: Any) -> tuple[str, ...]:
+    """Return what machine code is made for."""
+    made: tuple[str, ...] = codegen.magic_tuple()
+    return made
 
 
 def _arguments(signature: Any) -> tuple[Any, ...]:
@@ -169,3 +203,9 @@ def load_without_compiler(kernel: Any, folder: Path) -> None:
     """
     kernel._cache = KernelsOnDisk(kernel.py_func, folder)
     kernel._compilation_chain_init_hook = lambda: None
+
+
+def is_on_disk(kernel: Any) -> bool:
+    """Say whether a kernel of a folder is there, for whatever types."""
+    cached: KernelsOnDisk = kernel._cache
+    return cached.has_any()

@@ -8,7 +8,7 @@ both.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,14 +35,14 @@ class SparseRows(NamedTuple):
 Rows = DenseRows | SparseRows
 
 
-def paired_zeros(rows_kind: type, d: int) -> NDArray[np.float64]:
+def paired_zeros(rows_kind: type, d: int, dtype: str = "float64") -> NDArray[Any]:
     """Return two zero vectors of length d as one (d, 2) array, laid out for rows of that kind."""
-    return side_by_side(rows_kind, d, 2)
+    return side_by_side(rows_kind, d, 2, dtype)
 
 
-def side_by_side(rows_kind: type, d: int, k: int) -> NDArray[np.float64]:
+def side_by_side(rows_kind: type, d: int, k: int, dtype: str = "float64") -> NDArray[Any]:
     """Return k zero vectors of length d as one (d, k) array, laid out for rows of that kind."""
-    return np.zeros((d, k), order="F" if rows_kind is DenseRows else "C")
+    return np.zeros((d, k), dtype, order="F" if rows_kind is DenseRows else "C")
 
 
 def lies_for_sparse_rows(W: NDArray[np.float64]) -> bool:

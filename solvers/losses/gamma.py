@@ -88,8 +88,8 @@ class Gamma(Loss, NoParameters):
     def bracket(self, a: Number, p: Number, y: Number, phi: Number, dual: Number) -> Number:
         """m (e^u - 1 - u) for m = 1 + a, u = log y - p - log m; y exp(-p) for m = 0."""
         m, far = 1.0 + a, log_below(y) - p
-        apart = where(m > 0.0, m * excess(far - log_or_zero(m)), exp_or_inf(far))
-        return where(dual < INFINITE, apart, INFINITE)
+        divergence = where(m > 0.0, m * excess(far - log_or_zero(m)), exp_or_inf(far))
+        return where(dual < INFINITE, divergence, INFINITE)
 
     def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
         """Move a to e^t - 1, t + q e^t = log y - p + q (1 + a)."""

@@ -88,8 +88,8 @@ class Poisson(Loss, NoParameters):
     def bracket(self, a: Number, p: Number, y: Number, phi: Number, dual: Number) -> Number:
         """m (e^u - 1 - u) for m = y - a, u = p - log m; exp(p) for m = 0."""
         m = y - a
-        apart = where(m > 0.0, m * excess(p - log_or_zero(m)), exp_or_inf(p))
-        return where(dual < INFINITE, apart, INFINITE)
+        divergence = where(m > 0.0, m * excess(p - log_or_zero(m)), exp_or_inf(p))
+        return where(dual < INFINITE, divergence, INFINITE)
 
     def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
         """Move a to y - e^t, t + q e^t = p + q (y - a)."""

@@ -165,8 +165,8 @@ class SoftmaxLoss(WideLoss, Classes):
         divergence = broadcast(0.0, how)
         for k in range(0, v.shape[0], 8):
             own = load(p, k, how)
-            apart = log_below(maximum(own, LEAST)) - (load(v, k, how) - level)
-            divergence += where(own > 0.0, own * apart, 0.0)
+            log_ratio = log_below(maximum(own, LEAST)) - (load(v, k, how) - level)
+            divergence += where(own > 0.0, own * log_ratio, 0.0)
         return level - v[y], sum_lanes(divergence)
 
     def worth_of(self, a: PerClass, y: int) -> float:

@@ -17,7 +17,7 @@ diverges, or if the loss's slope has no bound (Poisson, gamma).  docs/methods.md
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pydantic import NonNegativeInt
 
 from fewpass.solvers.intercept import from_level
-from fewpass.solvers.kernels.simd.interleaved import from_line, lanes_for, unpack
+from fewpass.solvers.kernels.simd.interleaved import from_line, lanes_for
 from fewpass.solvers.kernels.simd.lanes import Two
 from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses, sections
 from fewpass.solvers.losses import Problem
@@ -33,12 +33,14 @@ from fewpass.solvers.needs import Needs
 from fewpass.solvers.onepass.adagrad import ETAS, G_START, INVERSE_SHARE, RECORD, G, W
 from fewpass.solvers.onepass.column_scales import begun, scales, write_moments
 from fewpass.solvers.onepass.joining import join
+from fewpass.solvers.onepass.leaving import clear_left, looked, rows_to_look
 from fewpass.solvers.onepass.onepass_interleaved import (
     EMPTY,
     fill_lanes,
     fit_together,
     looking_at,
     numbers_of,
+    squares_of_each,
     walk_interleaved,
     with_numbers_of,
 )
@@ -52,6 +54,7 @@ from fewpass.solvers.onepass.onepass_state import (
     late_losses,
     offer,
     pace_of,
+    squares_of_weights,
     with_choice,
 )
 from fewpass.solvers.onepass.streaming_newton import (
@@ -203,7 +206,7 @@ class Onepass(Method):
                 enter=on_lines,
                 resize=self.resized,
                 interleaved=Interleaved(
-                    fit_together, self.step_interleaved, numbers_of, with_numbers_of
+                    fit_together, self.step_interleaved, numbers_of, with_numbers_of, alone=4
                 ),
             ),
         )
@@ -238,13 +241,18 @@ class Onepass(Method):
             state = begun(problem, stats, state, block)
         own, state, length = prepared(problem, stats, state, block)
         for part in sections(stats.stream_rows, len(block.order)):
-            for piece in pieces(part):
-                rows = block._replace(order=block.order[piece])
+            end = part.start
+            while end < part.stop:
+                piece, looks = next_piece(end, part.stop, rows_to_look(stats, state))
+                end, rows = piece.stop, block._replace(order=block.order[piece])
                 state = visited(problem, own, stats, state, rows)
-                if piece.stop % PIECE == 0:
+                if looks:
+                    shown, squares = as_shown(state, length), squares_of_weights(state)
+                    state = looked(problem, stats, state, shown, squares)
+                elif end % PIECE == 0:
                     state = state._replace(chosen=ahead(state))
             report(part.stop, state.progressive.reported)
-        return with_choice(problem, state._replace(sgd=scale_intercept(state.sgd, length)))
+        return with_choice(problem, as_shown(state, length))
 
     def step_interleaved(
         self,
@@ -273,25 +281,39 @@ class Onepass(Method):
             prepared(problem, stats, state, own)
             for problem, state, own in zip(problems, states, seen, strict=True)
         ]
-        owns, states = [one[0] for one in ready], [one[1] for one in ready]
+        owns, states, lengths = (list(each) for each in zip(*ready, strict=True))
         for part in sections(stats.stream_rows, len(block.order)):  # rounds as one model does
-            for piece in pieces(part):
-                rows = block._replace(order=block.order[piece])
+            end = part.start
+            while end < part.stop:
+                look = min(rows_to_look(stats, state) for state in states)
+                piece, looks = next_piece(end, part.stop, look)
+                end, rows = piece.stop, block._replace(order=block.order[piece])
                 states = visited_interleaved(problems, owns, stats, states, W, labels, rows)
-                if piece.stop % PIECE == 0:
+                if looks:
+                    each = zip(problems, states, lengths, squares_of_each(states, W), strict=True)
+                    states = [
+                        looked(problem, stats, state, as_shown(state, length), squares)
+                        for problem, state, length, squares in each
+                    ]
+                elif end % PIECE == 0:
                     states = [state._replace(chosen=ahead(state)) for state in states]
             reported = [state.progressive.reported for state in states]
             report(
                 part.stop,
                 (sum(one.n_monitored for one in reported), sum(one.loss_sum for one in reported)),
             )
-        after = []
-        numbers = unpack(W, len(models))  # judged where they lie apart: outputs are read by column
-        for problem, state, own, one in zip(problems, states, numbers, ready, strict=True):
-            sgd = scale_intercept(state.sgd, one[2])
-            done = with_choice(problem, with_numbers_of(state._replace(sgd=sgd), own))
-            after.append(with_numbers_of(done, EMPTY))
-        return after
+        for state in states:
+            clear_left(state)
+        each = zip(problems, states, lengths, squares_of_each(states, W), strict=True)
+        return [
+            with_numbers_of(with_choice(problem, as_shown(state, length), squares), EMPTY)
+            for problem, state, length, squares in each
+        ]
+
+
+def as_shown(state: OnepassState, length: float) -> OnepassState:
+    """Return the state as after a block; `length` is that of averaged SGD's constant column."""
+    return state._replace(sgd=scale_intercept(state.sgd, length))
 
 
 def excluded(problem: Problem, stats: ProblemStats) -> SgdState:
@@ -365,13 +387,13 @@ def with_losses_counted(
     return moved._replace(newton=newton, progressive=progressive, proof=Proof())
 
 
-def pieces(part: slice) -> Iterator[slice]:
-    """Yield slices of at most 2048 rows, after which the best output is determined anew."""
-    start = part.start
-    while start < part.stop:
-        stop = min(part.stop, (start // PIECE + 1) * PIECE)
-        yield slice(start, stop)
-        start = stop
+def next_piece(start: int, stop: int, to_look: int) -> tuple[slice, bool]:
+    """Return the next rows of a section, and whether the learners are looked at after them.
+
+    They are 2048 at most, after which the best output is determined anew, and `to_look` at most.
+    """
+    end = min(stop, (start // PIECE + 1) * PIECE, start + to_look)
+    return slice(start, end), end == start + to_look
 
 
 def on_lines(state: OnepassState) -> OnepassState:

@@ -16,14 +16,18 @@ from fewpass.solvers.kernels.simd.interleaved import (
     dot_both_lanes,
     in_lanes,
     lanes_for,
+    lanes_taken,
     out_of_lanes,
     targets_of,
 )
 from fewpass.solvers.kernels.simd.lanes import (
     Eight,
+    Four,
     LaneWidth,
     Sixteen,
+    Two,
     any_lane,
+    broadcast,
     load,
     store,
     where,
@@ -31,9 +35,18 @@ from fewpass.solvers.kernels.simd.lanes import (
 from fewpass.solvers.loss_monitor import LossMonitor
 from fewpass.solvers.losses import Loss, Problem, value
 from fewpass.solvers.onepass.adagrad import ETAS, RECORD, SCRATCH, RecordLayout, longest
-from fewpass.solvers.onepass.onepass_state import OnepassState
+from fewpass.solvers.onepass.adagrad import U as AVERAGES
+from fewpass.solvers.onepass.adagrad import W as LAST_WEIGHTS
+from fewpass.solvers.onepass.onepass_state import (
+    OnepassState,
+    WeightSquares,
+    inverse_mass,
+    sgd_factors,
+)
 from fewpass.solvers.onepass.visit import (
     ASGD,
+    LAST,
+    LEFT,
     OUTPUTS,
     Clock,
     StepConstants,
@@ -70,14 +83,20 @@ from fewpass.solvers.sgd.steps import (
 COLUMNS = RECORD + 2  # numbers of a column: AdaGrad's record, and averaged SGD's two
 #: Numbers of each model in `about`, two for its two AdaGrad learners; see interleaved_steps.py.
 ABOUT = 8
+SQUARES = 2 * ASGD + 1
+TWICE: dict[type[LaneWidth], LaneWidth] = {Two: Four(), Four: Eight(), Eight: Sixteen()}
+#: Largest memory of interleaved models: beyond it, what every column costs at each look, and when
+#: models are interleaved and unpacked, is more than their steps side by side save.
+MOST_BYTES = 48 << 20
 LAM, LAM_B, STEP, LABEL = range(0, ABOUT, 2)
 
 
 def fit_together(states: list[OnepassState]) -> bool:
-    """Whether models can be interleaved: with sparse rows, and at the same row."""
+    """Whether models are interleaved: with sparse rows, at the same row, and in little memory."""
     moments = {(s.t, s.rows_before, s.mass, s.values_per_row, s.sgd.t0) for s in states}
-    first = states[0].sgd
-    return len(moments) == 1 and first.t0 != SOUGHT and lies_for_sparse_rows(first.W)
+    first, lanes = states[0].sgd, lanes_taken(len(states))
+    fits = len(moments) == 1 and first.t0 != SOUGHT and lies_for_sparse_rows(first.W)
+    return fits and lanes * COLUMNS * states[0].columns[:, 0].nbytes <= MOST_BYTES
 
 
 def numbers_of(state: OnepassState) -> NDArray[np.float64]:
@@ -127,7 +146,7 @@ def walk_interleaved(
     losses and the state of averaged SGD.
     """
     first, how = states[0], lanes_for(len(states))
-    twice = Sixteen() if isinstance(how, Eight) else Eight()
+    twice = TWICE[type(how)]
     about = [
         (p.lam, p.lam, p.lam_b, p.lam_b, *(s.unit * eta for eta in ETAS), label, label)
         for p, s, label in zip(problems, states, labels, strict=True)
@@ -173,18 +192,22 @@ def visit_interleaved(
             start = g * columns * width
             mine = ABOUT * L * g
             lam, lam_b = load(about, mine + LAM * L, twice), load(about, mine + LAM_B * L, twice)
-            learn(
-                rows, i, targets_of(load(about, mine + LABEL * L, twice), y[i]), weight[i], share,
-                Problem(loss, L2(lam), intercept, lam_b, 0.0), load(about, mine + STEP * L, twice),
-                root_n, mass, V, RecordLayout(start, width, start + width * (columns - 1)), losses,
-                2 * OUTPUTS * L * g, scratch, most, twice,
-            )  # fmt: skip
+            if any_lane(load(losses, (2 * OUTPUTS * g + LAST) * L, how) < LEFT):
+                learn(
+                    rows, i, targets_of(load(about, mine + LABEL * L, twice), y[i]), weight[i],
+                    share, Problem(loss, L2(lam), intercept, lam_b, 0.0),
+                    load(about, mine + STEP * L, twice), root_n, mass, V,
+                    RecordLayout(start, width, start + width * (columns - 1)), losses,
+                    2 * OUTPUTS * L * g, scratch, most, twice,
+                )  # fmt: skip
 
             problem, gamma = problem_and_step(of_sgd, NUMBERS * L * g, loss, c, t, how)
             target, first = targets_of(load(about, mine + LABEL * L, how), y[i]), SCALARS * L * g
             place = start + RECORD * L
             at = load_scalars(scalars, first, how)
             alive = at.monitor.diverged <= 0.0
+            if not any_lane(alive):
+                continue
             s, s_bar = dot_both_lanes(rows, i, V, width, place, how)
             p = sgd_prediction(at, problem, t, t0, s, s_bar)
             monitor_alive(
@@ -210,6 +233,48 @@ def visit_interleaved(
                 flush_lanes(W[g, :, RECORD * L :], L, scalars, first)
         mass += share
     return t, mass
+
+
+def squares_of_each(states: list[OnepassState], W: NDArray[np.float64]) -> list[WeightSquares]:
+    """Return the squares of every model's weights, which are interleaved in W."""
+    how, per_mass = lanes_for(len(states)), inverse_mass(states[0])
+    factors = in_lanes([sgd_factors(state.sgd) for state in states], how)
+    sums = squares_in_lanes(W, per_mass, factors, how, TWICE[type(how)])
+    each = out_of_lanes(sums, len(states), how)
+    return [WeightSquares(np.reshape(own[:-1], (2, ASGD)).T.copy(), own[-1]) for own in each]
+
+
+@kernel
+def squares_in_lanes(
+    W: AllGroups, per_mass: float, factors: EndToEnd, how: LaneWidth, twice: LaneWidth
+) -> EndToEnd:
+    """Return SQUARES numbers of each model, in lanes.
+
+    ||w||^2 of AdaGrad's four outputs, b^2 of them, ||w||^2 of averaged SGD.
+    Columns are added up in the order of onepass_state.py.
+    """
+    L, V = how.width, W.reshape(-1)
+    groups, columns, width = W.shape
+    sums, most = np.zeros(groups * SQUARES * L), columns - 1
+    for g in range(groups):
+        u, uh = load(factors, 2 * L * g, how), load(factors, (2 * g + 1) * L, how)
+        last, average, sgd = broadcast(0.0, twice), broadcast(0.0, twice), broadcast(0.0, how)
+        for j in range(most):
+            at = (g * columns + j) * width
+            w = load(V, at + LAST_WEIGHTS * L, twice)
+            bar = w + load(V, at + AVERAGES * L, twice) * per_mass
+            last, average = last + w * w, average + bar * bar
+            s = u * load(V, at + RECORD * L, how) + uh * load(V, at + (RECORD + 1) * L, how)
+            sgd = sgd + s * s
+        at, to = (g * columns + most) * width, g * SQUARES * L
+        b = load(V, at + LAST_WEIGHTS * L, twice)
+        bar = b + load(V, at + AVERAGES * L, twice) * per_mass
+        store(sums, to, last)
+        store(sums, to + 2 * L, average)
+        store(sums, to + 4 * L, b * b)
+        store(sums, to + 6 * L, bar * bar)
+        store(sums, to + 8 * L, sgd)
+    return sums
 
 
 @part_of_kernels

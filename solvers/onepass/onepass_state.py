@@ -14,7 +14,7 @@ from fewpass.solvers.loss_monitor import LossSum
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.onepass.adagrad import U, W
 from fewpass.solvers.onepass.streaming_newton import Proof, Summary, weights_of
-from fewpass.solvers.onepass.visit import ASGD, MOST_LOSS, OUTPUTS, POLY, StepConstants
+from fewpass.solvers.onepass.visit import ASGD, LEFT, MOST_LOSS, OUTPUTS, POLY, StepConstants
 from fewpass.solvers.protocol import ProblemStats, Weights
 from fewpass.solvers.registry import ONE_LEARNER
 from fewpass.solvers.sgd.averaged_state import SgdState, has_exploded, read_out
@@ -45,7 +45,7 @@ class Lead(NamedTuple):
     """The lead of the chosen output."""
 
     objective: float = 0.0  # its J
-    runner_up: int = 0  # the output with the next larger one
+    runner_up: int = 0  # the output with the next larger one; itself if all others have left
     by: float = 0.0  # difference
 
 
@@ -65,6 +65,7 @@ class OnepassState(NamedTuple):
     lead: Lead
     proof: Proof  # of streaming Newton's, after a pass under the squared loss
     level: float = 0.0  # that the intercepts of all outputs count from
+    trailing: int = 0  # bits of the learners that trailed at the last look (leaving.py)
 
     @property
     def weight(self) -> float:
@@ -92,38 +93,61 @@ def progressive_objectives(problem: Problem, state: OnepassState) -> NDArray[np.
     run or has not predicted a row yet.
     """
     losses = late_losses(state)
-    return losses + charges(problem, state, losses)
+    return losses + charges(problem, state, losses, squares_of_weights(state))
 
 
 def late_losses(state: OnepassState) -> NDArray[np.float64]:
     """Return the late-weighted mean loss of every output, (6,); infinite if unavailable."""
-    progressive, newton = state.progressive, state.newton
-    losses_of_outputs = np.append(
-        progressive.sums[0] / (state.weight or 1.0), newton.late / (newton.weight or 1.0)
-    )
+    sums, weight, newton = state.progressive.sums[0].tolist(), state.weight or 1.0, state.newton
+    each = [total / weight if total < LEFT else math.inf for total in sums]
+    goes = newton.weight > 0.0 and not newton.left
+    each.append(newton.late / newton.weight if goes else math.inf)
     if has_exploded(state.sgd):
-        losses_of_outputs[ASGD] = np.inf
-    if not newton.weight:
-        losses_of_outputs[NEWTON] = np.inf
-    return np.where(np.isfinite(losses_of_outputs), losses_of_outputs, np.inf)
+        each[ASGD] = math.inf
+    return np.array([loss if math.isfinite(loss) else math.inf for loss in each])
+
+
+class WeightSquares(NamedTuple):
+    """Sums of squared weights of the outputs, but for streaming Newton."""
+
+    adagrad: NDArray[np.float64]  # (4, 2): ||w||^2 and b^2
+    sgd: float  # ||w||^2 of averaged SGD's
+
+
+def squares_of_weights(state: OnepassState) -> WeightSquares:
+    """Return the squares of a state's weights, in one loop over the columns for each kind."""
+    adagrad = squares_of(state.columns, inverse_mass(state))
+    return WeightSquares(adagrad, square_of_sum(state.sgd.W, *sgd_factors(state.sgd)))
 
 
 def charges(
-    problem: Problem, state: OnepassState, losses: NDArray[np.float64]
+    problem: Problem, state: OnepassState, losses: NDArray[np.float64], squares: WeightSquares
 ) -> NDArray[np.float64]:
     """Return the regularisation term of every output, (6,); 0 where the loss is infinite."""
-    terms = np.zeros(len(losses))
-    terms[:ASGD], terms[ASGD] = adagrad_charges(problem, state), asgd_charge(problem, state.sgd)
+    terms, adagrad = np.zeros(len(losses)), squares.adagrad
+    terms[:ASGD] = 0.5 * (problem.lam * adagrad[:, 0] + problem.lam_b * adagrad[:, 1])
+    b = intercept_of(state.sgd)
+    terms[ASGD] = 0.5 * (problem.lam * squares.sgd + problem.lam_b * b * b)
     if np.isfinite(losses[NEWTON]):
         terms[NEWTON] = charge(problem, offer(state, NEWTON))
     terms[~np.isfinite(losses)] = 0.0
     return np.minimum(np.nan_to_num(terms, nan=MOST_LOSS), MOST_LOSS)
 
 
-def adagrad_charges(problem: Problem, state: OnepassState) -> NDArray[np.float64]:
-    """Return `charge` of AdaGrad's outputs, (4,), in one loop over the columns."""
-    squares = squares_of(state.columns, 1.0 / state.mass if state.mass > 0.0 else 0.0)
-    return 0.5 * (problem.lam * squares[:, 0] + problem.lam_b * squares[:, 1])
+def inverse_mass(state: OnepassState) -> float:
+    """Return what AdaGrad's averages are to be multiplied by."""
+    return 1.0 / state.mass if state.mass > 0.0 else 0.0
+
+
+def sgd_factors(sgd: SgdState) -> tuple[float, float]:
+    """Return u and uh: averaged SGD's weights are u W[:, 0] + uh W[:, 1]."""
+    (_, tau, beta), averages = sgd.bar, sgd.t > sgd.t0 >= 0
+    return (tau / beta, 1.0 / beta) if averages else (1.0 / sgd.theta.alpha, 0.0)
+
+
+def intercept_of(sgd: SgdState) -> float:
+    """Return averaged SGD's intercept."""
+    return sgd.bar.b if sgd.t > sgd.t0 >= 0 else sgd.theta.b
 
 
 @kernel
@@ -138,13 +162,6 @@ def squares_of(columns: Matrix, inverse_mass: float) -> Matrix:
             squares[k, part] += w * w
             squares[POLY + k, part] += average * average
     return squares
-
-
-def asgd_charge(problem: Problem, sgd: SgdState) -> float:
-    """Return `charge` of averaged SGD's weights, without computing them."""
-    (b, alpha), (b_bar, tau, beta) = sgd.theta, sgd.bar
-    u, uh, b = (tau / beta, 1.0 / beta, b_bar) if sgd.t > sgd.t0 >= 0 else (1.0 / alpha, 0.0, b)
-    return 0.5 * (problem.lam * square_of_sum(sgd.W, u, uh) + problem.lam_b * b * b)
 
 
 @kernel
@@ -174,14 +191,26 @@ def pace_of(stats: ProblemStats, state: OnepassState) -> StepConstants:
     )
 
 
-def with_choice(problem: Problem, state: OnepassState) -> OnepassState:
-    """Return the state with the output of the least J as chosen, or a proven optimum."""
-    losses = late_losses(state)
-    charged, (objective, gap) = charges(problem, state, losses), state.proof
+def with_choice(
+    problem: Problem, state: OnepassState, squares: WeightSquares | None = None
+) -> OnepassState:
+    """Return the state with the output of the least J as chosen, or a proven optimum.
+
+    `squares` are those of its weights, where they lie elsewhere.
+    """
+    losses, (objective, gap) = late_losses(state), state.proof
+    charged = charges(problem, state, losses, squares or squares_of_weights(state))
     J, progressive = losses + charged, state.progressive._replace(charges=charged)
     proven = 0.0 <= gap <= PROVEN * max(1.0, objective)
     chosen = NEWTON if proven else int(np.argmin(J))
     second = int(np.argmin(np.where(np.arange(len(J)) == chosen, np.inf, J)))
-    lead = Lead(float(J[chosen]), second, float(J[second] - J[chosen]))
-    lead = lead if np.isfinite(J[[chosen, second]]).all() else Lead()
-    return state._replace(progressive=progressive, chosen=chosen, lead=lead)
+    return state._replace(progressive=progressive, chosen=chosen, lead=lead_of(J, chosen, second))
+
+
+def lead_of(J: NDArray[np.float64], chosen: int, second: int) -> Lead:
+    """Return the lead over the second output, if there is one."""
+    if not np.isfinite(J[chosen]):
+        return Lead()
+    if not np.isfinite(J[second]):
+        return Lead(float(J[chosen]), chosen)
+    return Lead(float(J[chosen]), second, float(J[second] - J[chosen]))

@@ -75,6 +75,11 @@ class Summary(NamedTuple):
         """Whether streaming Newton is run."""
         return len(self.w) > 0
 
+    @property
+    def left(self) -> bool:
+        """Whether it was given up: its weights are never chosen."""
+        return self.late >= MOST_LOSS
+
 
 def no_summary() -> Summary:
     """Return the empty summary, if streaming Newton is not run."""
@@ -151,7 +156,7 @@ def weights_of(summary: Summary) -> Weights:
 
 def take(problem: Problem, summary: Summary, block: Block, horizon: float) -> Summary:
     """Add a block's rows; fit w whenever a block of this method is full."""
-    taken = 0
+    taken = len(block.order) if summary.left else 0
     while taken < len(block.order):
         space = next_end(summary.rows, summary.start) - summary.rows - pending(summary)
         if not 0 < space <= len(summary.X) - summary.filled:  # or compiled code would write outside

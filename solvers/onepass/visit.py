@@ -52,6 +52,7 @@ from fewpass.solvers.sgd.steps import (
 LAST, POLY, ASGD = 0, 2, 4
 OUTPUTS = 5
 MOST_LOSS = 1e100  # larger losses are cut, to avoid infinity and NaN
+LEFT = 1e300  # late-weighted losses of an output that has left the pass (leaving.py)
 
 
 class Clock(NamedTuple):
@@ -163,9 +164,10 @@ def visit_rows(
 
     V are the columns' records, eta (2,), losses (10,): the late-weighted sums of the outputs'
     losses before the steps, then the plain ones.  t0 to least are for averaged SGD, see steps.py,
-    which stops after divergence.  Returns t, mass and the scalars of averaged SGD.
+    which stops after divergence; AdaGrad rests where its losses are `LEFT`.  Returns t, mass and
+    the scalars of averaged SGD.
     """
-    loss = problem.loss
+    loss, adagrad = problem.loss, losses[LAST] < LEFT
     (t, mass), (horizon, root_n) = clock, pace
     place, last = RecordLayout(0, RECORD, V.shape[0] - RECORD), order.shape[0] - 1
     most = longest(rows, order)
@@ -174,17 +176,18 @@ def visit_rows(
     for r in range(last + 1):
         i, next_row = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
-        prefetch_columns(rows, next_row, V, RECORD)
-        prefetch_columns(rows, next_row, sgd_W, 2)
         t += 1
         target, c, share = y[i], weight[i], late(t, horizon)
-        learn(
-            rows, i, target, c, share, problem, etas, root_n, mass, V, place, losses, 0, scratch,
-            most, how,
-        )  # fmt: skip
+        if adagrad:
+            prefetch_columns(rows, next_row, V, RECORD)
+            learn(
+                rows, i, target, c, share, problem, etas, root_n, mass, V, place, losses, 0,
+                scratch, most, how,
+            )  # fmt: skip
         mass += share
 
         if at.monitor.diverged == 0.0:
+            prefetch_columns(rows, next_row, sgd_W, 2)
             s, s_bar = dot_both(rows, i, sgd_W)
             p_sgd = sgd_prediction(at, sgd_problem, t, t0, s, s_bar)
             count_loss(losses, ASGD, c, share, value(loss, p_sgd, target))

@@ -93,8 +93,8 @@ class ElasticNet(Penalty, SizesAndSquares):
         by_size = float(np.maximum(self.l1 * np.abs(w) - near * w, 0.0).sum())
         if self.l2 == 0.0:
             return by_size
-        apart = w - (s - near) / self.l2
-        return by_size + 0.5 * self.l2 * float(apart @ apart)
+        difference = w - (s - near) / self.l2
+        return by_size + 0.5 * self.l2 * float(difference @ difference)
 
     def brackets_along(self, w: Vector, s: Vector) -> Callable[[float], float]:
         """Return a line in theta where there is no l2: no clipping before `most_scale`."""

@@ -143,8 +143,8 @@ class GroupLasso(Penalty, NormsAndSquares):
         by_size = float(np.maximum(most * self.norms(w) - products, 0.0).sum())
         if self.l2 == 0.0:
             return by_size
-        apart = w - (s - near) / self.l2
-        return by_size + 0.5 * self.l2 * float(apart @ apart)
+        difference = w - (s - near) / self.l2
+        return by_size + 0.5 * self.l2 * float(difference @ difference)
 
     def brackets_along(self, w: Vector, s: Vector) -> Callable[[float], float]:
         """Return a line in theta where there is no l2: no clipping before `most_scale`."""

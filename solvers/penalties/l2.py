@@ -92,8 +92,8 @@ class L2(Penalty, Squares):
 
     def brackets(self, w: Vector, s: Vector) -> float:
         """(lam/2) ||w - s/lam||^2."""
-        apart = w - s / self.lam
-        return 0.5 * self.lam * float(apart @ apart)
+        difference = w - s / self.lam
+        return 0.5 * self.lam * float(difference @ difference)
 
     def most_scale(self, s: Vector) -> float:  # noqa: ARG002
         """Return 1: R* is finite everywhere."""

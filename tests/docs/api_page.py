@@ -9,6 +9,7 @@ from typing import Any
 
 import fewpass
 from fewpass import SourceOptions
+from fewpass.solvers.described import described_fields
 from tests.conftest import PROJECT
 
 PAGE = PROJECT / "docs/api.md"
@@ -91,7 +92,7 @@ def signature(name: str, function: object) -> str:
 
 def fields(what: type) -> Iterator[str]:
     """Yield the fields of a settings class."""
-    found = getattr(what, "model_fields", {})
+    found = described_fields(what) if hasattr(what, "model_fields") else {}
     if found:
         kinds = what.model_json_schema()["properties"]
         yield "**Fields**\n"

@@ -1,10 +1,13 @@
 """docs/backup.md: every command, on what a checkout of 2026-11-25 wrote; and its models' bits."""
 
+import contextlib
 import csv
+import json
 import os
 import re
 import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tarfile
@@ -55,6 +58,9 @@ def test_every_command_of_the_page(store, tmp_path, monkeypatch, prefect_databas
             )
             assert done.returncode == 0, done.stderr
     assert scores("after.csv") == [row[:2] for row in scores(store / "scores.csv")]
+    with contextlib.closing(sqlite3.connect("prefect-backup.db")) as copied:
+        assert copied.execute("pragma integrity_check").fetchall() == [("ok",)]
+        assert copied.execute("select count(*) from alembic_version").fetchone() == (1,)
     assert (tmp_path / "prefect-backup.db").stat().st_size == (home / "prefect.db").stat().st_size
     assert [p for p in (tmp_path / "restored").rglob("*") if p.is_file()]
 
@@ -74,6 +80,27 @@ def test_a_store_of_that_version_is_refreshed_on_and_moved_back(store, tmp_path)
     nightly = str(store / "nightly/2026-11-25")
     assert cli.main(["predict", nightly, str(inbox / "3.csv"), str(tmp_path / "n.csv")]) == 0
     assert scores(tmp_path / "n.csv") == scores(store / "scores-nightly.csv")
+
+
+@pytest.fixture
+def begun(store):
+    """Runs that were begun, at the address of their data set that they know."""
+    place = Path("/tmp/fewpass-version-before")
+    place.unlink(missing_ok=True)
+    place.symlink_to(store)
+    yield store / "begun"
+    place.unlink()
+
+
+def test_runs_that_version_began_go_on_or_are_refused_by_name(begun, tmp_path, capsys):
+    assert cli.main(["resume", str(begun / "sgd"), "--json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["passes"] == 12
+    assert cli.main(["resume", str(begun / "sdca"), "-q"]) == 2
+    assert "begun by a version of fewpass whose SdcaState was another" in capsys.readouterr().err
+    words = ["train", str(begun.parent / "data"), str(tmp_path / "new"), "--lam", "1e-2", "-q"]
+    assert cli.main([*words, "--start-from", str(begun / "sdca")]) == 0
+    assert cli.main(["predict", str(begun / "sdca"), str(begun.parent / "next.csv"),
+                     str(tmp_path / "p.csv"), "-q"]) == 0  # fmt: skip
 
 
 def test_the_page_names_what_is_there():

@@ -1,10 +1,13 @@
 """deploy/ as text: schemas, programs that exist, metrics that exist; no container is run."""
 
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,7 @@ import yaml
 
 from fewpass.flows import cli
 from fewpass.flows.display.pass_lines import PassLines
+from fewpass.flows.display.training_display import SENTENCES
 from fewpass.pipeline.dashboard.metrics import METRICS
 from fewpass.pipeline.tables.ingest.progress import IngestProgress
 from testing.prefect_server import PROJECT
@@ -59,6 +63,65 @@ def test_the_image_copies_what_is_there_and_runs_as_nobody_special():
     )
 
 
+def test_the_image_has_what_charts_start_and_the_settings_of_the_checkout():
+    text = (DEPLOY / "Dockerfile").read_text()
+    made = set(re.findall(r"> (/\S+)", text))
+    assert made == {
+        "/opt/prefect/entrypoint.sh", "/usr/local/bin/dask-scheduler", "/usr/local/bin/dask-worker",
+    }  # fmt: skip
+    assert re.search(r"^ENTRYPOINT (.*)$", text, re.MULTILINE)[1] == json.dumps(
+        ["/usr/bin/tini", "-g", "--", "/opt/prefect/entrypoint.sh"]
+    )
+    checkout = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["prefect"]
+    wanted = dict(as_variables("PREFECT", checkout))
+    del wanted["PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS"]  # no flow starts a server there
+    assert dict(re.findall(r"\b(PREFECT_\w+)=(\S+)", text)) == wanted
+
+
+def as_variables(name, settings):
+    """Settings of a table as variables of an environment."""
+    for key, value in settings.items():
+        inner = f"{name}_{key.upper()}"
+        if isinstance(value, dict):
+            yield from as_variables(inner, value)
+        else:
+            one = value[0] if isinstance(value, list) else value
+            yield inner, str(one).lower() if isinstance(one, bool) else str(one)
+
+
+CHILD = """
+import signal, sys, time
+def end(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a second one would end it before its snapshot
+    time.sleep(1)
+    open(sys.argv[1], "w").close()
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
+time.sleep(60)
+"""
+STARTS = """
+import os, signal, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]])
+heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # it stops itself by that
+signal.signal(signal.SIGTERM, lambda *_: (child.kill(), os._exit(3 if heard else 4)))  # as a worker does
+while True: time.sleep(0.1) if child.poll() is None else time.sleep(0.01)
+"""
+
+
+def test_a_worker_that_is_stopped_ends_after_its_flows(tmp_path):
+    words = ["-m", "fewpass.flows.orchestration.outlasting", sys.executable, "-c", STARTS, CHILD]
+    whole = [sys.executable, *words, str(tmp_path / "snapshot")]
+    with subprocess.Popen(
+        whole, cwd=PROJECT, stdout=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),  # as of `... &` in a script
+    ) as group:  # fmt: skip
+        assert group.stdout.readline() == "ready\n"
+        os.killpg(group.pid, signal.SIGTERM)  # as tini -g does
+        assert group.wait(30) == 3
+    assert (tmp_path / "snapshot").exists()
+
+
 def test_every_process_of_the_composition_is_one():
     services = COMPOSE["services"]
     assert set(services) == {*OURS, "database", "objects"}
@@ -70,8 +133,10 @@ def test_every_process_of_the_composition_is_one():
     assert [s for s in services if "ports" in services[s]] == ["server"]
     assert all(port.startswith("127.0.0.1:") for port in services["server"]["ports"])
     assert COMPOSE["networks"]["inside"] == {"internal": True}
-    probes = [services[name]["healthcheck"]["test"][1:3] for name in ("server", "scheduler")]
-    assert probes == [["fewpass", "health"]] * 2
+    lasting = [name for name in OURS if name not in ("bucket", "deploy")]
+    assert [services[name]["healthcheck"]["test"][1:3] for name in lasting] == [
+        ["fewpass", "health"]
+    ] * 4
     named = set(re.findall(r"\$\{(\w+)", (DEPLOY / "compose.yaml").read_text()))
     assert named == set(re.findall(r"^(\w+)=", (DEPLOY / "example.env").read_text(), re.MULTILINE))
     assert cli.main(["health", "--help"]) == 0
@@ -102,5 +167,8 @@ def test_the_page_names_every_field_of_a_line():
     rows = re.findall(r"^\| (`[\w`, ]+`) \| [\w, ]+ \|", PAGE, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert set(PassLines(3, None)._line(1).fields) <= named
-    ingests = set(IngestProgress._fields) - {"rows_total", "bytes_total", "megabytes_per_second"}
-    assert ingests <= named
+    assert set(IngestProgress._fields) <= named
+    events = re.search(r"^\| `event` \|.*$", PAGE, re.MULTILINE)[0]
+    assert {"start", "resume", "pass", "ingest", *SENTENCES} == set(
+        re.findall(r"`(\w+)`", events)[1:]
+    )

@@ -52,13 +52,14 @@ def main() -> None:
         for kind in chosen.only for name in CATALOGUE[kind].subjects
         if not chosen.subjects or name in chosen.subjects
     ]  # fmt: skip
-    before, kept = _others(chosen.results, units)
+    about_others, kept = _others(chosen.results, units)
+    before = about_others.get("minutes", 0.0)
     rows: list[Row] = []
     for row in _every(units, chosen.size, chosen.seed, chosen.processes):
         rows.append(row)
         about = {
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "size": chosen.size,
+            "size": min(chosen.size, about_others.get("size", chosen.size)),
             "seed": chosen.seed,
             "minutes": round(before + (time.perf_counter() - began) / 60, 1),
             "python": platform.python_version(),
@@ -72,14 +73,14 @@ def main() -> None:
     sys.exit(failures > 0)
 
 
-def _others(results: Path, units: list[Unit]) -> tuple[float, list[Row]]:
-    """Return what is known of other kinds and subjects, and the minutes that it took."""
+def _others(results: Path, units: list[Unit]) -> tuple[Row, list[Row]]:
+    """Return how other kinds and subjects were tried, and what is known of them."""
     everything = [(kind, name) for kind in CATALOGUE for name in CATALOGUE[kind].subjects]
     if set(units) == set(everything) or not results.exists():
-        return 0.0, []
+        return {}, []
     about, *rows = [json.loads(line) for line in results.read_text().splitlines()]
     kept = [row for row in rows if (row["kind"], row["subject"]) not in units]
-    return about["about"]["minutes"], kept
+    return about["about"], kept
 
 
 def _place(row: Row) -> tuple[int, int]:

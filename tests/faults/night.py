@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -56,8 +58,9 @@ class Night:
         sys.stdout.write("| {} | {} | {} |\n".format(*self.seen[-1]))
         sys.stdout.flush()
 
-    def worker(self):
-        return start([PREFECT, "worker", "start", "--pool", "fewpass"], self.environment, self.log)
+    def worker(self, *before):
+        words = [*before, PREFECT, "worker", "start", "--pool", "fewpass"]
+        return start(words, self.environment, self.log)
 
     def deployment(self, name):
         return self.server.ask(f"deployments/name/{name}")
@@ -154,6 +157,22 @@ def killed_worker(night, worker):
     return night.worker()
 
 
+def stopped_worker(night, worker):
+    """A worker that waits for its flows is stopped during a training, and started again."""
+    stop(worker)
+    outlasting = [sys.executable, "-m", "fewpass.flows.orchestration.outlasting"]
+    worker = night.worker(*outlasting)
+    run, _ = night.training("stopped")
+    began = time.monotonic()
+    worker.send_signal(signal.SIGTERM)
+    worker.wait(120)
+    took = time.monotonic() - began
+    kept = night.line_of_log("stopped", '"event":"stop"')["snapshot"]
+    night.tell("SIGTERM to a worker that waits for its flows", "log of the run; state",
+               f"snapshot {kept}, ended after {took:.0f} s; {night.ended(run)['name']}")  # fmt: skip
+    return night.worker(*outlasting)
+
+
 def killed_server(night):
     run, _ = night.training("through")
     kill(night.server.process)
@@ -169,6 +188,62 @@ def killed_server(night):
     night.tell(
         "the server is back", "state; log", f"{state['name']}; finish at {finish['time'][11:19]}"
     )
+
+
+def server_away_at_the_end(night):
+    """The server dies during a training, and comes back when that has ended."""
+    run, process = night.training("unheard")
+    kill(night.server.process)
+    night.rows.wait = 0.0
+    log = night.folder / "unheard/log.jsonl"
+    wait_for(lambda: '"event":"finish"' in log.read_text(), 120, "the end without a server")
+    began = time.monotonic()
+    time.sleep(15)
+    alive = "its process waits" if Path(f"/proc/{process}").exists() else "its process ended"
+    night.tell("a training ends while the server is dead", "run folder", f"the model; {alive}")
+    night.server.start()
+    state = night.ended(run)
+    night.tell("the server is back", "state", f"{state['name']} after "
+               f"{time.monotonic() - began:.0f} s: {(state['message'] or '')[:120]}")  # fmt: skip
+    said = [line for line in night.log.read_text().splitlines() if "rror" in line or "WARN" in line]
+    night.tell("the same", "worker's log", " / ".join(line[15:95] for line in said[-3:]))
+
+
+def changed_data(night):
+    """Rows are appended to the data set of the nightly training, and some are deleted."""
+    sources, data = night.folder / "sources", night.folder / "people"
+    sources.mkdir()
+    for k in (1, 2):
+        write_rows(sources / f"{k}.csv", k)
+    plan = {"sources": [f"{sources}/1.csv"], "dataset": str(data), "keep": ["city"],
+            "options": {"label": "y"}}  # fmt: skip
+    wanted = {"plan": {"dataset": str(data), "passes": 2, "lam": "10/n"}, "skip_unchanged": True,
+              "run": str(night.folder / "people-nights/{date}T{time}")}  # fmt: skip
+
+    def done(name, **parameters):
+        run = night.ask_for(name, **parameters)
+        state = night.ended(run)
+        shown = night.server.ask(f"flow_runs/{run['id']}")["name"]
+        return f"{state['name']} ({shown}): {(state['message'] or '')[:80]}"
+
+    night.tell("rows are ingested", "ingest/make-data", done("ingest/make-data", plan=plan))
+    night.tell("a night", "train/nightly", done("train/nightly", **wanted))
+    night.tell("a night without new rows", "train/nightly", done("train/nightly", **wanted))
+    added = {"plan": {"dataset": str(data), "sources": [f"{sources}/2.csv"]}}
+    night.tell("rows are appended", "append/append-rows", done("append/append-rows", **added))
+    night.tell("the same files again", "append/append-rows", done("append/append-rows", **added))
+    night.tell("the next night", "train/nightly", done("train/nightly", **wanted))
+    gone = {"plan": {"dataset": str(data), "where": "city == 'oslo'"}, "runs": str(night.folder)}
+    night.tell("rows are deleted", "forget/forget-rows", done("forget/forget-rows", **gone))
+    for name, wrong in (
+        ("forget/forget-rows", {"plan": {"dataset": str(data), "where": "oslo"}}),
+        ("append/append-rows", {"plan": {"dataset": str(data), "sources": ["s3://u:p@b/x"]}}),
+    ):
+        try:
+            night.ask_for(name, **wrong)
+        except urllib.error.HTTPError as error:
+            night.tell("a condition that is none; an address with a password", name,
+                       f"the server answers {error.code}, and no run is made")  # fmt: skip
 
 
 def cancelled(night):
@@ -280,6 +355,21 @@ def refreshes(night):
         "publication",
         "generation {generation}, number {number}".format(**json.loads(out)),
     )
+    shown = night.server.ask("artifacts/filter", {"limit": 200})
+    tables = [one for one in shown if one["key"] and one["key"].endswith("-drift")]
+    rows = json.loads(tables[0]["data"])
+    night.tell("the same", f"table `drift` of the refresh, {len(rows)} lines", rows[0])
+    words = [str(Path(sys.executable).with_name("fewpass")), "clean", str(store)]
+    for option in ("--keep-generations", "--keep-artifacts"):
+        done = subprocess.run(
+            [*words, option, "1", "--dry-run", "--json"], env=night.environment, cwd=PROJECT,
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        removed = [
+            f"{one['what']} ({one['objects']})" for one in json.loads(done.stdout)["removed"]
+        ]
+        night.tell(f"`fewpass clean STORE {option} 1 --dry-run`", "would be removed",
+                   f"{len(removed)}: {', '.join(removed[:3])}")  # fmt: skip
     for one in json.loads(ask("models", store=store)[1])["history"]:
         night.tell("the history of the store", f"fewpass models, generation {one['generation']}",
                    f"{one['what']}: {one['why'][:70]}")  # fmt: skip
@@ -290,7 +380,9 @@ def refreshes(night):
 def artifacts(night):
     found = night.server.ask("artifacts/filter", {"limit": 200})
     runs = night.server.ask("flow_runs/filter", {"limit": 200})
-    night.tell("the whole night", "server", f"{len(found)} artifacts of {len(runs)} flow runs")
+    versions = Counter((one["flow_run_id"], one["key"]) for one in found)
+    night.tell("the whole night", "server", f"{len(found)} artifacts of {len(runs)} flow runs, "
+               f"at most {max(versions.values())} of a kind in a run")  # fmt: skip
     log = night.server.log.read_text()
     night.tell("the whole night", "server's log", f"{log.count('database is locked')} times locked")
 
@@ -316,7 +408,9 @@ def main(folder):
         workers = [worker]
         started.callback(lambda: [stop(one) for one in workers])
         steps = (schedules, killed_flow, lambda n: workers.append(killed_worker(n, workers[-1])),
-                 killed_server, cancelled, killed_scheduler, paused_pool, refreshes, artifacts)  # fmt: skip
+                 lambda n: workers.append(stopped_worker(n, workers[-1])),
+                 killed_server, server_away_at_the_end, cancelled, killed_scheduler, paused_pool,
+                 changed_data, refreshes, artifacts)  # fmt: skip
         for step in steps:
             step(night)
 

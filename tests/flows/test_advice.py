@@ -6,8 +6,9 @@ import shlex
 
 import pytest
 
+from fewpass.flows.application import app
 from fewpass.flows.beginning import beginning
-from fewpass.flows.cli import app, main
+from fewpass.flows.cli import main
 from fewpass.flows.flags import in_flags
 from testing.imports import PACKAGES
 from tests.conftest import PROJECT

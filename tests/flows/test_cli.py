@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fewpass.flows import cli
+from fewpass.flows import application, cli
 from fewpass.flows.commands.contents import faults
 from fewpass.flows.options import IngestOptions, PlanSource, TrainingOptions, called
 from fewpass.flows.settings import as_toml, checked, ingest_settings, training_settings
@@ -93,7 +93,7 @@ COMMANDS = [
 
 
 def test_every_command_is_tried_here():
-    assert {name for name in cli.app if not name.startswith("-")} == set(COMMANDS)
+    assert {name for name in application.app if not name.startswith("-")} == set(COMMANDS)
 
 
 def test_help_waits_for_no_compiler():
@@ -118,15 +118,15 @@ def test_what_runs_no_command_imports_none(words):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_says_what_their_own_pages_say(name):
-    listed = cli.application(listing=True)[name].help
-    said = inspect.getdoc(cli.app[name].default_command)
+    listed = application.application(listing=True)[name].help
+    said = inspect.getdoc(application.app[name].default_command)
     assert listed.partition("\n\n")[0] == said.partition("\n\n")[0].replace("\n", " ")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_and_option_says_what_it_is_for(name, capsys):
     assert cli.main([name, "--help"]) == 0
-    shown, command = capsys.readouterr().out, cli.app[name]
+    shown, command = capsys.readouterr().out, application.app[name]
     assert command.help or command.default_command.__doc__
     for argument in command.assemble_argument_collection(parse_docstring=True):
         if argument.name.startswith("*"):  # what holds the options of a group
@@ -173,7 +173,7 @@ def test_other_programs_words_stand_for_options_that_there_are():
     known = {
         name
         for command in COMMANDS
-        for one in cli.app[command].assemble_argument_collection()
+        for one in application.app[command].assemble_argument_collection()
         for name in one.names
     }
     assert {called((name,)) for name in OTHER_NAMES} <= known
@@ -261,7 +261,9 @@ def test_zsh_runs_the_function_that_it_was_given(tmp_path, capsys, autoloaded):
 @pytest.mark.parametrize("columns", ["60", "80", "120"])
 def test_tables_fit_the_terminal(columns, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", columns)
-    monkeypatch.setattr(cli.app, "console", Console())  # its own is as wide as when first used
+    monkeypatch.setattr(
+        application.app, "console", Console()
+    )  # its own is as wide as when first used
     for words in (["--help"], ["train", "--help"], ["methods"], ["methods", "sdca"]):
         assert cli.main(words) == 0
         assert max(map(len, capsys.readouterr().out.splitlines())) <= int(columns), words

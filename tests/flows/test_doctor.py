@@ -5,6 +5,7 @@ import os
 import threading
 from datetime import datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -101,10 +102,15 @@ def test_health_looks_at_all_that_a_night_needs(run, as_json, fewpass, tmp_path)
     server.RequestHandlerClass.log_message = lambda *_: None
     threading.Thread(target=server.serve_forever, daemon=True).start()
     port, data = server.server_address[1], str(tmp_path / "set")
-    told = as_json("health", run.url, data, f"tcp://127.0.0.1:{port}")
+    schedule = f"{run.url.rpartition('/')[0]}/{{date}}"
+    assert "no run is there yet" in fewpass("health", schedule)[1]
+    night = Path(run.url).rename(Path(run.url).with_name("2026-11-27"))
+    run = RunFolder(str(night))
+    told = as_json("health", run.url, data, f"tcp://127.0.0.1:{port}", schedule)
     assert told["healthy"]
     assert [one["why"] for one in told["places"]] == [
-        "no process is training it", "a data set of 400 rows", "takes connections",
+        "it is finished", "a data set of 400 rows", "takes connections",
+        "2026-11-27: it is finished",
     ]  # fmt: skip
     for place, said in (
         (f"http://127.0.0.1:{port}/health", "status 501"),
@@ -116,6 +122,10 @@ def test_health_looks_at_all_that_a_night_needs(run, as_json, fewpass, tmp_path)
         assert (status, said in shown, f"{run.url}: ok" in shown) == (1, True, True), shown
     server.shutdown()
     server.server_close()
+    for snapshot in (night / "snapshots").iterdir():
+        (snapshot / "manifest.json").unlink()
+    status, shown, _ = fewpass("health", run.url, schedule)
+    assert (status, f"{run.url}: ok" in shown, "and it is not finished" in shown) == (1, True, True)
     manifest = tmp_path / "set/manifest.json"
     manifest.write_bytes(manifest.read_bytes()[:-10])
     status, shown, _ = fewpass("health", data)

@@ -212,7 +212,7 @@ def told(error):
     if {again}:
         os.kill(os.getpid(), signal.SIGINT)
     return "Interrupted, once."
-cli.app, cli.sentence = command, told
+cli.run, cli.sentence = command, told
 sys.exit(cli.main(["train"]))
 """
     done = subprocess.run(

@@ -10,7 +10,8 @@ import pytest
 
 from fewpass import LinearClassifier, evaluate, ingest, predict, train
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.ingest.target_map import LabelEncoder, TargetMap
+from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
+from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.readers.as_written import AsWritten, is_number, labelled
 from fewpass.storage.manifest import Labels
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import shutil
 import threading
 from pathlib import Path
 
@@ -59,6 +60,10 @@ def test_the_page_says_why_there_are_no_rows_yet(store):
 def test_the_numbers_are_the_runs_own(store):
     (run,) = runs_at([store])
     assert runs_at([run]) == [run]
+    nights = [f"{store}/nights/2026-11-{day}" for day in (28, 27)]
+    for night in nights:
+        shutil.copytree(run, night)
+    assert runs_at([f"{store}/nights/{{date}}"]) == nights
     shown, last = shown_run(RunFolder(run)), list(RunFolder(run).events())[-1]
     found = parsed(exposition(samples_of(shown)))
     labels = (("run", run),)
@@ -74,7 +79,7 @@ def test_the_numbers_are_the_runs_own(store):
     assert value("fewpass_bytes_read_total") == cursor["bytes_read"]
     assert value("fewpass_loss") == shown.timeline.losses[-1].average
     assert value("fewpass_rows_per_second") == value("fewpass_silence_seconds") == 0.0
-    assert value("fewpass_generation") == 1
+    assert value("fewpass_generation", (*labels, ("store", store))) == 1
     assert value("fewpass_published_generation", (("store", store),)) == 1
     states = {dict(k)["state"]: v for (name, k), v in found.items() if name == "fewpass_state"}
     assert states == {"running": 0.0, "stopped": 0.0, "finished": 1.0}

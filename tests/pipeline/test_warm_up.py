@@ -1,12 +1,15 @@
 """Kernels compiled ahead: heard of, told of, and not compiled again."""
 
+import json
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import numba
 import pytest
 
+from fewpass.flows import cli
 from fewpass.flows.commands.training import _say_compiling
 from fewpass.flows.display.console import Terminal
 from fewpass.flows.options import Output
@@ -16,6 +19,7 @@ from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.dual.sdca import Sdca
+from fewpass.solvers.kernels import dispatch, kernel_files
 from fewpass.solvers.kernels.compiling import Compiling, working_seconds
 from testing.datasets import make
 
@@ -104,3 +108,21 @@ def test_unknown_words_are_refused():
         warm_up(["cubic"])
     with pytest.raises(BadInput, match="no layout ragged"):
         warm_up(layouts=["ragged"])
+
+
+def test_what_is_compiled_is_told_without_compiling(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cli.main(["doctor", "--compile"]) == 0
+    assert "0 of this version (0 B)" in capsys.readouterr().out
+    ours = tmp_path / "fewpass" / dispatch.sources_digest(Path(kernel_files.__file__).parents[1])
+    kernel_files.write_kernel(ours / f"one{kernel_files.SUFFIX}", b"code")
+    (ours / f"two{kernel_files.SUFFIX}").write_bytes(b"")
+    (tmp_path / "fewpass" / "older").mkdir()
+    kernel_files.write_kernel(tmp_path / "fewpass" / "older" / f"x{kernel_files.SUFFIX}", b"code")
+    assert cli.main(["doctor", "--compile", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["kernels"]
+    assert told.pop("damaged") == {"two.kernel": "it is cut short, to 0 bytes"}
+    assert told == {
+        "folder": str(tmp_path / "fewpass"), "kernels": 2, "n_bytes": 52, "by_package": {"solvers": 2},
+        "of_others": 1, "bytes_of_others": 52,
+    }  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from fewpass.solvers.bad_input import BadInput
-from fewpass.solvers.described import Described
+from fewpass.solvers.described import Described, described_fields
 
 
 class Base(Described):
@@ -26,7 +26,7 @@ class Wider(Base):
 
 
 def test_what_stands_under_a_field_describes_it_in_schemas_too():
-    said = {name: field.description for name, field in Base.model_fields.items()}
+    said = {name: field.description for name, field in described_fields(Base).items()}
     assert said == {"steps": "How many steps\nare taken.", "silent": None, "told": said["told"]}
     assert said["told"] == "Told by itself."
     schema = Base.model_json_schema()["properties"]
@@ -34,10 +34,10 @@ def test_what_stands_under_a_field_describes_it_in_schemas_too():
 
 
 def test_fields_that_are_inherited_keep_their_description():
-    said = {name: field.description for name, field in Wider.model_fields.items()}
-    assert said["steps"] == Base.model_fields["steps"].description
+    said = {name: field.description for name, field in described_fields(Wider).items()}
+    assert said["steps"] == described_fields(Base)["steps"].description
     assert (said["width"], said["silent"]) == ("How wide it is.", "Silent no more.")
-    assert Base.model_fields["silent"].description is None
+    assert described_fields(Base)["silent"].description is None
 
 
 def test_settings_do_not_change_and_unknown_ones_are_refused():
@@ -50,5 +50,5 @@ def test_settings_do_not_change_and_unknown_ones_are_refused():
 def test_a_class_whose_source_is_nowhere_has_no_descriptions():
     made = {"__name__": "nowhere", "Described": Described}
     exec("class Lost(Described):\n    a: int = 1\n    'Said.'\n", made)
-    assert made["Lost"].model_fields["a"].description is None
+    assert described_fields(made["Lost"])["a"].description is None
     assert made["Lost"]().a == 1

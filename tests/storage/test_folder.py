@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from fewpass.storage import local_files
-from fewpass.storage.dataset import Dataset, DatasetWriter
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import Values
 from fewpass.storage.snapshot import SnapshotStore
 from fewpass.storage.table import DenseTable
+from fewpass.storage.writer import DatasetWriter
 from testing.object_store import object_store
 
 SECRET = "canary-7f3a"

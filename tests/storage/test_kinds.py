@@ -8,6 +8,7 @@ from fewpass.storage.addresses import command
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder, NotADataset
 from fewpass.storage.kinds import instead, kind_of
+from testing.datasets import make
 
 MARKS = {
     "data set": ["manifest.json", "zarr.json", "ingest.json"],
@@ -29,6 +30,22 @@ def made(folder, kind):
 @pytest.mark.parametrize("kind", MARKS)
 def test_each_kind_has_its_marks(kind, tmp_path):
     assert kind_of(made(tmp_path / "x", kind)) == kind
+
+
+def test_a_set_without_its_manifest_is_none_whose_ingest_is_not_finished(tmp_path):
+    whole = str(tmp_path / "d")
+    make(whole, n=20, d=3, chunk_rows=10)
+    Folder(whole).delete("manifest.json")
+    with pytest.raises(NotADataset, match=r"Put \S+/d/manifest.json back .* the same bytes"):
+        Dataset.open(whole)
+    Folder(whole).write("generations/000002/zarr.json", b"{}")
+    with pytest.raises(NotADataset, match="repeat what was appended and forgotten since"):
+        Dataset.open(whole)
+    Folder(whole).write(".ingest/lock", b"7\n")  # an ingest that replaces it has begun
+    assert kind_of(Folder(whole)) == "unfinished"
+    Folder(whole).delete_tree(".ingest")
+    Folder(whole).write("ingest.json", b"{}")  # or is about to
+    assert kind_of(Folder(whole)) == "unfinished"
 
 
 def test_files_and_nothing_and_generations(tmp_path):

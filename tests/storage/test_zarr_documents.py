@@ -17,11 +17,12 @@ from zarr.storage import MemoryStore
 from fewpass.storage.array_layout import chunk_documents
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.column_schema import Schema
-from fewpass.storage.dataset import Dataset, DatasetWriter
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import Values, WeightStats
 from fewpass.storage.snapshot import SnapshotStore
 from fewpass.storage.table import DenseTable, SparseTable, concatenate, cut
+from fewpass.storage.writer import DatasetWriter
 from fewpass.storage.zarr_documents import array_document, group_document, vector_document
 from testing.object_store import object_store
 from tests.conftest import SMALL_DATA

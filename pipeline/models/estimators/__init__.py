@@ -46,11 +46,12 @@ def __getattr__(name: str) -> Any:
             f"module 'fewpass.pipeline.models.estimators' has no attribute {name!r}"
         )
     try:
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = asked = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     except ModuleNotFoundError as error:
         if error.name not in {"scipy", "sklearn"}:
             raise
         raise ModuleNotFoundError(LACKING.format(name), name=error.name) from error
+    return asked
 
 
 def __dir__() -> list[str]:

@@ -15,6 +15,7 @@ from fewpass.pipeline.models.estimators.table_encoder import (
     require_readable,
 )
 from fewpass.pipeline.settings.encoding import ADDITIVE
+from fewpass.pipeline.tables.additive.rules import may_curve
 from fewpass.pipeline.tables.encoding.cells import is_span
 from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
 from fewpass.pipeline.tables.encoding.schema import recipe_in
@@ -58,17 +59,26 @@ def encoder_of(schema: Schema | None) -> TableEncoder | None:
 def fitted_encoder(
     X: Any, encode: str, columns: Any, y: Any = None, weight: Any = None, *, numbers: bool = False
 ) -> TableEncoder | None:
-    """Return what encodes rows in memory; None where `auto` finds numbers alone.
+    """Return what encodes rows in memory; None where columns are numbers alone, and no curves.
 
     Of an additive model the targets y (n,) of rows of these weights (n,) choose the pairs;
     `numbers`: they are no labels.
     """
-    if encode in ("auto", "linear") and not columns and not _is_more_than_numbers(X):
+    plain = encode != "always" and not columns and not _is_more_than_numbers(X)
+    if plain and (encode == "linear" or (encode == "auto" and not _may_bend(X, y))):
         return None
     additive: Any = {"additive": True, "splines": "splines"}.get(encode, False)
     task = "regression" if numbers else "classification"
     encoder = TableEncoder(columns=columns, additive=additive)
-    return encoder.fit_for(X, y, task, weight, unasked=encode == "auto")
+    encoder.fit_for(X, y, task, weight, unasked=encode == "auto", plain=plain)
+    return None if plain and encoder.recipe_.additive is None else encoder
+
+
+def _may_bend(X: Any, y: Any) -> bool:
+    """Say whether curves are tried on plain numbers that nobody asked them for."""
+    return (
+        y is not None and hasattr(X, "columns") and may_curve(["number"] * len(X.columns), len(X))
+    )
 
 
 def refuse_cells(X: Any, because: Exception) -> None:

@@ -55,6 +55,8 @@ from fewpass.storage.column_schema import Groups, groups_of
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable, Table, take
 
+FEW_VALUES = 1 << 22  # that a pass takes some ten milliseconds for
+
 Vector = NDArray[np.float64]
 
 
@@ -83,6 +85,7 @@ def fit_rows(model: Any, table: Table, d: int, at: Weights | None) -> None:
         kernels_of(model),
         lambda stop, tell: train_in_memory(plan, dataset, start, stop, held_out_rows, tell),
         progress(model.verbose, plan.passes),
+        brief=table.nnz <= FEW_VALUES,
     )
     model._take(unscaled(trained.weights, scaler))
     model._see(dataset.manifest.targets, more=at is not None)

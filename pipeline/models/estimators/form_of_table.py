@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import Encode, Encoding
-from fewpass.pipeline.tables.additive.choosing import with_form
+from fewpass.pipeline.tables.additive.choosing import Formed, with_form
 from fewpass.pipeline.tables.additive.forms import SPLINES
 from fewpass.pipeline.tables.additive.of_table import asked_form, targets_in, weighted
 from fewpass.pipeline.tables.additive.rules import AskedForm
@@ -82,8 +82,8 @@ def target_cells(y: Any, n: int, asked: AskedForm) -> Any:
 
 def formed(
     recipe: Recipe, sample: Any, targets: OwnTargets, asked: AskedForm, seed: int, task: str
-) -> Recipe:
-    """Return a recipe with the curves and pairs that suit a sample, an Arrow table."""
+) -> Formed:
+    """Return a recipe with the form that suits a sample, an Arrow table."""
     cells, weight = targets
     if pa.types.is_null(cells.type):
         own, rows = None, sample
@@ -92,4 +92,4 @@ def formed(
         rows = sample.filter(pa.array(has))
         own = weighted(own, None if weight is None else weight[has])
     names = [column.name for column in recipe.columns]
-    return with_form(recipe, [*columns_of(rows, names)], own, asked, seed).recipe
+    return with_form(recipe, [*columns_of(rows, names)], own, asked, seed)

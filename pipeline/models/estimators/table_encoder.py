@@ -24,6 +24,7 @@ from fewpass.pipeline.models.estimators.form_of_table import (
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.meanings import seed_of
 from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS, column_kinds
+from fewpass.pipeline.tables.additive.needless_columns import NEEDLESS
 from fewpass.pipeline.tables.additive.rules import AskedForm, may_curve
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, as_sample, fitted
@@ -136,11 +137,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self.fit_for(X, y, "auto")
 
     def fit_for(
-        self, X: Any, y: Any, task: str, weight: Any = None, *, unasked: bool = False
-    ) -> Self:
+        self, X: Any, y: Any, task: str, weight: Any = None, *, unasked: bool = False,
+        plain: bool = False,
+    ) -> Self:  # fmt: skip
         """Do the same for targets of a task: "classification", "regression" or "auto".
 
-        Curves and pairs are chosen by rows of these weights (n,); unasked: where the rows are sure.
+        Curves and pairs are chosen by rows of these weights (n,); unasked: where the rows are sure;
+        plain: where they are better than numbers as they come.
         """
         if not 1 <= self.bits <= MOST_BITS:
             raise ValueError(f"bits is {self.bits!r}. Give a number from 1 to {MOST_BITS}.")
@@ -156,6 +159,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if unasked and y is not None and asked is None:
             asked = AskedForm(unasked=True)
         if asked is not None:
+            asked = asked._replace(plain=plain)
             used = with_targets(used, y, weight, asked)
         sample = as_sample(used, self.sample_rows, seed)
         if asked is not None:
@@ -169,7 +173,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.recipe_: Recipe = fitted(sample, rules)
         may = not unasked or may_curve([one.kind for one in self.recipe_.columns], n_rows)
         if asked is not None and may:
-            self.recipe_ = formed(self.recipe_, sample, own, asked, seed, task)
+            asked = asked._replace(wanted=tuple(kinds))
+            form = formed(self.recipe_, sample, own, asked, seed, task)
+            self.recipe_ = form.recipe
+            self.left_out_ |= dict.fromkeys(form.left_out, NEEDLESS)
         self.n_features_in_ = len(table.column_names)
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.asarray(table.column_names, object)

@@ -21,9 +21,14 @@ class ShareInGraph(NamedTuple):
 
 
 def of_hats(graph: GraphParts, x: str, gone: str, term: HatsTerm, coef: Any) -> str:
-    """Return what a curve of x (n, 1) adds to the scores; nothing where x is missing."""
+    """Return what a curve of x (n, 1) adds to the scores; of missing ones what they count as."""
     lines = lines_of(term, coef)
-    values = curves(graph, stepped(graph, x, [term.steps]), lines.x, lines.heights)
+    x = stepped(graph, x, [term.steps])
+    if term.missing_as is not None:
+        x = graph.op("Where", gone, graph.number(term.missing_as), x)
+    values = curves(graph, x, lines.x, lines.heights)
+    if term.missing_as is not None:
+        return values
     return graph.op("Where", gone, graph.number(0.0), values)
 
 
@@ -37,6 +42,9 @@ def shares_of_number(
         level = graph.op("Gather", graph.whole(*axis.levels), code)
         return [ShareInGraph(graph.op("Squeeze", level, graph.whole(1)), None)]
     last = len(axis.knots) - 1
+    if axis.missing_as is not None:
+        x = graph.op("Where", gone, graph.number(axis.missing_as), x)
+        gone = graph.constant(np.array([[False]]))
     place = interpolated(graph, x, axis.knots, range(last + 1))
     left = graph.op("Min", graph.op("Floor", place), graph.number(last - 1.0))
     there = graph.op("Sub", graph.number(1.0), graph.op("Cast", gone, to=DOUBLE))

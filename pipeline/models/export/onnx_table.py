@@ -98,7 +98,7 @@ def _require_words(numbers: Sequence[ColumnTerms], others: Sequence[ColumnTerms]
 def _refused(name: str, why: str) -> BadInput:
     return BadInput(
         f"Column {shown_name(name)} is not for ONNX: {why}. Choose .json, or leave the column out "
-        f"with `column={name}=drop` and train again."
+        f"(ingest with `column={name}=drop`) and train again."
     )
 
 

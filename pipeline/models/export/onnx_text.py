@@ -147,10 +147,10 @@ def _runs(graph: GraphParts, cells: str) -> tuple[str, str]:
     return graph.op("Concat", *of_runs, axis=0), graph.op("Concat", *runs, axis=0)
 
 
-def _neighbours(graph: GraphParts, rows: str, apart: int) -> tuple[str, str]:
+def _neighbours(graph: GraphParts, rows: str, distance: int) -> tuple[str, str]:
     """Return the tokens that have one so far behind them in the same row, and these."""
-    begin = graph.op("Slice", rows, graph.whole(0), graph.whole(-apart))
-    end = graph.op("Slice", rows, graph.whole(apart), graph.whole(1 << 62))
+    begin = graph.op("Slice", rows, graph.whole(0), graph.whole(-distance))
+    end = graph.op("Slice", rows, graph.whole(distance), graph.whole(1 << 62))
     same = graph.op("NonZero", graph.op("Equal", begin, end))
     first = graph.op("Squeeze", same, graph.whole(0))
-    return first, graph.op("Add", first, graph.constant(np.int64(apart)))
+    return first, graph.op("Add", first, graph.constant(np.int64(distance)))

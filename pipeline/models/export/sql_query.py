@@ -144,7 +144,7 @@ class Query:
         lines = lines_of(term, self.coef)
         if not lines.heights.any():
             return
-        x = self._feature(stepped(self.dialect, cell, term.steps))
+        x = self._feature(_or(stepped(self.dialect, cell, term.steps), term.missing_as))
         for score, heights in zip(self.scores, lines.heights.T.tolist(), strict=True):
             if any(heights):
                 score.append(f"COALESCE({interpolated(x, lines.x.tolist(), heights)}, 0e0)")
@@ -181,7 +181,8 @@ class Query:
             cases = " ".join(f"WHEN {k} THEN {level}" for k, level in enumerate(axis.levels[:-1]))
             return [(self._feature(f"CASE {x} {cases} ELSE {axis.levels[-1]} END"), "1e0")]
         last = len(axis.knots) - 1
-        place = self._feature(interpolated(f"({x})", axis.knots, range(last + 1)))
+        x = _or(f"({x})", axis.missing_as)
+        place = self._feature(interpolated(x, axis.knots, range(last + 1)))
         left = f"(CASE WHEN {place} >= {last} THEN {last - 1} ELSE FLOOR({place}) END)"
         right = f"COALESCE({place} - {left}, 0e0)"
         return [(left, f"(1e0 - {right})"), (f"({left} + 1)", right)]
@@ -218,8 +219,13 @@ def _refused(one: ColumnTerms, why: str) -> BadInput:
     name = " x ".join(one.columns)
     return BadInput(
         f"Column {shown_name(name)} is not for SQL: {why}. Or choose .onnx or .json, or leave the "
-        f"column out with `column={one.columns[0]}=drop` and train again."
+        f"column out (ingest with `column={one.columns[0]}=drop`) and train again."
     )
+
+
+def _or(x: str, missing_as: float | None) -> str:
+    """Return x, or what it counts as where it is missing."""
+    return x if missing_as is None else f"COALESCE({x}, {literal(missing_as)})"
 
 
 def _whens(weights: Sequence[str]) -> str:

@@ -10,7 +10,8 @@ differ by on average, 1/n + 1/m for every share but one, is taken off.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +21,8 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.generations import Generation, generations
 from fewpass.pipeline.rows.column_statistics import NAMES
 from fewpass.pipeline.rows.targets import label_text
+from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.schema import recipe_in
-from fewpass.storage.addresses import command
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import Labels, Manifest
@@ -65,21 +66,6 @@ class Drift(NamedTuple):
         """The largest drift of a column."""
         return max((one.drift for one in self.columns), default=0.0)
 
-    def require_at_most(self, most: float | None, store: str) -> None:
-        """Refuse rows that are too far from those before; BadInput says which column."""
-        if most is None or self.largest <= most:
-            return
-        one = self.columns[0]
-        others = sum(column.drift > most for column in self.columns) - 1
-        more = f", and {others} other column{'s' * (others != 1)}" if others else ""
-        raise BadInput(
-            f"The new rows are unlike those of generation {self.against:06d}: {one.column} drifted "
-            f"by {one.drift:.3g} ({one.moved} from {one.before:.4g} to {one.now:.4g}){more}, where "
-            f"max_drift is {most:g}. Nothing was learnt. If the rows are right, refresh once with "
-            "a larger max_drift; if not, mend the files and give the generation up: "
-            f"{command('refresh', store)} says how."
-        )
-
 
 def drift_of(store: str, generation: Generation, left_out: Sequence[str] = ()) -> Drift | None:
     """Compare a generation's rows with those of the newest one before, and store what came of it.
@@ -111,21 +97,21 @@ def _columns(old: Dataset, new: Dataset) -> Iterator[ColumnDrift]:
     """Yield what became of the labels, and of the columns that moved most, a block at a time."""
     yield _of_targets(old.manifest, new.manifest)
     counted = _counted(old), _counted(new)
-    names, starts, titles = _groups(new)
-    ends = np.append(starts[1:], new.n_features)
+    columns = _groups(new)
+    starts, ends = columns.starts, np.append(columns.starts[1:], new.n_features)
     first = 0
     while first < len(starts):
         last = int(np.searchsorted(ends, starts[first] + AT_ONCE, side="right"))
         block = slice(first, max(first + 1, last))
-        yield from _of_block(counted, names, titles[block], starts[block], ends[block])
+        yield from _of_block(counted, columns, block, ends[block])
         first = block.stop
 
 
 def _of_block(
-    counted: tuple[CountedColumns, CountedColumns],
-    names: Sequence[str] | None, titles: Sequence[str],
-    starts: Places, ends: Places,
+    counted: tuple[CountedColumns, CountedColumns], columns: SourceColumns, block: slice,
+    ends: Places,
 ) -> Iterator[ColumnDrift]:  # fmt: skip
+    names, titles, starts = columns.names, columns.titles[block], columns.starts[block]
     base = int(starts[0])
     before, now = (Counts.of(one, slice(base, int(ends[-1]))) for one in counted)
     of_feature = _share_terms(before, now) + _mean_terms(before, now)
@@ -136,10 +122,11 @@ def _of_block(
         own = names[inside.start + base : inside.stop + base] if names else ()
         name = names[worst + base] if names else f"column {worst + base + 1}"
         means = before.overall[inside], now.overall[inside]
+        missing = _shares(own, MISSING, *means)
         yield ColumnDrift(
             titles[k] if len(titles) else name, name,
-            float(before.overall[worst]), float(now.overall[worst]),
-            *_shares(own, MISSING, *means), *_shares(own, UNSEEN, *means), float(totals[k]),
+            *columns.as_given(worst + base, (before.overall[worst], now.overall[worst]), missing),
+            *missing, *_shares(own, UNSEEN, *means), float(totals[k]),
         )  # fmt: skip
 
 
@@ -151,14 +138,41 @@ def _shares(
     return (None, None) if place is None else (float(before[place]), float(now[place]))
 
 
-def _groups(data: Dataset) -> tuple[Sequence[str] | None, NDArray[np.int64], list[str]]:
-    """Return the names of features, and of each column of the source its first one and name."""
+class SourceColumns(NamedTuple):
+    """The columns of the source, and the features that they became."""
+
+    names: Sequence[str] | None  # of features
+    starts: Places  # of each column its first feature
+    titles: list[str]  # of columns
+    standardised: Mapping[int, tuple[float, float]] = MappingProxyType({})  # deviation, mean
+
+    def as_given(
+        self, feature: int, means: Sequence[float], missing: Sequence[float | None]
+    ) -> tuple[float, float]:
+        """Return means of a feature before and now, of numbers as the source has them."""
+        deviation, mean = self.standardised.get(feature, (1.0, 0.0))
+        if feature not in self.standardised:
+            missing = (None, None)  # where a number is missing it is stored as the mean
+        before, now = (
+            float(one) / max(1.0 - (gone or 0.0), 1e-9) * deviation + mean
+            for one, gone in zip(means, missing, strict=True)
+        )
+        return before, now
+
+
+def _groups(data: Dataset) -> SourceColumns:
     recipe = recipe_in(data.schema)
     if recipe is None:
         names = data.schema.feature_names if data.schema is not None else None
-        return names, np.arange(data.n_features), list(names or ())
-    widths = [part.width for part in recipe.parts]
-    return recipe.outputs, np.cumsum([0, *widths[:-1]]), [part.name for part in recipe.parts]
+        return SourceColumns(names, np.arange(data.n_features), list(names or ()))
+    starts = np.cumsum([0, *(part.width for part in recipe.parts)])[:-1]
+    numbers = {
+        int(start): (own.deviation, own.mean)
+        for start, own in zip(starts, recipe.columns, strict=False)  # curves come behind them
+        if isinstance(own, Number) and not own.logarithm
+    }
+    titles = [part.name for part in recipe.parts]
+    return SourceColumns(recipe.outputs, starts, titles, numbers)
 
 
 # -- features -------------------------------------------------------------------------------------

@@ -51,7 +51,8 @@ def _result(gate: Gate, new: Evaluated, published: Evaluated | None) -> GateResu
         few = f"no value of {gate.column} has {LEAST_ROWS} rows"
         return GateResult(gate.written, passed=False, reason=few)
     worst = looks[0] if gate.column is None else None
-    every = f"all {len(looks)} values of {gate.column} with {LEAST_ROWS} rows and more do"
+    values = "the one value" if len(looks) == 1 else f"all {len(looks)} values"
+    every = f"{values} of {gate.column} with at least {LEAST_ROWS} rows passed"
     return GateResult(gate.written, passed=True, reason=worst.reason if worst else every)
 
 

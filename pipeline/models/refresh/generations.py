@@ -4,6 +4,7 @@ STORE/generations/000007/files.json     the files of one refresh, written first
 /data           the data set made of them
 /run            the training on it, from the published model on
 /decision.json  whether its model is published, and why; or that it was abandoned
+/drift.json     how far its rows are from those before; drift-refused.json: that it was too far
 /removed.json   where data set and run were removed, as it is old
 
 Both files are created exclusively, so that of two refreshes that begin, or end, at once one wins
@@ -17,6 +18,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.drift_refusals import DriftRefusal, drift_refusals
 from fewpass.pipeline.models.refresh.publications import (
     NONE_YET,
     Publication,
@@ -103,6 +105,7 @@ class GenerationState(NamedTuple):
     files: tuple[str, ...]
     decision: dict[str, Any] | None  # the members of `Decision`
     publications: tuple[Publication, ...]  # of its model
+    drift_refusals: tuple[DriftRefusal, ...] = ()  # why its rows were not learnt from
 
 
 def generations(store: Folder) -> list[Generation]:
@@ -262,7 +265,8 @@ def _state_of(generation: Generation, moves: Sequence[Publication]) -> Generatio
         state = "abandoned"
     if state != "published" and generation.is_removed:
         state = "removed"
-    return GenerationState(generation.number, state, generation.files, decision, own)
+    refusals = drift_refusals(generation.folder)
+    return GenerationState(generation.number, state, generation.files, decision, own, refusals)
 
 
 def publish_generation(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.drift import DRIFT
+from fewpass.pipeline.models.refresh.drift_refusals import DRIFT_REFUSED
 from fewpass.pipeline.models.refresh.generations import DECISION, FILES, Generation, generations
 from fewpass.pipeline.models.refresh.publications import history
 from fewpass.pipeline.models.refresh.refreshing import alone_in, first_of
@@ -18,7 +19,7 @@ from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import instead
 
 #: What stays of a generation, and of the first one, whose columns all others have.
-RECORDS = frozenset({FILES, DECISION, DRIFT})
+RECORDS = frozenset({FILES, DECISION, DRIFT, DRIFT_REFUSED})
 DATA = frozenset({"data", "data-test"})
 
 

@@ -20,7 +20,7 @@ class StoreEvent(NamedTuple):
 
 
 def store_history(listed: GenerationList, moves: Sequence[Publication]) -> list[StoreEvent]:
-    """Return decisions, gates that failed, publications and refused files, the oldest first.
+    """Return decisions, refused drift, failed gates, publications, refused files; the oldest first.
 
     Of a decision that was carried out the publication is part.
     """
@@ -39,6 +39,8 @@ def store_history(listed: GenerationList, moves: Sequence[Publication]) -> list[
 
 
 def _of_decision(state: GenerationState) -> Iterator[StoreEvent]:
+    for when, by, reason in state.drift_refusals:
+        yield StoreEvent(when, "drift refused", state.generation, by, reason)
     made = state.decision
     if made is None:
         return

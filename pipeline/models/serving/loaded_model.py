@@ -34,6 +34,8 @@ from fewpass.pipeline.tables.encoding.applying import columns_of as cells_of
 from fewpass.pipeline.tables.encoding.applying import encode, refuse_bad
 from fewpass.pipeline.tables.encoding.cells import read_numbers
 from fewpass.pipeline.tables.encoding.plain_types import plain_table
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.storage.table import DenseTable, SparseTable, Table
 
 
@@ -192,12 +194,14 @@ class LoadedModel:
             if not weights_digest(model.weights).startswith(self.version):
                 raise BadInput(f"{self.run} has another model by now. Load it again.")
             self._explainers[label] = Explainer.of(model, label)
-        return self._explainers[label].explain(self._table(rows))
+        explainer = self._explainers[label]
+        recipe = recipe_in(explainer.model.record.columns)
+        return explainer.explain(self._table(rows, recipe))
 
-    def _table(self, rows: Any) -> Table:
-        """Return the features of rows."""
+    def _table(self, rows: Any, recipe: Recipe | None) -> Table:
+        """Return the features of rows, as a recipe makes them."""
         cells = self._cells(rows)
-        n, recipe = len(cells[0]), self._model.recipe
+        n = len(cells[0])
         nothing = np.full(n, np.nan)
         if recipe is None:
             pairs = zip(self.columns, cells, strict=True)

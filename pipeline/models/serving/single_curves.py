@@ -40,11 +40,9 @@ def _put_hats(one: ColumnTerms, term: HatsTerm) -> Put:
     sizes = [2.0 ** (-term.alpha * j) for j in range(term.levels + 1)]
 
     def put(row: Row, at: list[int], values: list[float]) -> None:
-        x = read(row[name])
+        x = behind(read(row[name]), steps, term.missing_as)
         if x is None:
             return
-        for step in steps:
-            x = step(x)
         u = interpolated(x, term.knots, places)
         at.append(term.at)
         values.append(u - 0.5)
@@ -55,6 +53,15 @@ def _put_hats(one: ColumnTerms, term: HatsTerm) -> Put:
             values.append(sizes[j] * max(0.0, 1.0 - abs(u * (1 << j) - (2 * i + 1))))
 
     return put
+
+
+def behind(x: float | None, steps: list[Any], missing_as: float | None) -> float | None:
+    """Return a number behind steps, or what a missing one counts as."""
+    if x is None:
+        return missing_as
+    for step in steps:
+        x = step(x)
+    return x
 
 
 def _put_table(one: ColumnTerms, term: TableTerm) -> Put:
@@ -89,15 +96,8 @@ def _shares_of(name: str, read: SingleCell, axis: KnotAxis | WordAxis | CodeAxis
         return _of_words(name, axis)
     number, steps = read_of(name, read), [step_of(step) for step in axis.steps]
     of = _between_knots if isinstance(axis, KnotAxis) else _of_codes
-
-    def shares(cell: Any) -> list[tuple[int, float]]:
-        x = number(cell)
-        if x is not None:
-            for step in steps:
-                x = step(x)
-        return of(axis, x)
-
-    return shares
+    missing_as = axis.missing_as if isinstance(axis, KnotAxis) else None
+    return lambda cell: of(axis, behind(number(cell), steps, missing_as))
 
 
 def _of_words(name: str, axis: WordAxis) -> SharesOfCell:

@@ -2,58 +2,97 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
-from fewpass.pipeline.drawing.charts import Curve, chart
-from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, signed_heat
+from fewpass.pipeline.drawing.charts import Curve, Kind, chart
+from fewpass.pipeline.drawing.pieces import Bar, bars, card, fold, section, signed_heat, table
 from fewpass.pipeline.reporting.largest_weights import classes_of
 from fewpass.pipeline.reporting.model_shapes import (
     ShapeImportance,
-    axis_values,
-    density_of,
     form_in_words,
     importances,
+    importances_of_all,
     is_additive,
     model_shapes,
-    points_of,
+)
+from fewpass.pipeline.reporting.shown_shapes import (
+    FEW_ROWS,
+    cell_words,
+    left_out,
+    places_of,
+    shown_levels,
+    shown_map,
+    stretches,
+    within_sample,
 )
 from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm
 from fewpass.pipeline.tables.encoding.additive_shapes import (
     ColumnCurve,
     Function,
     LevelSteps,
+    Shapes,
     Surface,
     title_of,
 )
 from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.storage.manifest import Labels
 
-MOST_BARS, MOST_SHAPES, MOST_LEVELS, MOST_CELLS = 20, 9, 20, 14
-FEW_ROWS = 10.0  # of a cell, below which it is hatched
+MOST_BARS, MOST_SHAPES, MOST_LEVELS, MOST_CELLS = 20, 10, 30, 14
+#: Of several classes: those that are shown besides the most frequent one, and shapes of each.
+MOST_OTHERS, SHAPES_OF_OTHERS = 8, 6
+#: Characters of a line of a map that fit into half the page.
+NARROW = 66
 
 
 def shape_cards(model: Model) -> str:
     """Return the importances and the most important shapes; nothing of a model without any.
 
-    Of a model of several classes those of the last one.
+    Of a model of several classes the most frequent one's, and the others' folded away.
     """
     if not is_additive(model):
         return ""
-    classes = classes_of(model)
-    label = classes[-1] if classes else None
-    shapes = model_shapes(model, label)
-    rows = importances(shapes)[:MOST_BARS]
+    classes = by_frequency(model)
+    each = [model_shapes(model, label) for label in classes] or [model_shapes(model)]
+    rows = importances_of_all(each)[:MOST_BARS]
+    first = [_importances(rows, len(classes)), _form(model)]
+    if not classes:
+        return section("Shapes", *filter(None, [*first, *_cards(each[0], MOST_SHAPES)]))
+    folded = [
+        fold(
+            f"Shapes of {label}",
+            f'<div class="cards">{"".join(_cards(one, SHAPES_OF_OTHERS))}</div>',
+        )
+        for label, one in zip(classes[1 : 1 + MOST_OTHERS], each[1:], strict=False)
+    ]
+    return (
+        section("Shapes", *filter(None, first))
+        + section(f"Shapes of {classes[0]}", *_cards(each[0], MOST_SHAPES))
+        + "".join(folded)
+    )
+
+
+def by_frequency(model: Model) -> list[str]:
+    """Return the classes of a model of several scores, the most frequent first."""
+    classes, targets = classes_of(model), model.record.targets
+    if not isinstance(targets, Labels) or len(targets.counts) != len(classes):
+        return [*classes]
+    order = sorted(range(len(classes)), key=lambda k: -targets.counts[k])
+    return [classes[k] for k in order]
+
+
+def _cards(shapes: Shapes, most: int) -> list[str]:
+    """Return the most important functions, each as a card."""
     by_name = {title_of(function): function for function in shapes.functions}
-    cards = [_importances(rows), _form(model)]
-    cards += [_card(by_name[row.name]) for row in rows[:MOST_SHAPES]]
-    of = f" of the class {label}" if label else ""
-    return section(f"Shapes{of}", *(one for one in cards if one))
+    return [_card(by_name[row.name]) for row in importances(shapes)[:most]]
 
 
-def _importances(rows: list[ShapeImportance]) -> str:
+def _importances(rows: list[ShapeImportance], n_classes: int) -> str:
     drawn = bars([Bar(row.name, row.importance, f"{row.importance:.4g}") for row in rows])
+    of = f", over all {n_classes} classes" if n_classes else ""
     note = (
         "The standard deviation of what each column, and each pair beyond its columns, adds to the "
-        "score."
+        f"score of the sample's rows{of}."
     )
     return card("Importance", drawn, note)
 
@@ -64,57 +103,93 @@ def _form(model: Model) -> str:
     own = recipe.additive if recipe else None
     if own is None or own.chosen is None:
         return ""
-    tried = [Bar(one.form, one.loss, f"{one.loss:.4g}") for one in own.chosen.candidates]
-    return card(f"Form: {own.chosen.form}", bars(tried), form_in_words(own))
+    return card(f"Form: {own.chosen.form}", _losses(own.chosen), form_in_words(own))
+
+
+def _losses(chosen: ChosenForm) -> str:
+    """Lay out the held-out loss of every form, and how much lower than the first one's it is."""
+    first = chosen.candidates[0].loss
+    rows = [
+        (one.form, f"{one.loss:.4g}", f"{one.loss / first - 1.0:+.1%}" if first else "-")
+        for one in chosen.candidates
+    ]
+    head = ("form", "held-out loss", f"against {chosen.candidates[0].form}")
+    return table(head, rows)
 
 
 def _card(function: Function) -> str:
     title = title_of(function)
     if isinstance(function, Surface):
-        return card(title, _surface(function), "Beyond what both add alone; hatched: few rows.")
+        return _map_card(title, function)
     if isinstance(function, ColumnCurve):
         return card(title, _curve(function), _missing(function))
-    return card(title, _levels(function))
+    left = left_out(function, MOST_LEVELS)
+    note = (
+        f"Rows of the sample behind the names.{f' {left:,} rarer ones are not shown.' * (left > 0)}"
+    )
+    return card(title, _levels(function), note)
 
 
 def _curve(function: ColumnCurve) -> str:
-    points = [*zip(function.grid.tolist(), function.values[:-1].tolist(), strict=True)]
-    low, high = float(function.values[:-1].min()), float(function.values[:-1].max())
-    middles, rows = density_of(function)
-    shares = rows / max(float(rows.max()), 1e-300)
-    foot = low - 0.25 * (high - low)
-    density = [
-        (x, foot + 0.2 * (high - low) * share)
-        for x, share in zip(middles.tolist(), shares.tolist(), strict=True)
+    """Draw a curve over the rows of the sample, dashed where there are none, and missing cells."""
+    values = function.values[:-1].tolist()
+    points = [*zip(places_of(function).tolist(), values, strict=True)]
+    inner = within_sample(function)
+    lines = [Curve("adds", points[inner])]
+    outer = (points[: inner.start + 1], points[inner.stop - 1 :])
+    lines += [Curve("beyond the sample", part, 1, "dashed") for part in outer if len(part) > 1]
+    low, high = min(values), max(values)
+    if function.masses[-1] > 0.0:
+        missing = float(function.values[-1])
+        end = points[-1][0] + 0.04 * (points[-1][0] - points[0][0] or 1.0)
+        lines.append(Curve("missing", [(end, missing)], 2, "marks"))
+        low, high = min(low, missing), max(high, missing)
+    lines += _rows(function, low - 0.3 * (high - low or 1.0), 0.22 * (high - low or 1.0))
+    kind: Kind = "linear" if function.origin is None else "date"
+    return chart(_named_once(lines), title_of(function), "added to the score", x=kind)
+
+
+def _rows(function: ColumnCurve, foot: float, height: float) -> list[Curve]:
+    """Return the outline of the rows of the sample, at the foot of a chart."""
+    parts = stretches(function)
+    if not parts:
+        return []
+    corners = [
+        (at, foot + height * part.density) for part in parts for at in (part.start, part.end)
     ]
-    lines = [Curve("adds", points), Curve("rows of the sample", density, 3, "faint")]
-    return chart(lines, title_of(function), "added to the score")
+    outline = [(parts[0].start, foot), *corners, (parts[-1].end, foot)]
+    return [Curve("rows of the sample", outline, 3, "area")]
+
+
+def _named_once(lines: Sequence[Curve]) -> list[Curve]:
+    """Name every kind of line once."""
+    names = [line.name for line in lines]
+    return [
+        line._replace(name="") if line.name in names[:k] else line for k, line in enumerate(lines)
+    ]
 
 
 def _missing(function: ColumnCurve) -> str:
     rows = function.masses[-1]
-    return f"Missing ({rows:,.0f} rows): {function.values[-1]:+.4g}." if rows else ""
+    return f"Missing ({rows:,.0f} rows of the sample): {function.values[-1]:+.4g}." if rows else ""
 
 
 def _levels(function: LevelSteps) -> str:
-    points = sorted((p for p in points_of(function) if p[2] > 0.0), key=lambda p: -p[2])
-    shown = points[:MOST_LEVELS]
-    return bars([Bar(f"{name} ({rows:,.0f})", adds, f"{adds:+.4g}") for name, adds, rows in shown])
+    return bars([
+        Bar(f"{one.name} ({one.rows:,.0f})", one.adds, f"{one.adds:+.4g}")
+        for one in shown_levels(function, MOST_LEVELS)
+    ])  # fmt: skip
 
 
-def _surface(function: Surface) -> str:
-    a, b = axis_values(function.table.a), axis_values(function.table.b)
-    masses = function.masses[: len(a), : len(b)]
-    rows, columns = (
-        np.sort(np.argsort(-masses.sum(axis=axis), kind="stable")[:MOST_CELLS]) for axis in (1, 0)
+def _map_card(title: str, surface: Surface) -> str:
+    shown = shown_map(surface, MOST_CELLS)
+    down, across = shown.titles
+    words = cell_words(shown.values)
+    drawn = signed_heat(shown.down, shown.across, shown.values.tolist(), shown.thin, words)
+    names = max(map(len, shown.down), default=0)
+    line = sum(2 + max(map(len, column)) for column in zip(shown.across, *words, strict=True))
+    note = (
+        f"{down} down, {across} across: what both add beyond what each adds alone. "
+        f"Hatched: under {FEW_ROWS:.0f} rows of the sample."
     )
-    rows, columns = rows[masses[rows].sum(axis=1) > 0.0], columns[masses[:, columns].sum(0) > 0.0]
-    values = function.values[np.ix_(rows, columns)]
-    thin = masses[np.ix_(rows, columns)] < FEW_ROWS
-    names = [[_written(axis[k]) for k in at.tolist()] for axis, at in ((a, rows), (b, columns))]
-    corner = " / ".join(variable.title for variable in function.table.of)
-    return signed_heat(names[0], names[1], values.tolist(), thin.tolist(), corner)
-
-
-def _written(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.4g}"
+    return card(title, drawn, note, wide=names + line > NARROW)

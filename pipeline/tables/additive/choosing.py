@@ -3,14 +3,16 @@
     linear              the columns as they are encoded otherwise
     splines             piecewise linear functions of numbers
     numbers as names    and whole numbers that name things with a feature each
-    pairs               and functions of the pairs that most is left to be explained by
+    pairs               and functions of the pairs that most is left to be explained by, upon
+                        splines or, where these were surely better, upon names: what loses less
     second round        and of more pairs, given the first ones
 
-The form of the least loss at its best lam, the simpler one of equal ones.  Where there is a column
-of dates the last fifth of the rows by it is held out; else a fifth drawn at random, or of few rows
-each of five parts in turn.  Where nobody asked for curves another form than linear must be better
-by more than a standard error of the difference, row by row.  Where rows are learnt from once, pairs
-stay if a method of one pass loses less with them, before each row of the sample is learnt from.
+and all of these once more without columns of words that say nothing (needless_columns.py).
+The form of the least loss at its best lam, the simpler one of equal ones.  Which rows are held out:
+candidates.py.  Where nobody asked for curves, or rows are too few for pairs, another form than
+linear must be better by more than a standard error of the difference, row by row.  Where rows are
+learnt from once, pairs stay if a method of one pass loses less with them, before each row of the
+sample is learnt from.
 """
 
 from __future__ import annotations
@@ -20,36 +22,44 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.tables.additive.candidates import (
+    CurvedColumns,
+    FormCandidate,
+    HeldOutParts,
+    PairsUpon,
+    drawn_rows,
+)
 from fewpass.pipeline.tables.additive.forms import (
+    ALL_COLUMNS,
     FORMS,
     LINEAR,
     NAMES,
     PAIRS,
     SECOND,
     SPLINES,
-    Bins,
     EncodedForm,
     FormSample,
-    FormTrial,
     Rows,
-    Tried,
 )
-from fewpass.pipeline.tables.additive.interactions import binned
+from fewpass.pipeline.tables.additive.needless_columns import (
+    is_better_without,
+    is_surely_less,
+    wide_columns,
+)
 from fewpass.pipeline.tables.additive.one_pass_losses import progressive_loss
 from fewpass.pipeline.tables.additive.pairing import named_pairs
 from fewpass.pipeline.tables.additive.rules import MOST_COLUMNS, AskedForm, FormRules
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
 from fewpass.pipeline.tables.additive.shape_grids import with_masses
-from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm, TriedForm
+from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm
 from fewpass.pipeline.tables.encoding.cells import Floats
-from fewpass.pipeline.tables.encoding.date_recipe import Date
+from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 
-#: A fifth is held out, of few rows in turn; of models of several scores, which take longer, fewer.
-FEW_ROWS, FEW_OF_CLASSES, FOLDS, SHARE = 10_000, 5_000, 5, 5
-CHOICE = 61  # what a random generator is for
-LEAST_HELD_OUT = 10
+#: Rows below which each part is held out in turn; of several scores, which take longer, fewer.
+FEW_ROWS, FEW_OF_CLASSES = 10_000, 5_000
+MOST_IN_TURN = 5_000_000  # entries of the rows times scores: of more, one part is held out
 
 
 class Formed(NamedTuple):
@@ -57,6 +67,8 @@ class Formed(NamedTuple):
 
     recipe: Recipe
     chosen: ChosenForm | None  # None: it was asked for, or there was nothing to choose
+    left_out: tuple[str, ...] = ()  # columns that rows are better predicted without
+    row_losses: Floats = np.zeros(0)  # of held-out rows
 
 
 def with_form(
@@ -78,6 +90,8 @@ def with_form(
         Of the rows that are drawn.
     """
     rules = FormRules.of(len(cells[0]), len(today.columns), asked)
+    if targets is None and asked.unasked:
+        return Formed(today, None)  # nothing tells whether curves are better
     explicit = asked.form == SPLINES or asked.knots is not None or asked.pairs is not None
     if not rules.levels or (len(today.columns) > MOST_COLUMNS and not explicit):
         return Formed(today, None)
@@ -88,14 +102,13 @@ def with_form(
     if targets is None or asked.form == SPLINES:
         return _finished(whole, [], None)
     entries = sum(part.n_slots for part in whole.recipe().parts) + 4 * rules.rounds * rules.pairs
-    rows = _drawn(len(cells[0]), asked.most_rows(entries), seed)
-    return FormChoice(whole, rows, targets.of(rows), asked, seed).formed()
-
-
-def _drawn(n: int, most: int, seed: int) -> Rows:
-    if n <= most:
-        return np.arange(n)
-    return np.sort(np.random.default_rng([seed, CHOICE]).choice(n, most, replace=False))
+    rows = drawn_rows(len(cells[0]), asked.most_rows(entries), seed)
+    few = FEW_ROWS if targets.classes <= 2 else FEW_OF_CLASSES
+    scores = targets.classes if targets.classes > 2 else 1
+    few = few if entries * len(rows) * scores <= MOST_IN_TURN else 0
+    columns = CurvedColumns.of(whole, rows)
+    held_out = HeldOutParts.of(columns.sample, targets.of(rows), seed, few)
+    return FormChoice(rows, held_out, asked).formed(columns)
 
 
 class FormChoice:
@@ -103,163 +116,166 @@ class FormChoice:
 
     Parameters
     ----------
-    whole
-        The sample.
     rows
-        Those of it that forms are compared on.
-    targets
-        Theirs.
+        Which of the sample forms are compared on.
+    held_out
+        Which of these are held out, and the targets of all.
     asked
         What somebody asked for.
-    seed
-        Of what is drawn.
     """
 
-    def __init__(
-        self, whole: FormSample, rows: Rows, targets: SampleTargets, asked: AskedForm, seed: int
-    ) -> None:
-        self._whole, self._rows, self._targets, self._asked = whole, rows, targets, asked
-        self._sample, self._today = whole.some(rows), whole.today
-        self._by, self._parts = held_out_parts(
-            self._sample, seed, FEW_ROWS if targets.classes <= 2 else FEW_OF_CLASSES
-        )
-        self._tried: dict[str, list[Tried]] = {}
-        self._progressive: dict[str, float] = {}
+    def __init__(self, rows: Rows, held_out: HeldOutParts, asked: AskedForm) -> None:
+        self._rows, self._held_out, self._asked = rows, held_out, asked
 
-    def formed(self) -> Formed:
-        """Compare the forms, and return the recipe of the best."""
-        curved = EncodedForm.of(self._sample.recipe(), self._sample.cells)
-        trials = self._trials(self._sample)
-        linear = EncodedForm.of(self._today, self._sample.cells)
-        self._tried[LINEAR] = [trial.tried(linear) for trial in trials]
-        self._tried[SPLINES] = [trial.tried(curved) for trial in trials]
-        names = trials[0].names(curved, self._tried[SPLINES][0])
-        if names and self._are_names(names):
-            curved = EncodedForm.of(self._sample.recipe(), self._sample.cells)
-            return self._with_pairs(curved, NAMES)
-        return self._with_pairs(curved, SPLINES)
+    def formed(self, columns: CurvedColumns) -> Formed:
+        """Return the recipe of the best form, of all columns or without those that say nothing."""
+        simple = self._simple(columns)
+        needless = self._needless(columns, simple[-1])
+        best = self._best_form(columns, simple)
+        if not needless:
+            return best
+        fewer = CurvedColumns.of(columns.whole.without(needless), self._rows)
+        return _better(best, self._best_form(fewer, self._simple(fewer)), needless)
 
-    def _trials(self, sample: FormSample) -> list[FormTrial]:
-        every = np.arange(sample.n_rows)
+    def _simple(self, columns: CurvedColumns) -> list[FormCandidate]:
+        """Return the candidates without names and pairs: linear, and with splines."""
+        today = columns.whole.today
+        today = as_they_are(today) if self._asked.plain else today
+        linear = EncodedForm.of(today, columns.sample.cells)
         return [
-            FormTrial(sample, self._targets, np.setdiff1d(every, part, assume_unique=True), part)
-            for part in self._parts
+            self._held_out.candidate(LINEAR, columns, linear),
+            self._held_out.candidate(SPLINES, columns),
         ]
 
-    def _are_names(self, names: Sequence[str]) -> bool:
-        """Try columns of numbers as names, and go on with them where that is better."""
-        whole = self._whole.with_names(names)
-        sample = whole.some(self._rows)
-        form = EncodedForm.of(sample.recipe(), sample.cells)
-        self._tried[NAMES] = [trial.tried(form) for trial in self._trials(sample)]
-        better = self._of(NAMES).loss < self._of(SPLINES).loss
-        if better:
-            self._whole, self._sample = whole, sample
-        return better
+    def _needless(self, columns: CurvedColumns, splines: FormCandidate) -> list[str]:
+        """Return columns of words without whose weights held-out rows do not surely lose more."""
+        names, with_all = [], splines.losses
+        trials = self._held_out.trials(columns.sample)
+        for name, own in wide_columns(columns.sample.recipe(), self._asked.wanted):
+            each = zip(trials, splines.tried, strict=True)
+            without = [trial.losses_without(columns.encoded, one, own) for trial, one in each]
+            if not is_surely_less(with_all, np.concatenate(without)):
+                names.append(name)
+        return names
 
-    def _with_pairs(self, curved: EncodedForm, base: str) -> Formed:
-        sample = self._sample
-        bins = binned(sample.variables, sample.numbers, sample.categories, np.arange(sample.n_rows))
-        trials = self._trials(sample)
-        paired = [
-            trial.with_pairs(curved, own, bins)
-            for trial, own in zip(trials, self._tried[base], strict=True)
-        ]
-        for form in (PAIRS, SECOND):
-            if all(form in one.tried for one in paired):
-                self._tried[form] = [one.tried[form] for one in paired]
-        form = self._best(any(PAIRS in one.tried for one in paired))
-        first, second = paired[0].pairs
-        if len(trials) > 1 and form in (PAIRS, SECOND):
-            first, second = self._pairs_of_all(curved, base, bins), []
-        if self._asked.one_pass and form in (PAIRS, SECOND):
-            forms = {base: [], PAIRS: first, SECOND: [*first, *second]}
-            form = self._in_one_pass({one: forms[one] for one in self._tried if one in forms})
-        chosen = ChosenForm(
-            form=form, rows=sample.n_rows - len(self._parts[0]),
-            held_out_rows=sum(map(len, self._parts)), held_out_by=self._by,
-            candidates=tuple(map(self._recorded, self._tried)), looked_at=paired[0].looked_at,
+    def _best_form(self, columns: CurvedColumns, simple: list[FormCandidate]) -> Formed:
+        """Return the best form of columns: with pairs upon curves, or upon names if these pay."""
+        splines = simple[-1]
+        first = self._held_out.trials(columns.sample)[0]
+        names = first.names(columns.encoded, splines.tried[0])
+        if not names:
+            return self._with_pairs(columns, splines, simple)
+        named = CurvedColumns.of(columns.whole.with_names(names), self._rows)
+        by_names = self._held_out.candidate(NAMES, named)
+        tried = [*simple, by_names]
+        curved = self._with_pairs(columns, splines, tried)
+        if not by_names.is_surely_better(splines):
+            return curved
+        # Names have no order, so pairs with them are of levels, which takes more rows than curves
+        # do: whether they stay is decided with pairs.
+        ways = (self._with_pairs(named, by_names, tried), curved)
+        return min(ways, key=lambda way: way.chosen.loss if way.chosen else np.inf)
+
+    def _with_pairs(
+        self, columns: CurvedColumns, base: FormCandidate, simple: list[FormCandidate]
+    ) -> Formed:
+        """Return the best of the forms without pairs, and of pairs next to one of these."""
+        paired = PairsUpon.of(columns, base, self._held_out)
+        tried = [*simple, *paired.candidates]
+        best = self._best(base, tried)
+        pairs: dict[str, list[PairTable]] = {}
+        progressive: dict[str, float] = {}
+        if best.form in (PAIRS, SECOND):
+            pairs = {base.form: []} | paired.tables(self._held_out)
+            if self._asked.one_pass:
+                progressive = self._in_one_pass(columns, tried, pairs)
+                own = [one for one in tried if one.form in progressive]
+                best = min(own, key=lambda one: progressive[one.form])
+        chosen = self._chosen(best, tried, progressive, paired.parts[0].looked_at)
+        if best.form == LINEAR:
+            return Formed(best.whole.today, chosen, row_losses=best.losses)
+        made = _finished(best.whole, pairs.get(best.form, []), chosen)
+        return made._replace(row_losses=best.losses)
+
+    def _best(self, base: FormCandidate, tried: Sequence[FormCandidate]) -> FormCandidate:
+        """Return the form of the least loss; linear, where little is gained and little is certain.
+
+        Names that were tried are none of them where the base is curves.
+        """
+        pairs = [one for one in tried if one.form == PAIRS]
+        if isinstance(self._asked.pairs, int) and pairs:
+            return pairs[0]
+        linear, total = tried[0], self._held_out.total
+        forms = [one for one in tried if one.form != NAMES or base.form == NAMES]
+        records = [one.recorded(linear, total) for one in forms]
+        k = min(range(len(forms)), key=lambda k: (records[k].loss, FORMS.index(forms[k].form)))
+        is_sure = records[0].loss - records[k].loss > records[k].deviation
+        careful = self._asked.is_careful(len(self._rows))
+        return linear if careful and not is_sure else forms[k]
+
+    def _in_one_pass(
+        self, columns: CurvedColumns, tried: Sequence[FormCandidate],
+        pairs: dict[str, list[PairTable]],
+    ) -> dict[str, float]:  # fmt: skip
+        """Return the progressive losses of the forms that have these pairs."""
+        sample, losses = columns.sample, {}
+        for one in tried:
+            if one.form in pairs:
+                made = EncodedForm.of(sample.recipe(pairs[one.form]), sample.cells)
+                targets = self._held_out.targets
+                losses[one.form] = progressive_loss(made.table, made.d, targets, one.lam)
+        return losses
+
+    def _chosen(
+        self, best: FormCandidate, tried: Sequence[FormCandidate],
+        progressive: dict[str, float], looked_at: int,
+    ) -> ChosenForm:  # fmt: skip
+        """Return what recipes retain of a choice."""
+        held_out = self._held_out
+        recorded = (
+            one.recorded(tried[0], held_out.total, progressive.get(one.form)) for one in tried
+        )
+        return ChosenForm(
+            form=best.form, rows=len(self._rows) - len(held_out.parts[0]),
+            held_out_rows=sum(map(len, held_out.parts)), held_out_by=held_out.by,
+            candidates=tuple(recorded), looked_at=looked_at,
         )  # fmt: skip
-        if form == LINEAR:
-            return Formed(self._today, chosen)
-        pairs = [*first, *second] if form == SECOND else first if form == PAIRS else []
-        return _finished(self._whole, pairs, chosen)
-
-    def _pairs_of_all(self, curved: EncodedForm, base: str, bins: Bins) -> list[PairTable]:
-        """Return the pairs that all rows choose, each of which was held out in turn before."""
-        every = np.arange(self._sample.n_rows)
-        trial = FormTrial(self._sample, self._targets, every, every[:LEAST_HELD_OUT])
-        tried = trial.tried(curved, (self._of(base).lam,))
-        return trial.chosen(curved, tried, (), bins)[0]
-
-    def _in_one_pass(self, forms: dict[str, list[PairTable]]) -> str:
-        """Return the form of the least progressive loss, the first of equal ones."""
-        for form, pairs in forms.items():
-            encoded = EncodedForm.of(self._sample.recipe(pairs), self._sample.cells)
-            lam = self._of(form).lam
-            self._progressive[form] = progressive_loss(encoded.table, encoded.d, self._targets, lam)
-        return min(self._progressive, key=lambda form: self._progressive[form])
-
-    def _recorded(self, form: str) -> TriedForm:
-        return self._of(form).model_copy(update={"progressive": self._progressive.get(form)})
-
-    def _best(self, has_pairs: bool) -> str:
-        """Return the form of the least loss; linear, where nobody asked and little is gained."""
-        if isinstance(self._asked.pairs, int) and has_pairs:
-            return PAIRS
-        best = min(map(self._of, self._tried), key=lambda one: (one.loss, FORMS.index(one.form)))
-        linear = self._of(LINEAR)
-        is_sure = linear.loss - best.loss > best.deviation
-        return LINEAR if self._asked.unasked and not is_sure else best.form
-
-    def _of(self, form: str) -> TriedForm:
-        """Return what became of a form at its best lam of all parts."""
-        each = self._tried[form]
-        k = self._best_lam(form)
-        rows = self._losses(form)
-        above = rows - self._losses(LINEAR)
-        total = sum(self._targets.of(part).total for part in self._parts)
-        return TriedForm(
-            form=form, features=each[0].features, loss=float(rows.sum() / total),
-            lam=each[0].models.lams[k],
-            deviation=float(above.std() * np.sqrt(len(above)) / total),
-        )  # fmt: skip
-
-    def _best_lam(self, form: str) -> int:
-        sums = np.sum([one.losses.sum(axis=1) for one in self._tried[form]], axis=0)
-        return int(np.argmin(sums))
-
-    def _losses(self, form: str) -> Floats:
-        """Return the losses of all held-out rows."""
-        k = self._best_lam(form)
-        return np.concatenate([one.losses[k] for one in self._tried[form]])
 
 
-def held_out_parts(
-    sample: FormSample, seed: int, few: int = FEW_ROWS
-) -> tuple[str | None, list[Rows]]:
-    """Return the rows that are held out, one part after the other, and the dates they are by.
+def as_they_are(today: Recipe) -> Recipe:
+    """Return a recipe of numbers that are standardised and nothing more, as plain ones are."""
+    largest = float(np.finfo(np.float64).max)
+    usual = {"low": -largest, "high": largest, "rank": None, "lowest": None, "log": None}
+    columns = tuple(
+        column.model_copy(update=usual) if isinstance(column, Number) else column
+        for column in today.columns
+    )
+    return today.model_copy(update={"columns": columns})
 
-    Below `few` rows each part is held out in turn.
-    """
-    n = sample.n_rows
-    for column, cells in zip(sample.today.columns, sample.cells, strict=True):
-        if isinstance(column, Date):
-            moments = column.moments(cells)
-            order = np.argsort(np.where(np.isnan(moments), -np.inf, moments), kind="stable")
-            if np.nanmin(moments) < np.nanmax(moments):
-                return column.name, [np.sort(order[n - n // SHARE :])]
-    order = np.random.default_rng([seed, CHOICE, 1]).permutation(n)
-    if n < few:
-        return None, [np.sort(part) for part in np.array_split(order, FOLDS)]
-    return None, [np.sort(order[: n // SHARE])]
+
+def _better(formed: Formed, fewer: Formed, names: Sequence[str]) -> Formed:
+    """Return what was chosen without columns where that is surely better than with them."""
+    ours, theirs = formed.chosen, fewer.chosen
+    assert ours is not None, "forms were compared"
+    assert theirs is not None, "forms were compared"
+    if theirs.form == LINEAR or not is_better_without(fewer.row_losses, formed.row_losses):
+        return formed
+    best = next(one for one in ours.candidates if one.form == ours.form)
+    best = best.model_copy(update={"form": ALL_COLUMNS})
+    candidates = (ours.candidates[0], *theirs.candidates[1:], best)
+    chosen = theirs.model_copy(update={"candidates": candidates})
+    return Formed(_recording(fewer.recipe, chosen), chosen, tuple(names))
 
 
 def _finished(whole: FormSample, pairs: Sequence[PairTable], chosen: ChosenForm | None) -> Formed:
     """Return the recipe with what shapes need, counted on all rows of the sample."""
     counted = [table.counted(whole.variables) for table in pairs]
-    recipe = whole.recipe(counted)
+    made = with_masses(_recording(whole.recipe(counted), chosen), whole.variables)
+    return Formed(made, chosen)
+
+
+def _recording(recipe: Recipe, chosen: ChosenForm | None) -> Recipe:
+    """Return a recipe that says how its form was chosen."""
     assert recipe.additive is not None, "it has splines"
     own = recipe.additive.model_copy(update={"chosen": chosen})
-    made = with_masses(recipe.model_copy(update={"additive": own}), whole.variables)
-    return Formed(made, chosen)
+    return recipe.model_copy(update={"additive": own})

@@ -49,6 +49,7 @@ from fewpass.storage.table import SparseTable
 LINEAR, SPLINES, NAMES, PAIRS, SECOND = FORMS = (
     "linear", "splines", "numbers as names", "pairs", "second round",
 )  # fmt: skip
+ALL_COLUMNS = "all columns"  # the best form with them, where some were left out
 Rows = NDArray[np.int64]
 Bins = dict[Variable, Binned]
 
@@ -79,6 +80,13 @@ class FormSample(NamedTuple):
     def with_names(self, names: Sequence[str]) -> FormSample:
         """Return the same with columns of numbers as words."""
         return FormSample.of(as_names(self.today, self.cells, names), self.cells, self.rules)
+
+    def without(self, names: Sequence[str]) -> FormSample:
+        """Return the same without some columns."""
+        each = zip(self.today.columns, self.cells, strict=True)
+        columns, cells = zip(*(one for one in each if one[0].name not in names), strict=True)
+        today = self.today.model_copy(update={"columns": columns})
+        return FormSample.of(today, cells, self.rules)
 
     def some(self, rows: Rows) -> FormSample:
         """Return some of the rows, with the splines of all."""
@@ -210,6 +218,15 @@ class FormTrial:
         losses = [theirs.losses(models.scores(k, X)) for k in range(len(lams))]
         return Tried(form.d, np.asarray(losses), models)
 
+    def losses_without(self, form: EncodedForm, tried: Tried, own: slice) -> Floats:
+        """Return the held-out rows' losses at the best lam, some features' weights taken as 0."""
+        at = tried.models.models[tried.best]
+        coef = at.coef.copy()
+        coef[..., own] = 0.0
+        models = SampleModels(tried.models.lams[:1], (at._replace(coef=coef),))
+        scored = models.scores(0, form.seen(self._scored))
+        return self._targets.of(self._scored).losses(scored)
+
     def _left(self, form: EncodedForm, tried: Tried) -> tuple[Floats, Floats]:
         """Return g and h of the rows that are learnt from, given a form at its best lam."""
         lam, own = tried.models.lams[tried.best], self._targets.of(self._learnt)
@@ -243,19 +260,19 @@ class FormTrial:
         if len(every) <= MOST_LOOKED_AT:
             return every
         most = int(np.sqrt(2.0 * MOST_LOOKED_AT))
-        spread = self._spread_of_columns(form, tried)
+        variance = self._variance_by_column(form, tried)
         largest = {
-            name for name, _ in sorted(spread.items(), key=lambda one: (-one[1], one[0]))[:most]
+            name for name, _ in sorted(variance.items(), key=lambda one: (-one[1], one[0]))[:most]
         }
         return [(a, b) for a, b in every if a.column in largest and b.column in largest][
             :MOST_LOOKED_AT
         ]
 
-    def _spread_of_columns(self, form: EncodedForm, tried: Tried) -> dict[str, float]:
-        """Return the deviation of what every column adds to the scores."""
+    def _variance_by_column(self, form: EncodedForm, tried: Tried) -> dict[str, float]:
+        """Return the variance of what every column adds to the scores."""
         recipe, X = self._sample.recipe(), form.seen(self._learnt)
         coef = np.atleast_2d(tried.models.models[tried.best].coef)
-        spread: dict[str, float] = {}
+        variance: dict[str, float] = {}
         start = 0
         for part in recipe.parts:
             own = slice(start, start + part.width)
@@ -263,6 +280,6 @@ class FormTrial:
             alone = np.zeros_like(coef)
             alone[:, own] = coef[:, own]
             added = sum(float(np.var(scores(w, 0.0, X))) for w in alone)
-            spread[name] = spread.get(name, 0.0) + added
+            variance[name] = variance.get(name, 0.0) + added
             start += part.width
-        return spread
+        return variance

@@ -41,7 +41,7 @@ def fitted_splines(
             splines.append(
                 Spline(
                     name=f"{variable.title} curve", column=variable.column, part=variable.part,
-                    knots=knots,                    levels=own,
+                    knots=knots, levels=own, missing_as=variables.missing_as(variable),
                 )
             )  # fmt: skip
     return tuple(splines)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.rows.targets import are_few_labels
 from fewpass.pipeline.settings.encoding import Encoding
 from fewpass.pipeline.tables.additive.choosing import Formed
 from fewpass.pipeline.tables.additive.forms import SPLINES
@@ -17,9 +18,8 @@ from fewpass.pipeline.tables.additive.rules import AskedForm
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
 from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Written, read_numbers, words_of
 
-#: Different whole numbers up to which targets are labels, as in an ingest; of more labels each row
-#: says too little of a pair.
-MOST_LABELS = 20
+#: Labels that forms are compared for: of more each row says too little of a pair.
+MOST_LABELS = 100
 
 
 def asked_form(options: Encoding) -> AskedForm:
@@ -70,8 +70,8 @@ def targets_in(
 
 
 def _are_labels(numbers: Floats) -> bool:
-    few = len(np.unique(numbers)) <= MOST_LABELS
-    return few and bool((numbers == np.round(numbers)).all())
+    whole = bool((numbers == np.round(numbers)).all())
+    return whole and are_few_labels(np.unique(numbers), len(numbers))
 
 
 def of_numbers(numbers: Floats) -> SampleTargets | None:
@@ -93,7 +93,7 @@ def _of_labels(labels: Any) -> SampleTargets | None:
 
 def notes_on(formed: Formed, dates: Sequence[str], *, unasked: bool = False) -> Iterator[str]:
     """Yield sentences on the form that was chosen, and on dates that it may not hold beyond."""
-    recipe, chosen = formed
+    recipe, chosen = formed.recipe, formed.chosen
     own = recipe.additive
     if unasked and own is None:
         return

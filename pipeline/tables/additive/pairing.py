@@ -61,7 +61,10 @@ def number_axis(variable: Variable, variables: VariablesOfRows, bins: int) -> Ha
     """Return the axis of a number, of knots at its quantiles."""
     values = variables.numbers(variable)
     knots = knots_of(values[~np.isnan(values)], bins)
-    return HatAxis(column=variable.column, part=variable.part, knots=knots)
+    return HatAxis(
+        column=variable.column, part=variable.part, knots=knots,
+        missing_as=variables.missing_as(variable),
+    )  # fmt: skip
 
 
 def level_axis(variable: Variable, variables: VariablesOfRows, most: int) -> LevelAxis:

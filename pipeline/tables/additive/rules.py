@@ -43,7 +43,16 @@ class AskedForm(NamedTuple):
     pair_bins: int | None = None
     memory: int = AMPLE_MEMORY
     unasked: bool = False  # curves are to be sure of themselves
+    plain: bool = False  # without curves numbers are left as they are
     one_pass: bool = False  # rows are learnt from once, as they are read
+    wanted: tuple[str, ...] = ()  # columns that somebody said what to make of
+
+    def is_careful(self, n: int) -> bool:
+        """Say whether another form than linear has to be better by more than a standard error.
+
+        So it has where nobody asked for it, and where n rows are few: too few for pairs.
+        """
+        return self.unasked or n < PAIRS
 
     def most_rows(self, entries: int) -> int:
         """Return the rows by which a form is chosen where each has that many entries."""

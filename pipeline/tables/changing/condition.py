@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,21 +10,17 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.settings.row_condition import WrittenTerm, terms_of, unquoted
 from fewpass.pipeline.tables.ingest.retained_columns import Retained, Words, words_of_retained
 from fewpass.storage.folder import Folder
 
 Mask = NDArray[np.bool_]
 Test = Callable[[Words], Mask]
 
-_AND = re.compile(r"\s+and\s+(?=(?:[^\"']*[\"'][^\"']*[\"'])*[^\"']*$)")
-_TERM = re.compile(
-    r"^\s*(?P<column>.+?)\s*(?P<how>==|!=|<=|>=|<|>|=|\s+not\s+in\s+|\s+in\s+)\s*(?P<value>.+?)\s*$"
-)
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "==": np.equal, "=": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal,
     ">": np.greater, ">=": np.greater_equal,
 }  # fmt: skip
-_EXAMPLES = 'id in FILE, city == "north", age < 18, joined by `and`'
 
 
 class Term(NamedTuple):
@@ -73,7 +68,7 @@ class Condition:
                 "Ingest the sources anew with `keep=COLUMN`, such as an id."
             )
         self._retained, self._place, self._storage_options = list(retained), place, storage_options
-        self.terms = [self._term(part) for part in _AND.split(text.strip())]
+        self.terms = [self._term(written) for written in _read(text)]
         self._matched: set[bytes] = set()
 
     def of(self, retained: Retained) -> Mask:
@@ -92,14 +87,10 @@ class Condition:
         """Listed values that no row had so far."""
         return len(frozenset().union(*(term.values for term in self.terms)) - self._matched)
 
-    def _term(self, text: str) -> Term:
-        match = _TERM.match(text)
-        if match is None:
-            raise BadInput(f"`where` has {text!r}, which is no condition. Write {_EXAMPLES}.")
-        column = self._position(_unquoted(match["column"]))
-        how, value = " ".join(match["how"].split()), match["value"]
+    def _term(self, written: WrittenTerm) -> Term:
+        column, how, value = self._position(written.column), written.how, written.value
         if how in ("in", "not in"):
-            values = self._listed(_unquoted(value))
+            values = self._listed(unquoted(value))
             listed = np.array(sorted(values), np.bytes_)
             inverted = how == "not in"
             return Term(
@@ -127,14 +118,17 @@ class Condition:
         return values
 
 
+def _read(text: str) -> list[WrittenTerm]:
+    try:
+        return terms_of(text)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
 def _comparison(how: str, value: str) -> Test:
-    compare, text = _COMPARED[how], _unquoted(value)
+    compare, text = _COMPARED[how], unquoted(value)
     number = None if text != value else _as_number(text)
     if number is None:
-        if text == value:
-            raise BadInput(
-                f'`where` compares with {value}, which is no number. Put text in quotes: "{value}".'
-            )
         return lambda words: np.asarray(compare(words, text.encode()))
     return lambda words: _numbers_hold(words, lambda numbers: compare(numbers, number))
 
@@ -155,8 +149,3 @@ def _as_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _unquoted(text: str) -> str:
-    inside = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
-    return text[1:-1] if inside else text

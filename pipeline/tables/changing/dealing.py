@@ -14,10 +14,11 @@ import numpy as np
 
 from fewpass.pipeline.tables.changing.stored_rows import StoredRows
 from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
-from fewpass.storage.dataset import Dataset, DatasetWriter
-from fewpass.storage.manifest import ChunkRecord
+from fewpass.storage.chunk_table import ChunkRecord
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import Table
+from fewpass.storage.writer import DatasetWriter
 
 #: First word after the seed of what is drawn here; an ingest has others.
 DEALING = 4
@@ -50,7 +51,7 @@ def deal(
 
     The last chunk, where it is not full, is filled up with new rows.
     """
-    chunks, seed = before.manifest.chunks, before.manifest.shuffle.seed
+    seed = before.manifest.shuffle.seed
     full = before.n_rows // writer.chunk_rows
     drawn_by = None if seed is None else [seed, DEALING, before.manifest.generation]
     n_full = writer.n_rows // writer.chunk_rows
@@ -70,7 +71,8 @@ def deal(
             report((done + 1) / max(len(fresh), 1))
     for place, number in enumerate(places):
         if number is not None:
-            records[place] = writer.link_chunk(place, before.generation_folder, chunks, number)
+            facts = before.facts_of(number)
+            records[place] = writer.link_chunk(place, before.generation_folder, facts, number)
     return [records[place] for place in range(writer.n_chunks)]
 
 

@@ -30,11 +30,13 @@ from fewpass.pipeline.tables.changing.one_change import (
 from fewpass.pipeline.tables.changing.row_summary import RowSummary
 from fewpass.pipeline.tables.changing.stored_rows import StoredRows
 from fewpass.pipeline.tables.ingest.chunking import Selection
-from fewpass.storage.dataset import Dataset, DatasetWriter
-from fewpass.storage.manifest import ChangeRecord, ChunkRecord
+from fewpass.storage.chunk_table import ChunkRecord
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import ChangeRecord
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.set_generations import tidy
 from fewpass.storage.table import Table
+from fewpass.storage.writer import DatasetWriter
 
 ShowShare = Callable[[float, str], None]
 Rows = NDArray[np.int64]
@@ -127,8 +129,7 @@ def _without(
 ) -> tuple[Dataset, int]:
     """Return a data set without the rows that are meant, and how many there were."""
     stay = _staying(before, condition, threads)
-    rows = before.manifest.chunks.rows
-    gone = [n - len(own) for n, own in zip(rows, stay, strict=True)]
+    gone = [before.manifest.rows_of(k) - len(own) for k, own in enumerate(stay)]
     if not sum(gone):
         return before, 0
     made = NextGeneration.after(before)
@@ -160,7 +161,7 @@ def _written(
 ) -> list[ChunkRecord]:
     """Have the chunks before the first row that goes as they are, and write all others."""
     records = {
-        k: writer.link_chunk(k, before.generation_folder, before.manifest.chunks, k)
+        k: writer.link_chunk(k, before.generation_folder, before.facts_of(k), k)
         for k in range(first)
     }
     form = StoredRows(before)

@@ -15,10 +15,11 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.change_plans import ChangePlan
 from fewpass.pipeline.tables.ingest.target import IngestTarget
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir, work_dir_path
-from fewpass.storage.dataset import Dataset, DatasetWriter
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY, place_of_generation
 from fewpass.storage.set_generations import tidy
+from fewpass.storage.writer import DatasetWriter
 
 
 @contextmanager

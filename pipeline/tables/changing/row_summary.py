@@ -11,10 +11,10 @@ import numpy as np
 
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.tables.ingest.writing import weighted_sums
+from fewpass.storage.chunk_records import row_squares
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Norms, OffsetStats, Values, WeightStats
 from fewpass.storage.table import Table
-from fewpass.storage.writer import row_squares
 
 
 class RowSummary:

@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.encoding.expansion import Expansion, expansion_in
 from fewpass.pipeline.tables.ingest.frequency_order import renumber
-from fewpass.storage.dataset import Dataset, DatasetWriter
-from fewpass.storage.manifest import ChunkRecord
+from fewpass.storage.chunk_table import ChunkRecord
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.table import DenseTable, SparseTable, Table
+from fewpass.storage.writer import DatasetWriter
 
 
 class StoredRows:

@@ -21,7 +21,7 @@ class TriedForm(BaseModel):
     model_config = OF_RECIPES
 
     form: str
-    """linear, splines, numbers as names, pairs, second round."""
+    """linear, splines, numbers as names, pairs, second round; all columns: the best with these."""
     features: int
     loss: float
     """Mean over the held-out rows, at the best lam tried."""
@@ -48,6 +48,11 @@ class ChosenForm(BaseModel):
     """None: it was asked for."""
     looked_at: int = 0
     """Pairs whose interaction was measured."""
+
+    @property
+    def loss(self) -> float:
+        """What the form that was chosen came to."""
+        return next(one.loss for one in self.candidates if one.form == self.form)
 
 
 class Additive(BaseModel):

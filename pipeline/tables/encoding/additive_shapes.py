@@ -44,6 +44,7 @@ class ColumnCurve(NamedTuple):
     grid: Floats  # (m,) ascending
     values: Floats  # (m + 1,), the last of missing numbers
     masses: Floats  # (m + 1,) rows of the sample
+    origin: float | None = None  # of days: the first, in seconds since 1970
 
     def of(self, variables: VariablesOfRows) -> Floats:
         """Return the values of rows (n,)."""
@@ -71,6 +72,8 @@ class Surface(NamedTuple):
 
     table: PairTable
     values: Floats  # (levels of a, levels of b)
+    of_a: Floats  # (levels of a,) what of it was a's alone, and is in the function of a
+    of_b: Floats  # (levels of b,)
 
     @property
     def title(self) -> str:
@@ -101,6 +104,7 @@ class Shapes(NamedTuple):
     columns: tuple[ColumnCurve | LevelSteps, ...]
     pairs: tuple[Surface, ...]
     rest: tuple[tuple[str, slice], ...]  # other columns, and where their weights are
+    means: tuple[float, ...]  # of `columns` before they were centred
 
     @property
     def functions(self) -> tuple[Function, ...]:
@@ -113,7 +117,7 @@ def title_of(function: Function) -> str:
     return function.title if isinstance(function, Surface) else function.variable.title
 
 
-def spread_of(function: Function) -> float:
+def deviation_of(function: Function) -> float:
     """Return the standard deviation of a function over the sample: its importance."""
     masses = function.masses
     total = max(float(masses.sum()), 1e-300)
@@ -164,6 +168,13 @@ def grid_of(recipe: Recipe, variable: Variable) -> Floats:
     return np.unique(np.concatenate(points))
 
 
+def _origin_of(recipe: Recipe, variable: Variable) -> float | None:
+    """Return the first of a variable's days, in seconds since 1970; None where it has none."""
+    dates = [column for column in recipe.columns if isinstance(column, Date)]
+    own = (column.first for column in dates if column.name == variable.column)
+    return next(own) if variable.part == "days" else None
+
+
 def shapes_of(recipe: Recipe, coef: Floats, intercept: float) -> Shapes:
     """Return the functions of weights (d,) and an intercept, purified and centred."""
     assert recipe.additive is not None, "asked before"
@@ -172,7 +183,8 @@ def shapes_of(recipe: Recipe, coef: Floats, intercept: float) -> Shapes:
         masses = np.asarray(recipe.additive.masses[variable.title])
         zeros = np.zeros(len(masses))
         if is_number:
-            functions[variable] = ColumnCurve(variable, grid_of(recipe, variable), zeros, masses)
+            grid, origin = grid_of(recipe, variable), _origin_of(recipe, variable)
+            functions[variable] = ColumnCurve(variable, grid, zeros, masses, origin)
         else:
             functions[variable] = LevelSteps(variable, _names(recipe, variable), zeros, masses)
     pairs: list[Surface] = []
@@ -187,12 +199,28 @@ def shapes_of(recipe: Recipe, coef: Floats, intercept: float) -> Shapes:
         else:
             rest.append((part.name, slice(start, start + part.width)))
         start += part.width
-    constant, centred = float(intercept), []
+    constant, centred, means = float(intercept), [], []
     for function in functions.values():
         mean = float(function.masses @ function.values) / max(float(function.masses.sum()), 1e-300)
         centred.append(function._replace(values=function.values - mean))
         constant += mean
-    return Shapes(constant, tuple(centred), tuple(pairs), tuple(rest))
+        means.append(mean)
+    return Shapes(constant, tuple(centred), tuple(pairs), tuple(rest), tuple(means))
+
+
+def part_variables(part: Any) -> list[tuple[Variable, int]]:
+    """Return the variables that the features of a part are functions of, and how many of each.
+
+    None of pairs, and of columns that have no functions.
+    """
+    if isinstance(part, Spline):
+        return [(part.variable, part.width)]
+    if isinstance(part, Number | Category):
+        return [(Variable(part.name), part.width)]
+    if isinstance(part, Date):
+        levels = [(Variable(part.name, word), len(LEVELS_OF[word])) for word in _levels_of(part)]
+        return [(Variable(part.name, "days"), 2), *levels]
+    return []
 
 
 def _names(recipe: Recipe, variable: Variable) -> tuple[str, ...]:
@@ -211,6 +239,9 @@ def _add_part(part: Any, own: Floats, functions: dict[Variable, ColumnCurve | Le
         starts, column, value = part.hats_of(function.grid).ragged()
         rows = np.repeat(np.arange(len(function.grid)), np.diff(starts))
         np.add.at(function.values, rows, own[column] * value)
+        if part.missing_as is not None:
+            _, column, value = part.hats_of(np.array([part.missing_as])).ragged()
+            function.values[-1] += own[column] @ value
     elif isinstance(part, Number):
         function = functions[Variable(part.name)]
         assert isinstance(function, ColumnCurve), "of a number"
@@ -240,9 +271,19 @@ def _purified(
     """Return a pair's function without what is its columns' alone, which is added to theirs."""
     values = np.where(table.places < 0, 0.0, table.scale * own[np.maximum(table.places, 0)])
     values, rows, columns = purified(values, table.masses)
+    for axis, of_values, of_axis in ((table.a, values, rows), (table.b, values.T, columns)):
+        _put_missing(axis, of_values, of_axis)
     for axis, variable, part in zip((table.a, table.b), table.of, (rows, columns), strict=True):
         functions[variable].values[:] += _on(functions[variable], axis, part)
-    return Surface(table, values)
+    return Surface(table, values, rows, columns)
+
+
+def _put_missing(axis: HatAxis | LevelAxis, values: Floats, own: Floats) -> None:
+    """Put what missing numbers count as in their level of values (levels, m) and own (levels,)."""
+    if isinstance(axis, HatAxis) and axis.missing_as is not None:
+        shares = axis.shares_of(np.array([np.nan]))
+        values[-1] = sum(one.share[0] * values[one.level[0]] for one in shares)
+        own[-1] = sum(one.share[0] * own[one.level[0]] for one in shares)
 
 
 def purified(values: Floats, masses: Floats) -> tuple[Floats, Floats, Floats]:

@@ -41,7 +41,7 @@ def described_additive(additive: Additive, columns: Columns) -> Iterator[ColumnT
 def _of_spline(spline: Spline, columns: Columns) -> ColumnTerms:
     term = HatsTerm(
         at=0, steps=steps_of(spline.column, spline.part, columns), knots=spline.knots,
-        levels=spline.levels, alpha=spline.alpha,
+        levels=spline.levels, alpha=spline.alpha, missing_as=spline.missing_as,
     )  # fmt: skip
     read = cell_of(spline.column, columns)
     return ColumnTerms(columns=(spline.column,), read=read, terms=(term,))
@@ -77,7 +77,8 @@ def steps_of(name: str, part: Part, columns: Columns) -> tuple[Step, ...]:
 
 def _axis(axis: HatAxis | LevelAxis, columns: Columns) -> KnotAxis | WordAxis | CodeAxis:
     if isinstance(axis, HatAxis):
-        return KnotAxis(steps=steps_of(axis.column, axis.part, columns), knots=axis.knots)
+        steps = steps_of(axis.column, axis.part, columns)
+        return KnotAxis(steps=steps, knots=axis.knots, missing_as=axis.missing_as)
     if isinstance(columns[axis.column].described().terms[0], WordTerm):
         return WordAxis(values=axis.values)
     own = {name: k for k, name in enumerate(axis.values)}

@@ -22,6 +22,8 @@ Codes = NDArray[np.int64]
 #: Of everything that a recipe holds: what is read of a file must make numbers of cells.
 OF_RECIPES = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 Deviation = Annotated[float, Field(gt=0.0)]
+#: What is left out of what is written where it is None: recipes that are stored have none of it.
+MissingAs = Annotated[float | None, Field(exclude_if=lambda number: number is None)]
 LARGEST = float(np.finfo(np.float32).max)  # the largest feature
 
 

@@ -101,8 +101,9 @@ class Date(ColumnRecipe):
     def summary(self) -> str:
         parts = ["days", *["weekday"] * self.has_weekdays, "month", *["hour"] * self.has_hours]
         if self.last is not None:
-            ends = [str(np.datetime64(int(end), "s"))[:10] for end in (self.first, self.last)]
-            parts[0] += f" from {ends[0]} to {ends[1]}"
+            parts[0] += f" from {_day(self.first)} to {_day(self._last_seen)}"
+            if self._last_seen < self.last:
+                parts[0] += f", a trend to {_day(self.last)}"
         gaps = f"; missing where {', '.join(self.missing)}" if self.missing else ""
         return f"date: {', '.join(parts)}{self._order}{gaps}"
 
@@ -197,6 +198,13 @@ class Date(ColumnRecipe):
         """Say which cells (n,) are missing, or no dates."""
         return np.isnan(self.moments(cells))
 
+    @property
+    def _last_seen(self) -> float:
+        """Return where the dates of the sample end, of which `last` may be a while after."""
+        last = self.first if self.last is None else self.last
+        goes_on = last - self.first >= (1.0 + GOES_ON) * _YEARS * SECONDS_OF_YEAR
+        return (last + GOES_ON * self.first) / (1.0 + GOES_ON) if goes_on else last
+
     def moments(self, cells: Any) -> Floats:
         """Return seconds since 1970 (n,) of cells, NaN where there is no date."""
         return read_moments(cells, self.form, self.missing, self.standins).values
@@ -238,6 +246,10 @@ def fitted_date(name: str, cells: Any, inferred: Inferred, *, whole: bool) -> Da
         missing=tuple(sorted({*missing, *_left_out(cells, every)})), standins=standins,
         is_open=not inferred.said and is_text(cells.type) and any(is_open(cells, f) for f in forms),
     )  # fmt: skip
+
+
+def _day(seconds: float) -> str:
+    return str(np.datetime64(round(seconds), "s"))[:10]
 
 
 def are_years(numbers: Floats) -> bool:

@@ -36,6 +36,7 @@ class ExpansionSteps(NamedTuple):
     axis_at: WholeNumbers  # (a,) where its numbers begin; or in `places` the level of each code
     axis_knots: WholeNumbers  # (a,) knots; 0: it is one of levels
     axis_levels: WholeNumbers  # (a,) codes that have a level
+    axis_missing_as: Vector  # (a,) what a missing code counts as; NaN: it is missing
     kind: WholeNumbers  # (s,)
     code: WholeNumbers  # (s,) which code; of a pair its first axis
     other: WholeNumbers  # (s,) levels of hats; how many levels; of a pair its second axis
@@ -43,6 +44,7 @@ class ExpansionSteps(NamedTuple):
     at: WholeNumbers  # (s,) where numbers of the step begin; of a pair its places
     width: WholeNumbers  # (s,) knots; of a pair levels of the second axis
     scale: Vector  # (s,) of a pair's products; of numbers 1 where missing ones have a column
+    missing_as: Vector  # (s,) what a missing code counts as; NaN: it is missing
     numbers: Vector  # low, high, mean, deviation; knots, their values, slopes, heights of hats
     places: WholeNumbers  # columns of the cells of pairs, levels of codes
 
@@ -83,13 +85,13 @@ def expand_rows(
     for start in range(0, codes.shape[1], BLOCK):
         stop = min(start + BLOCK, codes.shape[1])
         for a in range(n_axes):
-            read_code(codes, steps.axis_code[a], start, stop, rows)
+            read_code(codes, steps.axis_code[a], start, stop, steps.axis_missing_as[a], rows)
             place_on_axis(steps, a, rows)
         slot = 0
         for s in range(steps.kind.shape[0]):
             kind = steps.kind[s]
             if kind != PAIR:
-                read_code(codes, steps.code[s], start, stop, rows)
+                read_code(codes, steps.code[s], start, stop, steps.missing_as[s], rows)
             if kind == NUMBER:
                 slot = put_number(steps, s, rows, slot)
             elif kind == LEVEL:
@@ -128,11 +130,14 @@ def put_row(rows: BlockOfRows, r: int, most: int, indices: Columns, data: Floats
 
 
 @part_of_kernels
-def read_code(codes: Matrix, k: int, start: int, stop: int, rows: BlockOfRows) -> None:
+def read_code(
+    codes: Matrix, k: int, start: int, stop: int, missing_as: float, rows: BlockOfRows
+) -> None:
     """Copy a code of the rows of a block; behind the last row it is missing."""
     rows.x[:] = np.nan
     for r in range(stop - start):
-        rows.x[r] = codes[k, start + r]
+        x = codes[k, start + r]
+        rows.x[r] = missing_as if np.isnan(x) else x
 
 
 @part_of_kernels

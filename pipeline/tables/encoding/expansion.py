@@ -43,7 +43,10 @@ class CsrParts(NamedTuple):
 
 def has_codes(recipe: Recipe) -> bool:
     """Say whether the features of rows follow of codes."""
-    return recipe.additive is not None and not recipe.crosses and all(map(_is_code, recipe.columns))
+    own = recipe.additive
+    if own is None or recipe.crosses or any(pair.is_complete for pair in own.pairs):
+        return False
+    return all(map(_is_code, recipe.columns))
 
 
 def _is_code(column: Any) -> bool:

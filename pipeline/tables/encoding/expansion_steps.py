@@ -45,6 +45,7 @@ class StepsInMaking:
         self._places: list[int] = []
         self._axes: dict[str, int] = {}
         self._axis_rows: list[tuple[int, ...]] = []
+        self._missing_as: list[float] = []  # of axes
         self._first = 0  # column of the next step
         self.codes = {variable: k for k, variable in enumerate(self._variables())}
         for column in recipe.columns:
@@ -59,9 +60,13 @@ class StepsInMaking:
         """Return what compiled code takes."""
         axes: Any = np.array(self._axis_rows, np.int64).reshape(-1, 4).T.copy()
         own: Any = np.array([[step[name] for step in self._steps] for name in _STEP], np.int64)
-        scale = np.array([step["scale"] for step in self._steps], np.float64)
+        scale, missing_as = (
+            np.array([step[name] for step in self._steps], np.float64)
+            for name in ("scale", "missing_as")
+        )
+        of_axes = np.array(self._missing_as, np.float64)
         numbers, places = np.array(self._numbers, np.float64), np.array(self._places, np.int64)
-        return ExpansionSteps._make([*axes, *own, scale, numbers, places])
+        return ExpansionSteps._make([*axes, of_axes, *own, scale, missing_as, numbers, places])
 
     def _variables(self) -> Iterator[Variable]:
         """Yield what is a code: all parts of dates that something is made of."""
@@ -77,6 +82,7 @@ class StepsInMaking:
     def _add(self, kind: int, first: int, **what: Any) -> None:
         """Add a step; it makes one feature of a row that is not 0, or more where it says so."""
         step = {"kind": kind, "first": first, "other": 0, "at": 0, "width": 0, "scale": 1.0}
+        step["missing_as"] = np.nan
         self.most += what.pop("most", 1)
         self._steps.append(step | what)
 
@@ -103,7 +109,7 @@ class StepsInMaking:
         self._put(*one.heights)
         self._add(
             HATS, first, code=self.codes[one.variable], other=one.levels, at=at,
-            width=len(one.knots), most=1 + one.levels,
+            width=len(one.knots), most=1 + one.levels, missing_as=_or_nan(one.missing_as),
         )  # fmt: skip
 
     def _add_pair(self, one: PairTable) -> None:
@@ -126,9 +132,11 @@ class StepsInMaking:
                 n = len(axis.knots)
                 at = self._put_knots(axis.knots, np.arange(float(n)))
                 self._axis_rows.append((code, at, n, 0))
+                self._missing_as.append(_or_nan(axis.missing_as))
             else:
                 levels = axis.levels_of(level_names(self._columns[axis.column], axis.part))
                 self._axis_rows.append((code, len(self._places), 0, len(levels)))
+                self._missing_as.append(np.nan)
                 self._places += levels.tolist()
         return self._axes[key]
 
@@ -147,6 +155,10 @@ class StepsInMaking:
         self._put(*values)
         self._put(*(np.diff(values) / np.diff(knots)), 0.0)
         return at
+
+
+def _or_nan(number: float | None) -> float:
+    return np.nan if number is None else number
 
 
 def _variables_of(part: Spline | PairTable) -> tuple[Variable, ...]:

@@ -170,6 +170,8 @@ def _number(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> Nu
     if not len(present):
         return Number(low=0.0, high=0.0, logarithm=False, mean=0.0, deviation=1.0, **fields)
     low, median, p99, high = np.quantile(present, (CLIP, 0.5, 0.99, 1.0 - CLIP)).tolist()
+    if low == high and (rare := _rare(present, low, rules)) is not None:
+        return Number(logarithm=False, **rare, **fields)
     if are_years(present):  # a trend may go on, as that of dates does
         low, high = float(present.min()), float(present.max())
         high += GOES_ON * (high - low)
@@ -187,6 +189,21 @@ def _number(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> Nu
     if rules.ranks:
         fields |= _rank_and_lowest(present, features, low)
     return Number(**fields)
+
+
+def _rare(present: Floats, usual: float, rules: RecipeRules) -> dict[str, Any] | None:
+    """Return what a recipe says of numbers (n,) that next to all are `usual`, such as a rare flag.
+
+    They would be clipped to it. Their range is 1, as that of a word's feature, so that rare ones do
+    not become huge. None where as few rows have others as have none of a word.
+    """
+    others = present[present != usual]
+    if len(others) < rules.enough(len(present)):
+        return None
+    low, high = np.quantile(others, (CLIP, 1.0 - CLIP)).tolist()
+    low, high = min(low, usual), max(high, usual)
+    mean = float(np.clip(present, low, high).mean())
+    return {"low": low, "high": high, "mean": mean, "deviation": high - low}
 
 
 def _rare_words(cells: Any, bad: Any) -> dict[str, Any] | None:

@@ -30,6 +30,7 @@ from fewpass.pipeline.tables.encoding.date_forms import dates_in, recurring
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers, is_list_of_words
 from fewpass.pipeline.tables.encoding.maps import is_map_to_numbers
 from fewpass.pipeline.tables.encoding.moments import read_moments
+from fewpass.pipeline.tables.encoding.outliers import has_outliers
 
 #: In a sample of fewer cells the majority tells.
 FEW = 100
@@ -39,12 +40,12 @@ MOST_CODES = 3
 FEW_NUMBERS = 20
 #: Spaces in a cell, on average, from which it is text and no word.
 SPACES_OF_TEXT = 3.0
-#: Cells that are tried as numbers before all are; of fewer numbers none is an outlier.
+#: Different cells of as many rows each that are phrases, chosen from a list, and no text.
+MOST_PHRASES, ROWS_OF_PHRASE = 1000, 10
+#: Cells that are tried as numbers before all are.
 _TRIED = 1000
 #: Share of the cells tried that are no numbers, from which no others are looked at.
 _HOPELESS = 0.75
-#: Ranges of the middle 99 % that the extremes are apart from it, where values must be clipped.
-_FAR = 10.0
 
 #: Ways to write numbers other than 1234.5: 1,234 is above a thousand, 12,5 is below.
 _OTHERWISE: tuple[Written, ...] = ("units", "comma", "clock")
@@ -145,8 +146,16 @@ def _infer_text(name: str, cells: Any) -> Inferred:
 
 
 def _words(cells: Any) -> Inferred:
+    cells = pc.utf8_trim_whitespace(cells)  # of columns of one width
     spaces = pc.mean(pc.count_substring(cells, " ")).as_py() or 0.0
-    return Inferred("text" if spaces >= SPACES_OF_TEXT else "category")
+    is_text = spaces >= SPACES_OF_TEXT and not _are_phrases(cells)
+    return Inferred("text" if is_text else "category")
+
+
+def _are_phrases(cells: Any) -> bool:
+    """Say whether cells of several words come again and again, as answers to choose from do."""
+    different = pc.count_distinct(cells).as_py()
+    return bool(0 < different <= min(MOST_PHRASES, len(cells) // ROWS_OF_PHRASE))
 
 
 def _best(cells: Any, ways: Sequence[Written]) -> Inferred | None:
@@ -215,8 +224,9 @@ def _as_numbers(cells: Any, written: Written) -> tuple[Inferred | None, bool]:
 def _mostly_numbers(cells: Any, written: Written, bad: Mask) -> Inferred | None:
     if bad.mean() > 0.5:
         return None
-    if len(cells) < FEW:
-        return Inferred("number", written)
+    if len(cells) < FEW:  # of cells that say something; "unknown" is neither
+        n_numbers = int((~np.isnan(read_numbers(cells, written).values)).sum())
+        return Inferred("number", written) if bad.sum() <= n_numbers else None
     missing = _codes(cells, bad)
     numbers, left = read_numbers(cells, written, missing)
     if left is not None and left.mean() > STRAY:
@@ -263,10 +273,6 @@ def needs_encoding(inferred: Inferred, cells: Any) -> bool:
     return bool(np.isnan(numbers).any()) or has_outliers(numbers)
 
 
-def has_outliers(numbers: Any) -> bool:
-    """Say whether some numbers (n,) are far from the middle 99 % of all; of few, none is."""
-    if numbers.size < _TRIED:
-        return False
-    low, high = np.quantile(numbers, (0.005, 0.995))
-    beyond = max(float(numbers.max() - high), float(low - numbers.min()))
-    return bool(high > low) and beyond > _FAR * float(high - low)
+def is_number_in_words(labels: Sequence[str]) -> bool:
+    """Say whether targets that are no usual numbers are numbers after all, such as 1,5."""
+    return infer("target", pa.array(labels, pa.large_string())).kind == "number"

@@ -14,13 +14,20 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field, model_validator
+from pydantic import (
+    BaseModel,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.column_recipe import (
     OF_RECIPES,
     Codes,
     ColumnRecipe,
+    MissingAs,
     Slot,
     require_ascending,
 )
@@ -53,11 +60,23 @@ class HatAxis(BaseModel):
     column: str
     part: Part = ""
     knots: Annotated[tuple[float, ...], Field(min_length=2)]
+    has_missing: bool = False
+    """Whether what is missing has features, too: only where functions are taken apart."""
+    missing_as: MissingAs = None
+    """The number that missing ones count as, where the sample has none; None: they are missing."""
 
     @model_validator(mode="after")
     def _fits(self) -> HatAxis:
         require_ascending("knots", self.knots, strictly=True)
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what recipes that are stored have none of."""
+        written: dict[str, Any] = handler(self)
+        if not self.has_missing:
+            written.pop("has_missing", None)
+        return written
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -66,12 +85,17 @@ class HatAxis(BaseModel):
 
     @property
     def n_features(self) -> int:
-        """Levels that have features: what is missing has none."""
-        return len(self.knots)
+        """Levels that have features: what is missing usually has none."""
+        return len(self.knots) + self.has_missing
 
     def shares(self, variables: VariablesOfRows) -> tuple[ShareOfLevel, ...]:
         """Return the levels of rows; the shares of a row sum to 1."""
-        numbers = variables.numbers(Variable(self.column, self.part))
+        return self.shares_of(variables.numbers(Variable(self.column, self.part)))
+
+    def shares_of(self, numbers: Floats) -> tuple[ShareOfLevel, ...]:
+        """Return the levels of numbers (n,)."""
+        if self.missing_as is not None:
+            numbers = np.where(np.isnan(numbers), self.missing_as, numbers)
         last = len(self.knots) - 1
         place = np.interp(numbers, self.knots, np.arange(last + 1.0))
         missing = np.isnan(place)
@@ -208,6 +232,22 @@ class PairTable(ColumnRecipe):
         for flat, share in self._products(variables):
             masses += np.bincount(flat, share, rows * columns)
         return PairTable.model_validate({**self.model_dump(), "cells": masses_text(masses)})
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether cells of missing numbers have features."""
+        return any(axis.kind == "hats" and axis.has_missing for axis in (self.a, self.b))
+
+    def complete(self) -> PairTable:
+        """Return the same with a feature for every cell, also those that no row of the sample has.
+
+        So the features of a row sum to `scale`, whatever the row is.
+        """
+        axes = {
+            name: axis.model_copy(update={"has_missing": True}) if axis.kind == "hats" else axis
+            for name, axis in (("a", self.a), ("b", self.b))
+        }
+        return self.model_copy(update={**axes, "cells": masses_text(np.ones(self.shape))})
 
     def _products(self, variables: VariablesOfRows) -> Iterator[ShareOfLevel]:
         """Yield the cells of rows, ascending, and the shares of each."""

@@ -91,7 +91,7 @@ def plain_table(table: Any) -> Any:
         if any(plain_type(field.type) != field.type for field in table.schema):
             columns = [_plain_chunks(column) for column in table.columns]
             table = pa.table(columns, schema=_schema_of(table.schema, columns))
-        if not any(types_apart(field.type) for field in table.schema):
+        if not any(has_fields(field.type) for field in table.schema):
             return table
         table = table.flatten()
 
@@ -100,19 +100,19 @@ def plain_schema(schema: Any) -> Any:
     """Return the schema that `plain_table` gives a table of this one."""
     while True:
         fields = [field.with_type(plain_type(field.type)) for field in schema]
-        if not any(types_apart(field.type) for field in fields):
+        if not any(has_fields(field.type) for field in fields):
             return pa.schema(fields, schema.metadata)
         parts = [part for field in fields for part in _fields(field)]
         schema = pa.schema(parts, schema.metadata)
 
 
-def types_apart(kind: Any) -> bool:
+def has_fields(kind: Any) -> bool:
     """Say whether cells of a type are taken apart: columns of their own for their fields."""
     return bool(pa.types.is_struct(kind))
 
 
 def _fields(field: Any) -> list[Any]:
-    if not types_apart(field.type):
+    if not has_fields(field.type):
         return [field]
     return [inner.with_name(f"{field.name}.{inner.name}") for inner in field.type]
 

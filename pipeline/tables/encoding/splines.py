@@ -18,7 +18,11 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fewpass.pipeline.tables.encoding.cells import Floats
-from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, require_ascending
+from fewpass.pipeline.tables.encoding.column_recipe import (
+    ColumnRecipe,
+    MissingAs,
+    require_ascending,
+)
 from fewpass.pipeline.tables.encoding.hats import HatSlots
 from fewpass.pipeline.tables.encoding.variables import Part, Variable, VariablesOfRows
 
@@ -27,7 +31,7 @@ ALPHA = 1.0
 
 
 class Spline(ColumnRecipe):
-    """The features of a number's position between knots; nothing where it is missing."""
+    """The features of a number's position between knots; of a missing one there may be none."""
 
     kind: Literal["spline"] = "spline"
     column: str
@@ -35,6 +39,8 @@ class Spline(ColumnRecipe):
     knots: Annotated[tuple[float, ...], Field(min_length=2)]
     levels: Annotated[int, Field(ge=0, le=MOST_LEVELS)]
     alpha: Annotated[float, Field(ge=0.0, le=4.0)] = ALPHA
+    missing_as: MissingAs = None
+    """The number that missing ones count as, where the sample has none; None: no features."""
 
     @model_validator(mode="after")
     def _fits(self) -> Spline:
@@ -72,10 +78,13 @@ class Spline(ColumnRecipe):
     @property
     def summary(self) -> str:
         ends = f"{self.knots[0]:.6g} ... {self.knots[-1]:.6g}"
-        return f"a curve over {ends}, of {len(self.knots)} knots and {self.levels} levels of hats"
+        levels = "1 level" if self.levels == 1 else f"{self.levels} levels"
+        return f"a curve over {ends}, of {len(self.knots)} knots and {levels} of hats"
 
     def positions(self, numbers: Floats) -> Floats:
-        """Return u (n,) of numbers, NaN where they are missing."""
+        """Return u (n,) of numbers, NaN where they are missing and count as none."""
+        if self.missing_as is not None:
+            numbers = np.where(np.isnan(numbers), self.missing_as, numbers)
         places = np.linspace(0.0, 1.0, len(self.knots))
         u: Floats = np.interp(numbers, self.knots, places)
         return np.where(np.isnan(numbers), np.nan, u)

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from fewpass.pipeline.tables.encoding.cells import Written
-from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES
+from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, MissingAs
 from fewpass.pipeline.tables.encoding.text import Grams
 
 At = Annotated[int, Field(ge=0)]
@@ -252,8 +252,9 @@ class MapTerm(_Plain):
 
 
 class HatsTerm(_Plain):
-    """A curve: the features of `fewpass.pipeline.tables.encoding.splines`; 0 where it is missing.
+    """A curve: the features of `fewpass.pipeline.tables.encoding.splines`.
 
+    A missing number counts as `missing_as`; where there is no such number, it has no features.
     u goes from 0 to 1, by equal steps from knot to knot.  In `at` is u - 1/2; of every level j from
     1 on, in `at` + 2^(j-1) + i, is 2^(-alpha j) max(0, 1 - abs(2^j u - (2 i + 1))).
     """
@@ -264,17 +265,21 @@ class HatsTerm(_Plain):
     knots: tuple[float, ...]
     levels: At
     alpha: float
+    missing_as: MissingAs = None
+    """Behind the steps."""
 
 
 class KnotAxis(_Plain):
     """A number between two of some knots: two levels, with shares that sum to 1.
 
-    A missing one has no level.
+    A missing one counts as `missing_as`; where there is no such number, it has no level.
     """
 
     axis: Literal["knots"] = "knots"
     steps: tuple[Step, ...] = ()
     knots: tuple[float, ...]
+    missing_as: MissingAs = None
+    """Behind the steps."""
 
 
 class WordAxis(_Plain):

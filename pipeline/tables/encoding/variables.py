@@ -92,6 +92,13 @@ class VariablesOfRows:
             return days
         return values if variable.part == "" else number_of_date(values, variable.part)
 
+    def missing_as(self, variable: Variable) -> float | None:
+        """Return the number that a missing one counts as where no row is missing: the mean."""
+        column, _ = self._columns[variable.column]
+        if column.has_missing if isinstance(column, Number) else column.missing_share > 0.0:
+            return None
+        return column.mean if isinstance(column, Number) else float(self.numbers(variable).mean())
+
     def levels(self, variable: Variable) -> Levels:
         """Return a variable's levels."""
         column, _ = self._columns[variable.column]

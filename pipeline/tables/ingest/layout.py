@@ -224,11 +224,11 @@ def _lost(rounded: Table | None, exact: Callable[[], Table | None]) -> NDArray[n
     none = np.zeros(0, np.int64)
     if rounded is None:
         return none
-    columns, largest, deviation = _spread(rounded)
+    columns, largest, deviation = _largest_and_deviation(rounded)
     few = columns[(largest >= _LARGE) & (deviation <= _step(largest))]
     if not few.size or (table := exact()) is None:
         return none
-    columns, largest, deviation = _spread(table)
+    columns, largest, deviation = _largest_and_deviation(table)
     varies = (deviation > 0.0) & (deviation <= _step(largest)) & (largest >= _LARGE)
     return np.intersect1d(columns[varies], few)
 
@@ -238,7 +238,7 @@ def _step(largest: Vector) -> Vector:
     return np.spacing(largest.astype(np.float32)).astype(np.float64)
 
 
-def _spread(table: Table) -> tuple[NDArray[np.int64], Vector, Vector]:
+def _largest_and_deviation(table: Table) -> tuple[NDArray[np.int64], Vector, Vector]:
     """Return columns (m,), and of the values of each the largest and the deviation."""
     if isinstance(table, DenseTable):
         X = table.X.astype(np.float64)

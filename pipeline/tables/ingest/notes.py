@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fewpass.pipeline.matching import listed
-from fewpass.pipeline.rows.targets import alike, label_text
+from fewpass.pipeline.rows.targets import FEW_LABELS, alike, label_text
 from fewpass.pipeline.rows.units import remedy, unlike_columns
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.tables.ingest.target_map import FEW_LABELS
 from fewpass.pipeline.tables.readers.source import Source, notes_of
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values
@@ -107,10 +106,10 @@ def notes_on_scaling(dataset: Dataset, plan: IngestPlan) -> Iterator[str]:
     kind = dataset.manifest.scaling.kind
     yield from note_on_standardising(plan.scale, kind)
     encoded = dataset.schema is not None and dataset.schema.encoding is not None
-    apart = None if encoded or kind == "unit-rows" else unlike_columns(dataset)
-    if apart is not None:
+    ratio = None if encoded or kind == "unit-rows" else unlike_columns(dataset)
+    if ratio is not None:
         yield (
-            f"Columns differ in size by a factor of {apart:.2g}, and steps of one size learn from "
+            f"Columns differ in size by a factor of {ratio:.2g}, and steps of one size learn from "
             f"the largest alone. Ingest with `{remedy(dataset.manifest.layout)}`, or train with "
             "`solver=onepass` or `solver=newton`."
         )

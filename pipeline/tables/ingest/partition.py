@@ -28,10 +28,10 @@ from fewpass.pipeline.tables.ingest.buckets import Buckets, Grouped, Keys, RowKi
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
 from fewpass.pipeline.tables.ingest.held_out_share import held_out_of, split_asked, threshold_in
+from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
 from fewpass.pipeline.tables.ingest.partitioned import Partitioned
 from fewpass.pipeline.tables.ingest.retained_columns import retained_of
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
-from fewpass.pipeline.tables.ingest.target_map import LabelEncoder
 from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source, has_offset
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.manifest import RETAINED_BYTES

@@ -12,8 +12,8 @@ from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.settings.ingest_plan import IngestPlan, ScalingKind
 from fewpass.pipeline.tables.ingest.buckets import Buckets, RowKind
 from fewpass.pipeline.tables.ingest.frequency_order import orders_as_state, orders_from_state
+from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
-from fewpass.pipeline.tables.ingest.target_map import LabelEncoder
 from fewpass.storage.column_order import ColumnOrder
 
 Natural = Annotated[int, Field(ge=0, le=1 << 48)]
@@ -22,7 +22,7 @@ Rows = Buckets | RowsInMemory
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(defer_build=True, strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class _Targets(_Strict):

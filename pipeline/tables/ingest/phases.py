@@ -54,11 +54,12 @@ from fewpass.pipeline.tables.readers.source import ParsesCodes, Source
 from fewpass.storage.column_copy import has_columns
 from fewpass.storage.column_copy_writer import write_columns
 from fewpass.storage.column_schema import Schema
-from fewpass.storage.dataset import Dataset, DatasetWriter
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.manifest import KEY, Shuffle, SourceRecord
 from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
+from fewpass.storage.writer import DatasetWriter
 
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.expansion import Expansion
@@ -303,7 +304,7 @@ class _Ingest:
             layout, dtype = "sparse", self.plan.options.dtype
             of_rows = 1 + kind.has_weight + kind.has_offset
             n_bytes = buckets.n_rows * (self.expansion.row_bytes(dtype) + 8 * of_rows)
-        rows = rows_per_chunk(self.plan, buckets.n_rows, n_bytes)
+        rows = rows_per_chunk(self.plan, buckets.n_rows, n_bytes, self.codes)
         width = partitioned.n_features
         return DatasetWriter(
             folder, layout, width, buckets.n_rows, rows, dtype, kind.has_weight,

@@ -158,6 +158,6 @@ def result_of(training: Dataset, test: Dataset | None, **others: Any) -> IngestR
 
 def _stored_bytes(dataset: Dataset) -> int:
     manifest = dataset.manifest
-    chunks = (s for column in manifest.chunks.objects.values() for s in column if s is not None)
-    stored = sum(s.length for s in chunks) + sum(s.length for s in manifest.objects.values())
+    chunks = manifest.chunks.bytes_of(manifest.chunks.templates)
+    stored = chunks + sum(s.length for s in manifest.objects.values())
     return stored + dataset.folder.size(KEY)

@@ -8,11 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.ingest.work_dir import INSIDE
 from fewpass.storage.addresses import BadAddress
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import PROBE, Folder
-from fewpass.storage.kinds import INGEST_KEY, begins_as_ours, head_of, inside_of_ours
+from fewpass.storage.kinds import INGEST_KEY, INSIDE, begins_as_ours, head_of, inside_of_ours
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import FORMAT, GENERATIONS, KEY
 from fewpass.storage.set_generations import OBJECTS
@@ -70,7 +69,7 @@ class IngestTarget:
             If there is a data set and `overwrite` is not set, or any other file; if the place lies
             in another data set or in a run; if it is, or holds, what is read.
         """
-        self._require_apart(reads)
+        self._require_separate(reads)
         if self._is_ours(KEY):
             # Of two data sets, one can be finished when the other was cut short.
             if not overwrite and self.finished() is None:
@@ -88,23 +87,23 @@ class IngestTarget:
                 f"{self.folder.url} holds other files, such as {foreign}. Choose an empty folder."
             )
 
-    def _require_apart(self, reads: Iterable[str]) -> None:
+    def _require_separate(self, reads: Iterable[str]) -> None:
         here = Location.of(self.folder.url)
         if refusal := inside_of_ours(here, self.folder.storage_options):
             raise BadInput(refusal)
         if here.kind(self.folder.storage_options) is None:
             return
-        apart = set[str]()  # folders that were looked at: a source may have thousands of files
+        looked_at = set[str]()  # folders: a source may have thousands of files
         for address in reads:
             with suppress(BadAddress):  # no address, but what rows from elsewhere are called
                 read = Location.of(address)
                 above = read.path.rpartition("/")[0]
-                if read.is_same(here) or (above not in apart and read.is_in(here)):
+                if read.is_same(here) or (above not in looked_at and read.is_in(here)):
                     raise BadInput(
                         f"{self.folder.url} is where the data set is to be, and {address} is read "
                         "from there: it would be lost. Choose another place."
                     )
-                apart.add(above)
+                looked_at.add(above)
 
     def _is_ours(self, key: str) -> bool:
         """Whether the mark of a data set is there, and no file of that name which is another's.

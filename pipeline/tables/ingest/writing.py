@@ -16,12 +16,13 @@ from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_i
 from fewpass.pipeline.tables.ingest.frequency_order import renumber
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import WorkDir
+from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.column_order import ColumnOrder
-from fewpass.storage.dataset import DatasetWriter
-from fewpass.storage.manifest import ChunkRecord, Labels, OffsetStats, Values, WeightStats
+from fewpass.storage.manifest import Labels, OffsetStats, Values, WeightStats
 from fewpass.storage.objects import fault
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype, n_bytes
+from fewpass.storage.writer import DatasetWriter
 
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.expansion import Expansion
@@ -80,7 +81,7 @@ class ChunkMaker:
             rows = SparseTable(*parts, rows.target, rows.weight, rows.offset, rows.retained)
         table = self._as_stored(rows)
         record = self.known.get(order.number)
-        if record is None or not self._is_whole(record):
+        if record is None or record.rows != table.n_rows or not self._is_whole(record):
             record = self.writer.write_chunk(order.number, table, codes)
             # The commit would do it, but one chunk after the other; here others go on meanwhile.
             self.writer.folder.sync(record.objects)

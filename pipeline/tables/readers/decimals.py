@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import kernel, reading_part
+from fewpass.solvers.kernels.dispatch import exact_part, reading_part
 from fewpass.solvers.kernels.shapes import Bytes, Index
 
 #: A place in text: unsigned, since numba would test signed ones for counting from the end.
@@ -102,7 +102,7 @@ def plain_number(text: Bytes, at: Position) -> tuple[float, Position, Position, 
     return (-value if negative else value), first, point, at, digits
 
 
-@kernel
+@exact_part
 def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     """High and low word of a b."""
     a1, a0, b1, b0 = a >> _HALF, a & _LOW, b >> _HALF, b & _LOW
@@ -112,7 +112,7 @@ def _product(a: np.uint64, b: np.uint64) -> tuple[np.uint64, np.uint64]:
     return a1 * b1 + (middle >> _HALF) + (cross >> _HALF), (cross << _HALF) | (low & _LOW)
 
 
-@kernel
+@exact_part
 def _leading_zeros(word: np.uint64) -> int:
     zeros = 0
     for step in (32, 16, 8, 4, 2, 1):
@@ -122,7 +122,7 @@ def _leading_zeros(word: np.uint64) -> int:
     return zeros
 
 
-@kernel
+@exact_part
 def _subnormal(mantissa: np.uint64, shift: np.int64) -> np.uint64:
     """Round a mantissa whose exponent lies `shift` below the smallest normal one."""
     if shift >= 64:
@@ -131,7 +131,7 @@ def _subnormal(mantissa: np.uint64, shift: np.int64) -> np.uint64:
     return (mantissa + (mantissa & _U1)) >> _U1  # 2^52 here is the smallest normal number's bits
 
 
-@kernel
+@exact_part
 def eisel_lemire(mantissa: np.uint64, exponent: Index) -> np.uint64:
     """Bits of the double nearest to mantissa 10^exponent; infinity's bits on overflow."""
     if mantissa == _U0 or exponent < _LOWEST:
@@ -164,7 +164,7 @@ def eisel_lemire(mantissa: np.uint64, exponent: Index) -> np.uint64:
     return (bits - _HIDDEN) | (np.uint64(power) << np.uint64(52))
 
 
-@kernel
+@exact_part
 def _rounded(mantissa: np.uint64, exponent: Index, cut: bool) -> tuple[int, float]:
     """Status and value of mantissa 10^exponent; `cut`: digits were left off the mantissa."""
     bits = eisel_lemire(mantissa, exponent)
@@ -175,7 +175,7 @@ def _rounded(mantissa: np.uint64, exponent: Index, cut: bool) -> tuple[int, floa
     return OK, np.uint64(bits).view(np.float64)
 
 
-@kernel
+@exact_part
 def _first_digits(text: Bytes, at: Position, end: Position) -> tuple[np.uint64, int, bool]:
     """First 19 significant digits of text[at:end], the exponent they lack, and if more follow."""
     mantissa, n_digits, exponent = _U0, 0, 0
@@ -195,7 +195,7 @@ def _first_digits(text: Bytes, at: Position, end: Position) -> tuple[np.uint64, 
     return mantissa, exponent, cut
 
 
-@kernel
+@exact_part
 def _exponent(text: Bytes, at: Position) -> tuple[np.int64, Position]:
     """Number after an `e` at text[at - 1], and where it ends: at `at` when there is none."""
     start = at
@@ -212,7 +212,7 @@ def _exponent(text: Bytes, at: Position) -> tuple[np.int64, Position]:
     return (-value if negative else value), at
 
 
-@kernel
+@exact_part
 def _behind_word(text: Bytes, at: Position, word: tuple[int, ...]) -> Position:
     """Position behind a word at text[at], in either case; `at` when something else stands there."""
     behind = at
@@ -223,7 +223,7 @@ def _behind_word(text: Bytes, at: Position, word: tuple[int, ...]) -> Position:
     return behind
 
 
-@kernel
+@exact_part
 def _no_number(text: Bytes, at: Position) -> tuple[int, float, Position]:
     """Tell nan and inf, as `float()` reads them, from junk."""
     behind = _behind_word(text, at, _NAN)
@@ -235,7 +235,7 @@ def _no_number(text: Bytes, at: Position) -> tuple[int, float, Position]:
     return JUNK, 0.0, at
 
 
-@kernel
+@exact_part
 def may_be_a_name(text: Bytes, at: Position, behind: Position) -> bool:
     """Say whether a number may be no double as it is written: zeros in front, or many digits."""
     first = at
@@ -245,7 +245,7 @@ def may_be_a_name(text: Bytes, at: Position, behind: Position) -> bool:
     return bool(padded or behind - first > np.uint64(PLAIN_DIGITS))
 
 
-@kernel
+@exact_part
 def decimal(text: Bytes, at: Position) -> tuple[int, float, Position]:
     """Read the number that begins at text[at].
 

@@ -7,13 +7,10 @@ from itertools import zip_longest
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.charsets import charset_of, is_utf8
+from fewpass.pipeline.tables.readers.charsets import charset_of
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.delimited_header import (
     MISSING,
@@ -23,7 +20,7 @@ from fewpass.pipeline.tables.readers.delimited_header import (
     without_comments,
 )
 from fewpass.pipeline.tables.readers.delimited_numbers import DelimitedNumbers
-from fewpass.pipeline.tables.readers.dialect import Dialect, split_line
+from fewpass.pipeline.tables.readers.dialect import CellLayout, Dialect, split_line
 from fewpass.pipeline.tables.readers.finding import Address, described
 from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines, text_bytes, text_pieces
 from fewpass.pipeline.tables.readers.quoted_rows import (
@@ -32,13 +29,11 @@ from fewpass.pipeline.tables.readers.quoted_rows import (
     whole_rows,
     without_returns,
 )
-from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
 from fewpass.pipeline.tables.readers.stray_quotes import reading_of, refuse_stray, sentences
 
 _NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
 _NULLS += ["NaN", "N/a", "-nan", "-NaN", "#NA", "#N/A N/A", "NaT", r"\N"]  # of pandas, MySQL
-_NULL_CELLS = pa.array(_NULLS, pa.large_string())
 #: Fact and advice for a row with a bare return.
 _BROKEN = ("a carriage return stands in a cell without quotes", "Quote such cells,")
 #: Rows that tell whether the first one is a header.
@@ -148,6 +143,8 @@ class DelimitedRows:
         return DelimitedNumbers(columns, self._dialect, self._first, first, self._places)
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
+        from fewpass.pipeline.tables.readers import delimited_cells as cells_of  # noqa: PLC0415 - Arrow
+
         whole = piece
         text, broken = without_returns(piece.content, self._dialect)
         piece = piece._replace(content=text)
@@ -157,15 +154,14 @@ class DelimitedRows:
             skipped.append(row)
             return "skip"
 
-        table = self._read(piece, used, skip) if text.lines else None
+        table = cells_of.read(piece, self._layout_of(piece, used), skip) if text.lines else None
         if table is None:
-            none = pa.array([], pa.large_string())
-            table = pa.table({f"c{k}": none for k in range(len(used))})
+            table = cells_of.no_rows(len(used))
         if self._looks_at_quotes and table.num_rows + len(skipped) < text.lines:
             refuse_stray(whole, self._dialect, self._n_cells)  # some rows take several lines
         columns = tuple(column.combine_chunks() for column in table.columns)
         if self._is_padded:
-            columns = tuple(map(_trimmed, columns))
+            columns = tuple(cells_of.trimmed(column, _NULLS) for column in columns)
         faults = tuple(self._faults(piece)) if skipped else ()
         _require_all(piece, skipped, faults)
         faults += tuple((piece.first_line + int(line), *_BROKEN) for line in broken)
@@ -176,35 +172,11 @@ class DelimitedRows:
 
         return TableCells(columns, table.num_rows, lines, faults)
 
-    def _read(self, piece: Piece, used: Sequence[int], skip: Any) -> Any:
-        text: WholeLines = piece.content
-        if not is_utf8(np.ascontiguousarray(text.bytes)):  # Arrow cannot even tell which rows
-            raise _no_cells(piece, UnicodeError("it is no UTF-8"))
-        names = [f"c{k}" for k in range(self._n_cells)]
+    def _layout_of(self, piece: Piece, used: Sequence[int]) -> CellLayout:
+        """Return where the columns `used` stand in the lines of a piece."""
         places = self._places.get(piece.file)
-        wanted = [names[places[k] if places else k] for k in used]
-        size = max(text.bytes.size + 1, 1 << 10)
-        try:
-            return pa.csv.read_csv(
-                pa.BufferReader(pa.py_buffer(np.ascontiguousarray(text.bytes))),
-                pa.csv.ReadOptions(use_threads=False, block_size=size, column_names=names),
-                pa.csv.ParseOptions(
-                    delimiter=self._dialect.delimiter,
-                    quote_char='"' if self._dialect.quotes else False,
-                    newlines_in_values=self._dialect.quotes,
-                    invalid_row_handler=skip,
-                ),
-                pa.csv.ConvertOptions(
-                    column_types=dict.fromkeys(wanted, pa.large_string()),
-                    include_columns=wanted,
-                    null_values=self.nulls,
-                    strings_can_be_null=True,
-                ),
-            )
-        except pa.ArrowInvalid as error:
-            if "Empty CSV" in str(error):  # every row was skipped, or is an empty line
-                return None
-            raise _no_cells(piece, error) from error
+        wanted = [places[k] if places else k for k in used]
+        return CellLayout(self._dialect, self._n_cells, wanted, self.nulls)
 
     def _faults(self, piece: Piece) -> Iterator[tuple[int, str, str]]:
         rows, expected = rows_in(piece.content, self._dialect), self._n_cells
@@ -221,22 +193,6 @@ def _require_all(piece: Piece, skipped: Sized, faults: Sized) -> None:
             f"{piece.file}, from line {piece.first_line} on: {len(skipped)} rows have another "
             f"number of cells to one reader, {len(faults)} to another. Check quotes and line ends."
         )
-
-
-def _no_cells(piece: Piece, error: Exception) -> BadInput:
-    raw = piece.content.bytes.tobytes()
-    try:
-        raw.decode()
-    except UnicodeDecodeError as fault:
-        line = piece.first_line + raw.count(b"\n", 0, fault.start)
-        return BadInput(
-            f"{piece.file}, line {line}: the bytes {shown(raw[fault.start : fault.start + 8])} are "
-            "no UTF-8. Say what the text is written in (`charset`)."
-        )
-    return BadInput(
-        f"{piece.file}, from line {piece.first_line} on: some lines cannot be read as text cells "
-        f"({error}). Check the file and its delimiter (`delimiter`)."
-    )
 
 
 def _spare_cells(rows: WholeLines, dialect: Dialect, header: list[str]) -> int:
@@ -261,12 +217,6 @@ def _is_padded(rows: WholeLines, delimiter: str) -> bool:
     line = rows.bytes.tobytes().partition(b"\n")[0]
     cells = line.split(delimiter.encode())
     return sum(cell != cell.strip(b" \r") for cell in cells) > len(cells) / 2
-
-
-def _trimmed(cells: Any) -> Any:
-    trimmed = pc.utf8_trim_whitespace(cells)
-    gone = pc.is_in(trimmed, value_set=_NULL_CELLS)
-    return pc.if_else(gone, pa.scalar(None, trimmed.type), trimmed)
 
 
 def _require_text(head: WholeLines, name: str) -> None:

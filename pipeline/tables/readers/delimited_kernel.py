@@ -24,7 +24,7 @@ from fewpass.pipeline.tables.readers.decimals import (
     plain_number,
 )
 from fewpass.pipeline.tables.readers.exact import Rounded, number
-from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.dispatch import exact_part, kernel
 from fewpass.solvers.kernels.shapes import Byte, Bytes
 
 #: What a column is used for.
@@ -87,18 +87,18 @@ class CellCounts(NamedTuple):
     hard: int  # numbers left to `float()`
 
 
-@kernel
+@exact_part
 def _is_blank(c: Byte, delimiter: int) -> bool:
     blank = c == _SPACE or c == _TAB or c == _RETURN  # noqa: PLR1714 -- `in` builds a set
     return bool(blank and c != delimiter)
 
 
-@kernel
+@exact_part
 def _ends_cell(c: Byte, delimiter: int) -> bool:
     return bool(c == delimiter or c == _NEWLINE)  # noqa: PLR1714, SIM109
 
 
-@kernel
+@exact_part
 def _closing_quote(text: Bytes, at: Position) -> Position:
     """Position of the quote that closes a cell whose content begins at `at`, or of the line end."""
     while text[at] != _NEWLINE:
@@ -110,7 +110,7 @@ def _closing_quote(text: Bytes, at: Position) -> Position:
     return at
 
 
-@kernel
+@exact_part
 def _cell(
     text: Bytes, at: Position, delimiter: int, quote: int
 ) -> tuple[int, Position, Position, Position]:
@@ -132,7 +132,7 @@ def _cell(
     return 0, start, end, at
 
 
-@kernel
+@exact_part
 def _is_missing(text: Bytes, start: Position, end: Position) -> bool:
     """Whether the content of a cell stands for a missing value."""
     if end - start > np.uint64(_LONGEST_WORD):
@@ -144,7 +144,7 @@ def _is_missing(text: Bytes, start: Position, end: Position) -> bool:
     return bool((code == _MISSING_CODES).any())
 
 
-@kernel
+@exact_part
 def _value(
     text: Bytes,
     at: Position,
@@ -168,7 +168,7 @@ def _value(
     return (0 if status == OK else NOT_FINITE), value, behind, n_hard
 
 
-@kernel
+@exact_part
 def _keep_label(
     text: Bytes,
     start: Position,

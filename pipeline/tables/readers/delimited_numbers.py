@@ -6,7 +6,6 @@ import re
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -25,6 +24,7 @@ from fewpass.pipeline.tables.readers.exact import parse_exactly
 from fewpass.pipeline.tables.readers.lines import WholeLines
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Parsed, Piece
+from fewpass.solvers.kernels.dispatch import exactly
 from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.table import DenseTable
 
@@ -156,9 +156,10 @@ def parsed_into_space(
 ) -> tuple[CellSpace, CellCounts]:
     """Parse whole lines into space of their own."""
     space = _reserve(text, layout, dtype)
+    parse = exactly(parse_cells, text.bytes.size)
     counts = parse_exactly(
         text.bytes,
-        lambda rounded, hard: parse_cells(text.bytes, layout.roles, rules, space, rounded, hard),
+        lambda rounded, hard: parse(text.bytes, layout.roles, rules, space, rounded, hard),
     )
     return space, counts
 
@@ -193,6 +194,8 @@ def table_of(
 
 def encode(content: Bytes, ends: NDArray[np.int32]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """Codes of words that lie one after the other, and the words; an empty word is NaN."""
+    import pyarrow as pa  # noqa: PLC0415 - where labels are words
+
     buffers = [None, pa.py_buffer(ends), pa.py_buffer(content)]
     words = pa.Array.from_buffers(pa.binary(), ends.size - 1, buffers).dictionary_encode()
     labels = [word.decode("utf-8", "backslashreplace") for word in words.dictionary.to_pylist()]

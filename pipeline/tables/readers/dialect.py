@@ -39,6 +39,15 @@ class Dialect(NamedTuple):
         return ord(self.delimiter), self.quote
 
 
+class CellLayout(NamedTuple):
+    """Where in a line the cells are that are read."""
+
+    dialect: Dialect
+    n_cells: int
+    places: list[int]  # of the columns that are read, in their order
+    nulls: tuple[str, ...]
+
+
 def find_delimiter(line: str, extension: str) -> str:
     """Return what most likely stands between the cells of a line."""
     return "\t" if extension == ".tsv" else max(DELIMITERS, key=line.count)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.readers.decimals import HARD, INFINITE, OK, Position, decimal
-from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.dispatch import exact_part, kernel
 from fewpass.solvers.kernels.shapes import Bytes
 
 _NUMBER = re.compile(rb"[-+]?[\d.]+(?:[eE][-+]?\d+)?")
@@ -48,7 +48,7 @@ def count_byte(text: Bytes, wanted: int) -> int:
     return count
 
 
-@kernel
+@exact_part
 def number(
     text: Bytes, at: Position, rounded: Rounded, hard: NDArray[np.int64], n_hard: int
 ) -> tuple[int, float, Position, int]:

@@ -20,6 +20,7 @@ from fewpass.pipeline.tables.readers.lines import WholeLines, sample
 from fewpass.pipeline.tables.readers.rejection import SKIP_ADVICE, refuse_or_list, shown
 from fewpass.pipeline.tables.readers.source import LARGEST, LISTED, Parsed, Piece
 from fewpass.pipeline.tables.readers.sparse_text import SparseText
+from fewpass.solvers.kernels.dispatch import exactly
 from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.table import SparseTable, n_bytes
 
@@ -156,8 +157,9 @@ def _parse(piece: WholeLines, rules: LibsvmRules, dtype: str) -> tuple[LibsvmSpa
         np.empty(piece.lines + 1, np.int64),
         np.empty((LISTED, 3), np.int64),
     )
+    parse = exactly(parse_rows, piece.bytes.size)
     counts = parse_exactly(
-        piece.bytes, lambda rounded, hard: parse_rows(piece.bytes, rules, space, rounded, hard)
+        piece.bytes, lambda rounded, hard: parse(piece.bytes, rules, space, rounded, hard)
     )
     return space, counts
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers.sampling import (
+from fewpass.pipeline.tables.readers.column_roles import (
     LOOK_BYTES,
     chosen_columns,
     passed_columns,
@@ -29,9 +28,12 @@ class NumberSource:
     magic: ClassVar[bytes | tuple[bytes, ...]] = b""
     layout: Literal["dense", "sparse"] = "dense"
 
-    def __init__(self, rows: NumberRows, options: SourceOptions, expected: Expected) -> None:
+    def __init__(
+        self, rows: NumberRows, options: SourceOptions, expected: Expected,
+        notes: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
         self.rows, self._options = rows, options
-        self.files, self.packed, self.notes = rows.files, rows.packed, rows.notes
+        self.files, self.packed, self.notes = rows.files, rows.packed, (*notes, *rows.notes)
         columns = chosen_columns(rows, options, expected)
         self._passed = passed_columns(columns, expected, rows.files[0].name)
         self._used = list(dict.fromkeys([*used_columns(columns), *self._passed]))
@@ -69,7 +71,7 @@ class NumberSource:
         if parsed.n_skipped:
             gone = [one.line for one in parsed.skipped]
             there = ~np.isin(cells.lines(), gone)
-            columns = tuple(cells.filter(pa.array(there)) for cells in columns)
+            columns = tuple(cells.filter(there) for cells in columns)
         if any(len(column) != parsed.table.n_rows for column in columns):
             raise BadInput(
                 f"{piece.file}, from {self.rows.unit} {piece.first_line:,} on: more than {LISTED} "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
 from typing import Any, BinaryIO, cast
 
@@ -103,14 +104,33 @@ def open_source(
                 f"({', '.join(TABLES)}), and this is {word}. Write the rows as one of these."
             )
         return source_class(word)(addresses, options, expected)
-    if _is_encoded(word, addresses, options, expected):
+    return _table(word, addresses, options, expected)
+
+
+def _table(
+    word: str, addresses: Sequence[Address], options: SourceOptions, expected: Expected
+) -> Source:
+    """Open a table, encoded where that is needed, or where curves are better."""
+
+    @cache
+    def as_numbers() -> NumberRows:
+        """Return the table as plain numbers, whose header is read once."""
+        own = expected._replace(plain=True)
+        return cast("NumberRows", rows_class(word)(addresses, options, own))
+
+    needed = _is_encoded(word, addresses, options, expected, as_numbers)
+    notes: tuple[str, ...] = ()
+    if needed or _may_bend(addresses, options, expected, as_numbers):
         from fewpass.pipeline.tables.readers.encoded import EncodedSource  # noqa: PLC0415 - Arrow, and SciPy
 
-        return EncodedSource(rows_class(word)(addresses, options, expected), options, expected)
+        own = expected._replace(bent=not needed)
+        source = EncodedSource(rows_class(word)(addresses, options, own), options, own)
+        if needed or source.recipe.additive is not None:
+            return source
+        notes = tuple(source.notes_on_form())  # straight lines need no encoding
     from fewpass.pipeline.tables.readers.number_source import NumberSource  # noqa: PLC0415 - likewise
 
-    rows = rows_class(word)(addresses, options, expected._replace(plain=True))
-    return NumberSource(cast("NumberRows", rows), options, expected)
+    return NumberSource(as_numbers(), options, expected, notes)
 
 
 def _like_before(word: str, options: SourceOptions, schema: Schema) -> SourceOptions:
@@ -159,8 +179,9 @@ def _named(where: str) -> Any:
 
 
 def _is_encoded(
-    word: str, addresses: Sequence[Address], options: SourceOptions, expected: Expected
-) -> bool:
+    word: str, addresses: Sequence[Address], options: SourceOptions, expected: Expected,
+    as_numbers: Callable[[], NumberRows],
+) -> bool:  # fmt: skip
     """Say whether columns are encoded: as was asked for, as was done before, or as rows need it."""
     _require_additive(options)
     asked = _wants(options) or _asks(options)
@@ -175,20 +196,32 @@ def _is_encoded(
     if options.encode == "none":
         _require_no_roles(options, expected)
         _require_plain(word, addresses[0].name, ", or say `encode=auto`")
-    if word not in PLAIN or asked or by_name:
+    if word not in PLAIN or _asks(options) or options.encode == "always" or by_name:
         return True
     if options.encode == "none" or options.missing == "zero":
-        return False
+        return options.encode in ADDITIVE
     if word == "csv":
         from fewpass.pipeline.tables.readers.plain_numbers import first_look  # noqa: PLC0415 - its kernels
 
-        look = first_look(addresses, options, expected)
+        look = first_look(as_numbers, options, expected)
         if look != "codes, maybe":
             return look == "more"
     from fewpass.pipeline.tables.readers.sampling import is_more_than_numbers  # noqa: PLC0415 - Arrow
 
     rows = rows_class(word)(addresses, options, expected)
     return rows.has_folders or is_more_than_numbers(rows, options, expected)
+
+
+def _may_bend(
+    addresses: Sequence[Address], options: SourceOptions, expected: Expected,
+    as_numbers: Callable[[], NumberRows],
+) -> bool:  # fmt: skip
+    """Say whether plain numbers are looked at as columns that may be curves."""
+    if options.encode not in ("auto", *ADDITIVE) or expected.schema is not None:
+        return False
+    from fewpass.pipeline.tables.readers.bent_numbers import may_bend  # noqa: PLC0415 - likewise
+
+    return may_bend(as_numbers(), addresses, options, expected)
 
 
 def _require_no_roles(options: SourceOptions, expected: Expected) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, cast
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.encoding.codes import LARGEST_EXACT
-from fewpass.pipeline.tables.encoding.inference import has_outliers, infer
+from fewpass.pipeline.tables.encoding.outliers import has_outliers
 from fewpass.pipeline.tables.readers import delimited_kernel as grammar
+from fewpass.pipeline.tables.readers.as_written import LARGEST_EXACT
+from fewpass.pipeline.tables.readers.column_roles import (
+    LOOK_BYTES,
+    SAMPLE_BYTES,
+    chosen_columns,
+)
 from fewpass.pipeline.tables.readers.delimited import DelimitedRows
 from fewpass.pipeline.tables.readers.delimited_kernel import CellRules
 from fewpass.pipeline.tables.readers.delimited_numbers import (
@@ -22,13 +26,9 @@ from fewpass.pipeline.tables.readers.delimited_numbers import (
     parsed_into_space,
     table_of,
 )
-from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import WholeLines
-from fewpass.pipeline.tables.readers.sampling import chosen_columns
-from fewpass.pipeline.tables.readers.source import LISTED, Expected
+from fewpass.pipeline.tables.readers.source import LISTED, Expected, NumberRows
 
-#: Read at a time, and in all, to see whether there is more than numbers.
-_LOOK_BYTES, _SAMPLE_BYTES = 1 << 20, 64 << 20
 #: Faults of cells that are no usual numbers.
 _NO_NUMBERS = {
     grammar.MISSING, grammar.NOT_A_NUMBER, grammar.NOT_FINITE, grammar.OPEN_QUOTE,
@@ -41,14 +41,17 @@ _QUOTED = (grammar.OPEN_QUOTE, grammar.BEHIND_QUOTE)
 Look = Literal["numbers", "more", "codes, maybe"]
 
 
-def first_look(addresses: Sequence[Address], options: SourceOptions, expected: Expected) -> Look:
+def first_look(
+    as_numbers: Callable[[], NumberRows], options: SourceOptions, expected: Expected
+) -> Look:
     """Say whether the first rows are nothing but usual numbers, and then for long none is missing.
 
     Usual: no words in place of them, no quotes that go on, none far from all others.  Whole
-    numbers with zeros in front, or longer than doubles are exact, may be names.
+    numbers with zeros in front, or longer than doubles are exact, may be names.  `as_numbers` opens
+    the table.
     """
     try:
-        rows = DelimitedRows(addresses, options, expected._replace(plain=True))
+        rows = cast("DelimitedRows", as_numbers())
         columns = chosen_columns(rows, options, expected)
         return _look(rows, rows.numbers(columns, options), options)
     except BadInput:  # what reads all kinds of cells knows more headers, and says it otherwise
@@ -58,7 +61,7 @@ def first_look(addresses: Sequence[Address], options: SourceOptions, expected: E
 def _look(rows: DelimitedRows, numbers: DelimitedNumbers, options: SourceOptions) -> Look:
     answer: Look = "numbers"
     read = 0
-    for piece in rows.pieces(_LOOK_BYTES, ()):
+    for piece in rows.pieces(LOOK_BYTES, ()):
         if not read and not piece.content.lines:  # the names of many columns, or of no rows
             continue
         layout = numbers.layout_of(piece)
@@ -70,7 +73,7 @@ def _look(rows: DelimitedRows, numbers: DelimitedNumbers, options: SourceOptions
                 return "more"
             answer = "codes, maybe" if _may_be_codes(piece.content, layout, X) else answer
         read += piece.n_bytes
-        if read >= _SAMPLE_BYTES:
+        if read >= SAMPLE_BYTES:
             break
     return answer if read else "more"
 
@@ -113,4 +116,8 @@ def _has_other_numbers(text: WholeLines, layout: Layout, options: SourceOptions)
         return False
     rules = CellRules(*layout.dialect.marks, False, True, False, _LARGEST)
     _, labels = table_of(*parsed_into_space(text, layout, rules, options.dtype), layout)
-    return bool(labels) and infer("target", pa.array(labels, pa.large_string())).kind == "number"
+    if not labels:
+        return False
+    from fewpass.pipeline.tables.encoding.inference import is_number_in_words  # noqa: PLC0415 - Arrow
+
+    return is_number_in_words(labels)

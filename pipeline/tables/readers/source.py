@@ -66,6 +66,7 @@ class Expected(NamedTuple):
     seed: int = 0
     passed: tuple[str, ...] = ()  # columns whose cells are handed on as they are
     one_pass: bool = False  # whether rows are learnt from once, as they are read
+    bent: bool = False  # plain numbers are encoded where curves are better, and else are not
     may_curve: bool = False  # whether curves may be added that nobody asked for
 
     @property

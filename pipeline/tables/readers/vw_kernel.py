@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.tables.encoding.hashing import murmur3
 from fewpass.pipeline.tables.readers.decimals import OK, Position, may_be_a_name
 from fewpass.pipeline.tables.readers.exact import Rounded, number
-from fewpass.solvers.kernels.dispatch import kernel
+from fewpass.solvers.kernels.dispatch import exact_part, kernel
 from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
 
 #: What can be wrong with a row (0: nothing).
@@ -49,28 +49,28 @@ class VwCounts(NamedTuple):
     weighted: int  # rows with an importance
 
 
-@kernel
+@exact_part
 def _behind_token(text: Bytes, at: Position) -> Position:
     while text[at] > _SPACE and text[at] != _BAR:
         at += 1
     return at
 
 
-@kernel
+@exact_part
 def _behind_name(text: Bytes, at: Position) -> Position:
     while text[at] > _SPACE and text[at] != _BAR and text[at] != _COLON:
         at += 1
     return at
 
 
-@kernel
+@exact_part
 def _behind_blanks(text: Bytes, at: Position) -> Position:
     while text[at] <= _SPACE and text[at] != _NEWLINE:
         at += 1
     return at
 
 
-@kernel
+@exact_part
 def _ordered(indices: WholeNumbers, data: Vector, begin: Index, end: Index) -> Index:
     """Sort the entries of a row by column, add up those of the same; return the new end."""
     order = np.argsort(indices[begin:end], kind="mergesort")
@@ -85,7 +85,7 @@ def _ordered(indices: WholeNumbers, data: Vector, begin: Index, end: Index) -> I
     return at
 
 
-@kernel
+@exact_part
 def _head(
     text: Bytes, at: Position, rounded: Rounded, hard: WholeNumbers, n_hard: int
 ) -> tuple[float, float, int, Position, Position, int, Position]:
@@ -112,7 +112,7 @@ def _head(
     return label, weight, fault, where, at, n_hard, written
 
 
-@kernel
+@exact_part
 def _scaled(
     text: Bytes, behind: Position, rounded: Rounded, hard: WholeNumbers, n_hard: int
 ) -> tuple[float, Position, int]:
@@ -125,7 +125,7 @@ def _scaled(
     return value, end, n_hard
 
 
-@kernel
+@exact_part
 def _namespace(
     text: Bytes,
     at: Position,

@@ -121,7 +121,7 @@ class DatasetTable:
             if left <= 0:
                 return
             yield self._chunk(k, left)
-            left -= self._stored.manifest.chunks.rows[k]
+            left -= self._stored.manifest.rows_of(k)
 
     def to_pandas(self, rows: int | None = None) -> Any:
         """Return all rows, or the first, as a pandas frame.
@@ -154,7 +154,8 @@ class DatasetTable:
         """
         _required("pandas", "to_dask")
         frames = _required("dask.dataframe", "to_dask")
-        ends = np.cumsum([0, *self._stored.manifest.chunks.rows])
+        rows = map(self._stored.manifest.rows_of, range(self._stored.n_chunks))
+        ends = np.cumsum([0, *rows])
         return frames.from_map(
             self._frame, range(self._stored.n_chunks), ends[:-1].tolist(),
             meta=self._empty.to_pandas(),
@@ -174,7 +175,7 @@ class DatasetTable:
         return self._chunk(0, 1).slice(0, 0)
 
     def _frame(self, k: int, first: int) -> Any:
-        frame = self._chunk(k, self._stored.manifest.chunks.rows[k]).to_pandas()
+        frame = self._chunk(k, self._stored.manifest.rows_of(k)).to_pandas()
         frame.index += first
         return frame
 

@@ -6,8 +6,6 @@ these on all rows.  They depend on source and plan alone, so a resumed run decid
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Generator
 from contextlib import closing
@@ -19,10 +17,8 @@ from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import Buffer
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, likely_width
-from fewpass.pipeline.rows.scaling import Scaler, measured, resolved
-from fewpass.pipeline.rows.source_order import GroupSums, advice
+from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
-from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.encoding.schema import described_columns
@@ -33,14 +29,19 @@ from fewpass.pipeline.tables.ingest.reading import (
     hashed_names_of,
     raw_bytes,
     schema_of,
-    stamps,
 )
-from fewpass.pipeline.tables.ingest.target_map import LabelEncoder, TargetMap
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.source import Source
-from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, is_standard_input
+from fewpass.pipeline.tables.readers.standard_input import is_standard_input
+from fewpass.pipeline.tables.stream.first_decisions import (
+    decided_scaler,
+    decided_targets,
+    expected_rows,
+    fingerprint_of,
+)
 from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece
+from fewpass.pipeline.tables.stream.rows_of_source import RowsOfSource
 from fewpass.pipeline.tables.stream.source_pieces import (
     ALL,
     STEADY_BYTES,
@@ -51,54 +52,15 @@ from fewpass.pipeline.tables.stream.source_pieces import (
     cut,
     sums,
 )
-from fewpass.storage.addresses import local_path
-from fewpass.storage.column_schema import Schema
-from fewpass.storage.hashed_names import HashedNames
-from fewpass.storage.manifest import Labels, Shuffle, Values, WeightStats
-from fewpass.storage.memory_dataset import MemoryDataset
-from fewpass.storage.objects import ArrayLayout
-from fewpass.storage.redaction import without_secrets
+from fewpass.pipeline.tables.stream.source_plan import (
+    held_out_bytes,
+    require_seekable,
+    with_table_version,
+)
+from fewpass.storage.manifest import Shuffle, WeightStats
 from fewpass.storage.table import Table, concatenate, n_bytes, take
 
 FIRST_BYTES = 12 << 20  # of first rows: none is learnt from before
-
-
-class RowsOfSource(MemoryDataset):
-    """Rows of a source in memory, described as the data set that it could have become."""
-
-    def __init__(
-        self, table: Table, n_features: int, targets: Labels | Values, scaler: Scaler,
-        schema: Schema | None, names: HashedNames, place: str, **measured: Any,
-    ) -> None:  # fmt: skip
-        super().__init__(table, n_features, targets)
-        self._source_schema, self._scaler, self.place = schema, scaler, place
-        self._names = names
-        parts = scaler.columns()
-        layouts = {name: ArrayLayout.of(part) for name, part in parts.items()}
-        self.manifest = self.manifest.model_copy(
-            update={"scaling": scaler.describe(), "columns": layouts} | measured
-        )
-
-    @property
-    def schema(self) -> Schema | None:
-        """The columns of the source."""
-        return self._source_schema
-
-    @property
-    def hashed_names(self) -> HashedNames:
-        """Names of columns that names were hashed to."""
-        return self._names
-
-    def sample(self, n: int) -> Table:
-        """Return n of these rows at random, the same for the same number."""
-        here = self.table.n_rows
-        if n >= here:
-            return self.table
-        return take(self.table, np.random.default_rng(0).choice(here, n, replace=False))
-
-    def column(self, name: str) -> Any:
-        """Scale or shift of every feature."""
-        return self._scaler.columns()[name]
 
 
 class FirstRows:
@@ -261,12 +223,23 @@ class FirstRows:
             raise BadInput(
                 "No row of the source is left to learn from. Check the format and the label column."
             )
-        targets, words = self._targets()
-        scaler = self._scaler(tables)
         plan, asked = self.plan, self.asked
+        targets, words = decided_targets(self._pieces, plan, whole=self.whole)
+        scaler = decided_scaler(self.source, tables, asked.scale)
         threshold = threshold_in(self.source, split_asked(asked, plan.seed), asked.test_fraction)
         fixed = Fixed(targets, words, scaler, asked.test_fraction, plan.seed, threshold)
         self.received = ReceivedRows(fixed, HeldOutRows(held_out_bytes(plan), plan.seed))
+        self.first = self._received()
+        rows, width = self.first.table, self.first.position.n_features
+        expected = self._expected_of_all(rows, self.first.bytes_read)
+        self._pieces.clear()
+        schema = schema_of(self.source, asked.options)
+        return RowsOfSource(
+            rows, width, targets, scaler, schema, self.names, plan.dataset, **expected
+        )
+
+    def _received(self) -> Buffer:
+        """Return the first rows as a buffer."""
         rows = concatenate([self.received.take(piece) for piece in self._pieces])
         read = sum(piece.n_bytes for piece in self._pieces)
         widest = max(piece.parsed.max_index for piece in self._pieces)
@@ -279,132 +252,19 @@ class FirstRows:
             read_up_to, 1, rows.n_rows, width, 0, self.received.group_sums, group_sums,
             left_out=self.received.left_out, targets=self.received.targets,
         )  # fmt: skip
-        self.first = Buffer(rows, read, 0.0, at)
-        expected = self._expected_of_all(rows, read)
-        self._pieces.clear()
-        schema = schema_of(self.source, self.asked.options)
-        return RowsOfSource(
-            rows, width, targets, scaler, schema, self.names, plan.dataset, **expected
-        )
+        return Buffer(rows, read, 0.0, at)
 
     def _expected_of_all(self, rows: Table, read: int) -> dict[str, Any]:
         """Return the expected measurements of all rows."""
-        n_rows = self._expected_rows(rows.n_rows, read)
+        n_rows = rows.n_rows
+        if not self.whole:
+            in_memory = sum(n_bytes(piece.parsed.table) for piece in self._pieces)
+            n_rows = expected_rows(self.source, self.plan, n_rows, read, in_memory)
         expected: dict[str, Any] = {
             "n_rows": n_rows, "shuffle": Shuffle(seed=self.plan.seed),
-            "fingerprint": self._fingerprint(),
+            "fingerprint": fingerprint_of(self.source, self.plan),
         }  # fmt: skip
         if rows.weight is not None:
             mean = float(rows.weight.mean())
             expected["weights"] = WeightStats(total=mean * n_rows, maximum=float(rows.weight.max()))
         return expected
-
-    def _targets(self) -> tuple[Labels | Values, bool]:
-        """Return labels or numbers, by the first rows; one label alone is refused."""
-        encoder = LabelEncoder(self.asked.task)
-        for piece in self._pieces:
-            parsed = piece.parsed
-            target = encoder.encode(parsed.table.target, parsed.labels, piece.where, parsed.written)
-            encoder.count(target, 0)
-        counts = encoder.label_counts()
-        classes = encoder.is_classification()
-        if classes and len(counts) < 2 and not self.whole:
-            raise BadInput(
-                f"The first {encoder.n_rows[0]:,} rows, all that the memory holds, have the label "
-                f"{next(iter(counts))}: the source is sorted by label. "
-                f"{advice(format_bytes(self.plan.memory))}"
-            )
-        return TargetMap(encoder, None).targets(0), bool(encoder.words)
-
-    def _scaler(self, tables: list[Table]) -> Scaler:
-        encoded = self.source.schema is not None and self.source.schema.encoding is not None
-        kind = resolved(self.asked.scale, tables[0], encoded=encoded)
-        if kind == "standard" and self.source.layout == "sparse":
-            raise BadInput(
-                "Standard scaling would fill every zero of sparse rows. Choose the scaling "
-                "unit-rows or none."
-            )
-        if kind in ("maxabs", "rms") and self.source.n_features is None:
-            raise BadInput(
-                "Scaling by column needs to know how many there are, and the source is read once. "
-                "Give `n_features`, or choose the scaling unit-rows or none."
-            )
-        width = self.source.n_features or 0
-        columns = measured(kind, self.source.layout, width)
-        if columns is not None:
-            for table in tables:
-                columns.add(table)
-        return Scaler.fitted(kind, columns, width)
-
-    def _expected_rows(self, learnt: int, seen: int) -> int:
-        """Return the number of rows to learn from, about; exactly, where all were seen."""
-        if self.whole:
-            return learnt
-        if self.asked.expected_rows:
-            return max(int(self.asked.expected_rows * (1.0 - self.asked.test_fraction)), learnt)
-        whole = raw_bytes(self.source)
-        if whole is not None:
-            return max(int(learnt * whole / seen), learnt)
-        if not is_standard_input(self.asked.sources):
-            rows_bytes = sum(n_bytes(piece.parsed.table) for piece in self._pieces)
-            return max(int(learnt * self.source.estimated_bytes() / rows_bytes), learnt)
-        if self.plan.lam.has("/n"):
-            raise BadInput(
-                f"lam is {self.plan.lam}, and how many rows {STANDARD_INPUT} has it does not say. "
-                "Give `expected_rows`, or `lam` as a number."
-            )
-        return max(learnt, 1_000_000)
-
-    def _fingerprint(self) -> str:
-        """SHA-256 of what is read and how: names, sizes and times of the files."""
-        how = self.asked.model_dump(mode="json", exclude={"sources"})
-        stamped = json.dumps([stamps(self.source), how, self.plan.memory], sort_keys=True)
-        return hashlib.sha256(stamped.encode()).hexdigest()
-
-
-def held_out_bytes(plan: TrainingPlan) -> int:
-    """Return the bytes that held-out rows may take."""
-    assert plan.source is not None, "the plan names a source"
-    return plan.budget.held_out_rows if plan.source.test_fraction > 0.0 else 0
-
-
-def with_whole_addresses(plan: TrainingPlan) -> TrainingPlan:
-    """Return a plan whose sources are named independently of the working directory."""
-    assert plan.source is not None, "the plan names a source"
-    sources = tuple(map(_whole_address, plan.source.sources))
-    source = plan.source.model_copy(update={"sources": sources})
-    called = " ".join(map(without_secrets, sources))
-    return plan.model_copy(update={"source": source, "dataset": called})
-
-
-def with_table_version(plan: TrainingPlan, source: Source) -> TrainingPlan:
-    """Return a plan that names the version of a table which was opened, so that it is read again.
-
-    By then it may not be the newest.
-    """
-    asked, read = plan.source, source.schema.reading if source.schema else {}
-    if asked is None or "table_version" not in read:
-        return plan
-    options = asked.options.model_copy(update={"table_version": read["table_version"]})
-    return plan.model_copy(update={"source": asked.model_copy(update={"options": options})})
-
-
-def _whole_address(spec: str) -> str:
-    if spec in STANDARD_INPUT_WORDS:
-        return STANDARD_INPUT_WORDS[0]
-    path = local_path(spec)
-    return spec if path is None else str(path)
-
-
-def require_seekable(plan: TrainingPlan) -> None:
-    """Refuse to go on with a source that cannot be read again; BadInput."""
-    assert plan.source is not None, "the plan names a source"
-    if is_standard_input(plan.source.sources):
-        raise BadInput(UNSEEKABLE)
-
-
-UNSEEKABLE = (
-    f"{STANDARD_INPUT.capitalize()} cannot be read again from its beginning, so this training "
-    "cannot go on. Its newest snapshot is a model; to be able to go on, train on a file, or keep "
-    "the rows as a data set (`keep`)."
-)

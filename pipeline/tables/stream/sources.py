@@ -48,8 +48,8 @@ def read_first_rows(plan: TrainingPlan, *, again: bool = False) -> FirstRows:
     again
         Whether it was read before: BadInput where it cannot be read again.
     """
-    from fewpass.pipeline.tables.stream.first_rows import (  # noqa: PLC0415 - and readers of text
-        FirstRows,
+    from fewpass.pipeline.tables.stream.first_rows import FirstRows  # noqa: PLC0415 - and readers of text
+    from fewpass.pipeline.tables.stream.source_plan import (  # noqa: PLC0415 - likewise
         require_seekable,
         with_whole_addresses,
     )

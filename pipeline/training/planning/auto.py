@@ -32,7 +32,13 @@ from fewpass.pipeline.settings.method_kinds import Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
 from fewpass.pipeline.training.planning.rate import Marks, left_passes, rate
-from fewpass.pipeline.training.planning.row_costs import CLEARLY, dual_row, newton_row
+from fewpass.pipeline.training.planning.row_costs import (
+    CLEARLY,
+    dual_pass,
+    dual_row,
+    newton_pass,
+    newton_row,
+)
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import takes
@@ -53,6 +59,7 @@ FEW_MODELS = 4  # of onepass: each may have a streaming Newton, as one alone
 MOST_MODELS = 64  # of onepass: beyond, averaged SGD, which takes a ninth of the time for many
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
 MORE_COLUMNS = 1000  # the same where K is above HARD: there nothing else comes to a certificate
+BEARABLE = 3e10  # ns of a pass of Newton's method that goes on where dual ascent does not arrive
 HARD = 1e4
 FORETELLS = 400.0  # K, up to which it tells the passes of dual ascent where columns are few
 SHORT = 1.0  # K of rows that are short relative to lam
@@ -80,7 +87,7 @@ def smallest(problem: Problem) -> str:
 class MethodChoice(BaseModel):
     """The choice of `auto`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     methods: tuple[Method, ...]
     """The method to train with, then the one to fall back on, if there is one."""
@@ -199,8 +206,11 @@ def for_a_steep_loss(
         asked = "no tolerance" if plan.tol is None else "one pass"
         return for_one_pass(asked, stats, fits, 1)
     wanted = [method(DUAL)]
+    most = method_class(SECOND_ORDER).needs.most_columns
     if stats.d <= MORE_COLUMNS:
         wanted.insert(0, method(SECOND_ORDER))
+    elif stats.d <= most and newton_pass(stats) <= BEARABLE:
+        wanted.append(method(SECOND_ORDER))
     fitting = [one for one in wanted if fits(one)]
     if not fitting:
         return where_memory_is_short(wanted, fits, fits_in_groups)
@@ -340,17 +350,25 @@ def far_behind(
     It should when the last three passes brought so little that what is left, at that rate, is
     twice what was predicted and more than all that the other usually takes, which must be among the
     passes that may be made.  What gradients prove may stand still for long before it falls: so
-    patience.
+    patience.  Where nothing was predicted, it should when what is left is more than may be made, or
+    costs more than all of the other.
     """
     first, second = choice.methods
     if (gained := rate(marks)) is None:
         return None
     now, left = marks[-1], left_passes(marks, tol)
-    so_far = passes_of(first, problem, stats, 10.0**-now.digits)
     whole, other = (passes_of(one, problem, stats, tol) for one in choice.methods)
-    if now.passes < PATIENCE * whole or other > most:
+    if now.passes < PATIENCE * (whole if math.isfinite(whole) else other) or other > most:
         return None
-    if left is not None and (left < FAR_BEHIND * (whole - so_far) or left < 1.0 + other):
+    if left is not None and math.isfinite(whole):
+        so_far = passes_of(first, problem, stats, 10.0**-now.digits)
+        if left < FAR_BEHIND * (whole - so_far) or left < 1.0 + other:
+            return None
+    elif (
+        left is not None
+        and left <= most - now.passes
+        and (left * dual_pass(stats) <= other * newton_pass(stats))
+    ):
         return None
     return (
         f"{first.kind} gained {gained:.2g} digits a pass in the last three passes, too few for the "

@@ -92,5 +92,5 @@ def _mean_weight(weight: Numbers) -> float:
 
 def _of_moments(targets: Values) -> tuple[Numbers, Numbers]:
     """Return two targets with this mean and this variance."""
-    spread = math.sqrt(targets.variance)
-    return np.array([targets.mean - spread, targets.mean + spread]), np.ones((1, 2))
+    deviation = math.sqrt(targets.variance)
+    return np.array([targets.mean - deviation, targets.mean + deviation]), np.ones((1, 2))

@@ -8,7 +8,7 @@ optimum, whatever the order inside a window (docs/evidence.md).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -34,28 +34,26 @@ class Clustering(NamedTuple):
 
 def clustering(manifest: Manifest) -> Clustering:
     """Compare the chunks' means of targets and of squared norms with those of the whole."""
-    chunks, norms = manifest.chunks, manifest.norms
+    norms, between = manifest.norms, manifest.chunks.squares_between()
+    share = partial(share_between, manifest.n_chunks, manifest.n_rows)
     return Clustering(
-        targets=between_share(chunks.rows, chunks.target_sum, target_variance(manifest.targets)),
-        norms=between_share(
-            chunks.rows, chunks.sum_square, norms.mean_fourth - norms.mean_square**2
-        ),
+        targets=share(between.targets, target_variance(manifest.targets)),
+        norms=share(between.norms, norms.mean_fourth - norms.mean_square**2),
     )
 
 
-def between_share(rows: Sequence[int], sums: Sequence[float], variance: float) -> float:
+def share_between(n_chunks: int, n_rows: int, squares: float, variance: float) -> float:
     """Return the part of a variance that lies between chunks; 0 where chance explains it.
 
+    `squares` are the sum of squares between chunks (`squares_between` of storage/chunk_table.py).
     Under a random order the sum of squares between K chunks, over the variance, has mean K - 1 and
     variance about 2 (K - 1).
     """
-    n, totals = np.asarray(rows, float), np.asarray(sums)
-    if variance <= 0.0 or len(n) < 2:
+    if variance <= 0.0 or n_chunks < 2:
         return 0.0
-    mean = totals.sum() / n.sum()
-    between = float(n @ (totals / n - mean) ** 2) / variance
-    chance = len(n) - 1 + DEVIATIONS * math.sqrt(2.0 * (len(n) - 1))
-    return between / float(n.sum()) if between > chance else 0.0
+    between = squares / variance
+    chance = n_chunks - 1 + DEVIATIONS * math.sqrt(2.0 * (n_chunks - 1))
+    return between / float(n_rows) if between > chance else 0.0
 
 
 def target_variance(targets: Labels | Values) -> float:

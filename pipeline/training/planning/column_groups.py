@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.solvers.batch.working_set import MOST_SET
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.registry import SIZES
 from fewpass.storage.column_schema import Groups
@@ -27,6 +26,8 @@ def with_groups(problem: Problem, groups: Groups | None) -> Problem:
             "column is known to have become several. Ingest columns of words or dates with "
             f"`encode=always` (again, if an earlier version did), or use `penalty={SIZES}`."
         )
+    from fewpass.solvers.batch.working_set import MOST_SET  # noqa: PLC0415 - its kernels
+
     if (widest := int(np.bincount(groups).max())) > MOST_SET:
         raise BadInput(
             f"A column became {widest:,} features, and the group penalty takes up to "

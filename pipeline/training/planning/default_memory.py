@@ -1,10 +1,11 @@
 """The memory of a training whose plan names none: a gibibyte, or what the job needs.
 
 More is taken only where rows then stay in memory from pass to pass, or where the method's state
-asks for it, and never more than half of what this process may use.  Classes are trained in groups,
-one after the other, where reading the rows once for each group costs less than the memory that
-their states would take together.  What was taken is part of the run's plan: going on anywhere else
-means the same bits.
+asks for it, and never more than half of what this process may use.  Rows that are stored as codes
+become ten times their size: where all take over twice the usual memory, each pass expands them
+anew.  Classes are trained in groups, one after the other, where reading the rows once for each
+group costs less than the memory that their states would take together.  What was taken is part of
+the run's plan: going on anywhere else means the same bits.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ SHARE = 2  # of what a process may use, a half is taken at most
 ROUND = 10**6  # what is needed is rounded up to megabytes
 READING = 8  # bytes of memory that a byte is worth which is not read and decoded once more
 CANDIDATES = 8  # budgets that are compared
+EXPANDED = 2  # times the usual memory, at most, for rows of codes that stay expanded
 
 
 def with_memory(planner: Planner, most: int | None = None) -> TrainingPlan:
@@ -61,8 +63,8 @@ def _memory_for(planner: Planner, usual: int, most: int) -> int:
         return memory
     if _suffices(planner, usual):
         return usual
-    needed = _needed(planner, most)
-    if needed is None:  # rows do not stay in memory, whatever is given
+    needed = _needed(planner, usual, most)
+    if needed is None:  # rows do not stay in memory
         wider = usual if planner.fits(usual) else _for_all_states(planner, usual, most)
     else:
         wider = needed if needed < most and _suffices(planner, needed) else most
@@ -150,8 +152,8 @@ def _suffices(planner: Planner, memory: int) -> bool:
     return not is_grouped(job) and (job.resident or not rereads(planner.plan))
 
 
-def _needed(planner: Planner, most: int) -> int | None:
-    """Return the bytes of a job whose rows stay in memory; None where they do not."""
+def _needed(planner: Planner, usual: int, most: int) -> int | None:
+    """Return the bytes of a job whose rows stay in memory; None where they had better not."""
     try:
         job = planner.job(most)
     except BadInput:
@@ -159,5 +161,7 @@ def _needed(planner: Planner, most: int) -> int | None:
     if not job.resident:
         return None
     parts = memory_of(planner.named(most), job)
+    if job.dataset.manifest.coded and parts["window_bytes"] > EXPANDED * usual:
+        return None
     exact: int = parts["state_bytes"] + parts["window_bytes"] + PROGRAM_BYTES
     return -(-exact // ROUND) * ROUND

@@ -34,7 +34,7 @@ from fewpass.storage.manifest import Manifest
 class Forecast(BaseModel):
     """Numbers of a training that has not begun; None where nothing can be said."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     solver: str
     loss: str
@@ -131,8 +131,7 @@ def certifying_passes(plan: TrainingPlan, ahead: ExpectedPasses, passes: float) 
 def stored_bytes(manifest: Manifest) -> int:
     """Bytes of all chunks: what a pass reads."""
     parts = chunk_parts(manifest.layout, manifest.row_parts, coded=manifest.coded).values()
-    stored = (s for key in parts for s in manifest.chunks.objects[key] if s is not None)
-    return sum(s.length for s in stored)
+    return manifest.chunks.bytes_of(parts)
 
 
 def memory_of(plan: TrainingPlan, job: Job) -> dict[str, Any]:

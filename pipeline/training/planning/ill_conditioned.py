@@ -20,7 +20,7 @@ HOPELESS = 1000.0
 class Columns(NamedTuple):
     """The scales of a source's columns, and their remedy."""
 
-    apart: Callable[[], float | None]  # how many times the largest is the smallest; None: alike
+    size_ratio: Callable[[], float | None]  # of the largest to the smallest; None: alike
     remedy: str  # the scaling that makes them alike
     say: str = "Ingest with"  # how it is asked for
 
@@ -44,9 +44,9 @@ def ill_conditioned(
     within = "one pass" if passes == 1 else f"{passes:g} passes"
     fact = f"{what} over lam {'' if cond else 'is '}{K:.2g} times the number of rows, beyond "
     fact += f"what {kind} does in {within}"
-    apart = columns.apart()
-    if apart is not None:
-        fact += f": columns differ in size by a factor of {apart:.2g}"
+    ratio = columns.size_ratio()
+    if ratio is not None:
+        fact += f": columns differ in size by a factor of {ratio:.2g}"
         return [f"{fact}. {columns.say} `{columns.remedy}`."]
     largest, mean = (cond.largest, cond.mean) if cond else (stats.max_square, stats.mean_square)
     if largest > HEAVY_TAIL * mean:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from fewpass.pipeline.budget import Budget
-from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.errors import BadInput, TooLittleMemory
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import WindowPlan, plan_windows, resident_bytes
 from fewpass.pipeline.settings.method_kinds import Auto
@@ -31,7 +31,7 @@ GROUPED_OVR = (
 _WHOLE = WindowPlan(1, 1, 1, 0)  # until windows are planned
 
 
-def make_job(plan: TrainingPlan, planned: PlannedProblem, *, spread: bool = False) -> Job:
+def make_job(plan: TrainingPlan, planned: PlannedProblem, *, distributed: bool = False) -> Job:
     """Work out what spans need.
 
     Parameters
@@ -40,35 +40,36 @@ def make_job(plan: TrainingPlan, planned: PlannedProblem, *, spread: bool = Fals
         Names its method.
     planned
         Its problem on a data set.
-    spread
+    distributed
         Whether workers have the streams, and each has the memory to itself: where not all streams
         fit into one process, each has some.
 
     Raises
     ------
     BadInput
-        When plan and data set do not fit: loss and targets, streams and chunks, memory.
+        When plan and data set do not fit: loss and targets, streams and chunks, memory
+        (TooLittleMemory).
     """
     dataset, problem, stats, rule, tasks = planned
     method = streaming(plan, rule.width)
     method.init(problem, stats)  # refuses settings that do not fit
     whole = Job(dataset, problem, stats, rule, _WHOLE, memory=plan.memory, all_models=len(tasks))
-    refused: BadInput | None = None
+    refused: TooLittleMemory | None = None
     ways = [whole._replace(models=m) for m in numbers_at_once(plan, rule, len(tasks))]
     if may_be_in_place(plan, rule.width, len(tasks)):
         ways.append(whole._replace(in_place=True))
-    if spread:
+    if distributed:
         ways += [ways[0]._replace(together=streams) for streams in halves(plan.streams)]
     for way in ways:
         try:
             return _with_windows(plan, way)
-        except BadInput as error:
+        except TooLittleMemory as error:
             refused = refused if way.together else error
     assert refused is not None, "some number of models was tried"
     if rule.width > 1:
-        raise BadInput(f"{refused} {GROUPED_OVR}")
+        raise TooLittleMemory(f"{refused} {GROUPED_OVR}")
     if len(tasks) > 1 and not may_be_grouped(plan, rule):
-        raise BadInput(f"{refused} {GROUPED_WITHOUT}")
+        raise TooLittleMemory(f"{refused} {GROUPED_WITHOUT}")
     raise refused
 
 
@@ -79,7 +80,7 @@ def halves(streams: int) -> Iterator[int]:
         yield streams
 
 
-def is_spread(job: Job) -> bool:
+def is_distributed(job: Job) -> bool:
     """Say whether one process has not the memory for all streams."""
     return job.together > 0
 
@@ -91,7 +92,7 @@ def streams_together(job: Job) -> int:
 
 def require_processes(job: Job, threads: Sequence[int]) -> None:
     """Refuse workers (the threads of each) that have not the memory for their share of streams."""
-    if not is_spread(job):
+    if not is_distributed(job):
         return
     streams, needed = job.stats.streams, -(-job.stats.streams // job.together)
     if len(threads) < needed or max(threads) > job.together:
@@ -223,7 +224,7 @@ def bytes_of_models(plan: TrainingPlan, job: Job) -> int:
     if job.in_place:
         return Budget.in_place * solver.state_bytes(job.problem, job.stats)
     states = bytes_of_states(solver, job.problem, job.stats, streams_together(job))
-    if is_spread(job) and not joins_in_pairs(solver):
+    if is_distributed(job) and not joins_in_pairs(solver):
         states = max(states, (1 + job.stats.streams) * solver.state_bytes(job.problem, job.stats))
     if not is_grouped(job):
         return states

@@ -41,8 +41,10 @@ class PlannedProblem(NamedTuple):
 
     def in_folds(self, plan: TrainingPlan, n_folds: int) -> PlannedProblem:
         """Return the problem of models that each leave out a fold, of chunks dealt in turn."""
-        chunk_rows = self.dataset.manifest.chunks.rows
-        fold_rows = tuple(sum(chunk_rows[k::n_folds]) for k in range(n_folds))
+        rows_of, n_chunks = self.dataset.manifest.rows_of, self.dataset.n_chunks
+        fold_rows = tuple(
+            sum(map(rows_of, range(fold, n_chunks, n_folds))) for fold in range(n_folds)
+        )
         rule = self.rule._replace(fold_rows=fold_rows)
         larger = self.stats.n / (self.stats.n - max(fold_rows))  # the weight of the other rows
         stats = self.stats._replace(

@@ -14,7 +14,7 @@ from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import MethodChoice, choose, method, smallest
 from fewpass.pipeline.training.planning.clustering import clustering_warning
-from fewpass.pipeline.training.planning.job import is_grouped, is_spread, make_job
+from fewpass.pipeline.training.planning.job import is_distributed, is_grouped, make_job
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.storage.dataset import Dataset
@@ -31,12 +31,12 @@ class Planner:
         What is asked for. Its memory is a proposal: whoever asks names one.
     dataset
         What is trained on.
-    spread
+    distributed
         Whether workers have the streams, and each has the memory to itself.
     """
 
-    def __init__(self, plan: TrainingPlan, dataset: Dataset, *, spread: bool = False) -> None:
-        self.plan, self.dataset, self._spread = plan, dataset, spread
+    def __init__(self, plan: TrainingPlan, dataset: Dataset, *, distributed: bool = False) -> None:
+        self.plan, self.dataset, self._distributed = plan, dataset, distributed
         self._choices: dict[int, MethodChoice] = {}
         self._jobs: dict[tuple[Method, int], Job | BadInput] = {}
 
@@ -89,11 +89,11 @@ class Planner:
             job = self.job(memory, method)
         except BadInput:
             return False
-        return not is_spread(job) and (in_groups or not is_grouped(job))
+        return not is_distributed(job) and (in_groups or not is_grouped(job))
 
     def _made(self, memory: int, method: Method) -> Job | BadInput:
         try:
-            return make_job(self.named(memory, method), self.problem, spread=self._spread)
+            return make_job(self.named(memory, method), self.problem, distributed=self._distributed)
         except BadInput as refused:
             return refused
 

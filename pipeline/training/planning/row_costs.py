@@ -16,6 +16,7 @@ from fewpass.solvers.protocol import ProblemStats
 NEWTON_ROW, DUAL_ROW = 100.0, 150.0
 NUMBER = 1.0  # a number of a row, in either
 DENSE_PAIR, SPARSE_PAIR = 0.06, 1.0
+FACTOR = 0.1  # a product of the factor of a large matrix, of which d^3/6 are added up
 CLEARLY = 1.5  # by this factor an estimate has to be less
 
 
@@ -36,3 +37,13 @@ def newton_row(stats: ProblemStats) -> float:
 def dual_row(stats: ProblemStats) -> float:
     """Return what a row costs in a pass of dual ascent."""
     return DUAL_ROW + NUMBER * numbers_per_row(stats)
+
+
+def newton_pass(stats: ProblemStats) -> float:
+    """Return what a pass of Newton's method costs where columns are many, its step included."""
+    return stats.n * newton_row(stats) + FACTOR * stats.d**3 / 6.0
+
+
+def dual_pass(stats: ProblemStats) -> float:
+    """Return what a pass of dual ascent costs."""
+    return stats.n * dual_row(stats)

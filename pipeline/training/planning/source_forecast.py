@@ -27,7 +27,7 @@ from fewpass.solvers.protocol import Solver, Walk
 class SourceForecast(BaseModel):
     """Numbers of a training on a source that has not begun; None where nothing can be said."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     solver: str
     loss: str

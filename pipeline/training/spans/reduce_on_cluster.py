@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.executors.together import Key, ResultOf, Task
@@ -31,6 +30,7 @@ from fewpass.storage.row_state_store import Records, StoredRowState
 TASKS_PER_THREAD = 4  # so that a slow one costs little, and the scheduler has little to do
 MOST_ADDED = 16  # parts by one task
 LOOK_SECONDS = 0.25  # between two looks at what is slow, and whether the training is to stop
+ADD_SECONDS = 0.005  # between two looks at the sum, once all leaves are done
 
 Leaf = tuple[int, int]  # chunks first <= k < stop
 
@@ -126,12 +126,13 @@ class ClusterSum:
     def __init__(self, executor: Executor, addends: Addends, at: Any, label: str) -> None:
         assert executor.together is not None, "a cluster takes graphs"
         self._executor, self._together = executor, executor.together
-        self.name = f"{label}-{uuid4().hex}"
+        self.name = self._together.named(label)
         own = addends._replace(topic=self._together.topic, name=self.name)
         if not self._together.is_handle(at):
             at = executor.submit("weights", same, at)
         shared = partial(Shared, self._together.packed(own))
         self._shared = executor.submit("point", shared, at)
+        self._roots: list[Any] = []  # handles on the sums under way; the first to end counts
         self._moved: dict[Key, Key] = {}  # subtrees that were started again, under other keys
         self._again: list[Any] = []  # handles on these
 
@@ -168,7 +169,7 @@ class ClusterSum:
         """
         while (done := self._finished()) is None:
             check()
-            message = self._together.hear(LOOK_SECONDS)
+            message = self._together.hear(ADD_SECONDS if all(self._reported) else LOOK_SECONDS)
             if message is not None:
                 self._take(TaskNews(*message), on_report)
             self._start_again()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -60,26 +61,27 @@ def reduce_span(
     began = time.perf_counter()
     read = versions if what.row_state == "read" else ()
     row_state = row_state_source(job, what.row_state, read, records)
-    chunks = job.dataset.manifest.chunks
-    windows = [Window(group, "stored", sweep, 0) for group in small_groups(chunks.nnz, first, stop)]
+    nnz, rows_of = job.dataset.nnz_between(first, stop), job.dataset.manifest.rows_of
+    windows = [Window(group, "stored", sweep, 0) for group in small_groups(nnz, first)]
     sizes = [
-        [sum(count[k] for k in window.chunks) for window in windows]
-        for count in (chunks.rows, chunks.nnz)
+        [sum(map(rows_of, window.chunks)) for window in windows],
+        [sum(nnz[k - first] for k in window.chunks) for window in windows],
     ]
     reader = window_reader(job, (roomy(max(sizes[0])), roomy(max(sizes[1]))), row_state)
     reader.ahead = ahead
     rows, part, stepping, losses = 0, what.zero(at), Stopwatch(), list[LossSoFar]()
     every = section_rows(job.stats.n)
-    for window, (block, places, _) in zip(windows, reader.blocks(windows), strict=True):
-        before, rows = rows, rows + block.order.shape[0]
-        with stepping:
-            if what.telling is None:
-                part = what.add(job.problem, at, block, part)
-            else:
-                tell = partial(note, losses, before)
-                part = what.telling(job.problem, at, block, part, tell, every)
-        if row_state is not None and what.row_state == "write":
-            row_state.write(sweep, window, places, block)
+    with closing(reader.blocks(windows)) as blocks:
+        for window, (block, places, _) in zip(windows, blocks, strict=True):
+            before, rows = rows, rows + block.order.shape[0]
+            with stepping:
+                if what.telling is None:
+                    part = what.add(job.problem, at, block, part)
+                else:
+                    tell = partial(note, losses, before)
+                    part = what.telling(job.problem, at, block, part, tell, every)
+            if row_state is not None and what.row_state == "write":
+                row_state.write(sweep, window, places, block)
     cost = cost_of(reader, began, stepping)
     return part, ReduceReport(
         rows=rows, **cost, row_state=stored_by(row_state), losses=tuple(losses)
@@ -92,12 +94,13 @@ def roomy(n: int) -> int:
     return -(-n // step) * step
 
 
-def small_groups(nnz: Sequence[int], first: int, stop: int) -> Iterator[tuple[int, ...]]:
-    """Group chunks first <= k < stop so that small ones are read together."""
-    group: list[int] = []
-    for k in range(first, stop):
-        if group and sum(nnz[j] for j in group) + nnz[k] > READ_TOGETHER:
+def small_groups(nnz: Sequence[int], first: int) -> Iterator[tuple[int, ...]]:
+    """Group chunks from `first` on, of these values each: small ones are read together."""
+    group, values = list[int](), 0
+    for k, own in enumerate(nnz, first):
+        if group and values + own > READ_TOGETHER:
             yield tuple(group)
-            group = []
+            group, values = [], 0
         group.append(k)
+        values += own
     yield tuple(group)

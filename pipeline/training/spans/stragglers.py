@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from collections import deque
 from collections.abc import Collection
 
 SLOW = 4.0  # times the median of those that are done
 LEAST_SECONDS = 1.0  # a task that is started again costs the cluster something, too
 LEAST_DONE = 4  # tasks that the median is of
+MOST_DONE = 256  # spans that the median is of
 
 
 class Stragglers:
@@ -51,3 +53,20 @@ class Stragglers:
         """Note that tasks are started again; return the workers that they are slow on."""
         self._again |= set(tasks)
         return {self._running[task][1] for task in self._again if task in self._running}
+
+
+class SpanTimes:
+    """How long the spans of a walk take, from the end of the one before on their stream."""
+
+    def __init__(self) -> None:
+        self._paces: deque[float] = deque(maxlen=MOST_DONE)  # seconds a window
+
+    def note(self, windows: int, seconds: float) -> None:
+        """Note that a span is done."""
+        self._paces.append(seconds / max(1, windows))
+
+    def is_late(self, windows: int, seconds: float) -> bool:
+        """Whether a span that is not done after some seconds is slow."""
+        if len(self._paces) < LEAST_DONE or seconds <= LEAST_SECONDS:
+            return False
+        return seconds > SLOW * windows * statistics.median(self._paces)

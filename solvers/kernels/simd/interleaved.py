@@ -1,6 +1,6 @@
 """Operations on several interleaved models: a cache line has the weights of eight of them.
 
-Models are in groups of lanes (lanes.py), eight or, for up to four models, four; the last group is
+Models are in groups of lanes (lanes.py), eight or, for few models, four or two; the last group is
 padded with copies of the last model.  W has shape (groups, d, C lanes): for each feature, column 0
 of all models of a group, then column 1, ... .  It begins at a cache line boundary, so that a row's
 value touches one line per group and column.  Each model's sums have the same order, and the same
@@ -26,6 +26,7 @@ from fewpass.solvers.kernels.simd.lanes import (
     Eight,
     Four,
     LaneWidth,
+    Two,
     broadcast,
     fma,
     load,
@@ -40,13 +41,21 @@ EndToEnd = Vector  # AllGroups as one vector, or the result of `in_lanes`
 
 def lanes_for(models: int) -> LaneWidth:
     """Return the number of lanes of a group."""
-    return Four() if models <= Four().width else Eight()
+    return next((how for how in (Two(), Four()) if models <= how.width), Eight())
 
 
 def lanes_taken(models: int) -> int:
     """Return the number of models in whole groups, padding included."""
     width = lanes_for(models).width
     return -(-models // width) * width
+
+
+def lanes_planned(models: int) -> int:
+    """Return the number of lanes that memory is planned for.
+
+    Windows, and so bits, follow of it: it stays what it was before there were groups of two.
+    """
+    return max(lanes_taken(models), Four().width)
 
 
 def pack(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -59,34 +68,24 @@ def pack(weights: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     return W
 
 
-def unpack(W: NDArray[np.float64], models: int) -> Iterator[NDArray[np.float64]]:
-    """Yield copies of the models' weights (d, C), one group at a time."""
-    lanes = lanes_for(models).width
-    shape = W.shape[1], W.shape[2] // lanes
-    for g, first in enumerate(range(0, models, lanes)):
-        group = tuple(np.empty(shape) for _ in range(lanes))
-        unpack_models(W[g], group, lanes)
-        yield from group[: models - first]
-
-
-def taken_apart(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
+def unpacked(W: NDArray[np.float64], models: int) -> list[NDArray[np.float64]]:
     """Return the models' weights (d, C) in the memory of W, which is overwritten.
 
     The first group is copied out, each other one is written over the one before, and the first to
     the remaining place.
     """
     lanes, last = lanes_for(models).width, len(W) - 1
-    apart = W.reshape(len(W), lanes, W.shape[1], -1)
+    each = W.reshape(len(W), lanes, W.shape[1], -1)
     # one array per model: the allocator can reuse arrays of that size
-    first = tuple(np.empty(apart.shape[2:]) for _ in range(lanes))
+    first = tuple(np.empty(each.shape[2:]) for _ in range(lanes))
     unpack_models(W[0], first, lanes)
     for g in range(last):
-        unpack_models(W[g + 1], tuple(apart[g]), lanes)
+        unpack_models(W[g + 1], tuple(each[g]), lanes)
     if last:
-        for copy, model in zip(apart[last], first, strict=True):
+        for copy, model in zip(each[last], first, strict=True):
             copy[...] = model
-        first = tuple(apart[last])
-    return [*first, *apart[:last].reshape(-1, *apart.shape[2:])][:models]
+        first = tuple(each[last])
+    return [*first, *each[:last].reshape(-1, *each.shape[2:])][:models]
 
 
 def groups(
@@ -156,7 +155,7 @@ def dot_lanes(
 ) -> LaneVector:
     """Return x_i . W for every lane, W a column of a group.
 
-    V is all groups as one vector; features are `width` numbers apart, the first one at `place`.
+    V is all groups as one vector; features lie `width` numbers apart, the first one at `place`.
     """
 
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 import math
 import operator
 from functools import partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
 from numba.extending import overload
 
 from fewpass.solvers.kernels import llvm as vectors
 from fewpass.solvers.kernels.dispatch import PART, part_of_kernels
-from fewpass.solvers.kernels.llvm import Lanes, Mask, common, lane, with_lane
+from fewpass.solvers.kernels.llvm import Lanes, Mask, emitted, lane, with_lane
 from fewpass.solvers.kernels.shapes import Floats, Index, LaneVector, Number, Truth
 
 LEAST_MANTISSA = math.sqrt(0.5)
@@ -54,35 +56,17 @@ LaneWidth = Two | Four | Eight | Sixteen  # number of lanes
 
 _compiled = partial(overload, strict=False, jit_options=PART | {"_nrt": False})
 
+_ANY = (types.Any,) * 4
+_PAIRS = ((Lanes, Lanes), (Lanes, types.Number), (types.Number, Lanes))
 
-def _has_lanes(*kinds: Any) -> bool:
-    return isinstance(common(*kinds), Lanes)
-
-
-def _stand_for(operation: Any, inner: Any) -> None:
-    """Define an operator on lanes for kernels."""
-
-    @_compiled(operation)  # type: ignore[untyped-decorator]
-    def _(a: Any, b: Any) -> Any:
-        return (lambda a, b: inner(a, b, b, b)) if _has_lanes(a, b) else None
-
-
-def _compare_by(operation: Any, inner: Any) -> None:
-    """Define a comparison of lanes, with lanes or with a number, for kernels."""
-
-    @_compiled(operation)  # type: ignore[untyped-decorator]
-    def _(a: Any, b: Any) -> Any:
-        return (lambda a, b: inner(a, b)) if _has_lanes(a, b) else None
-
-
-for _pair, _inner in (
+for _operations, _inner in (
     ((operator.add, operator.iadd), vectors.add),
     ((operator.sub, operator.isub), vectors.subtract),
     ((operator.mul, operator.imul), vectors.multiply),
     ((operator.truediv, operator.itruediv), vectors.divide),
 ):
-    for _operation in _pair:
-        _stand_for(_operation, _inner)
+    for _operation, _kinds in product(_operations, _PAIRS):
+        emitted(_operation, _kinds, _inner, 4)
 
 for _operation, _inner in (
     (operator.gt, vectors.above),
@@ -90,24 +74,12 @@ for _operation, _inner in (
     (operator.ge, vectors.at_least),
     (operator.le, vectors.at_most),
 ):
-    _compare_by(_operation, _inner)
+    for _kinds in _PAIRS:
+        emitted(_operation, _kinds, _inner)
 
-
-@_compiled(operator.neg)  # type: ignore[untyped-decorator]
-def _(a: Any) -> Any:
-    return (lambda a: vectors.negate(a, a, a, a)) if _has_lanes(a) else None
-
-
-@_compiled(abs)  # type: ignore[untyped-decorator]
-def _(a: Any) -> Any:
-    return (lambda a: vectors.absolute(a, a, a, a)) if _has_lanes(a) else None
-
-
-@_compiled(operator.and_)  # type: ignore[untyped-decorator]
-def _(a: Any, b: Any) -> Any:
-    if isinstance(a, Mask) and a == b:
-        return lambda a, b: vectors.both(a, b)
-    return None
+emitted(operator.neg, (Lanes,), vectors.negate, 4)
+emitted(abs, (Lanes,), vectors.absolute, 4)
+emitted(operator.and_, (Mask, Mask), vectors.both)
 
 
 def half(how: LaneWidth) -> int:
@@ -126,9 +98,7 @@ def load(V: Floats, place: Index, how: LaneWidth) -> LaneVector:
     return V.reshape(-1)[int(place) : int(place) + how.width].astype(np.float64)
 
 
-@_compiled(load)  # type: ignore[untyped-decorator]
-def _(V: Any, place: Any, how: Any) -> Any:
-    return lambda V, place, how: vectors.load(V, place, how)
+emitted(load, _ANY[:3], vectors.load)
 
 
 def load_first(V: Floats, place: Index, count: int, how: LaneWidth) -> LaneVector:
@@ -138,9 +108,7 @@ def load_first(V: Floats, place: Index, count: int, how: LaneWidth) -> LaneVecto
     return lanes
 
 
-@_compiled(load_first)  # type: ignore[untyped-decorator]
-def _(V: Any, place: Any, count: Any, how: Any) -> Any:
-    return lambda V, place, count, how: vectors.load_first(V, place, count, how)
+emitted(load_first, _ANY[:4], vectors.load_first)
 
 
 def store(V: Floats, place: Index, v: LaneVector) -> None:
@@ -148,9 +116,7 @@ def store(V: Floats, place: Index, v: LaneVector) -> None:
     V.reshape(-1)[int(place) : int(place) + len(v)] = v
 
 
-@_compiled(store)  # type: ignore[untyped-decorator]
-def _(V: Any, place: Any, v: Any) -> Any:
-    return lambda V, place, v: vectors.store(V, place, v)
+emitted(store, _ANY[:3], vectors.store)
 
 
 def store_first(V: Floats, place: Index, count: int, v: LaneVector) -> None:
@@ -158,9 +124,7 @@ def store_first(V: Floats, place: Index, count: int, v: LaneVector) -> None:
     V.reshape(-1)[int(place) : int(place) + count] = v[:count]
 
 
-@_compiled(store_first)  # type: ignore[untyped-decorator]
-def _(V: Any, place: Any, count: Any, v: Any) -> Any:
-    return lambda V, place, count, v: vectors.store_first(V, place, count, v)
+emitted(store_first, _ANY[:4], vectors.store_first)
 
 
 def broadcast(x: float, how: LaneWidth) -> LaneVector:
@@ -168,9 +132,7 @@ def broadcast(x: float, how: LaneWidth) -> LaneVector:
     return np.full(how.width, float(x))
 
 
-@_compiled(broadcast)  # type: ignore[untyped-decorator]
-def _(x: Any, how: Any) -> Any:
-    return lambda x, how: vectors.broadcast_number(x, how)
+emitted(broadcast, _ANY[:2], vectors.broadcast_number)
 
 
 def sum_lanes(v: LaneVector) -> float:
@@ -180,9 +142,7 @@ def sum_lanes(v: LaneVector) -> float:
     return float(v[0])
 
 
-@_compiled(sum_lanes)  # type: ignore[untyped-decorator]
-def _(v: Any) -> Any:
-    return lambda v: vectors.sum_lanes(v)
+emitted(sum_lanes, _ANY[:1], vectors.sum_lanes)
 
 
 def fma(a: Number, b: Number, c: Number) -> Number:
@@ -190,9 +150,7 @@ def fma(a: Number, b: Number, c: Number) -> Number:
     return a * b + c
 
 
-@_compiled(fma)  # type: ignore[untyped-decorator]
-def _(a: Any, b: Any, c: Any) -> Any:
-    return lambda a, b, c: vectors.fma(a, b, c, c)
+emitted(fma, _ANY[:3], vectors.fma, 4)
 
 
 def where(condition: Truth, a: Number, b: Number) -> Number:
@@ -200,9 +158,7 @@ def where(condition: Truth, a: Number, b: Number) -> Number:
     return np.where(condition, a, b) if np.ndim(condition) else (a if condition else b)
 
 
-@_compiled(where)  # type: ignore[untyped-decorator]
-def _(condition: Any, a: Any, b: Any) -> Any:
-    return lambda condition, a, b: vectors.select(condition, a, b)
+emitted(where, _ANY[:3], vectors.select)
 
 
 @part_of_kernels
@@ -246,9 +202,7 @@ def sqrt(x: Number) -> Number:
     return np.sqrt(x) if isinstance(x, np.ndarray) else math.sqrt(x)
 
 
-@_compiled(sqrt)  # type: ignore[untyped-decorator]
-def _(x: Any) -> Any:
-    return lambda x: vectors.square_root(x, x, x, x)
+emitted(sqrt, _ANY[:1], vectors.square_root, 4)
 
 
 def whole_power_of_two(x: Number) -> Number:
@@ -258,9 +212,7 @@ def whole_power_of_two(x: Number) -> Number:
     )  # fmt: skip
 
 
-@_compiled(whole_power_of_two)  # type: ignore[untyped-decorator]
-def _(x: Any) -> Any:
-    return lambda x: vectors.power_of_two(x, x, x, x)
+emitted(whole_power_of_two, _ANY[:1], vectors.power_of_two, 4)
 
 
 def exponent(x: Number) -> Number:
@@ -270,9 +222,7 @@ def exponent(x: Number) -> Number:
     return result if isinstance(x, np.ndarray) else float(result)
 
 
-@_compiled(exponent)  # type: ignore[untyped-decorator]
-def _(x: Any) -> Any:
-    return lambda x: vectors.exponent_of(x, x, x, x)
+emitted(exponent, _ANY[:1], vectors.exponent_of, 4)
 
 
 def mantissa(x: Number) -> Number:
@@ -280,9 +230,7 @@ def mantissa(x: Number) -> Number:
     return np.ldexp(x, -np.int64(exponent(x)))
 
 
-@_compiled(mantissa)  # type: ignore[untyped-decorator]
-def _(x: Any) -> Any:
-    return lambda x: vectors.mantissa_of(x, x, x, x)
+emitted(mantissa, _ANY[:1], vectors.mantissa_of, 4)
 
 
 def power(x: Number, c: float) -> Number:

@@ -219,8 +219,16 @@ def _(rows: DenseRows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> N
 def _(rows: SparseRows, order: Order, r: int, a: PerVisit, H: LowerTriangle) -> None:
     for q in range(4):
         i = order[r + q]
+        begin, last, ascending = positions(rows, i).start, np.uint64(0), True
+        for n in positions(rows, i):
+            ascending &= rows.indices[n] >= last
+            last = np.uint64(rows.indices[n])
         for n in positions(rows, i):
             j, x = rows.indices[n], a[q] * np.float64(rows.data[n])
-            for m in range(positions(rows, i).start, n + np.uint64(1)):
-                k = rows.indices[m]
-                H[max(j, k), min(j, k)] += x * np.float64(rows.data[m])
+            if ascending:  # as rows usually are: without minima a third faster
+                for m in range(begin, n + np.uint64(1)):
+                    H[j, rows.indices[m]] += x * np.float64(rows.data[m])
+            else:
+                for m in range(begin, n + np.uint64(1)):
+                    k = rows.indices[m]
+                    H[max(j, k), min(j, k)] += x * np.float64(rows.data[m])

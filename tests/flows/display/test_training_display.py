@@ -12,7 +12,7 @@ from fewpass.flows.display.console import Screen, Terminal
 from fewpass.flows.display.ingest_display import ingest_display
 from fewpass.flows.display.training_display import live_timeline, training_display
 from fewpass.flows.options import Output
-from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.events import Event, Start
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.progress import IngestProgress
@@ -119,6 +119,12 @@ def test_a_finished_training_draws_no_table():
     assert lines_of(terminal) == [
         "The training is finished (snapshot 000001): nothing is left to do.",
     ]
+
+
+@pytest.mark.parametrize(("page", "advice"), [("/fewpass", 0), ("/status", 1)])
+def test_a_scheduler_without_the_page_is_told_how_to_have_it(page, advice):
+    facts = Start(n_rows=9, method="asgd", engine="dask", dashboard=f"http://127.0.0.1:8787{page}")
+    assert display.engine_line(facts).count("--preload fewpass.pipeline.dashboard.routes") == advice
 
 
 def test_a_terminal_breaks_sentences_between_words_and_commands_nowhere():

@@ -225,7 +225,36 @@ def test_a_deployment_takes_the_parameters_of_prefect_run(place):
         place.server.ask(address, wrong)
     assert len(place.runs("nightly")) == known
     names = [d["name"] for d in place.server.ask("deployments/filter", {})]
-    assert len(set(names)) == len(names) == 9
+    assert len(set(names)) == len(names) == 11
+
+
+def test_deploying_again_leaves_what_somebody_paused(place):
+    """An upgrade pauses the pool, deploys, and then lets it go on."""
+    hourly = "deployments/name/refresh/hourly"
+    (schedule,) = place.server.ask(hourly)["schedules"]
+    deployment = f"deployments/{schedule['deployment_id']}"
+    place.server.ask(f"{deployment}/schedules/{schedule['id']}", {"active": False}, "PATCH")
+    place.server.ask(f"{deployment}/pause_deployment", {})
+    pool = place.server.ask("work_pools/fewpass")
+    given = {"TZ": "UTC", **place_of_variables(pool)}
+    place_of_variables(pool).update(given)
+    template = {"base_job_template": pool["base_job_template"]}
+    place.server.ask(
+        "work_pools/fewpass", template | {"is_paused": True, "concurrency_limit": 7}, "PATCH"
+    )
+    place.deploy()
+    after, pool = place.server.ask(hourly), place.server.ask("work_pools/fewpass")
+    assert [one["active"] for one in after["schedules"]] == [False]
+    assert (after["paused"], pool["is_paused"], pool["concurrency_limit"]) == (True, True, 7)
+    assert place_of_variables(pool) == given
+    assert given.keys() == {"TZ", "PREFECT_PLUGINS_ENABLED"}
+    free = {"is_paused": False, "concurrency_limit": None}
+    place.server.ask("work_pools/fewpass", free, "PATCH")
+
+
+def place_of_variables(pool):
+    """The variables of a pool's processes."""
+    return pool["base_job_template"]["variables"]["properties"]["env"]["default"]
 
 
 def test_the_automation_notices_a_silent_run(place, silent):

@@ -2,6 +2,7 @@
 
 import pytest
 
+import fewpass
 from fewpass.flows.orchestration.parameters import validated
 from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.pipeline.errors import BadInput
@@ -14,7 +15,7 @@ PREDICT = {"run": "r", "inputs": ["a"], "out": "o.csv"}
 MINIMAL = {
     "ingest": INGEST, "train": TRAIN, "evaluate": {"run": "r", "dataset": "d"}, "predict": PREDICT,
     "refresh": REFRESH, "models": {"store": "s"}, "publish": {"store": "s", "generation": 3},
-    "append": INGEST, "forget": {"plan": {"dataset": "d", "where": "id == 'x'"}},
+    "append": INGEST, "cross-validate": {"plan": {"dataset": "d"}}, "forget": {"plan": {"dataset": "d", "where": "id == 'x'"}},
 }  # fmt: skip
 #: Settings of the plan, or of the flow where there is none, that both take.
 TAKEN = {
@@ -24,8 +25,12 @@ TAKEN = {
         {"memory": 10**9}, {"memory": "64 MB"}, {"held_out": "s3://b/x?.svm"},
         {"held_out": "file:///a?b=c"}, {"held_out": "abfs://user@host/x"},
     ],
-    "refresh": [{"margin": 0.1}, {"held_out": "d"}],
+    "refresh": [
+        {"margin": 0.1}, {"held_out": "d"}, {"gates": ["auc>=.8", "loss@a b <= before + 1e-2"]},
+    ],
     "predict": [{"threshold": 0.5}, {"memory": "1k"}],
+    "forget": [{"where": 'age < 18 and city == "north"'}, {"where": "id not in ids"}],
+    "append": [{"again": True}, {"options": {"label": 0}}],
 }  # fmt: skip
 REFUSED = {
     "train": [
@@ -39,12 +44,19 @@ REFUSED = {
         {"sources": []}, {"test_fraction": 1.5}, {"scale": "x"}, {"chunk_bytes": "x"},
         {"storage_options": {"key": "1"}}, {"sources": ["ftp+x://u:p/w@h/x"]},
     ],
-    "refresh": [{"margin": -1}, {"ingest": {"dataset": "x"}}, {"training": {"start_from": "x"}}],
+    "refresh": [
+        {"margin": -1}, {"ingest": {"dataset": "x"}}, {"training": {"start_from": "x"}},
+        {"gates": ["aucc>=.8"]}, {"gates": ["auc>.8"]}, {"gates": ["auc<=befor"]},
+    ],
     "predict": [{"threshold": 2}, {"threads": 0}, {"memory": "x"}, {"overwrite": "maybe"}],
     "publish": [{"generation": 0}, {"after": -1}, {"generation": 1.5}],
     "models": [{"stor": "s"}],
     "append": [{"sources": []}, {"memory": "x"}, {"storage_options": {"key": "1"}}],
-    "forget": [{"where": ""}, {"threads": 0}],
+    "forget": [
+        {"where": ""}, {"threads": 0}, {"where": "visitor"}, {"where": "in FILE"},
+        {"where": "id in https://h/x?token=3"},
+    ],
+    "cross-validate": [{"lam": "abc"}, {"passes": 0}],
     "evaluate": [{"matching": {"x": 1}}, {"where": {"wait_workers": "soon"}}],
 }  # fmt: skip
 
@@ -80,6 +92,28 @@ def test_what_one_refuses_the_other_refuses(faults):
             assert faults(flow, asked(flow, changed)), changed
 
 
+def test_fields_of_a_form_say_their_order():
+    """Postgres stores a form without one."""
+    from fewpass.flows.orchestration.parameter_forms import form_of
+    from fewpass.pipeline.settings.training_plan import TrainingPlan
+
+    form = form_of(REQUESTS["train"])
+    for fields, model in (
+        (form["properties"], REQUESTS["train"]),
+        (form["definitions"]["TrainingPlan"]["properties"], TrainingPlan),
+    ):
+        in_order = sorted(fields, key=lambda name: fields[name]["position"])
+        assert in_order == list(model.model_fields)
+
+
+def test_how_models_are_retrained_is_said_of_models_that_are():
+    validated(REQUESTS["forget"], MINIMAL["forget"] | {"warm": True, "retrain": True})
+    with pytest.raises(BadInput, match="Give retrain, too"):
+        validated(REQUESTS["forget"], MINIMAL["forget"] | {"warm": True})
+    with pytest.raises(ValueError, match="Give retrain, too"):
+        fewpass.forget("d", "id == 'x'", warm=True)
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -111,7 +145,7 @@ def test_every_deployment_of_the_file_is_taken(monkeypatch):
     monkeypatch.setenv("FEWPASS_HOME", "/checkout")
     monkeypatch.setenv("FEWPASS_STORE", "/store")
     taken = [deploying._checked(one) for one in deploying._filled_in(given)["deployments"]]
-    assert len({deploying._flow_of(one) for one in taken} & set(REQUESTS)) == 8
+    assert len({deploying._flow_of(one) for one in taken} & set(REQUESTS)) == len(REQUESTS)
     names = [one["name"] for one in taken]
     assert len(set(names)) == len(names)
     with pytest.raises(BadInput, match="job_variables"):

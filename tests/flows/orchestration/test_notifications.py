@@ -1,10 +1,12 @@
 """`make notify`: what goes wrong is written to somebody, here to a receiver on this machine."""
 
+import contextlib
 import json
 import re
 import subprocess
 import sys
 import time
+import urllib.error
 
 import pytest
 
@@ -47,6 +49,16 @@ def notify(environment, *words, **more):
     )  # fmt: skip
 
 
+def left_alone(server):
+    """Have the server say that our pool has no worker."""
+    with contextlib.suppress(urllib.error.HTTPError):  # it is there
+        server.ask("work_pools/", {"name": "fewpass", "type": "process"})
+    for one in server.ask("work_pools/fewpass/workers/filter", {}):
+        server.ask(f"work_pools/fewpass/workers/{one['name']}", method="DELETE")
+    for paused in (True, False):
+        server.ask("work_pools/fewpass", {"is_paused": paused}, "PATCH")
+
+
 @pytest.mark.timeout(600)
 def test_whoever_is_to_know_is_written_to(prefect_server, flow_runner, received, tmp_path):
     texts, url = received
@@ -79,6 +91,13 @@ def test_whoever_is_to_know_is_written_to(prefect_server, flow_runner, received,
         f"flow_runs/{crashed['id']}/set_state",
         {"state": {"type": "CRASHED", "message": "gone"}, "force": True},
     )
+    kept = prefect_server.run_of("/missed")
+    assert (kept["state"]["type"], kept["state"]["name"]) == ("COMPLETED", "ToleranceMissed")
+    prefect_server.ask(
+        f"flow_runs/{kept['id']}/set_state",
+        {"state": {"type": "COMPLETED", "name": "KeptBack", "message": "worse"}, "force": True},
+    )
+    left_alone(prefect_server)
     subprocess.run(
         [sys.executable, "-c", STALLS], env=prefect_server.environment, cwd=PROJECT, check=True,
         capture_output=True, timeout=120,
@@ -89,11 +108,14 @@ def test_whoever_is_to_know_is_written_to(prefect_server, flow_runner, received,
         rf"/failed, .* failed\n.*{re.escape(str(victim))}",
         r"/missed, .* missed its tolerance\nTolerance 1e-09 missed",
         r"/fine, .* crashed\ngone",
+        r"/missed, .* published no model\nworse",
+        r"^fewpass has no worker\nWhat is due waits .* --pool fewpass\nhttp.*/work-pool",
         r"stuck is stalled\nno progress for",
     }
 
     def of_this_test():  # the server has runs of other tests, too
-        return [text for text in texts() if tmp_path.name in text or text.startswith("stuck")]
+        own = (tmp_path.name, "stuck is", "fewpass has")
+        return [text for text in texts() if any(word in text for word in own)]
 
     def subjects():  # Prefect delivers at least once: a text may come again, and says the same
         return {text.partition("\n")[0] for text in of_this_test()}
@@ -107,7 +129,6 @@ def test_whoever_is_to_know_is_written_to(prefect_server, flow_runner, received,
         "flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 10}
     )}  # fmt: skip
     assert (states["refused"]["type"], states["refused"]["name"]) == ("FAILED", "Refused")
-    assert (states["missed"]["type"], states["missed"]["name"]) == ("COMPLETED", "ToleranceMissed")
 
 
 def test_nowhere_and_to_nobody_is_refused(monkeypatch, capsys):

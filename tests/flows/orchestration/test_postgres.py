@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -10,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from testing.datasets import make
-from testing.prefect_server import FlowRunner, Server, free_port, kill, stop, wait_for
+from testing.prefect_server import PROJECT, FlowRunner, Server, free_port, kill, stop, wait_for
 
 DEBIAN = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
 FOUND = shutil.which("initdb") or (str(DEBIAN[-1]) if DEBIAN else None)
@@ -25,19 +27,19 @@ RUNS = 2  # of each of two processes
 class Postgres:
     """A database server of its own, on a port of this machine."""
 
-    def __init__(self, folder):
-        self.folder, self.port = Path(folder), free_port()
+    def __init__(self, folder, port=None, user="fewpass"):
+        self.folder, self.port, self.user = Path(folder), port or free_port(), user
         self.binaries = Path(FOUND).resolve().parent
         if USER:
             shutil.chown(self.folder, USER)
-        self.run("initdb", "-D", self.folder / "data", "-A", "trust", "-U", "fewpass", "--no-sync")
+        self.run("initdb", "-D", self.folder / "data", "-A", "trust", "-U", user, "--no-sync")
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c fsync=off -k {self.folder}"
         self.run("pg_ctl", "-D", self.folder / "data", "-o", options, "-l", self.folder / "log",
                  "-w", "start")  # fmt: skip
-        self.url = f"postgresql+asyncpg://fewpass@127.0.0.1:{self.port}/prefect"
+        self.url = f"postgresql+asyncpg://{user}@127.0.0.1:{self.port}/prefect"
 
-    def make(self):
-        self.run("createdb", "-h", "127.0.0.1", "-p", self.port, "-U", "fewpass", "prefect")
+    def make(self, name="prefect"):
+        self.run("createdb", "-h", "127.0.0.1", "-p", self.port, "-U", self.user, name)
 
     def run(self, program, *words):
         done = subprocess.run(
@@ -46,6 +48,14 @@ class Postgres:
             timeout=120, env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr.decode()
+
+    def of_page(self, program, folder):
+        """Do what docs/backup.md says of one of PostgreSQL's programs."""
+        page = (PROJECT / "docs/backup.md").read_text()
+        line = re.search(rf"^    {program} (.*)$", page, re.MULTILINE)[1]
+        address = self.url.replace("+asyncpg", "")
+        words = shlex.split(line.replace("$DATABASE", address))
+        self.run(program, *(folder / word if word.endswith(".dump") else word for word in words))
 
     def stop(self):
         self.run("pg_ctl", "-D", self.folder / "data", "-m", "immediate", "-w", "stop")
@@ -58,14 +68,17 @@ def server(tmp_path_factory):
         postgres = Postgres(started.enter_context(tempfile.TemporaryDirectory()))
         started.callback(postgres.stop)
         postgres.make()
+        backups = Path(started.enter_context(tempfile.TemporaryDirectory()))
+        backups.chmod(0o777)
         server = Server(tmp_path_factory.mktemp("prefect-on-postgres"))
         server.environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = postgres.url
         server.start()
         started.callback(lambda: stop(server.process))
-        yield server
+        yield server, postgres, backups
 
 
-def test_flows_side_by_side_and_a_server_that_is_killed(server, tmp_path):
+def test_flows_side_by_side_a_server_that_is_killed_and_a_backup(server, tmp_path):
+    server, postgres, backups = server
     dataset = make(tmp_path / "set", n=2000).folder.url
     runners = [FlowRunner(server.environment, tmp_path / f"{k}.log") for k in range(2)]
     for number in range(RUNS):
@@ -86,8 +99,17 @@ def test_flows_side_by_side_and_a_server_that_is_killed(server, tmp_path):
     log = server.log.read_text()
     assert "database is locked" not in log
     assert not list(server.home.glob("*.db"))  # no SQLite beside it
+    postgres.of_page("pg_dump", backups)
+    runners[0].run("train", dataset=dataset, run=tmp_path / "later", scheduler="none")
+    assert server.run_of(tmp_path / "later")
     kill(server.process)
+    postgres.of_page("pg_restore", backups)
     server.start()
     assert completed()
+    assert not server.run_of(tmp_path / "later")
+    assert server.run_of(tmp_path / "0-0")
+    assert (
+        runners[0].run("train", dataset=dataset, run=tmp_path / "later", scheduler="none")[0] == 0
+    )
     for runner in runners:
         runner.close()

@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 from fewpass.flows.orchestration.command import run_flow
 from fewpass.flows.orchestration.server import run_for_make
 from fewpass.pipeline.clicks import write_clicks
+from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.publications import published
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -80,7 +82,8 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
              "n_features": made["features"]}  # fmt: skip
     scored = ran("predict", out=folder / "p-{date}.csv", **asked)
     assert scored["rows"] == made["rows"] + made["test_rows"]
-    (newest,) = server.ask("flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 1})
+    ended = {"flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}}, "sort": "END_TIME_DESC"}
+    newest = server.ask("flow_runs/filter", ended | {"limit": 1})[0]
     assert newest["parameters"]["run"] == trained["run"]
     assert newest["parameters"]["out"] == scored["output"]
     assert ran("predict", out=scored["output"], **asked)["rows"] == scored["rows"]  # its own file
@@ -151,11 +154,16 @@ def test_a_method_of_reductions_alone_shows_how_it_converged(prefect_server, flo
     assert any(row["loss since start"] for row in rows)
 
 
-def shown_last(server, store):
-    """The newest artifacts about a store, by what they show."""
+def key_of(place, what):
+    """The key of an artifact."""
     from fewpass.flows.orchestration.artifacts import artifact_key
 
-    key = artifact_key(str(store), "")
+    return artifact_key(str(place), what)
+
+
+def shown_last(server, store):
+    """The newest artifacts about a store, by what they show."""
+    key = key_of(store, "")
     asked = {"artifacts": {"key": {"like_": key}}, "sort": "CREATED_DESC", "limit": 200}
     found = server.ask("artifacts/filter", asked)
     return {a["key"].removeprefix(key): a["data"] for a in reversed(found)}
@@ -174,6 +182,12 @@ def test_append_and_forget(flow_runner, tmp_path):
     gone = ran("forget", where=where, dataset=place, retrain="true")
     assert (gone["forgotten"], gone["rows"]) == (11, 389)
     assert gone["retrained"] == [f"{tmp_path}/run-g3"]
+
+
+def states_of(server, name):
+    """The states of the flow runs whose names begin so, in the order in which they began."""
+    asked = {"flow_runs": {"name": {"like_": name}}, "sort": "START_TIME_ASC"}
+    return [run["state"]["name"] for run in server.ask("flow_runs/filter", asked)]
 
 
 def test_refresh_publishes_what_is_not_worse(prefect_server, flow_runner, sources):
@@ -221,6 +235,10 @@ def test_refresh_publishes_what_is_not_worse(prefect_server, flow_runner, source
     assert (warm.solver.kind, warm.start_from, warm.tol) == ("sdca", third["model"], 1e-3)
     assert refreshed()["generation"] is None
 
+    assert states_of(prefect_server, f"refresh {'/'.join(store.parts[-2:])}, ") == [
+        "Unchanged", "Completed", "KeptBack", "Refused", "Completed", "Completed", "Unchanged",
+    ]  # fmt: skip
+
     back = flow_runner.result("publish", store=store, generation="000001", because="slow")
     assert (back["run"], back["why"]) == (first["model"], "slow")
     told = flow_runner.result("models", store=store)
@@ -230,13 +248,16 @@ def test_refresh_publishes_what_is_not_worse(prefect_server, flow_runner, source
     ]  # fmt: skip
     events = [(one["generation"], one["what"]) for one in told["history"]]
     assert events == [
-        (1, "decided to publish"), (2, "kept back"), (3, "decided to publish"),
+        (1, "decided to publish"), (2, "kept back"), (3, "drift refused"), (3, "decided to publish"),
         (4, "decided to publish"), (1, "published (number 4)"),
     ]  # fmt: skip
     last = shown_last(prefect_server, store)
     assert set(last) >= {"decision", "drift", "history", "models", "published"}
     assert [row["what"] for row in json.loads(last["history"])] == [what for _, what in events]
     assert json.loads(last["drift"])[0].keys() >= {"column", "before", "now", "drift"}
+    card = key_of(fourth["model"], "card")  # of its training, then with its evaluation, too
+    shown = prefect_server.ask("artifacts/filter", {"artifacts": {"key": {"any_": [card]}}})
+    assert ["auc" in one["data"].lower() for one in shown] == [True]
     status, _, err = flow_runner.run("publish", store=store, generation=1)
     assert (status, "it is the one that is used" in err) == (2, True), err
 
@@ -268,7 +289,8 @@ def test_refresh_sets_aside_what_it_cannot_read(prefect_server, flow_runner, sou
 
     key = artifact_key(str(store), "refused")
     shown = prefect_server.ask("artifacts/filter", {"artifacts": {"key": {"any_": [key]}}})
-    assert {json.loads(table["data"])[0]["reason"] for table in shown} == {bad["reason"]}
+    shown_reason = as_markdown(bad["reason"])
+    assert {json.loads(table["data"])[0]["reason"] for table in shown} == {shown_reason}
     assert len(shown) >= 3  # of the two refreshes, and of the list
 
     os.link(sources / "clicks2.svm", folder / "later.svm")
@@ -458,21 +480,29 @@ def test_a_server_that_does_not_answer_is_named(capsys, monkeypatch):
     assert capsys.readouterr().err.count("Start it, or set PREFECT_API_URL.\n") == 2
 
 
+def kill_on_its_way(server, words, dataset):
+    """Kill an ingest before it is done; where it was faster than we are, once more."""
+    for _ in range(5):
+        for there in (dataset, f"{dataset}-test"):
+            shutil.rmtree(there, ignore_errors=True)
+        process = start(
+            [PREFECT, "run", "ingest", *(f"-p{word}" for word in words)], server.environment
+        )
+        while not (dataset / ".ingest").exists() and process.poll() is None:
+            time.sleep(0.005)
+        kill(process)
+        if (dataset / ".ingest").exists() and not (dataset / "manifest.json").exists():
+            return
+    raise AssertionError("no ingest could be killed on its way")
+
+
 def test_an_ingest_that_is_killed_is_finished_by_the_same_flow(
     prefect_server, flow_runner, tmp_path
 ):
     write_clicks(tmp_path / "clicks.svm", 10_000_000)
     settings = {"sources": tmp_path / "clicks.svm", "memory": "128MB", "test_fraction": 0.1}
     killed, quiet = tmp_path / "killed", tmp_path / "quiet"
-    words = words_for(settings | {"dataset": killed})
-    process = start(
-        [PREFECT, "run", "ingest", *(f"-p{word}" for word in words)], prefect_server.environment
-    )
-    while not (killed / ".ingest").exists():
-        assert process.poll() is None
-        time.sleep(0.005)
-    kill(process)
-    assert not (killed / "manifest.json").exists()
+    kill_on_its_way(prefect_server, words_for(settings | {"dataset": killed}), killed)
     made = flow_runner.result("ingest", dataset=killed, **settings)
     assert made["rows"] == flow_runner.result("ingest", dataset=quiet, **settings)["rows"]
     prints = {
@@ -533,10 +563,37 @@ def test_flows_are_found_by_their_text_and_take_what_can_be_asked():
     from fewpass.flows.orchestration.requests import REQUESTS
 
     entrypoints = set(re.findall(r"entrypoint: (\S+)", (PROJECT / "prefect.yaml").read_text()))
-    assert len(entrypoints) == 8
+    assert len(entrypoints) == len(FLOWS)
     for entrypoint in {*entrypoints, *map(entrypoint_of, FLOWS)}:
         assert load_flow_arguments_from_entrypoint(entrypoint)["name"] in REQUESTS
         flow = load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False)
         asked = REQUESTS[flow.name].model_fields
         assert list(inspect.signature(inspect.unwrap(flow.fn)).parameters) == list(asked)
         assert list(flow.parameters.properties) == list(asked)
+
+
+def test_old_artifacts_of_ours_go_and_those_of_others_stay(prefect_server):
+    own, other = "clean-test-0123abcd-card", "clean-test"
+    for k in range(3):
+        for key in (own, other):
+            prefect_server.ask("artifacts/", {"key": key, "type": "markdown", "data": str(k)})
+
+    def left():
+        asked = {"artifacts": {"key": {"like_": "clean-test"}}, "sort": "CREATED_DESC"}
+        return [(one["key"], one["data"]) for one in prefect_server.ask("artifacts/filter", asked)]
+
+    def cleaned(*more):
+        words = ["-m", "fewpass", "clean", "store", "--keep-artifacts", "1", "--json", *more]
+        done = subprocess.run(
+            [sys.executable, *words], env=prefect_server.environment, cwd=PROJECT,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return [one for one in json.loads(done.stdout)["removed"] if one["address"] == own]
+
+    before = left()
+    (looked,) = cleaned("--dry-run")
+    assert (looked["objects"], left()) == (2, before)
+    assert cleaned() == [looked]
+    assert sorted(left()) == sorted([(own, "2"), *(one for one in before if one[0] == other)])
+    assert cleaned() == []

@@ -8,6 +8,7 @@ import pytest
 from fewpass.flows.cli import main
 from fewpass.pipeline.models.refresh.publications import published
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.storage.dataset import Dataset
 from tests.pipeline.test_tables import people
 
@@ -73,23 +74,27 @@ def test_flows_give_the_bits_of_the_command_line(flow_runner, rows):
     require_equal(alone, by_command)
 
 
-def test_after_a_refresh_raw_rows_are_predicted_alike(flow_runner, rows):
+@pytest.mark.parametrize("encoding", ["auto", "additive"])
+def test_after_a_refresh_raw_rows_are_predicted_alike(flow_runner, rows, encoding):
     folder, ran = rows, flow_runner.result
     inbox, store = folder / "inbox", folder / "store"
     inbox.mkdir()
+    pairs = {"ingest__options__pairs": "city:income"} if encoding == "additive" else {}
 
     def refreshed(name):
         shutil.copy(folder / name, inbox / name)
         found = ran(
             "refresh", sources=inbox / "*.csv", store=store, scheduler="none", margin=10.0,
             ingest__options__label="bought", ingest__memory=MEMORY, training__memory=MEMORY,
-            training__passes=2,
+            training__passes=2, ingest__options__encode=encoding, **pairs,
         )  # fmt: skip
         assert found["published"], found
         return found["model"]
 
     first, second = refreshed("train.csv"), refreshed("later.csv")
     assert RunFolder(first).record().columns == RunFolder(second).record().columns
+    is_additive = recipe_in(RunFolder(second).record().columns).additive is not None
+    assert is_additive == (encoding == "additive")
     assert published(str(store)).run_in(str(store)) == second
     ran("predict", run=store, inputs=folder / "raw.csv", out=folder / "p.parquet", memory=MEMORY)
     by_flow = pd.read_parquet(folder / "p.parquet")

@@ -10,11 +10,13 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import dask.config
 import pytest
+from dask.utils import parse_timedelta
 from distributed.security import Security
 
 from fewpass.pipeline.dashboard.shown_run import shown_run
-from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.executors.executor import LOST, open_executor
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.execution import Execution
@@ -269,6 +271,7 @@ def test_processes_started_here_talk_over_tls_when_asked(tmp_path):
         for _ in training:
             pass
         assert executor._client.scheduler.address.startswith("tls://127.0.0.1:")
+        assert parse_timedelta(dask.config.get(LOST)) >= 60.0  # a process that died may come back
         with urllib.request.urlopen(executor.dashboard, timeout=30) as page:
             assert b"<title>fewpass</title>" in page.read()
 

@@ -88,7 +88,7 @@ def test_who_asked_for_the_end_waits_for_nobody():
 
 
 def test_when_all_workers_are_gone_no_result_is_waited_for_in_silence(scheduler, monkeypatch):
-    monkeypatch.setattr("fewpass.pipeline.executors.on_dask.PATIENCE_S", 0.1)
+    monkeypatch.setattr("fewpass.pipeline.executors.watched_cluster.PATIENCE_S", 0.1)
     place = Execution(scheduler=scheduler.scheduler_address, wait_workers="0")
     with distributed.Client(scheduler.scheduler_address, set_as_default=False) as client:
         executor = OnDask(client, None, "", of_scheduler(client, place))
@@ -136,7 +136,7 @@ def die():
 @pytest.fixture
 def mortal(monkeypatch):
     """Two worker processes of ours; who dies is not started again."""
-    monkeypatch.setattr("fewpass.pipeline.executors.on_dask.PATIENCE_S", 0.1)
+    monkeypatch.setattr("fewpass.pipeline.executors.watched_cluster.PATIENCE_S", 0.1)
     monkeypatch.setattr(distributed.Nanny, "_on_worker_exit", forget)
     with open_executor(Execution(workers=2, threads=1, wait_workers="1s")) as executor:
         yield executor

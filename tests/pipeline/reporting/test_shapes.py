@@ -8,11 +8,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+import fewpass
 from fewpass.flows.cli import main
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.reporting.model_shapes import importances, model_shapes
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.tables.encoding.additive_shapes import title_of
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
@@ -67,6 +69,53 @@ def test_printed_shapes_add_up_to_the_score(name, work):
         assert shares == sorted(shares, reverse=True) and abs(sum(shares) - 1.0) < 1e-9
 
 
+@pytest.mark.parametrize("name", ["run", "classes"])
+def test_what_rows_are_told_is_what_shapes_show(name, work):
+    """Term by term, also where cells are missing, or together in no row that was learnt from."""
+    model, frame = load_model(RunFolder(str(work / name))), pd.read_csv(work / "new.csv")
+    for step, column in ((7, "z"), (9, "x"), (11, "day")):
+        frame.loc[::step, column] = np.nan
+    frame.loc[::5, "town"] = "elsewhere"
+    why = fewpass.load(work / name).explain(frame)
+    table = pa.Table.from_pandas(frame)
+    recipe = recipe_in(model.record.columns)
+    cells = [table.column(column.name).combine_chunks() for column in recipe.columns]
+    variables = VariablesOfRows(recipe.columns, cells)
+    scores = fewpass.load(work / name).decision_function(frame) if name == "classes" else None
+    for label in [None] if why.labels is None else np.unique(why.labels):
+        own = slice(None) if label is None else why.labels == label
+        shapes = model_shapes(model, label)
+        assert [*why.names] == [title_of(one) for one in shapes.functions]
+        told = np.column_stack([one.of(variables) for one in shapes.functions])
+        np.testing.assert_allclose(why.contributions[own], told[own], atol=1e-12)
+        np.testing.assert_allclose(why.base[own], shapes.constant, rtol=1e-12)
+    if scores is not None:
+        np.testing.assert_allclose(why.score, scores.max(axis=1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["run", "classes"])
+def test_importance_is_of_the_functions_that_rows_are_told(name, work, tmp_path, capsys):
+    """On files and on data sets; of a hundred rows whose cells the sample has."""
+    model, frame = str(work / name), pd.read_csv(work / "rows.csv").head(100)
+    frame.to_csv(tmp_path / "few.csv", index=False)
+    data = ["ingest", str(tmp_path / "few.csv"), str(tmp_path / "few"), "-q"]
+    assert main([*data, "--like", str(work / f"{name}-data")]) == 0
+    why = fewpass.load(model)
+    classes = [None] if name == "run" else ["high", "low", "middle"]
+    each = np.stack([why.explain(frame, label).contributions for label in classes], axis=1)
+    each -= each.mean(axis=1, keepdims=True) if name == "classes" else 0.0
+    scores = each.sum(axis=2) - each.sum(axis=2).mean(axis=0)
+    together = np.einsum("ikt,ik->t", each - each.mean(axis=0), scores)
+    shares = dict(zip(why.explain(frame).names, together / np.square(scores).sum(), strict=True))
+    for rows in ("few", "few.csv"):
+        words = ["evaluate", model, str(tmp_path / rows), "--importance", "--json", "-q"]
+        assert main(words) == 0
+        terms = json.loads(capsys.readouterr().out)["importance"]["terms"]
+        assert [one["name"] for one in terms] == sorted(shares, key=shares.get, reverse=True)
+        for one in terms:
+            assert one["share"] == pytest.approx(shares[one["name"]], abs=2e-6)
+
+
 def test_the_command_lists_shapes_and_writes_them_as_json(work, capsys):
     run = str(work / "run")
     assert main(["shapes", run]) == 0
@@ -84,13 +133,29 @@ def test_the_command_lists_shapes_and_writes_them_as_json(work, capsys):
     assert len(pair["values"]) == len(pair["grid_a"]) + 1 and "<north>" in pair["grid_b"]
 
 
+def test_functions_of_all_classes_stand_next_to_each_other(work, capsys):
+    run = str(work / "classes")
+    assert main(["shapes", run, "--json", "-q"]) == 0
+    every = json.loads(capsys.readouterr().out)["classes"]
+    assert [one["class"] for one in every] == ["high", "low", "middle"]
+    assert main(["shapes", run, "--class", "low", "--json", "-q"]) == 0
+    assert json.loads(capsys.readouterr().out)["additive"] == every[1]["additive"]
+    for words in (["--column", "x"], ["--pair", "town:z"], ["--top", "3"]):
+        assert main(["shapes", run, *words]) == 0
+        printed = capsys.readouterr().out
+        assert all(one["class"] in printed for one in every)
+        if words[0] == "--column":
+            at_first = [one["additive"]["columns"][0]["values"][0] for one in every]
+            assert all(f"{value:+.6g}" in printed for value in at_first)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["run", "--column", "q"], "no shape of a column"),
         (["run", "--pair", "x:z"], "no pair 'x:z'"),
         (["run", "--pair", "x:z", "--column", "x"], "both given"),
-        (["classes"], "Name one"),
+        (["classes", "--class", "huge"], "no scores of a class 'huge'"),
     ],
 )
 def test_what_has_no_shape_is_refused(words, said, work, capsys):

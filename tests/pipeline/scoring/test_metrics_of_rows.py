@@ -11,7 +11,8 @@ import fewpass
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.scoring.comparing import compare, compare_rows
+from fewpass.pipeline.scoring.comparing import compare
+from fewpass.pipeline.scoring.comparing_files import compare_rows
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.storage.dataset import Dataset

@@ -18,6 +18,7 @@ from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.solvers.described import described_fields
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.losses import LOSSES
 from fewpass.solvers.registry import METHODS, method_class
@@ -60,7 +61,7 @@ def test_every_setting_is_an_option_with_the_help_of_its_model(group, models, el
     own = {"set", "keep"} if group is options.TrainingOptions else set()
     held = {field.name for field in fields(group)} - own
     assert held == {name for model in models for name in model.model_fields} - elsewhere
-    assert all(field.description for model in models for field in model.model_fields.values())
+    assert all(field.description for model in models for field in described_fields(model).values())
 
 
 @pytest.mark.parametrize("plan", [IngestPlan, TrainingPlan, RefreshPlan, Execution, SourceOptions])

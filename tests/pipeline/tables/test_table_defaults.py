@@ -15,12 +15,15 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.scaling import resolved
 from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.tables.additive import of_table
+from fewpass.pipeline.tables.additive.choosing import with_form
+from fewpass.pipeline.tables.additive.rules import AskedForm
 from fewpass.pipeline.tables.encoding.applying import encoded
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.pipeline.tables.ingest.held_out_share import stratified
-from fewpass.pipeline.tables.ingest.target_map import LabelEncoder
+from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
 from fewpass.pipeline.tables.readers.split_column import SplitColumn, counted, threshold_of
 from fewpass.pipeline.tables.stream.first_rows import FirstRows
 from fewpass.storage.dataset import Dataset
@@ -47,6 +50,42 @@ def recipe_of(column, **rules):
 
 
 # -- columns ---------------------------------------------------------------------------------------
+
+
+def test_a_flag_of_few_rows_is_kept_and_no_larger_than_a_word():
+    flags = np.zeros(4000)
+    flags[::500] = 1.0  # clipped at 99.5 % it would be a column of zeros
+    one = recipe_of(flags)
+    values = encoded(Recipe(columns=(one,)), pa.table({"x": flags})).toarray()
+    assert values.shape == (4000, 1)
+    np.testing.assert_allclose(values[0] - values[1], 1.0)
+    alone = np.zeros(4000)
+    alone[7] = 1e9  # a row tells nothing of others
+    assert not encoded(Recipe(columns=(recipe_of(alone),)), pa.table({"x": alone})).nnz
+
+
+def test_phrases_to_choose_from_are_words_and_all_others_text():
+    phrases = [f"this is answer number {word} of all" for word in ("one", "two", "three")]
+    assert recipe_of(phrases * 40).kind == "category"
+    assert recipe_of([f"{phrases[k % 3]} and {k}" for k in range(120)]).kind == "text"
+    assert recipe_of([f"Type {k % 7}        " for k in range(9)]).kind == "category"  # of one width
+
+
+def test_curves_that_nobody_asked_for_need_targets_to_be_compared_by():
+    rng = np.random.default_rng(0)
+    cells = [pa.array(rng.uniform(size=3000))]
+    today = fitted(pa.table({"x": cells[0]}), RecipeRules())
+    made = with_form(today, cells, None, AskedForm(unasked=True), 0)
+    assert made.recipe == today
+    assert with_form(today, cells, None, AskedForm(), 0).recipe.additive is not None
+    for labels, classes in ((30, 30), (101, None)):  # of words; so many whole numbers are amounts
+        words = [f"w{k % labels}" for k in range(3000)]
+        targets, _ = of_table.targets_in(pa.array(words), None, "auto")
+        assert (targets and targets.classes) == classes
+        numbers = of_table.targets_in(
+            pa.array([float(word[1:]) for word in words]), "plain", "auto"
+        )[0]
+        assert numbers.classes == 0
 
 
 @given(st.lists(st.integers(0, N), max_size=4), st.integers(0, 3))
@@ -192,6 +231,12 @@ def test_days_end_where_those_seen_do():
     assert part.last is None
 
 
+def test_dates_are_said_to_end_where_they_do():
+    days = np.datetime64("2010-01-05") + np.arange(0, 365 * 6)
+    assert "from 2010-01-05 to 2016-01-03, a trend to 2019-01-01," in recipe_of(days).summary
+    assert "from 2010-01-05 to 2010-04-14," in recipe_of(days[:100]).summary
+
+
 def test_words_share_columns_where_classes_are_many():
     rng = np.random.default_rng(0)
     texts = pa.table({"x": [" ".join(map(str, rng.integers(0, 50_000, 40))) for _ in range(2000)]})
@@ -211,6 +256,37 @@ TARGETS = {
     "letters": (RNG.integers(1, 27, 9000), True),
     "topics": (RNG.choice(105, 9000, p=RNG.dirichlet(np.ones(105))), True),
     "weights": (RNG.integers(0, 9, 900) / 2, False),
+    "births, most of them doubled": (
+        np.round(np.exp(RNG.normal(4.2, 0.9, 9000)).clip(1, 400))
+        * np.where(RNG.random(9000) < 0.6, 2, 1),
+        False,
+    ),
+    "minutes, most of them rounded": (
+        np.where(RNG.random(9000) < 0.5, 5 * RNG.geometric(0.02, 9000), RNG.geometric(0.004, 9000)),
+        False,
+    ),
+    "loans, most of them of whole hundreds": (
+        np.where(
+            RNG.random(9000) < 0.8,
+            100 * RNG.integers(10, 400, 9000),
+            25 * RNG.integers(40, 500, 9000),
+        ),
+        False,
+    ),
+    "codes, next to all of them with a zero behind": (
+        RNG.choice(
+            10 * RNG.permutation(980)[:300] + (RNG.random(300) < 0.05),
+            9000,
+            p=RNG.dirichlet(np.ones(300)),
+        ),
+        True,
+    ),
+    "places": (RNG.choice(800, 9000, p=RNG.dirichlet(np.ones(800))), True),
+    "chin-ups of fifteen men": ([5, 2, 12, 12, 13, 4, 8, 6, 15, 17, 17, 13, 14, 1, 6], False),
+    "digits, some of them once": ([*range(10), 3, 3, 1, 0, 7], True),
+    "three stars of few guests": ([1, 3, 2, 2, 1], True),
+    "two of a kind": ([3, 7, 3], True),
+    "a few of many ratings": ([3, 5, 6, 8] * 3, True),
 }
 
 

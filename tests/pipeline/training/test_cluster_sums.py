@@ -24,6 +24,7 @@ from fewpass.pipeline.training.spans.sum_tree import SumTree
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.gradient import GRADIENT
 from fewpass.solvers.protocol import Weights
+from fewpass.solvers.sgd.averaged_sgd import Sgd
 from testing.datasets import make
 from testing.jobs import job_of
 
@@ -34,7 +35,7 @@ CHUNKS = 67
 def cluster():
     """Four workers of a thread each, in this process."""
     with LocalCluster(
-        n_workers=4, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=0,
+        n_workers=4, threads_per_worker=1, processes=False, dashboard_address="127.0.0.1:0", memory_limit=0,
         host="127.0.0.1", protocol="tcp",
     ) as cluster:  # fmt: skip
         yield cluster
@@ -155,6 +156,53 @@ def test_a_straggler_is_started_elsewhere_and_the_first_result_counts(executor, 
     assert SLOW[0].runs >= 2
 
 
+class SlowStep:
+    """Makes one step last until it is let go."""
+
+    def __init__(self, number):
+        self.go_on, self.lock, self.ended = Event(), Lock(), False
+        self.number, self.steps = number, 0
+
+    def take(self):
+        with self.lock:
+            self.steps += 1
+            is_slow = self.steps == self.number
+        if is_slow:
+            self.ended = not self.go_on.wait(120.0)
+
+
+def step_slowly(step, *given):
+    SLOW[0].take()
+    return step(*given)
+
+
+def test_a_late_span_of_a_walk_is_done_elsewhere(executor, tmp_path, monkeypatch):
+    monkeypatch.setattr("fewpass.pipeline.training.walk.SPAN_SECONDS", 1e-9)
+    monkeypatch.setattr("fewpass.pipeline.training.spans.stragglers.LEAST_SECONDS", 0.05)
+    monkeypatch.setattr("fewpass.pipeline.training.spans.awaited_spans.LOOK_SECONDS", 0.05)
+    dataset = make(tmp_path / "set", n=20000, d=40, chunk_rows=100)
+    plan = TrainingPlan(
+        dataset=dataset.folder.url, solver={"kind": "asgd"}, streams=2, lam="10/n",
+        memory="96.4MB", snapshot_every=1000.0,
+    )  # fmt: skip
+    expected = trained(InProcess(2), plan, tmp_path / "threads")
+    program = Sgd.program
+
+    def slow_program(self, epoch):
+        (walk,) = program(self, epoch)
+        return (walk._replace(telling=partial(step_slowly, walk.telling)),)
+
+    SLOW[:] = [SlowStep(18), None]
+    monkeypatch.setattr(Sgd, "program", slow_program)
+    try:
+        result = trained(executor, plan, tmp_path / "cluster")
+        assert not SLOW[0].ended
+    finally:
+        SLOW[0].go_on.set()
+    assert SLOW[0].steps > 40
+    assert result.weights_sha256 == expected.weights_sha256
+
+
 def trained(executor, plan, place):
     run = TrainingRun.start(plan, str(place), executor)
     for _ in run:
@@ -178,13 +226,53 @@ def test_many_streams_are_joined_in_pairs(executor, tmp_path, monkeypatch, solve
     np.testing.assert_allclose(a.coef, b.coef, rtol=1e-12)
 
 
+def noted(kinds, value):
+    kinds.append(type(value))
+    return value
+
+
+@pytest.mark.parametrize(
+    ("streams", "solver"), [(18, {"kind": "asgd"}), (3, {"kind": "sdca"})], ids=["pairs", "numbers"]
+)
+def test_a_snapshot_inside_a_walk_is_written_where_the_states_are(
+    executor, tmp_path, monkeypatch, streams, solver
+):
+    monkeypatch.setattr("fewpass.pipeline.training.walk.SPAN_SECONDS", 1e-9)
+    dataset = make(tmp_path / "set", n=8000, d=40, chunk_rows=50)
+    plan = TrainingPlan(
+        dataset=dataset.folder.url, solver=solver, streams=streams, passes=2, lam="10/n",
+        memory="98MB", snapshot_every=1000.0,
+    )  # fmt: skip
+    expected = trained(InProcess(2), plan, tmp_path / "threads")
+    run = TrainingRun.start(plan, str(tmp_path / "cut"), executor)
+    kinds, ask = [], executor.result
+    with monkeypatch.context() as patch:
+        patch.setattr(executor, "result", lambda handle: noted(kinds, ask(handle)))
+        for event in run:
+            if event.kind == "span":
+                run.stop()
+    assert kinds
+    assert not set(kinds).intersection(plan.solver.states)
+    folder = RunFolder(str(tmp_path / "cut"))
+    newest, problems = folder.snapshots.latest()
+    assert not problems
+    assert not folder.snapshots.verify(newest.name)
+    assert len(newest.attributes["streams"]) == streams
+    halfway = load_model(folder).weights
+    assert np.isfinite(halfway.coef).all()
+    resumed = TrainingRun.resume(str(tmp_path / "cut"), executor)
+    for _ in resumed:
+        pass
+    assert resumed.result.weights_sha256 == expected.weights_sha256
+
+
 def test_each_process_has_memory_for_its_own_streams(executor, tmp_path):
     dataset = make(tmp_path / "set", n=6400, d=7, chunk_rows=100)
     plan = TrainingPlan(
         dataset=dataset.folder.url, solver={"kind": "asgd"}, streams=32, lam="10/n",
         memory="96.3MB", snapshot_every=1000.0,
     )  # fmt: skip
-    spread = Planner(plan, dataset, spread=True).job(plan.memory)
+    spread = Planner(plan, dataset, distributed=True).job(plan.memory)
     assert (spread.together, spread.windows.chunks_per_window) == (8, 1)
     result = trained(executor, plan, tmp_path / "cluster")
     with pytest.raises(BadInput, match="or more"):

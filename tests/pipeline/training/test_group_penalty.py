@@ -117,7 +117,7 @@ def test_texts_and_hashes_are_words_of_their_own():
 
 
 def test_a_column_of_too_many_categories_names_the_way_out(monkeypatch, table):
-    monkeypatch.setattr("fewpass.pipeline.training.planning.column_groups.MOST_SET", 4)
+    monkeypatch.setattr("fewpass.solvers.batch.working_set.MOST_SET", 4)
     with pytest.raises((BadInput, ValueError), match=r"became 21 features.*Have it hashed"):
         LinearRegressor(encode="always", penalty="group_lasso", lam=0.1).fit(
             table.drop(columns="y"), table["y"]

@@ -46,7 +46,8 @@ def peak_of(plan, folder):
 @pytest.mark.parametrize(("solver", "vectors"), [("sdca", 4), ("psdca", 5)], ids=["sdca", "psdca"])
 def test_it_takes_what_is_kept_and_not_half_of_it(dataset, tmp_path, solver, vectors):
     fields = {"dataset": dataset.folder.url, "memory": 10**9, "lam": "1/n", "passes": 2}
-    plan = TrainingPlan.model_validate(fields | {"solver": {"kind": solver}, "snapshot_every": 0.2})
+    often = {"snapshot_every": 0.01}  # after every span, whose states are freed and read again
+    plan = TrainingPlan.model_validate(fields | often | {"solver": {"kind": solver}})
     trained(plan, tmp_path / "first", InProcess(threads=2))  # what compiling takes is no state
     warm = plan.model_copy(update={"start_from": str(tmp_path / "first"), "passes": 1})
     trained(warm, tmp_path / "second", InProcess(threads=2))

@@ -1,11 +1,13 @@
 """The group lasso: its formulas, the model of its groups, and Newton's method with it."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
-from fewpass.solvers.batch import working_set
+from fewpass.solvers.batch import group_model, working_set
 from fewpass.solvers.batch.group_model import descended, worst_group
 from fewpass.solvers.batch.newton import Newton
 from fewpass.solvers.drive import sweeps
@@ -195,6 +197,22 @@ def test_the_model_is_solved_compiled_and_plain():
         )
         ends.append(u)
     np.testing.assert_allclose(ends[0], ends[1], atol=1e-9)
+
+
+def test_a_step_whose_factors_take_long_ends_lower_than_it_began(monkeypatch):
+    """What is left is left to the next pass, which proves how far it is."""
+    rng = np.random.default_rng(2)
+    X = np.column_stack([*(np.eye(s)[rng.integers(s, size=300)] for s in (3, 4, 2)), np.ones(300)])
+    starts, charges = np.array([0, 3, 7, 9]), 0.01 * np.sqrt([3.0, 4.0, 2.0])
+    A, r = X.T @ X / 300, -X.T @ (X @ rng.standard_normal(10) + rng.standard_normal(300)) / 300
+    r0, u0 = r.copy(), np.zeros(10)
+    monkeypatch.setattr(group_model, "MOST_PRODUCTS", -1.0)
+    u = descended.py_func(A, r, u0, starts, charges, 1e-12)
+    np.testing.assert_allclose(r, r0 + A @ u, atol=1e-11)
+    norms = [np.linalg.norm(u[a:b]) for a, b in pairwise(starts)]
+    assert r0 @ u + 0.5 * u @ A @ u + charges @ norms < 0.0
+    worst, least = (worst_group(A, *at, starts, charges) for at in ((u0, r0), (u, r)))
+    assert 1e-12 * worst < least < worst
 
 
 @pytest.mark.parametrize("penalty", [GroupLasso(0.3), GroupLasso(0.3, 0.2)], ids=str)

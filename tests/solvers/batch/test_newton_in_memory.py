@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+from fewpass.solvers.batch.cholesky import solved_in_lanes, solved_in_tiles
+from fewpass.solvers.batch.newton import solved
 from fewpass.solvers.batch.newton_in_memory import corrected, minimise
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.protocol import Weights
@@ -62,6 +64,34 @@ def test_rows_that_a_plane_parts_take_no_more_passes_than_newtons_method():
     found = minimise(problem, measured, block(dense_rows(X), y), 1e-6, 60)
     assert found.certificate.relative <= 1e-6
     assert found.passes < 60
+
+
+def test_samples_of_rows_with_a_period_stand_for_all():
+    # Every fourth row is of another kind: rows 0, 4, 8, ... alone would mislead.
+    X = np.random.default_rng(0).standard_normal((4000, 6))
+    X[::4] *= -20.0
+    y = np.sign(X[:, 0] + 0.1 * np.random.default_rng(1).standard_normal(4000))
+    y[::4] *= -1.0
+    problem, measured = problem_of("logistic", 1e-3), stats(X, DenseRows, None, y)
+    found = minimise(problem, measured, block(dense_rows(X), y), 1e-4, 60)
+    assert found.certificate.relative <= 1e-4
+    assert found.passes < 12
+
+
+def test_factors_in_lanes_solve_as_those_one_by_one():
+    rng = np.random.default_rng(0)
+    for d in (1, 7, 31, 33, 66, 291):  # tiles of 32, runs of 256, four rows and two columns at once
+        A = rng.standard_normal((2 * d, d))
+        H, g = A.T @ A + np.eye(d), rng.standard_normal(d)
+        by_tiles = solved_in_tiles(np.tril(H), g)
+        np.testing.assert_allclose(by_tiles, solved(H.copy(), g), rtol=1e-9, atol=1e-13)
+        np.testing.assert_allclose(H @ by_tiles, g, atol=1e-9)
+    for d in (1, 7, 8, 9, 33):
+        A = rng.standard_normal((2 * d, d))
+        H, g = A.T @ A + np.eye(d), rng.standard_normal(d)
+        by_lanes = solved_in_lanes(H.copy(), g)
+        np.testing.assert_allclose(by_lanes, solved(H.copy(), g), rtol=1e-10, atol=1e-13)
+        np.testing.assert_allclose(H @ by_lanes, g, atol=1e-9)
 
 
 def test_what_is_called_after_a_reading_may_end_it():

@@ -9,7 +9,12 @@ from sklearn.preprocessing import normalize
 
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import REFRESHED, RUNNING, START
-from fewpass.solvers.dual.shrinking import StepInputs, visit_moving_rows, visit_once_more
+from fewpass.solvers.dual.shrinking import (
+    StepInputs,
+    most_again,
+    visit_moving_rows,
+    visit_once_more,
+)
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2
@@ -71,9 +76,14 @@ def test_rounds_are_the_formula_over_the_rows_that_moved(rng):
     for compiled, plain in zip(*ends, strict=True):
         np.testing.assert_allclose(compiled, plain, rtol=1e-12, atol=1e-14)
     state, before = copy_state(state), kept[:, 0].copy()
-    assert visit_moving_rows(how, block, kept, before, 9, [0]) == 0  # nobody has moved
+    assert visit_moving_rows(how, block, kept, before, 9, 1, [0]) == 0  # nobody has moved
     before[[4, 8]] += 1.0
-    assert visit_moving_rows(how, block, kept, before, 1, [0]) == 2
+    assert visit_moving_rows(how, block, kept, before, 1, 1, [0]) == 2
+
+
+def test_visits_are_few_far_from_the_optimum_and_double_on_the_way():
+    assert [most_again(passes) for passes in (0, 7, 8, 16, 10**6)] == [4, 4, 8, 16, 4 << 10]
+    assert most_again(10**9) == most_again(10**6)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge"])

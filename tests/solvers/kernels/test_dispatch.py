@@ -1,16 +1,20 @@
 """How numba is used: one body per type, compiled once per machine, never stale."""
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
+import threading
+import warnings
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from fewpass.solvers.kernels.dispatch import by_type, cache_folder, kernel
+from fewpass.solvers.kernels import dispatch
+from fewpass.solvers.kernels.dispatch import by_type, cache_folder, exactly, kernel
 from tests.conftest import PROJECT
 
 # A gradient, then what numba says about its cache, and whether it imported all that it can compile.
@@ -52,6 +56,20 @@ def test_processes_share_one_compilation(tmp_path):
     # Three processes meet in an empty cache: one compiles, the others wait and take what it made.
     found = [finish(process) for process in [start(tmp_path) for _ in range(3)]]
     assert sorted(found) == ["[0, 1, true]", *["[1, 0, false]"] * 2]
+
+
+def test_kernels_for_other_types_are_not_waited_for(tmp_path, monkeypatch):
+    """While a process compiles a kernel for some types, another one compiles it for others."""
+    monkeypatch.setattr(dispatch, "_folder_of", lambda _: tmp_path)
+    three_times = kernel(lambda number: 3 * number)
+    assert three_times(1.5) == 4.5
+    (lock,) = tmp_path.glob("*.lock")
+    with lock.open() as compiling:
+        fcntl.flock(compiling, fcntl.LOCK_EX)
+        other = threading.Thread(target=three_times, args=(2,), daemon=True)
+        other.start()
+        other.join(60)
+        assert not other.is_alive()
 
 
 def test_an_edit_of_any_source_starts_a_new_cache(tmp_path):
@@ -163,3 +181,56 @@ def test_kernels_divide_like_c():
         return a / b
 
     assert np.isinf(ratio(1.0, 0.0))
+
+
+LINKED = """
+import numpy as np
+from fewpass.solvers.kernels.dispatch import kernel
+
+@kernel
+def doubled(a):
+    return 2.0 * a  # an array of its own, which numba's runtime counts
+
+@kernel
+def summed(a):
+    return doubled(a).sum() + doubled(a)[0]
+"""
+CALLED = """
+import sys; sys.path.insert(0, {folder!r})
+import numpy as np
+from linked import doubled, summed
+a = np.arange(3.0)
+print(np.sum({called}(a)), np.sum({called}.py_func(a)), {called}.stats.cache_hits != {{}})
+"""
+
+
+def test_kernels_on_disk_are_compiled_into_others(tmp_path):
+    (tmp_path / "linked.py").write_text(LINKED)
+
+    def run(called):
+        code = CALLED.format(folder=str(tmp_path), called=called)
+        return finish(start(tmp_path / "cache", code=code))
+
+    assert run("doubled") == "6.0 6.0 False"  # it, and numba's runtime, are compiled
+    assert run("summed") == "6.0 6.0 False"  # with both of them as they lie on disk
+    assert run("summed") == "6.0 6.0 True"
+
+
+def halved(a: np.uint8) -> int:
+    return np.uint8(a + np.uint8(200)) // 2
+
+
+def test_little_input_is_not_worth_compiling(monkeypatch):
+    compiled, few, many = kernel(halved), 10, dispatch.FEW_BYTES + 1
+    on_disk = {compiled: False}
+    monkeypatch.setattr(dispatch, "is_on_disk", on_disk.get)
+    assert exactly(compiled, many) is compiled
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # NumPy's of numbers that wrap
+        assert exactly(compiled, few)(np.uint8(100)) == 22
+    assert not compiled.overloads
+    on_disk[compiled] = True
+    assert exactly(compiled, few) is compiled
+    on_disk[compiled] = False
+    assert compiled(np.uint8(100)) == 22
+    assert exactly(compiled, few) is compiled  # it is in memory by now

@@ -9,10 +9,11 @@ from scipy.sparse import csr_matrix
 from fewpass.pipeline.runs.packing import named_fields
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_interleaved import visit_interleaved as sdca_interleaved
-from fewpass.solvers.each_model import enter_each
+from fewpass.solvers.each_model import enter_each, filled
 from fewpass.solvers.kernels.rows import SparseRows
-from fewpass.solvers.kernels.simd.interleaved import LINE, lanes_for, lanes_taken, pack, unpack
+from fewpass.solvers.kernels.simd.interleaved import LINE, lanes_for, lanes_taken, pack, unpacked
 from fewpass.solvers.multi_model import MultiModel
+from fewpass.solvers.onepass import onepass_interleaved
 from fewpass.solvers.onepass.onepass import Onepass
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
@@ -105,9 +106,26 @@ def test_weights_lie_by_cache_lines_and_come_back(models):
     lanes = lanes_for(models).width
     assert W.shape == (lanes_taken(models) // lanes, 23, 3 * lanes)
     assert W.ctypes.data % LINE == 0
-    for own, back in zip(weights, unpack(W, models), strict=True):
+    for own, back in zip(weights, unpacked(W, models), strict=True):
         assert np.array_equal(own, back)
         assert back.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    ("models", "alone", "together"), [(3, 4, 3), (8, 2, 8), (9, 2, 8), (11, 2, 11), (20, 4, 16)]
+)
+def test_a_last_group_is_not_begun_for_few_models(models, alone, together):
+    assert filled(models, alone) == together
+
+
+def test_models_of_many_columns_go_in_turn(monkeypatch):
+    """An upper bound of memory decides, and no bit depends on it."""
+    tasks = tuple(Task(lam=lam) for lam in (0.1, 0.01, 0.001))
+    method, known = MultiModel(ONEPASS, tasks), stats(np.ones((50, 40)), SparseRows, np.ones(50))
+    walk, problem = method.program(0)[0], problem_of("logistic", 0.01, "free")
+    for most, together in ((4 * 41 * 80, 3), (4 * 41 * 80 - 1, 0)):
+        monkeypatch.setattr(onepass_interleaved, "MOST_BYTES", most)
+        assert len(walk.enter(method.init(problem, known)).interleaved) == together
 
 
 def test_averaged_sgd_that_explodes_in_one_lane_leaves_all_others_alone():

@@ -30,8 +30,12 @@ def rows():
     return table(400).select(["age", "paid", "rooms", "price", "city"])
 
 
-@pytest.fixture(scope="module")
-def model(rows):
+@pytest.fixture(scope="module", params=["of the sample", "only later"])
+def model(rows, request):
+    """Cells are missing in the sample, too, or only in rows that are scored."""
+    if request.param == "only later":
+        pairs = [("age", "paid"), ("paid", "city")]
+        return model_of(recipe_of(rows.drop_null(), pairs=pairs), "counts")
     recipe = recipe_of(rows, form="splines")
     assert len(recipe.additive.splines) == 4
     return model_of(recipe, "counts")
@@ -48,15 +52,18 @@ def test_served_one_by_one(model, rows, wanted):
     np.testing.assert_allclose(got, wanted, rtol=1e-9, atol=1e-9)
 
 
-def test_shapes_of_a_document_are_the_scores(rows):
+@pytest.mark.parametrize("gaps", ["of the sample", "only later"])
+def test_shapes_of_a_document_are_the_scores(gaps):
     """By the program of the tutorial: numbers, words, dates, missing cells, several classes."""
     text = (PROJECT / "docs/tutorials/additive.md").read_text(encoding="utf-8")
     program = {"__name__": "shapes"}
     exec(compile(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[1], "shapes", "exec"), program)
     names = ["age", "paid", "rooms", "city", "day", "at"]
     some = table(400).select(names)
+    sample = some.drop_null() if gaps == "only later" else some
     pairs = (("age", "city"), ("paid", "rooms"), ("day", "shop"), ("day", "age"), ("at", "paid"))
-    model = model_of(recipe_of(some, pairs=[p for p in pairs if {*p} <= {*names}]), "softmax")
+    recipe = recipe_of(sample, pairs=[p for p in pairs if {*p} <= {*names}])
+    model = model_of(recipe, "softmax")
     document = json.loads(as_json(model))["shapes"]
     X = encoded(model.recipe, some)
     wanted = X @ model.coef.T + model.intercept

@@ -10,8 +10,9 @@ from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.models.refresh import drift as drift_module
 from fewpass.pipeline.models.refresh.abandoning import abandon
 from fewpass.pipeline.models.refresh.drift import DRIFT, Drift, drift_of
+from fewpass.pipeline.models.refresh.drift_refusals import require_at_most
 from fewpass.pipeline.models.refresh.gates import LEAST_ROWS, results_of
-from fewpass.pipeline.models.refresh.generations import generations, models
+from fewpass.pipeline.models.refresh.generations import GenerationList, generations, models
 from fewpass.pipeline.models.refresh.publications import NONE_YET, history
 from fewpass.pipeline.models.refresh.refreshing import decide, next_generation
 from fewpass.pipeline.models.refresh.store_history import store_history
@@ -76,6 +77,16 @@ def compared(folder, first, second, **changed):
     return plan, generation, drift_of(plan.store, generation)
 
 
+def test_means_are_of_the_numbers_that_are_there_as_the_source_has_them(tmp_path):
+    files = (tmp_path / "a.csv", 2000, 1), (tmp_path / "b.csv", 2000, 2)
+    rows = write(*files[0], missing=0.1), write(*files[1], missing=0.1, age=43.0)
+    *_, drift = compared(tmp_path, tmp_path / "a.csv", tmp_path / "b.csv")
+    (age,) = (one for one in drift.columns if one.column == "age")
+    means = [np.mean([float(cell) for cell in one[0] if cell]) for one in rows]
+    assert age.moved == "age"
+    assert (age.before, age.now) == pytest.approx(means, rel=2e-3)  # clipped cells
+
+
 def test_drift_is_the_index_of_shares_and_of_means(tmp_path):
     n, m = 4000, 3000
     old = write(tmp_path / "a.csv", n, 1)
@@ -105,10 +116,15 @@ def test_drift_is_the_index_of_shares_and_of_means(tmp_path):
     assert [one.drift for one in drift.columns] == sorted(of[c].drift for c in of)[::-1]
     stored = unseal(generation.folder.read(DRIFT))
     assert stored["columns"][0]["drift"] == drift.largest
-    drift.require_at_most(2.0, plan.store)
-    with pytest.raises(BadInput, match=r"city drifted by .* and 1 other column, where max_drift"):
-        drift.require_at_most(0.2, plan.store)
+    require_at_most(drift, 2.0, plan.store, generation)
+    for most in (0.2, 0.2, 0.1):
+        with pytest.raises(BadInput, match=r"city drifted by .* and \d other column.*, where max_"):
+            require_at_most(drift, most, plan.store, generation)
     assert abandon(plan.store).number == 2
+    told = store_history(GenerationList(models(plan.store)[1:]), [])
+    assert [one.what for one in told] == ["drift refused", "drift refused", "abandoned"]
+    assert [one.why.rpartition(" ")[2] for one in told[:2]] == ["0.2", "0.1"]  # 0.2 once
+    assert all(one.why.startswith("city drifted by") and one.by for one in told[:2])
     assert next_generation(plan).files == generation.files  # all is as before
 
 

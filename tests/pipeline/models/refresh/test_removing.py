@@ -35,6 +35,10 @@ def test_old_generations_go_and_their_records_stay(tmp_path, capsys):
     before = sorted(Folder(plan.store).list())
     assert main(["clean", plan.store, "--keep-generations", "1", "--dry-run", "--json"]) == 0
     looked = json.loads(capsys.readouterr().out)
+    assert main(["clean", plan.store, "--dry-run", "--json"]) == 0  # the most that could go
+    assert json.loads(capsys.readouterr().out) == looked
+    assert main(["clean", plan.store, "--json"]) == 2
+    capsys.readouterr()
     assert sorted(Folder(plan.store).list()) == before
     # 2 is published, 5 was before it and is the newest; of 1 the rows stay, which define columns
     assert [one["what"] for one in looked["removed"]] == [

@@ -1,14 +1,18 @@
 """Rows stored as codes: the same features as by the slots of their recipe, bit for bit."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from fewpass.pipeline.tables.additive.choosing import with_form
 from fewpass.pipeline.tables.additive.rules import AskedForm
-from fewpass.pipeline.tables.encoding.applying import encode, in_slots
+from fewpass.pipeline.tables.encoding.applying import encode, encoded, in_slots
 from fewpass.pipeline.tables.encoding.expansion import has_codes
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
+from fewpass.pipeline.tables.encoding.recipe import Recipe
 
 PAIRS = (("x", "z"), ("x", "word"), ("word", "day"), ("day", "when"), ("z", "when"))
 
@@ -38,6 +42,15 @@ def recipe():
     return with_form(today, rows.columns, None, asked, 0).recipe
 
 
+@pytest.fixture(scope="module")
+def whole_recipe():
+    """Of a sample without gaps."""
+    rows = table(3000).drop_null().drop_columns("z")
+    pairs = [pair for pair in PAIRS if "z" not in pair]
+    today = fitted(rows, RecipeRules(kinds={"w": "number"}))
+    return with_form(today, rows.columns, None, AskedForm(pairs=[*pairs, ("x", "w")]), 0).recipe
+
+
 def cells_of(recipe, rows):
     return [rows.column(column.name).combine_chunks() for column in recipe.columns]
 
@@ -54,3 +67,50 @@ def test_codes_make_the_features_of_the_slots(recipe, n, dtype):
         np.testing.assert_array_equal(mine, other)
     np.testing.assert_array_equal(made.dense(dtype), wanted.dense(dtype))
     assert [k for k, _ in made.words] == [k for k, _ in wanted.words] and made.bad == wanted.bad
+
+
+def test_a_number_that_is_missing_only_later_counts_as_the_mean(whole_recipe):
+    rows = table(500, seed=2)
+    x, w = (column for column in whole_recipe.columns if column.name in "xw")
+    filled = rows.set_column(0, "x", rows["x"].fill_null(x.mean))
+    assert rows["x"].null_count and not x.has_missing
+    gaps = pa.array(np.arange(500) % 5 == 0)
+    rows = rows.set_column(5, "w", pc.if_else(gaps, None, rows["w"]))
+    filled = filled.set_column(5, "w", pc.if_else(gaps, w.mean, filled["w"]))
+    made, wanted = (
+        encoded(whole_recipe, part.select([c.name for c in whole_recipe.columns]))
+        for part in (rows, filled)
+    )
+    for mine, other in zip(
+        (made.indptr, made.indices, made.data), (wanted.indptr, wanted.indices, wanted.data),
+        strict=True,
+    ):  # fmt: skip
+        np.testing.assert_array_equal(mine, other)
+
+
+@pytest.mark.parametrize("n", [1, 65, 500])
+def test_codes_and_slots_agree_on_what_is_missing_only_later(whole_recipe, n):
+    cells = cells_of(whole_recipe, table(n, seed=3))
+    made, wanted = encode(whole_recipe, cells), in_slots(whole_recipe, cells)
+    for mine, other in zip(made.sparse(np.float64), wanted.sparse(np.float64), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_recipes_that_are_stored_keep_their_bits(whole_recipe, recipe):
+    """Without the number that missing ones count as, these have no curve, as before."""
+    as_before = without_means(json.loads(whole_recipe.model_dump_json()))
+    cells = cells_of(whole_recipe, table(500, seed=2))
+    old, new = (encode(one, cells).sparse(np.float64) for one in (as_before, whole_recipe))
+    at = [column.name for column in whole_recipe.columns].index("x")
+    missing = cells[at].is_null().to_numpy(zero_copy_only=False)
+    assert (np.diff(old[2])[missing] < np.diff(new[2])[missing]).all()
+    assert "missing_as" not in recipe.additive.splines[0].model_dump_json()
+    dumped = json.loads(as_before.model_dump_json())
+    assert Recipe.model_validate(dumped).model_dump_json() == as_before.model_dump_json()
+
+
+def without_means(written):
+    for part in (*written["additive"]["splines"], *written["additive"]["pairs"]):
+        for of in (part, part.get("a", {}), part.get("b", {})):
+            of.pop("missing_as", None)
+    return Recipe.model_validate(written)

@@ -12,7 +12,7 @@ from fewpass.flows.short_options import spelled_out
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators.table_encoder import as_table
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.additive import choosing
+from fewpass.pipeline.tables.additive import candidates, choosing
 from fewpass.pipeline.tables.additive.interactions import (
     Binned,
     holds,
@@ -21,8 +21,10 @@ from fewpass.pipeline.tables.additive.interactions import (
     ranked,
     without_each,
 )
+from fewpass.pipeline.tables.additive.of_table import of_numbers
 from fewpass.pipeline.tables.additive.rules import AskedForm, FormRules
 from fewpass.pipeline.tables.encoding.additive_shapes import shapes_of
+from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
 from fewpass.pipeline.tables.readers import Expected, open_source
@@ -117,6 +119,71 @@ def test_numbers_that_name_things_have_a_feature_each():
     assert plain.columns[0].kind == "number"
 
 
+def test_columns_of_words_that_say_nothing_are_left_out(tmp_path, capsys):
+    """Not one that says something, nor one of which somebody said what it holds."""
+    rng = np.random.default_rng(5)
+    rows = frame(2500)
+    rows["who"] = [f"w{k}" for k in rng.integers(0, 400, len(rows))]
+    shop = rng.integers(0, 60, len(rows))
+    rows["shop"], rows["y"] = [f"s{k}" for k in shop], rows["y"] + rng.normal(size=60)[shop]
+    X, y = rows.drop(columns="y"), rows["y"]
+    made = TableEncoder(additive=True).fit(X, y)
+    assert [*made.left_out_] == ["who"] and [c.name for c in made.recipe_.columns][-1] == "shop"
+    losses = {one.form: one.loss for one in made.recipe_.additive.chosen.candidates}
+    assert losses["pairs"] < losses["all columns"] < losses["linear"]
+    kept = TableEncoder(additive=True, columns={"who": "category"}).fit(X, y)
+    assert not kept.left_out_
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    source, run = [str(tmp_path / "rows.csv"), "--label", "y"], str(tmp_path / "run")
+    assert main(["ingest", *source[:1], str(tmp_path / "a"), *source[1:], "--additive"]) == 0
+    assert "'who' was left out: held-out rows" in "".join(capsys.readouterr())
+    like = ["--like", str(tmp_path / "a"), "-q"]
+    assert main(["ingest", *source[:1], str(tmp_path / "b"), *like]) == 0
+    assert main(["train", str(tmp_path / "a"), run, "--lam", "1/n", "--tol", "1e-2", "-q"]) == 0
+    figures = []
+    for where in ([str(tmp_path / "b")], source):
+        assert main(["evaluate", run, *where, "--json", "-q"]) == 0
+        figures.append(json.loads(capsys.readouterr().out)["loss"])
+    assert figures[0] == pytest.approx(figures[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("slope", [0.8, 0.0])
+def test_numbers_stay_numbers_where_pairs_with_their_curves_lose_less(slope):
+    """Every year has an effect of its own; that of x changes slowly from year to year, if it does.
+
+    Names alone are surely better; pairs of x with sixty names have rows too few for each.
+    """
+    rng, n = np.random.default_rng(2), 1200
+    year, x = rng.integers(1000, 1060, n), rng.normal(size=n)
+    y = 0.15 * rng.normal(size=60)[year - 1000] + slope * np.sin((year - 1000) / 20) * x
+    rows = pd.DataFrame({"year": year, "x": x})
+    recipe = TableEncoder(additive=True).fit(rows, y + 0.3 * rng.normal(size=n)).recipe_
+    tried = {one.form: one.loss for one in recipe.additive.chosen.candidates}
+    assert tried["numbers as names"] < tried["splines"]
+    assert recipe.columns[0].kind == ("number" if slope else "category")
+    assert len(recipe.additive.pairs) == (slope > 0)
+
+
+def test_wide_rows_are_held_out_once(monkeypatch):
+    rows = frame(600)
+    held_out = []
+    for most in (choosing.MOST_IN_TURN, 1):
+        monkeypatch.setattr(choosing, "MOST_IN_TURN", most)
+        recipe = TableEncoder(additive=True).fit(rows.drop(columns="y"), rows["y"]).recipe_
+        held_out.append(recipe.additive.chosen.held_out_rows)
+    assert held_out == [600, 120]
+
+
+def test_names_that_are_not_surely_better_are_not_chosen(monkeypatch):
+    rng, n = np.random.default_rng(2), 1200
+    who = rng.integers(1000, 1060, n)
+    rows, y = pd.DataFrame({"who": who, "x": rng.normal(size=n)}), rng.normal(size=60)[who - 1000]
+    monkeypatch.setattr(candidates.FormCandidate, "is_surely_better", lambda *_: False)
+    recipe = TableEncoder(additive=True).fit(rows, y + 0.3 * rng.normal(size=n)).recipe_
+    assert recipe.columns[0].kind == "number"
+    assert recipe.additive.chosen.form == "splines"
+
+
 def test_rows_choose_by_their_weights(tmp_path):
     """Rows of weight 0 have no say: what is left is chosen as if they were not there."""
     data, other = frame(1500), frame(1500, seed=3).assign(y=lambda of: 5 * of["b"])
@@ -173,6 +240,25 @@ def test_what_is_certain_is_added_without_being_asked_for(tmp_path):
     assert LinearRegressor(encode="linear", tol=1e-2).fit(X, y).encoder_.recipe_.additive is None
 
 
+def test_plain_numbers_are_encoded_where_curves_are_better(tmp_path):
+    """Where they are not, rows are what `--encode linear` makes of them: the numbers themselves."""
+    rng = np.random.default_rng(4)
+    numbers = pd.DataFrame(rng.uniform(-1, 1, (2500, 3)).round(4), columns=["a", "b", "c"])
+    straight = numbers["a"] - numbers["b"] + rng.normal(size=2500)
+    targets = {"bent": np.sin(4 * numbers["a"]), "straight": straight}
+    for name, y in targets.items():
+        numbers.assign(y=y.round(4)).to_csv(tmp_path / f"{name}.csv", index=False)
+        for encode in ("auto", "additive", "linear"):
+            place = str(tmp_path / f"{name}-{encode}")
+            made = ingest(str(tmp_path / f"{name}.csv"), place, label="y", encode=encode)
+            recipe = recipe_in(Dataset.open(made.dataset).schema)
+            assert (recipe is not None) == (name == "bent" and encode != "linear")
+            said = any("linear (linear" in note for note in made.notes)
+            assert said == (name == "straight" and encode == "additive")
+        model = LinearRegressor(encode="auto", tol=1e-2).fit(numbers, y)
+        assert hasattr(model, "encoder_") == (name == "bent")
+
+
 def test_what_is_asked_for_is_taken():
     data = frame(800)
     X, y = data.drop(columns="y"), data["y"]
@@ -201,6 +287,26 @@ def test_what_is_asked_for_is_taken():
 def test_what_cannot_be_is_refused(asked, said):
     with pytest.raises((ValueError, BadInput), match=said):
         TableEncoder(**asked).fit(frame(200).drop(columns="y"))
+
+
+def test_of_few_rows_curves_are_to_be_surely_better():
+    """Though somebody asked for them: below 500 rows, where a standard error is large."""
+    assert AskedForm().is_careful(499) and not AskedForm().is_careful(500)
+    assert AskedForm(unasked=True).is_careful(5000)
+    outcomes = set()
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        x = rng.uniform(-1, 1, (150, 2))
+        rows = as_table(pd.DataFrame(x, columns=["a", "b"]))
+        cells = [column.combine_chunks() for column in rows.columns]
+        y = x[:, 0] + 0.25 * seed * np.abs(x[:, 1]) + 0.5 * rng.normal(size=150)
+        today = fitted(rows, RecipeRules(n_rows=150))
+        formed = choosing.with_form(today, cells, of_numbers(y), AskedForm(), 0)
+        linear, splines = formed.chosen.candidates
+        sure = linear.loss - splines.loss > splines.deviation
+        assert (formed.chosen.form == "splines") == sure == (formed.recipe.additive is not None)
+        outcomes.add((splines.loss < linear.loss, sure))
+    assert {(True, True), (True, False)} <= outcomes
 
 
 def test_few_rows_have_no_curves():

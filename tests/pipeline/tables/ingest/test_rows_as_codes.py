@@ -5,6 +5,7 @@ import pytest
 import zarr
 
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.ingest.chunking import rows_per_chunk
 from fewpass.pipeline.tables.ingest.partition import Partitioner
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers.encoded import EncodedSource
@@ -88,6 +89,18 @@ def test_rows_like_those_are_codes_too(source, stored, tmp_path):
     found = Dataset.open(str(tmp_path / "again"))
     assert found.manifest.codes == Dataset.open(str(stored)).manifest.codes
     assert found.schema == Dataset.open(str(stored)).schema
+
+
+def test_few_rows_are_few_chunks(source, tmp_path):
+    """By the bytes of their codes, unless somebody gives the size of chunks, or memory is little."""
+    ingest(plan(source, tmp_path / "usual", chunk_bytes=None))
+    assert Dataset.open(str(tmp_path / "usual")).n_chunks == 1
+    many = IngestPlan(sources=["x"], dataset="d")
+    assert rows_per_chunk(many, 5_000, 5_000 * 1_500, 30) == 2_184
+    assert rows_per_chunk(many, 10**6, 1_500 * 10**6, 30) == (8 << 20) // 1_500
+    little = many.model_copy(update={"memory": 128_000_000})
+    assert 1_500 * rows_per_chunk(little, 5_000, 5_000 * 1_500, 30) <= little.chunk_limit
+    assert rows_per_chunk(many, 5_000, 5_000 * 1_500, None) == 78
 
 
 def test_any_zarr_reader_has_the_codes(stored):

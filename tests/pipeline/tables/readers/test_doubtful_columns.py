@@ -299,3 +299,13 @@ def test_long_cells_are_words_whatever_they_begin_with(length):
     is_long = length > 1 << 12
     np.testing.assert_array_equal(found.values, [1.5, np.nan, np.nan, np.nan if is_long else 7.0])
     assert found.bad.tolist() == [False, False, True, is_long]
+
+
+def test_words_between_unknown_cells_are_words():
+    """Of few cells the most tell: those that say nothing are neither numbers nor words."""
+    words = ["unknown"] * 46 + ["Black", "White"] * 12 + ["Latino"] * 4
+    assert infer("race", pa.array(words)).kind == "category"
+    assert (
+        infer("size", pa.array(["unknown"] * 46 + ["1.5", "2.5"] * 12 + ["huge"] * 4)).kind
+        == "number"
+    )

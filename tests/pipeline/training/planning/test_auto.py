@@ -183,6 +183,30 @@ def test_progress_far_below_what_is_foreseen():
     assert behind((29, 2.9), (33, 3.0), unknown) is None
 
 
+def test_newton_goes_on_where_dual_ascent_of_a_steep_loss_does_not_arrive():
+    """Nothing foretells its passes; a pass of Newton's method costs 112 of it here."""
+    steep, about = problem("poisson"), stats(20_000, d=2_500)
+    chosen = choose(
+        TrainingPlan(dataset="d", tol=1e-3), steep, about, sorted_rows=False, resident=True,
+        fits=lambda _: True,
+    )  # fmt: skip
+    assert [one.kind for one in chosen.methods] == ["psdca", "newton"]
+
+    def behind(before, now, most=100):
+        return far_behind(chosen, steep, about, 1e-3, (Mark(*before), Mark(*now)), most)
+
+    assert "newton goes on from there" in behind((9, 0.0), (13, 0.0))
+    assert behind((7, 0.0), (11, 0.0)) is None  # too early to tell
+    assert behind((9, 0.5), (13, 0.7)) is None  # 46 more passes cost less than 6.1 of Newton's
+    assert behind((9, 0.5), (13, 0.7), most=50) is not None  # but are more than may be made
+    wide = stats(10**6, d=4_000)
+    far = choose(
+        TrainingPlan(dataset="d", tol=1e-3), steep, wide, sorted_rows=False, resident=True,
+        fits=lambda _: True,
+    )  # fmt: skip
+    assert [one.kind for one in far.methods] == ["psdca"]
+
+
 def test_the_rate_is_that_of_the_last_three_passes():
     """Marks of any spacing; of those three passes ago and more the newest is kept."""
     marks = ()

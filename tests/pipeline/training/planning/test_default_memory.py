@@ -2,15 +2,18 @@
 
 import pytest
 
+from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.memory import _group_limits, usable_memory_bytes
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training import prepared
+from fewpass.pipeline.training.planning import default_memory
 from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.job import bytes_of_models, is_grouped
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.manifest import Manifest
 from testing.datasets import make
 from testing.jobs import job_of
 
@@ -23,6 +26,18 @@ def wide(tmp_path_factory):
     """Few rows of many columns: what takes memory is the state of many models."""
     folder = tmp_path_factory.mktemp("wide") / "set"
     return make(folder, n=90, d=20_000, chunk_rows=30, layout="sparse", nnz=4, seed=1)
+
+
+@pytest.fixture(scope="module")
+def planner_of_rows(tmp_path_factory):
+    """More rows than a default of 8 MB and what the program takes would hold."""
+    folder = tmp_path_factory.mktemp("rows") / "set"
+    dataset = make(folder, n=20_000, d=500, chunk_rows=2000, layout="sparse", nnz=60)
+    plan = plan_for(dataset)
+    plan.__dict__["memory"] = PROGRAM_BYTES + 8 * 10**6  # not as if it was given
+    planner = Planner(plan, dataset)
+    assert planner.problem.stats.n == 20_000
+    return planner
 
 
 def plan_for(dataset, **fields):
@@ -78,6 +93,19 @@ def test_the_same_command_on_another_machine_is_the_same_plan(wide, tmp_path, mo
     again = TrainingRun.start(plan, url, InProcess())
     assert [event.kind for event in again] == ["resume", "finish"]
     assert again.plan.memory == 3 * DEFAULT
+
+
+@pytest.mark.parametrize(
+    ("coded", "times", "stay"), [(False, 0, True), (True, 2, True), (True, 0, False)]
+)
+def test_rows_of_codes_stay_expanded_where_they_take_little(
+    planner_of_rows, monkeypatch, coded, times, stay
+):
+    planner, usual = planner_of_rows, planner_of_rows.plan.memory
+    monkeypatch.setattr(Manifest, "coded", coded)
+    monkeypatch.setattr(default_memory, "EXPANDED", times)
+    found = with_memory(planner, 1 << 40).memory
+    assert (found > usual, planner.job(found).resident) == (stay, stay)
 
 
 def test_limits_of_control_groups_are_found(tmp_path, monkeypatch):

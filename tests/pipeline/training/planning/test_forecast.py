@@ -16,9 +16,9 @@ from fewpass.pipeline.rows.windows import plan_windows
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.clustering import (
-    between_share,
     clustering,
     clustering_warning,
+    share_between,
 )
 from fewpass.pipeline.training.planning.forecast import forecast, shares_of
 from fewpass.pipeline.training.planning.planner import Planner
@@ -46,6 +46,7 @@ from fewpass.solvers.registry import METHODS
 from fewpass.solvers.s2gd.s2gd import S2gd, S2gdPlus, Svrg
 from fewpass.solvers.s2gd.theory import Curvature, plan_epochs
 from fewpass.solvers.sgd.averaged_sgd import Asgd
+from fewpass.storage.chunk_table import squares_between
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.seal import seal, unseal
 from testing.datasets import make, random_table, write
@@ -434,7 +435,8 @@ def test_rows_in_chance_order_are_not_called_sorted(rng):
     for _ in range(200):
         rows = rng.integers(5, 500, rng.integers(2, 300))
         sums = [float((rng.random(n) < 0.1).sum()) for n in rows]
-        assert between_share(rows, sums, 0.09) == 0.0
+        squares = squares_between(rows, sums)
+        assert share_between(len(rows), rows.sum(), squares, 0.09) == 0.0
 
 
 def test_sorted_rows_are_warned_about_where_they_matter(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning import planner
@@ -31,3 +32,11 @@ def test_a_training_plans_each_method_once(tmp_path, monkeypatch, words, jobs):
     run = TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
     assert [event.kind for event in run][-1] == "finish"
     assert sorted(made) == jobs
+
+
+def test_streams_without_chunks_are_refused_without_a_word_on_memory(tmp_path):
+    """One model of three classes: what helps where memory is short helps nobody here."""
+    dataset = make(tmp_path / "set", n=400, classes=3)
+    plan = TrainingPlan(dataset=dataset.folder.url, streams=9, solver={"kind": "psdca"})
+    with pytest.raises(BadInput, match=r"9 streams need .* or fewer\.$"):
+        list(TrainingRun.start(plan, str(tmp_path / "run"), InProcess()))

@@ -1,0 +1,140 @@
+"""Data sets, made of files and changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
+from fewpass.pipeline.models import retraining
+from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import plan_of
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.changing import appending
+from fewpass.pipeline.tables.changing.appending import AppendResult
+from fewpass.pipeline.tables.changing.forgetting import ForgetResult
+from fewpass.pipeline.tables.ingest import phases
+from fewpass.pipeline.tables.ingest.progress import IngestResult
+
+
+def ingest(sources: Address | Sequence[Address], dataset: Address, **settings: Any) -> IngestResult:
+    """Make a data set from files, as `fewpass ingest` does.
+
+    If the same call has made it before, it returns at once.
+
+    Parameters
+    ----------
+    sources
+        A file, folder, glob or address, or a list of them: CSV, Parquet, JSON lines, Arrow IPC,
+        ARFF, LIBSVM, Vowpal Wabbit text, NPY, NPZ.
+    dataset
+        Folder or address of the data set.
+    **settings
+        Fields of `IngestPlan` (test_fraction, scale, memory, ...) and of `SourceOptions` (label,
+        weight, drop, missing, ...).
+
+    Returns
+    -------
+    IngestResult
+        dataset, rows, features, labels, test_dataset, test_rows, encoded (what became of each
+        column), notes, seconds, ...: what `fewpass ingest --json` prints.
+
+    Raises
+    ------
+    BadInput
+        Settings or rows that cannot be used.  A ValueError.
+    FileNotFoundError, PermissionError, OSError
+        A source that does not exist, a target that cannot be written, a full disk.
+    """
+    places = {"sources": addresses(sources), "dataset": os.fspath(dataset)}
+    return phases.ingest(plan_of(IngestPlan, settings | places))
+
+
+def append(dataset: Address, sources: Address | Sequence[Address], **settings: Any) -> AppendResult:
+    """Append the rows of files to a data set, as `fewpass append` does.
+
+    The data set becomes a new generation of itself, with another fingerprint.  The same call again
+    finishes one that was killed, and appends no file twice.
+
+    Parameters
+    ----------
+    dataset
+        Folder or address of a data set made by `ingest`.
+    sources
+        A file, folder, glob or address, or a list of them, with the columns of the data set.
+    **settings
+        Fields of `AppendPlan` (memory, threads, again, storage_options) and of `SourceOptions`.
+
+    Returns
+    -------
+    AppendResult
+        dataset, generation, rows, appended, test_dataset, test_rows, test_appended, already,
+        parent, fingerprint, ...: what `fewpass append --json` prints.
+
+    Raises
+    ------
+    BadInput
+        Files with other columns, types or labels; bad rows.  A ValueError.
+    NotADataset, FileNotFoundError, PermissionError, OSError
+        No data set, no file, a folder that cannot be written, a full disk.
+    """
+    places = {"sources": addresses(sources), "dataset": os.fspath(dataset)}
+    return appending.append(plan_of(AppendPlan, settings | places))
+
+
+def forget(
+    dataset: Address,
+    where: str,
+    *,
+    runs: Address | None = None,
+    retrain: bool = False,
+    warm: bool = False,
+    execution: Execution = ANYWHERE,
+    **settings: Any,
+) -> ForgetResult:
+    """Delete rows of a data set for good, as `fewpass forget` does.
+
+    Nothing of them is left in the data set nor in its test rows, and its fingerprint is another.
+    The same call again finishes one that was killed.
+
+    Parameters
+    ----------
+    dataset
+        Folder or address of a data set that was ingested with `keep`.
+    where
+        Which rows, by kept columns: "id in FILE" (a line of the file for each value),
+        'city == "north"', "age < 18", joined by "and".
+    runs
+        Folder to look for models in, three deep; default the one that the data set lies in.
+    retrain
+        Whether to train the models that have learnt from the rows anew, each into a new run next to
+        the old one.
+    warm
+        Whether these begin at the old weights: free of the rows as far as the certificate says.
+    execution
+        Where to train.
+    **settings
+        Fields of `ForgetPlan`: memory, threads, storage_options.
+
+    Returns
+    -------
+    ForgetResult
+        dataset, generation, rows, forgotten, test_dataset, test_rows, test_forgotten, unmatched,
+        models, retrained, fingerprint, ...: what `fewpass forget --json` prints.
+
+    Raises
+    ------
+    BadInput
+        A condition that cannot be read, or on a column that is not kept; no row would be left.  A
+        ValueError.
+    NotADataset, FileNotFoundError, PermissionError, OSError
+        No data set, no list of values, a folder that cannot be written, a full disk.
+    """
+    require_execution(execution)
+    plan = plan_of(ForgetPlan, settings | {"dataset": os.fspath(dataset), "where": where})
+    place = None if runs is None else os.fspath(runs)
+    return retraining.forgotten_everywhere(
+        plan, runs=place, retrain=retrain, warm=warm, execution=execution
+    )

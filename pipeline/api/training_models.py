@@ -1,0 +1,138 @@
+"""Models, trained on data sets and files, and cross-validated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, require_execution
+from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.reporting.notebooks import ShownResult, progress
+from fewpass.pipeline.runs.events import Event
+from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import plan_of
+from fewpass.pipeline.settings.regularisation import AUTO, Lam
+from fewpass.pipeline.settings.source_reading import refuse_reading
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.tables.stream.sources import is_source, read_first_rows
+from fewpass.pipeline.training import cross_validation
+from fewpass.pipeline.training.cross_validation import CrossValidated
+from fewpass.pipeline.training.planning.place import Place, place_of
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.dataset import Dataset
+
+
+def train(
+    dataset: Address,
+    run: Address,
+    *,
+    execution: Execution = ANYWHERE,
+    on_event: Callable[[Event], None] = lambda _: None,
+    verbose: int | None = None,
+    **settings: Any,
+) -> TrainingResult:
+    """Train a model, as `fewpass train` does.
+
+    The same call again continues an interrupted training, and returns a finished one.
+
+    Parameters
+    ----------
+    dataset
+        Folder or address of a data set; or a file, which is read once and not stored.
+    run
+        Folder or address for log, snapshots and model.
+    execution
+        Where to train: threads of this process, or Dask.  The model is the same, bit for bit.
+    on_event
+        Called after every span, snapshot and certificate with an event: `kind`, `cursor` and
+        `facts`, an object with the fields of its kind in the log.
+    verbose
+        Show progress if training takes more than a second: None in notebooks, 1 always, 0 never.
+    **settings
+        Fields of `TrainingPlan` (loss, lam, tol, passes, solver, memory, ...).  For a file also
+        those of `SourceOptions` (label, ...), and scale, task, test_fraction, expected_rows.
+
+    Returns
+    -------
+    TrainingResult
+        objective, certificate, relative_gap, tol, converged, passes, solver, loss, lam,
+        candidates, calibration, seconds, ...: what `fewpass train --json` prints.  A notebook shows
+        it as a table with the loss curve.
+
+    Raises
+    ------
+    BadInput, PlanMismatch
+        Settings that cannot be used; a run that has another plan.  Both are ValueErrors.
+    Diverged
+        If the loss explodes whatever the step size.
+    """
+    require_execution(execution)
+    places: dict[str, Any] = {"dataset": os.fspath(dataset)}
+    if is_source(places["dataset"]):
+        places["sources"] = (places["dataset"],)
+    else:
+        refuse_reading(settings, places["dataset"])
+    plan = plan_of(TrainingPlan, settings | places)
+    if plan.source is not None:
+        place = Place(execution, "rows are read once")
+    else:
+        place = place_of(execution, plan, Dataset.open(plan.dataset).manifest)
+    with open_executor(*place) as executor:
+        training = TrainingRun.start(plan, os.fspath(run), executor, open_source=read_first_rows)
+        show = progress(verbose, training.plan.passes)
+        for event in training:
+            on_event(event)
+            if show:
+                show(event)
+    return ShownResult.of(training.result)
+
+
+def cross_validate(
+    dataset: Address,
+    *,
+    folds: int = 5,
+    execution: Execution = ANYWHERE,
+    folder: Address | None = None,
+    **settings: Any,
+) -> list[CrossValidated]:
+    """Cross-validate a training, as `fewpass cross-validate` does.
+
+    Parameters
+    ----------
+    dataset
+        Folder or address of a shuffled data set, whose chunks are dealt to folds.
+    folds
+        How many.
+    execution
+        Where to train.
+    folder
+        Folder for snapshots and numbers per row, which workers of a cluster reach [default: a
+        temporary one, which goes at the end].
+    **settings
+        Fields of `TrainingPlan` (loss, lam, tol, solver, memory, ...); tol is 1e-3 by default.
+
+    Returns
+    -------
+    list of CrossValidated
+        For each lam: lam, solver, passes, seconds, folds (fold, rows, objective, gap, evaluation),
+        means (metric, mean, standard_error).
+
+    Raises
+    ------
+    BadInput
+        The rows are not shuffled or lie in fewer chunks than folds, or settings cannot be used.
+    """
+    require_execution(execution)
+    lam = Lam.of(settings.pop("lam", AUTO))
+    own = {"dataset": os.fspath(dataset), "lam": lam.each[0]}
+    plan = plan_of(TrainingPlan, {"tol": cross_validation.USUAL_TOL} | settings | own)
+    place = place_of(execution, plan, Dataset.open(plan.dataset).manifest)
+    with ExitStack() as stack:
+        executor = stack.enter_context(open_executor(*place))
+        temporary = TemporaryDirectory(prefix="fewpass-folds-")
+        url = stack.enter_context(temporary) if folder is None else os.fspath(folder)
+        return cross_validation.cross_validate(plan, url, executor, folds, lam=lam)

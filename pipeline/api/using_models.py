@@ -1,0 +1,181 @@
+"""Models of runs: read, evaluated, and predicting."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
+from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.models.refresh.publications import run_at
+from fewpass.pipeline.runs.model import Model, within
+from fewpass.pipeline.runs.model import load_model as model_of
+from fewpass.pipeline.scoring import evaluation, prediction
+from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_file, require_here
+from fewpass.pipeline.scoring.row_metrics import AskedMetrics
+from fewpass.pipeline.scoring.scored_file import PredictionResult
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.flat_settings import plan_of
+from fewpass.pipeline.settings.matching_options import Matching
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.source_reading import refuse_reading
+from fewpass.pipeline.sizes import parse_bytes
+from fewpass.pipeline.tables.stream.sources import is_source
+from fewpass.pipeline.training.planning.place import place_for, seconds_of_pass
+from fewpass.storage.dataset import Dataset
+
+
+def load_model(run: Address) -> Model:
+    """Read the newest model of a run, or the one that is published in a store.
+
+    Parameters
+    ----------
+    run
+        Folder or address of a run, or of a store that `prefect run refresh` writes to.
+
+    Returns
+    -------
+    Model
+        `weights.coef` (d,) or (K, d), `weights.intercept`, and `lam`.  Where `scale` and `shift`
+        (d,) are not None, the weights are for scaled rows, (x - shift) * scale.
+
+    Raises
+    ------
+    BadInput
+        If there is no model yet.
+    Damaged
+        If it is damaged.  An OSError.
+    """
+    return model_of(run_at(os.fspath(run)))
+
+
+def evaluate(
+    run: Address,
+    dataset: Address | Sequence[Address],
+    *,
+    execution: Execution = ANYWHERE,
+    memory: int | str | None = None,
+    by: Sequence[str] = (),
+    threshold: float | None = None,
+    top: float = 0.1,
+    **reading: Any,
+) -> evaluation.Evaluation:
+    """Evaluate a model on labelled rows, as `fewpass evaluate` does.
+
+    Parameters
+    ----------
+    run
+        The run whose model to use.
+    dataset
+        A data set, or files that `ingest` reads.
+    execution
+        Where to read a data set.  Files are read in this process.
+    memory
+        Memory limit, such as "256MB" [default: as in training; for files 1 GiB, and the weights].
+    by
+        Columns of the files whose values are slices, each evaluated by itself: `slices`.  Of
+        numbers with the edges of ranges, as in "age:20,40,60".
+    threshold
+        Of the probability of the second of two labels [default: where the score is above 0].
+    top
+        Share of the rows with the highest scores whose lift is measured.
+    **reading
+        Fields of `SourceOptions`; for a data set only `unknown_features` and `by_position`.
+
+    Returns
+    -------
+    Evaluation
+        rows, objective, loss, error, auc, mse, r2, classes, metrics (f1, log_loss, mae, ...):
+        what `fewpass evaluate --json` prints; None where a figure has no meaning.
+
+    Raises
+    ------
+    BadInput
+        If rows cannot be read, or if columns, scaling or labels are not the model's.
+    """
+    require_execution(execution)
+    model, places, asked = load_model(run), addresses(dataset), AskedMetrics(threshold, top)
+    limit = None if memory is None else parse_bytes(memory)
+    if len(places) == 1 and not is_source(places[0]):
+        refuse_reading(reading.keys() - Matching.model_fields.keys(), places[0])
+        require_file(by, places[0])
+        data, rules = Dataset.open(places[0]), plan_of(Matching, reading)
+        with open_executor(*place_for(execution, seconds_of_pass(data.manifest))) as executor:
+            return evaluation.evaluate(
+                within(model, limit), data, executor, rules=rules, asked=asked
+            )
+    require_here(execution)
+    options = plan_of(SourceOptions, reading)
+    return evaluate_rows(model, places, options, by=by, asked=asked, memory=limit).evaluation
+
+
+def predict(
+    run: Address,
+    inputs: Address | Sequence[Address],
+    output: Address,
+    *,
+    overwrite: bool = False,
+    probability: bool = False,
+    clip: bool = True,
+    keep: Sequence[str] = (),
+    threshold: float | None = None,
+    memory: int | str | None = None,
+    **reading: Any,
+) -> PredictionResult:
+    """Write predictions for files of any size to a file, as `fewpass predict` does.
+
+    Parameters
+    ----------
+    run
+        The run whose model to use.
+    inputs
+        Files that `ingest` reads, with or without labels; or a data set.
+    output
+        A .parquet, .csv or .npy file.  It is either complete or does not exist.  A folder, with a
+        slash at its end: a file for each of the inputs' files; the same call again goes on where
+        one was killed.
+    overwrite
+        Replace `output` if it exists already; what fewpass wrote there itself, and nobody changed
+        since, is replaced without.  Inputs, sources of the model's data set, and files
+        in data sets and runs are never replaced.
+    probability
+        Add a column per class, and `probability`, that of the second of two labels or of the label
+        predicted.  Needs the logistic loss, or a run trained with `calibrate`.
+    clip
+        Clip predicted numbers to the range of the targets that were learnt from, unless the run was
+        trained with clip=False; False: write the linear function.
+    keep
+        Columns of the files that are written first, as they are, such as ids.
+    threshold
+        Predict the second of two labels where its probability is at least this [default: where the
+        score is above 0].
+    memory
+        Memory limit, such as "256MB" [default: 1 GiB, and the weights].
+    **reading
+        Fields of `SourceOptions`.
+
+    Returns
+    -------
+    PredictionResult
+        output, rows, columns, seconds, ...: what `fewpass predict --json` prints.
+
+    Raises
+    ------
+    BadInput
+        If rows cannot be read, if their columns are not the model's, if it has no probabilities,
+        or if `output` must not be written.
+    """
+    options = plan_of(SourceOptions, reading)
+    return prediction.predict(
+        load_model(run),
+        addresses(inputs),
+        os.fspath(output),
+        options,
+        overwrite=overwrite,
+        probability=probability,
+        clip=clip,
+        keep=keep,
+        threshold=threshold,
+        memory=None if memory is None else parse_bytes(memory),
+    )

@@ -1,0 +1,175 @@
+"""Several models on the same rows: differences from the first one, row by row, with intervals.
+
+With figures l_ij of rows i under models j, weights c_i, and differences d_ij = l_ij - l_i0,
+
+    m_j = sum c_i d_ij / C,    e_j^2 = sum c_i^2 (d_ij - m_j)^2 / C^2,    C = sum c_i
+
+and m_j +- 1.96 e_j is the 95 % interval.  What the rows have in common cancels, as they are the
+same: a difference is known far better than the figures themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.rows.target_range import clipped
+from fewpass.pipeline.rows.targets import label_text, target_rule
+from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.block_scores import block_scores, responses
+from fewpass.pipeline.scoring.calibrating import scored_parts
+from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
+from fewpass.pipeline.scoring.reliability import NORMAL_975, several_classes, two_classes
+from fewpass.pipeline.scoring.row_metrics import Measured, predicted_labels
+from fewpass.pipeline.training.planning.column_groups import with_groups
+from fewpass.pipeline.training.planning.problem import problem_of
+from fewpass.solvers.losses import Problem
+from fewpass.solvers.protocol import Block, Sum, Weights
+from fewpass.storage.manifest import Labels
+
+Vector = NDArray[np.float64]
+
+#: Figures of a row, by what models predict.
+OF_LABELS, OF_PROBABILITIES, OF_NUMBERS = ("error",), ("error", "log_loss", "brier"), ("mae", "mse")
+MOST_MODELS = 20
+
+
+class Difference(NamedTuple):
+    """A figure of a model, and how far it is from that of the first model."""
+
+    metric: str
+    value: float
+    difference: float  # value - that of the first
+    within: float  # 95 % interval: difference - within to difference + within
+
+
+class ComparedModel(NamedTuple):
+    """What one model makes of the rows."""
+
+    run: str
+    evaluation: Evaluation
+    differences: tuple[Difference, ...]
+
+
+class ModelComparison(NamedTuple):
+    """What several models make of the same rows; the first is what others are compared with."""
+
+    rows: int
+    models: tuple[ComparedModel, ...]
+
+
+class Contestant(NamedTuple):
+    """A model, ready to judge rows."""
+
+    model: Model
+    problem: Problem
+    measured: Measured
+    what: Sum
+    names: tuple[str, ...]  # of the figures of a row
+
+
+class PairedPart(NamedTuple):
+    """Sums over some rows; parts can be added."""
+
+    weight: float
+    squares: float  # of weights
+    total: Vector  # (M, Q) weighted figures
+    by_squares: Vector  # (M, Q) differences by squared weights
+    difference_squares: Vector  # (M, Q)
+
+
+def contestants(models: Sequence[Model]) -> list[Contestant]:
+    """Make models ready; BadInput unless they predict the same."""
+    if not 2 <= len(models) <= MOST_MODELS:
+        raise BadInput(f"{len(models)} runs were named. Name 2 to {MOST_MODELS}.")
+    first = models[0]
+    for model in models[1:]:
+        if _predicts(model) != _predicts(first):
+            raise BadInput(
+                f"{model.run.url} predicts {_in_words(model)}, and {first.run.url} "
+                f"{_in_words(first)}. Compare models that predict the same."
+            )
+    measured = [Measured.of(model) for model in models]
+    have_all = all(one.probabilities is not None for one in measured)
+    names: tuple[str, ...] = OF_PROBABILITIES if have_all else OF_LABELS
+    names = OF_NUMBERS if first.predicts_numbers else names
+    return [_contestant(*pair, names) for pair in zip(models, measured, strict=True)]
+
+
+def _contestant(model: Model, measured: Measured, names: tuple[str, ...]) -> Contestant:
+    problem = problem_of(model.record.plan, model.record, model.lam)
+    problem = with_groups(problem, model.record.feature_groups)
+    rule = target_rule(model.record, problem.loss, model.record.plan.positive)
+    return Contestant(model, problem, measured, full_sum(measured, rule), names)
+
+
+def _predicts(model: Model) -> tuple[str, ...] | None:
+    """Return the labels that a model tells apart; None of numbers."""
+    targets = model.record.targets
+    if model.predicts_numbers or not isinstance(targets, Labels):
+        return None
+    if model.record.plan.positive is not None:
+        return ("not", model.record.plan.positive)
+    return tuple(map(label_text, targets.labels))
+
+
+def _in_words(model: Model) -> str:
+    labels = _predicts(model)
+    return "numbers" if labels is None else f"the labels {', '.join(labels[:20])}"
+
+
+def row_figures(of: Contestant, at: Weights, block: Block) -> Vector:
+    """Return the figures of every row of a block, (n, Q)."""
+    if not of.measured.n_labels:
+        numbers = responses(of.problem.loss, block_scores(of.problem, at, block))
+        error = clipped(numbers, of.measured.bounds) - block.y
+        return np.stack([np.abs(error), error**2], axis=1)
+    parts = []
+    for scores, classes, _ in scored_parts(of.problem, at, block):
+        made = of.measured.probabilities
+        p = None if made is None else made.of(scores)
+        columns = [(predicted_labels(of.measured, scores, p) != classes).astype(np.float64)]
+        if len(of.names) > 1:
+            assert p is not None, "all models have probabilities"
+            errors = (two_classes if p.ndim == 1 else several_classes)(p, classes)
+            columns += [errors[1], errors[0]]
+        parts.append(np.stack(columns, axis=1))
+    return np.concatenate(parts)
+
+
+def paired(figures: Sequence[Vector], weight: Vector) -> PairedPart:
+    """Return the sums of rows with figures (n, Q) of every model."""
+    each = np.stack(figures)  # (M, n, Q)
+    difference, squared = each - each[0], weight**2
+    return PairedPart(
+        float(weight.sum()), float(squared.sum()), np.einsum("i,miq->mq", weight, each),
+        np.einsum("i,miq->mq", squared, difference),
+        np.einsum("i,miq->mq", squared, difference**2),
+    )  # fmt: skip
+
+
+def _differences(total: PairedPart, names: tuple[str, ...], m: int) -> tuple[Difference, ...]:
+    values = total.total / total.weight
+    mean = values[m] - values[0]
+    square = (
+        total.difference_squares[m] - 2.0 * mean * total.by_squares[m] + mean**2 * total.squares
+    )
+    within = NORMAL_975 * np.sqrt(np.maximum(square, 0.0)) / total.weight
+    columns = zip(names, values[m].tolist(), mean.tolist(), within.tolist(), strict=True)
+    return tuple(Difference(*one) for one in columns)
+
+
+def comparison_of(
+    those: Sequence[Contestant], sums: Sequence[Any], total: PairedPart
+) -> ModelComparison:
+    """Return what sums over the rows say of every model, and of its differences from the first."""
+    models = []
+    for m, (of, own) in enumerate(zip(those, sums, strict=True)):
+        figures = full_figures(of.problem, of.model.record, of.model.weights, own)
+        differences = _differences(total, of.names, m)
+        models.append(ComparedModel(of.model.run.url, figures, differences))
+    return ModelComparison(models[0].evaluation.rows, tuple(models))

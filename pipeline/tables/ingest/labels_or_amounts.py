@@ -1,0 +1,97 @@
+"""Whether whole numbers look like labels, or like amounts: by how often each of them comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.rows.targets import FEW_LABELS, are_few_labels
+
+Vector = NDArray[np.float64]
+#: How often each number comes, in each group of rows.
+Counts = Mapping[float, Sequence[int]]
+
+#: Rows of each number, on average, of more than a few that are labels.
+ROWS_OF_LABEL = 10
+#: Deviation of how often labels come, in means, up to which they come about equally often; squares
+#: of steps between neighbours, in those of distances from the mean: 2 where they have no say.
+MANY_ALIKE, ALIKE_NEIGHBOURS = 0.5, 1.0
+#: So many numbers at a time, of that many and more, are compared as well.
+TEN, MANY_NUMBERS = 10, 400
+#: Share of the roots that is at every tenth step, from which numbers are rounded, and from which
+#: these are the steps; of others it is a tenth.
+ROUNDED, NEXT_TO_ALL = 0.3, 0.9
+#: Up to here floats hold every whole number.
+_EXACT = 2.0**53
+
+
+def look_like_labels(numbers: Counts, n_rows: int, *, has_names: bool) -> bool:
+    """Say whether whole numbers are few, or come again and again and are no amounts.
+
+    Parameters
+    ----------
+    numbers
+        All of them.
+    n_rows
+        Of all groups.
+    has_names
+        Whether some are written as no number is (007), which amounts are not.
+    """
+    if len(numbers) <= FEW_LABELS:
+        return has_names or are_few_labels(np.sort([*numbers]), n_rows)
+    come_again = n_rows >= ROWS_OF_LABEL * len(numbers)
+    return come_again and (has_names or not look_like_amounts(numbers))
+
+
+def look_like_amounts(numbers: Counts) -> bool:
+    """Say whether some of many numbers are below zero, or neighbours come about as often.
+
+    Counts of what happens, ages and years do: how often one comes says how often the next one
+    does.  Of codes it says nothing, and labels that all come as often say nothing either.
+    Neighbours are compared by roots, whose noise is the same however often numbers come, and of
+    many also ten by ten: even or round numbers may come more often than those next to them, and
+    where the steps are as uneven as those of sums of money, round ones tell by themselves.
+    """
+    ascending = sorted(numbers.items())
+    if ascending[0][0] < 0.0:
+        return True
+    often = np.array([sum(times) for _, times in ascending], np.float64)
+    varied = float(often.std()) > MANY_ALIKE * float(often.mean())
+    roots = np.sqrt(often)
+    if are_rounded(np.array([number for number, _ in ascending]), roots):
+        return True
+    if not varied or are_alike(roots):
+        return varied
+    return len(roots) >= MANY_NUMBERS and are_alike(by_tens(roots))
+
+
+def are_alike(numbers: Vector) -> bool:
+    """Say whether neighbours are more alike than others: by the ratio of von Neumann."""
+    steps, deviations = np.diff(numbers), numbers - numbers.mean()
+    return bool(steps @ steps < ALIKE_NEIGHBOURS * (deviations @ deviations))
+
+
+def by_tens(numbers: Vector) -> Vector:
+    """Return the sums of ten after ten; what is left over is left out."""
+    sums: Vector = numbers[: len(numbers) // TEN * TEN].reshape(-1, TEN).sum(axis=1)
+    return sums
+
+
+def are_rounded(numbers: Vector, roots: Vector) -> bool:
+    """Say whether whole numbers (k,) come far more often at every tenth step, as sums of money do.
+
+    Codes that next to all end in a zero have longer steps: of these they are at no tenth one.
+    """
+    if numbers[-1] > _EXACT:
+        return False
+    step = TEN * int(np.gcd.reduce(numbers.astype(np.int64)))
+    while (share := _share_at(step, numbers, roots)) >= NEXT_TO_ALL:
+        step *= TEN
+    return share >= ROUNDED
+
+
+def _share_at(step: int, numbers: Vector, roots: Vector) -> float:
+    """Return the share of roots at multiples of a step."""
+    return float(roots[np.mod(numbers, step) == 0.0].sum() / roots.sum())

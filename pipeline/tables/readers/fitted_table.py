@@ -1,0 +1,228 @@
+"""A table with the recipe of its columns, decided by a sample of its first rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.settings.encoding import ADDITIVE
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.additive.needless_columns import NEEDLESS
+from fewpass.pipeline.tables.additive.rules import may_curve
+from fewpass.pipeline.tables.encoding.applying import columns_of
+from fewpass.pipeline.tables.encoding.cells import read_numbers
+from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
+from fewpass.pipeline.tables.encoding.ids import ids_in
+from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.readers.column_roles import (
+    chosen_columns,
+    name_of,
+    passed_columns,
+    position_of,
+    used_columns,
+)
+from fewpass.pipeline.tables.readers.exact_idf import with_exact_idf
+from fewpass.pipeline.tables.readers.row_roles import RowRoles
+from fewpass.pipeline.tables.readers.sampling import FirstSample
+from fewpass.pipeline.tables.readers.source import Expected, TableRows
+from fewpass.pipeline.tables.readers.split_column import SplitColumn, threshold_of
+
+if TYPE_CHECKING:
+    from fewpass.pipeline.tables.additive.choosing import Formed
+    from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
+
+
+class FittedTable:
+    """The columns of a table: what each is used for, and, once `fit` was called, their recipe.
+
+    Attributes
+    ----------
+    columns : TableColumns
+        What each is used for; those that are left out are none of the features.
+    used, passed : list of int
+        The columns that are read, and those whose cells are handed on as they are.
+    ids : dict
+        Why columns are left out that nobody asked to drop, by name.
+    roles : RowRoles
+    split : tuple of int and SplitColumn, or None
+        The column that rows are held out by.
+    recipe : Recipe
+    formed : Formed or None
+        How curves and pairs were chosen, where that was tried.
+    """
+
+    def __init__(self, rows: TableRows, options: SourceOptions, expected: Expected) -> None:
+        self.rows, self.options, self.expected = rows, options, expected
+        self.name = rows.files[0].name
+        self.columns = chosen_columns(rows, options, expected)
+        expected.budget.require_columns(len(self.columns.features), self.name, "encoded")
+        self.ids: dict[str, str] = {}
+        self.split: tuple[int, SplitColumn] | None = None
+        self.formed: Formed | None = None
+        self.passed = passed_columns(self.columns, expected, self.name)
+        self.used = self._read_columns()
+
+    def fit(self, sample: FirstSample, given: Recipe | None) -> None:
+        """Decide by a sample what targets and columns hold.
+
+        Parameters
+        ----------
+        sample
+            Rows of the columns `used`.
+        given
+            A recipe that is used as it is.
+
+        Raises
+        ------
+        BadInput
+            Columns that do not hold what they are asked for.
+        """
+        rows, n_rows = sample
+        self.roles = RowRoles.of(self.columns, self.name, rows)
+        self.split = self._split_in(rows)
+        if given is not None:
+            self.recipe = given
+            return
+        self._leave_out_ids(rows, n_rows)
+        self.recipe = self._fitted(rows, n_rows)
+        if self.options.idf == "exact":
+            self.recipe = with_exact_idf(self.recipe, self.rows, self.columns.features)
+
+    # -- columns -----------------------------------------------------------------------------------
+
+    def _read_columns(self) -> list[int]:
+        """Return the columns that are read: those that are used, and that rows are held out by."""
+        at = self._split_position()
+        more = [*self.passed, *([] if at is None else [at])]
+        return list(dict.fromkeys([*used_columns(self.columns), *more]))
+
+    def _split_position(self) -> int | None:
+        split = self.expected.split
+        return None if split is None else position_of(self.columns, split, self.name)
+
+    def _split_in(self, sample: Any) -> tuple[int, SplitColumn] | None:
+        """Look at the column that rows are held out by, if there is one."""
+        split = self.expected.split
+        if split is None:
+            return None
+        at = self._split_position()
+        assert at is not None, "rows are held out by it"
+        name = name_of(self.columns, at)
+        cells = sample.column(name).combine_chunks()
+        return at, SplitColumn.of(name, split.how, cells, split.seed)
+
+    def _leave_out_ids(self, sample: Any, n_rows: int | None) -> None:
+        """Take columns that name or count the rows for columns that are dropped."""
+        crossed = {name: "hash" for pair in self.options.cross for name in pair.split(",")}
+        asked = {**self.rows.kinds, **crossed, **self.options.column}
+        self._leave_out(ids_in(sample.select(self._feature_names()), asked, n_rows))
+
+    def _leave_out(self, why: dict[str, str]) -> None:
+        """Take columns for ones that are dropped."""
+        columns = self.columns
+        self.ids |= why
+        features = tuple(k for k in columns.features if name_of(columns, k) not in self.ids)
+        self.columns = columns._replace(features=features)
+        self.used = self._read_columns()
+
+    def _feature_names(self) -> list[str]:
+        return [name_of(self.columns, k) for k in self.columns.features]
+
+    # -- the recipe --------------------------------------------------------------------------------
+
+    def _fitted(self, sample: Any, n_rows: int | None) -> Recipe:
+        options = self.options
+        self._require_named()
+        self._require_columns(sample)
+        crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
+        kinds = {**self.rows.kinds, **options.column}
+        rules = RecipeRules(
+            options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses,
+            n_rows=n_rows, classes=self.roles.n_classes(sample),
+        )  # fmt: skip
+        recipe = fitted(sample.select(self._feature_names()), rules)
+        return self._with_form(recipe, sample) if self._tries_forms(recipe, n_rows) else recipe
+
+    def _require_named(self) -> None:
+        """Refuse settings of columns that are not there."""
+        names = [name_of(self.columns, k) for k in range(self.columns.n_columns)]
+        unknown = [name for name in self.options.column if name not in names]
+        if unknown:
+            raise BadInput(
+                f"{self.name}: no column {shown_name(unknown[0])}, which `column` names. "
+                f"The columns are: {', '.join(map(shown_name, names[:20]))}."
+            )
+
+    def _require_columns(self, sample: Any) -> None:
+        """Refuse lists so long that the columns of their numbers do not fit into the budget."""
+        longest = [
+            pc.max(pc.list_value_length(cells)).as_py() or 0
+            for cells in sample.columns if is_list_of_numbers(cells.type)
+        ]  # fmt: skip
+        n_columns = sum(longest) + sample.num_columns
+        self.expected.budget.require_columns(n_columns, self.name, "plain")
+
+    # -- its form ----------------------------------------------------------------------------------
+
+    def _tries_forms(self, recipe: Recipe, n_rows: int | None) -> bool:
+        """Say whether curves and pairs are asked for, or may be tried."""
+        if self.options.encode != "auto":
+            return self.options.encode in ADDITIVE
+        kinds = [column.kind for column in recipe.columns]
+        may = self.expected.may_curve and not recipe.crosses and self.columns.label is not None
+        return may and may_curve(kinds, n_rows)
+
+    def _with_form(self, recipe: Recipe, sample: Any) -> Recipe:
+        """Add curves and pairs, chosen by the rows of the sample that may be learnt from."""
+        # With the solvers that forms are tried by, which other recipes need not wait for.
+        from fewpass.pipeline.tables.additive.choosing import with_form  # noqa: PLC0415
+        from fewpass.pipeline.tables.additive.of_table import asked_form  # noqa: PLC0415
+
+        expected = self.expected
+        learnt, targets = self._with_targets(self._learnt(sample))
+        cells = [*columns_of(learnt, [column.name for column in recipe.columns])]
+        asked = asked_form(self.options)._replace(
+            memory=expected.budget.memory, unasked=self.options.encode == "auto",
+            plain=expected.bent, one_pass=expected.one_pass,
+            wanted=(*self.rows.kinds, *self.options.column),
+        )  # fmt: skip
+        self.formed = with_form(recipe, cells, targets, asked, expected.seed)
+        self._leave_out(dict.fromkeys(self.formed.left_out, NEEDLESS))
+        return self.formed.recipe
+
+    def _learnt(self, sample: Any) -> Any:
+        """Return the rows of a sample that are not held out by a column."""
+        held_out = self.expected.held_out
+        if self.split is None or not held_out:
+            return sample
+        at, split = self.split
+        keys = split.keys(sample.column(name_of(self.columns, at)).combine_chunks())
+        return sample.filter(pa.array(keys < threshold_of(split, [keys], held_out)))
+
+    def _with_targets(self, sample: Any) -> tuple[Any, SampleTargets | None]:
+        """Return the rows of a sample that have targets, and these; None where nothing has."""
+        from fewpass.pipeline.tables.additive.of_table import targets_in, weighted  # noqa: PLC0415
+
+        columns = self.columns
+        if columns.label is None:
+            return sample, None
+        cells = sample.column(name_of(columns, columns.label)).combine_chunks()
+        exposure = self._numbers(sample, columns.exposure)
+        targets, has = targets_in(cells, self.roles.written, self.expected.task, exposure)
+        sample = sample.filter(pa.array(has))
+        for role in (columns.weight, columns.exposure):
+            targets = weighted(targets, self._numbers(sample, role))
+        return sample, targets
+
+    def _numbers(self, sample: Any, column: int | None) -> NDArray[np.float64] | None:
+        """Return the numbers of a sample's column, if there is one."""
+        if column is None:
+            return None
+        return read_numbers(sample.column(name_of(self.columns, column)).combine_chunks())[0]

@@ -1,0 +1,108 @@
+"""What the first rows of a source decide for all of them: targets, scaling, how many there are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Literal
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.rows.scaling import Scaler, measured, resolved
+from fewpass.pipeline.rows.source_order import advice
+from fewpass.pipeline.settings.ingest_plan import ScalingKind
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
+from fewpass.pipeline.tables.ingest.reading import raw_bytes, stamps
+from fewpass.pipeline.tables.ingest.target_map import TargetMap
+from fewpass.pipeline.tables.readers.source import Source
+from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, is_standard_input
+from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece
+from fewpass.storage.manifest import Labels, Values
+from fewpass.storage.table import Table
+
+
+def decided_targets(
+    pieces: Sequence[ParsedPiece], plan: TrainingPlan, *, whole: bool
+) -> tuple[Labels | Values, bool]:
+    """Return labels or numbers, and whether labels are words; one label alone is refused.
+
+    Unless these pieces are the whole source.
+    """
+    assert plan.source is not None, "the plan names a source"
+    encoder = LabelEncoder(plan.source.task)
+    for piece in pieces:
+        parsed = piece.parsed
+        target = encoder.encode(parsed.table.target, parsed.labels, piece.where, parsed.written)
+        encoder.count(target, 0)
+    counts = encoder.label_counts()
+    classes = encoder.is_classification()
+    if classes and len(counts) < 2 and not whole:
+        raise BadInput(
+            f"The first {encoder.n_rows[0]:,} rows, all that the memory holds, have the label "
+            f"{next(iter(counts))}: the source is sorted by label. "
+            f"{advice(format_bytes(plan.memory))}"
+        )
+    return TargetMap(encoder, None).targets(0), bool(encoder.words)
+
+
+def decided_scaler(
+    source: Source, tables: Sequence[Table], scale: ScalingKind | Literal["auto"]
+) -> Scaler:
+    """Return the scaling that is asked for, measured on tables of the first rows."""
+    encoded = source.schema is not None and source.schema.encoding is not None
+    kind = resolved(scale, tables[0], encoded=encoded)
+    if kind == "standard" and source.layout == "sparse":
+        raise BadInput(
+            "Standard scaling would fill every zero of sparse rows. Choose the scaling "
+            "unit-rows or none."
+        )
+    if kind in ("maxabs", "rms") and source.n_features is None:
+        raise BadInput(
+            "Scaling by column needs to know how many there are, and the source is read once. "
+            "Give `n_features`, or choose the scaling unit-rows or none."
+        )
+    width = source.n_features or 0
+    columns = measured(kind, source.layout, width)
+    if columns is not None:
+        for table in tables:
+            columns.add(table)
+    return Scaler.fitted(kind, columns, width)
+
+
+def expected_rows(
+    source: Source, plan: TrainingPlan, learnt: int, seen: int, in_memory: int
+) -> int:
+    """Return the number of rows to learn from, about, by those of a part of the source.
+
+    Parameters
+    ----------
+    learnt
+        The part's rows to learn from.
+    seen, in_memory
+        Its bytes, as they were read and as tables in memory.
+    """
+    asked = plan.source
+    assert asked is not None, "the plan names a source"
+    if asked.expected_rows:
+        return max(int(asked.expected_rows * (1.0 - asked.test_fraction)), learnt)
+    whole = raw_bytes(source)
+    if whole is not None:
+        return max(int(learnt * whole / seen), learnt)
+    if not is_standard_input(asked.sources):
+        return max(int(learnt * source.estimated_bytes() / in_memory), learnt)
+    if plan.lam.has("/n"):
+        raise BadInput(
+            f"lam is {plan.lam}, and how many rows {STANDARD_INPUT} has it does not say. "
+            "Give `expected_rows`, or `lam` as a number."
+        )
+    return max(learnt, 1_000_000)
+
+
+def fingerprint_of(source: Source, plan: TrainingPlan) -> str:
+    """SHA-256 of what is read and how: names, sizes and times of the files."""
+    assert plan.source is not None, "the plan names a source"
+    how = plan.source.model_dump(mode="json", exclude={"sources"})
+    stamped = json.dumps([stamps(source), how, plan.memory], sort_keys=True)
+    return hashlib.sha256(stamped.encode()).hexdigest()

@@ -1,0 +1,82 @@
+"""A method at work: its job on the data of a training, and what carries its states over them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.rows.resident import rows_in_memory
+from fewpass.pipeline.rows.row_state import RowStateInMemory
+from fewpass.pipeline.runs.engine import Training
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.training.one_reading import OneReading
+from fewpass.pipeline.training.planning.job import (
+    require_processes,
+    solver_of_job,
+    training_memory,
+)
+from fewpass.pipeline.training.planning.source_job import source_job
+from fewpass.pipeline.training.spans.span import Job
+from fewpass.pipeline.training.sweeps import Sweeps
+from fewpass.pipeline.training.trained_models import TrainedModels
+from fewpass.solvers.protocol import Solver
+
+
+class MethodAtWork(NamedTuple):
+    """One of the methods that were chosen for a training, or the plan's own."""
+
+    plan: TrainingPlan  # as asked for, with this method
+    solver: Solver
+    sweeps: Sweeps
+    models: TrainedModels
+    once: OneReading | None  # where a source is read
+
+    @classmethod
+    def of(cls, training: Training, number: int, group: int) -> MethodAtWork:
+        """Take the method of a number to the models of a group; BadInput where it cannot be."""
+        methods = training.methods
+        plan = methods.plan(training.plan, number) if methods else training.plan
+        job, solver, once = (_on_source if training.source else _on_data_set)(training, plan, group)
+        sweeps = Sweeps(
+            training.executor, training.progress, job, solver, training.is_stopping, once
+        )
+        return cls(plan, solver, sweeps, TrainedModels(training, plan, sweeps, once), once)
+
+
+def _on_source(
+    training: Training, plan: TrainingPlan, _: int
+) -> tuple[Job, Solver, OneReading | None]:
+    """Return the job of a source that is read once, by this process."""
+    assert training.source is not None, "rows come from a source"
+    if not training.executor.near:
+        raise BadInput(
+            "A source is read by this process, not by workers. Leave `scheduler` and "
+            "`workers` out, or train on a data set (`keep`)."
+        )
+    job, solver = source_job(plan, training.source)
+    assert job.once is not None, "the rows of a source come once"
+    return job, solver, OneReading(training, job.once, solver)
+
+
+def _on_data_set(
+    training: Training, plan: TrainingPlan, group: int
+) -> tuple[Job, Solver, OneReading | None]:
+    """Return the job of spans on a data set, with the store of numbers per row."""
+    job = training.planner.job(training_memory(plan), plan.solver)
+    numbers = training.run.row_state
+    if job.in_place and not training.executor.near:
+        raise BadInput(
+            f"A memory budget of {format_bytes(plan.memory)} is too small for copies of "
+            f"the state of {job.stats.d:,} columns, which tasks on workers need. Use more "
+            "`memory`, or train in this process (leave `scheduler` and `workers` out)."
+        )
+    if training.executor.together is not None:
+        require_processes(job, training.executor.together.threads())
+    stay = job.resident and training.executor.near
+    job = job._replace(
+        row_state_size=solver_of_job(plan, job, group).row_state_size(job.stats),
+        row_state=RowStateInMemory(numbers) if stay else numbers,
+        rows=rows_in_memory(training.dataset, job.rule),
+    )
+    return job, solver_of_job(plan, job, group), None

@@ -1,0 +1,222 @@
+"""The spans of several streams that are under way: in this process, or on a cluster.
+
+On a cluster a span leaves its state where it is and tells its report, so no result is fetched.  A
+span that takes far longer than the others is started once more on another worker, and the first
+result counts: it has the same bits.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple, Protocol
+
+from fewpass.pipeline.executors.executor import Executor
+from fewpass.pipeline.executors.together import Key, ResultOf, Task, Together, tell
+from fewpass.pipeline.training.spans.stragglers import SpanTimes
+from fewpass.pipeline.training.spans.walk_spans import SpanReport
+from fewpass.solvers.protocol import State
+
+LOOK_SECONDS = 0.25  # between two looks at what is late
+
+#: Returns the function and arguments of windows first <= k < stop of a stream, from a state.
+MakeSpan = Callable[[int, int, int, Any], Task]
+
+
+class SpanUnderWay(NamedTuple):
+    """Windows first <= k < stop of a stream."""
+
+    stream: int
+    first: int
+    stop: int
+    label: str  # what a dashboard shows
+    given: Any  # the state that it begins with
+    begins: bool  # whether it is the first one of the stream in a walk
+    state: Any = None  # handle on what becomes of it
+    number: int = 0
+
+
+class DoneSpan(NamedTuple):
+    """A span that is done.
+
+    `elsewhere`: what was submitted after it waits for a state that is not there yet, and is no
+    longer under way.
+    """
+
+    span: SpanUnderWay
+    report: SpanReport
+    elsewhere: bool = False
+
+
+class AwaitedSpans(Protocol):
+    """Spans that are under way."""
+
+    def listening(self) -> AbstractContextManager[None]:
+        """Return a context in which spans are waited for."""
+
+    def submit(self, span: SpanUnderWay) -> Any:
+        """Submit the last span of its stream; return a handle on what becomes of the state."""
+
+    def under_way(self, stream: int) -> int:
+        """Return how many spans of a stream are under way."""
+
+    def __len__(self) -> int:
+        """Return how many spans are under way."""
+
+    def next(self) -> DoneSpan:
+        """Wait for a span, the first one of its stream that is under way."""
+
+
+class SpansInTurn:
+    """Spans whose reports are fetched in the order in which they were submitted.
+
+    Parameters
+    ----------
+    executor, submit
+        Where they run, and what submits a task there.
+    make
+        Makes a span.
+    """
+
+    def __init__(self, executor: Executor, submit: Callable[..., Any], make: MakeSpan) -> None:
+        self._executor, self._submit, self._make = executor, submit, make
+        self._spans = deque[tuple[SpanUnderWay, Any]]()
+
+    def listening(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def submit(self, span: SpanUnderWay) -> Any:
+        made = self._make(span.stream, span.first, span.stop, span.given)
+        result = self._submit(span.label, *made)
+        state, report = (self._executor.item(n, result, k) for k, n in enumerate(ITEMS))
+        self._spans.append((span._replace(given=None, state=state), report))
+        return state
+
+    def under_way(self, stream: int) -> int:
+        return sum(span.stream == stream for span, _ in self._spans)
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    def next(self) -> DoneSpan:
+        span, report = self._spans.popleft()
+        return DoneSpan(span, self._executor.result(report))
+
+
+ITEMS = ("state", "report")
+
+
+class SpansOnCluster:
+    """Spans of a cluster: whichever stream's is done first is next, and late ones start elsewhere.
+
+    Parameters
+    ----------
+    executor
+        The cluster.
+    make
+        Makes a span.
+    """
+
+    def __init__(self, executor: Executor, make: MakeSpan) -> None:
+        assert isinstance(executor.together, Together), "a cluster takes graphs"
+        self._executor, self._together, self._make = executor, executor.together, make
+        self._name, self._numbers = self._together.named("walk"), itertools.count()
+        self._streams: dict[int, deque[SpanUnderWay]] = {}
+        self._again: dict[int, SpanUnderWay] = {}  # a stream's first span, elsewhere
+        self._since: dict[int, float] = {}  # when a stream's first span could begin
+        self._awaited: dict[int, SpanReport | None] = {}  # the reports that are there, by number
+        self._times = {begins: SpanTimes() for begins in (True, False)}
+        self._looked = time.monotonic()
+
+    def listening(self) -> AbstractContextManager[None]:
+        return self._together.listening(self._name)
+
+    def submit(self, span: SpanUnderWay) -> Any:
+        number, task = self._reporting(span, span.given)
+        if span.begins:
+            state = self._together.submit_at(span.stream, span.label, *task)
+        else:
+            state = self._executor.submit(span.label, *task)
+        spans = self._streams.setdefault(span.stream, deque())
+        if not spans:
+            self._since[span.stream] = time.monotonic()
+        # a handle on what it is given would keep that longer than the task itself does
+        spans.append(span._replace(given=ResultOf(span.given.key), state=state, number=number))
+        return state
+
+    def _reporting(self, span: SpanUnderWay, given: Any) -> tuple[int, Task]:
+        """Return a number and a task that tells under it."""
+        number = next(self._numbers)
+        self._awaited[number] = None
+        made = self._make(span.stream, span.first, span.stop, given)
+        return number, (reporting_span, self._together.topic, self._name, number, *made)
+
+    def under_way(self, stream: int) -> int:
+        return len(self._streams.get(stream, ()))
+
+    def __len__(self) -> int:
+        return sum(map(len, self._streams.values()))
+
+    def next(self) -> DoneSpan:
+        while True:
+            for span in self._first_ones():
+                for each in (span, self._again.get(span.stream, span)):
+                    if (report := self._awaited[each.number]) is not None:
+                        return self._taken(each, report, elsewhere=each is not span)
+            if time.monotonic() - self._looked > LOOK_SECONDS:
+                self._look()
+            message = self._together.hear(LOOK_SECONDS)
+            if message is not None and message[1] in self._awaited:
+                self._awaited[message[1]] = pickle.loads(message[2])
+
+    def _first_ones(self) -> Iterator[SpanUnderWay]:
+        return (spans[0] for spans in self._streams.values() if spans)
+
+    def _taken(self, span: SpanUnderWay, report: SpanReport, *, elsewhere: bool) -> DoneSpan:
+        """Take a stream's first span; where it was done elsewhere, those after it wait in vain."""
+        spans = self._streams[span.stream]
+        if not elsewhere:
+            seconds = time.monotonic() - self._since[span.stream]
+            self._times[span.begins].note(report.windows, seconds)
+        done = [spans.popleft() for _ in range(len(spans) if elsewhere else 1)]
+        again = self._again.pop(span.stream, span)
+        for number in {each.number for each in (*done, again)}:
+            del self._awaited[number]
+        self._since[span.stream] = time.monotonic()
+        return DoneSpan(span, report, elsewhere)
+
+    def _look(self) -> None:
+        """Raise the errors of spans; start late ones on other workers, each once."""
+        self._looked = now = time.monotonic()
+        for span in self._first_ones():
+            if span.state.status not in ("pending", "finished", "lost"):
+                self._executor.result(span.state)
+            late = self._times[span.begins].is_late
+            if span.stream not in self._again and late(
+                span.stop - span.first, now - self._since[span.stream]
+            ):
+                self._start_again(span)
+
+    def _start_again(self, span: SpanUnderWay) -> None:
+        """Submit a span to other workers than the one that is slow over it, if there are any."""
+        slow = self._together.makers_of([span.state.key])
+        others = self._together.workers() - slow
+        if not slow or not others:
+            return
+        key: Key = (self._together.named(f"{span.label} again"), span.stream)
+        number, task = self._reporting(span, span.given)
+        (state,) = self._together.submit({key: task}, [key], only=others)
+        self._again[span.stream] = span._replace(state=state, number=number)
+
+
+def reporting_span(
+    topic: str, name: str, number: int, span: Callable[..., Any], *given: Any
+) -> State:
+    """Do a span, tell its report, and return the state."""
+    state, report = span(*given)
+    tell(topic, [name, number, pickle.dumps(report)])
+    return state

@@ -1,0 +1,113 @@
+"""The objects of a chunk, decoded to rows: what is checked before compiled code sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.storage.array_layout import CODE_PARTS, RETAINED_KEY, SPARSE_PARTS, chunk_parts
+from fewpass.storage.chunk_table import ChunkFacts
+from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.manifest import RETAINED_BYTES, Manifest
+from fewpass.storage.objects import StoredObject, get_chunk
+from fewpass.storage.row_expansion import RowExpansion
+from fewpass.storage.table import DenseTable
+from fewpass.storage.table_buffer import Arrays, ChunkBuffer
+
+#: By the template of their keys; None: the chunk has no values.
+Objects = Mapping[str, StoredObject | None]
+
+
+class ChunkObjects(NamedTuple):
+    """Where the objects of a data set's chunks are, and what they hold."""
+
+    folder: Folder  # of the generation
+    manifest: Manifest
+    parts: Mapping[str, str]  # templates of the keys of what a chunk's rows consist of, by name
+
+    @classmethod
+    def of(cls, folder: Folder, manifest: Manifest) -> ChunkObjects:
+        """Describe the objects that a manifest names."""
+        parts = chunk_parts(manifest.layout, manifest.row_parts, coded=manifest.coded)
+        return cls(folder, manifest, parts)
+
+    def decode(self, k: int, objects: Objects, arrays: Arrays, buffer: ChunkBuffer) -> int:
+        """Decode the rows of chunk `k` into arrays; return the bytes that were read.
+
+        The buffer lends memory for encoded bytes, and counts the seconds.
+        """
+        n_bytes = 0
+        for name, key in self.parts.items():
+            stored = objects[key]
+            if stored is None:
+                continue
+            fits = name in SPARSE_PARTS or name in CODE_PARTS
+            padded = 0 if fits else self._full_size(arrays[name])
+            buffer.fetch_s += get_chunk(
+                self.folder, key.format(chunk=k), stored, arrays[name], buffer.scratch, padded
+            )
+            n_bytes += stored.length
+        return n_bytes
+
+    def retained(self, k: int, objects: Objects) -> NDArray[np.uint8]:
+        """Return the kept columns of chunk `k` as (rows, bytes), of a set that keeps some."""
+        width = RETAINED_BYTES * len(self.manifest.retained)
+        retained = np.zeros((self.manifest.rows_of(k), width), np.uint8)
+        if (stored := objects[RETAINED_KEY]) is not None:
+            scratch = np.empty(stored.length, np.uint8)
+            key, size = RETAINED_KEY.format(chunk=k), self._full_size(retained)
+            get_chunk(self.folder, key, stored, retained, scratch, size)
+        return retained
+
+    def codes(self, k: int, objects: Objects) -> DenseTable:
+        """Return the rows of chunk `k` as codes, X (rows, codes), of a set that stores these."""
+        manifest = self.manifest
+        assert manifest.codes is not None, "the set stores codes"
+        rows = manifest.rows_of(k)
+        codes = np.empty((manifest.codes, manifest.chunk_rows))
+        parts: Arrays = {"codes": codes} | {name: np.empty(rows) for name in manifest.row_parts}
+        for name, key in self.parts.items():
+            stored = objects[key]
+            assert stored is not None, "each chunk has all of these"
+            scratch = np.empty(stored.length, np.uint8)
+            padded = 0 if name in CODE_PARTS else self._full_size(parts[name])
+            get_chunk(self.folder, key.format(chunk=k), stored, parts[name], scratch, padded)
+        X = np.ascontiguousarray(codes[:, :rows].T)
+        return DenseTable(X, parts["target"], parts.get("weight"), parts.get("offset"))
+
+    def prefetch(self, k: int, objects: Objects) -> None:
+        """Announce that chunk `k` will be read."""
+        for key in self.parts.values():
+            if objects[key] is not None:
+                self.folder.prefetch(key.format(chunk=k))
+
+    def _full_size(self, out: NDArray[Any]) -> int:
+        """Return the items of a chunk as Zarr stores it: the last one is padded."""
+        return self.manifest.chunk_rows * (out.shape[1] if out.ndim == 2 else 1)
+
+
+def expand(expansion: RowExpansion, facts: ChunkFacts, arrays: Arrays, chunk: str) -> None:
+    """Make a chunk's values of its codes; `chunk` names it in messages."""
+    codes = np.ascontiguousarray(arrays["codes"][:, : facts.rows])
+    parts = (arrays[name] for name in ("indptr", "indices", "data"))
+    nnz = expansion.expand(codes, *parts)
+    if nnz != facts.nnz:
+        raise Damaged(
+            f"{chunk} has codes of other rows than were stored. Do not use this data set; ingest "
+            "the source again."
+        )
+
+
+def require_inside(arrays: Arrays, n_features: int, chunk: str) -> None:
+    """Refuse indices with which compiled code would access memory outside its arrays."""
+    indptr, indices = arrays["indptr"], arrays["indices"]
+    ends = indptr[0] == 0 and indptr[-1] == indices.size and bool((indptr[1:] >= indptr[:-1]).all())
+    unsigned = indices.view(f"u{indices.itemsize}")  # what is negative becomes too large
+    if not ends or (indices.size and int(unsigned.max()) >= n_features):
+        raise Damaged(
+            f"{chunk} points outside its {n_features} columns or its {indices.size} values. Do not "
+            "use this data set; ingest the source again."
+        )

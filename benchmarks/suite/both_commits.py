@@ -36,8 +36,9 @@ def main() -> None:
     asked.folder.mkdir(parents=True, exist_ok=True)
     contests = (c for c in chosen(asked.folder, set(asked.only)) if ours(c))
     rows = recorded(asked.results, PART, measured(contests, asked.checkout), in_short)
-    found = [f"Before is commit {commit_of(asked.checkout)}.", slower(rows)]
-    conclude(asked.results, PART, found, ("numpy", "numba"))
+    found = [f"Before is commit {commit_of(asked.checkout)}. {slower(rows)}"]
+    part = " ".join([PART, *asked.only])  # of every run it is told what it found
+    conclude(asked.results, part, found, ("numpy", "numba"))
 
 
 def chosen(folder: Path, only: set[str]) -> Iterator[Contest]:

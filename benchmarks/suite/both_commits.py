@@ -4,7 +4,7 @@
 
 CHECKOUT is a work tree of an earlier commit (`git worktree add --detach DIR COMMIT`).  Of every
 contest those take part that a target names as ours, each in a process of its own of either
-checkout, on the same rows; turns go round.  Contests by whole courses (`accuracy`) are left out.
+checkout, on the same rows; turns go round, there and back.  Contests by whole courses (`accuracy`) are left out.
 """
 
 from __future__ import annotations
@@ -71,6 +71,7 @@ def measured(contests: Iterator[Contest], before: Path) -> Iterator[Row]:
             for _ in range(contest.turns):
                 for process in everyone:
                     process.take_turn()
+                everyone.reverse()  # who reads a file after another one finds it nearer
         yield from (row(contest, *pair) for pair in pairs)
 
 

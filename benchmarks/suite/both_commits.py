@@ -4,7 +4,8 @@
 
 CHECKOUT is a work tree of an earlier commit (`git worktree add --detach DIR COMMIT`).  Of every
 contest those take part that a target names as ours, each in a process of its own of either
-checkout, on the same rows; turns go round, there and back.  Contests by whole courses (`accuracy`) are left out.
+checkout, on the same rows; turns go round, there and back.  Contests by whole courses (`accuracy`)
+are left out.
 """
 
 from __future__ import annotations

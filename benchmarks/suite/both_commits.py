@@ -37,9 +37,8 @@ def main() -> None:
     asked.folder.mkdir(parents=True, exist_ok=True)
     contests = (c for c in chosen(asked.folder, set(asked.only)) if ours(c))
     rows = recorded(asked.results, PART, measured(contests, asked.checkout), in_short)
-    found = [f"Before is commit {commit_of(asked.checkout)}. {slower(rows)}"]
-    part = " ".join([PART, *asked.only])  # of every run it is told what it found
-    conclude(asked.results, part, found, ("numpy", "numba"))
+    part = " ".join([PART, *asked.only])  # so that the page names every command
+    conclude(asked.results, part, findings(rows), ("numpy", "numba"))
 
 
 def chosen(folder: Path, only: set[str]) -> Iterator[Contest]:
@@ -60,6 +59,7 @@ def ours(contest: Contest) -> list[Contestant]:
 
 def measured(contests: Iterator[Contest], before: Path) -> Iterator[Row]:
     """Yield a row per contestant: what it took in either checkout."""
+    commit = commit_of(before)
     for contest in contests:
         with ExitStack() as stack:
             pairs = [
@@ -73,7 +73,7 @@ def measured(contests: Iterator[Contest], before: Path) -> Iterator[Row]:
                 for process in everyone:
                     process.take_turn()
                 everyone.reverse()  # who reads a file after another one finds it nearer
-        yield from (row(contest, *pair) for pair in pairs)
+        yield from ({"before": commit} | row(contest, *pair) for pair in pairs)
 
 
 def row(contest: Contest, before: Running, now: Running) -> Row:
@@ -97,25 +97,32 @@ def in_short(row: Row) -> str:
     return f"{row['contest']}, {row['contestant']}: {change(row):.2f} of the CPU seconds before"
 
 
-def slower(rows: list[Row]) -> str:
+def findings(rows: list[Row]) -> list[str]:
     """Say how many take longer now."""
     changes = [change(row) for row in rows]
     more, less = (sum(one > 1.1 for one in changes), sum(one < 1 / 1.1 for one in changes))
-    return (
-        f"Of {len(rows)}, {more} take over a tenth more of the processor now, {less} less; the"
-        f" middle one {median(changes):.2f} of before."
+    commits = ", ".join(dict.fromkeys(row["before"] for row in rows))
+    told = (
+        f"Before is commit {commits}. Of {len(rows)}, {more} take over a tenth more of the"
+        f" processor now, {less} less; the middle one takes {median(changes):.2f} of before."
     )
+    return [told]
 
 
 def tables(rows: list[Row]) -> str:
     """Return a table of all."""
     told = [
         [one["contest"], one["contestant"],
-         *(f"{1e3 * seconds:.3g}" for measure in ("wall_s", "cpu_s") for seconds in one[measure]),
+         *(milliseconds(seconds) for measure in ("wall_s", "cpu_s") for seconds in one[measure]),
          f"{change(one):.2f}"]
         for one in rows
     ]  # fmt: skip
     return table(HEAD, told, HEAD[:2])
+
+
+def milliseconds(seconds: float) -> str:
+    """Write a time in milliseconds, of three digits at least."""
+    return f"{1e3 * seconds:.3g}" if seconds < 1.0 else f"{1e3 * seconds:,.0f}"
 
 
 def commit_of(checkout: Path) -> str:

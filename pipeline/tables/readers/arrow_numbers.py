@@ -26,7 +26,7 @@ _DIGITS, _BITS = 15, 64
 
 
 class ArrowNumbers(NamedTuple):
-    """The cells of typed columns as numbers; see `Numbers`.
+    """The cells of typed columns as numbers; see `PlainNumbers`.
 
     Features are numbers or booleans, targets numbers, booleans or words; nulls are missing values.
     """

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import label_text
-from fewpass.pipeline.tables.ingest.labels_or_amounts import look_like_labels
+from fewpass.pipeline.tables.encoding.labels_or_amounts import look_like_labels
 from fewpass.pipeline.tables.readers.as_written import AsWritten, is_number
 from fewpass.pipeline.tables.readers.source import LONGEST_LABEL
 from fewpass.storage.manifest import Values

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.rows.targets import FEW_LABELS, are_few_labels
-
 Vector = NDArray[np.float64]
 #: How often each number comes, in each group of rows.
 Counts = Mapping[float, Sequence[int]]
 
+#: Different whole numbers that may be labels whatever they are; rows of each, on average, below
+#: which they are only where they count labels from one of these numbers.
+FEW_LABELS, ROWS_OF_FEW, FIRST_LABELS = 20, 3, (-1.0, 0.0, 1.0)
 #: Rows of each number, on average, of more than a few that are labels.
 ROWS_OF_LABEL = 10
 #: Deviation of how often labels come, in means, up to which they come about equally often; squares
@@ -43,6 +44,18 @@ def look_like_labels(numbers: Counts, n_rows: int, *, has_names: bool) -> bool:
         return has_names or are_few_labels(np.sort([*numbers]), n_rows)
     come_again = n_rows >= ROWS_OF_LABEL * len(numbers)
     return come_again and (has_names or not look_like_amounts(numbers))
+
+
+def are_few_labels(numbers: Vector, n_rows: int) -> bool:
+    """Say whether different whole numbers (k,), ascending, of some rows are few, and labels.
+
+    Numbers that hardly come again are amounts, unless they number something: 0, 1, 2, without gaps.
+    Two are labels in any case.
+    """
+    k = len(numbers)
+    if k <= 2 or k > FEW_LABELS or n_rows >= ROWS_OF_FEW * k:
+        return k <= FEW_LABELS
+    return numbers[0] in FIRST_LABELS and bool(numbers[-1] - numbers[0] == k - 1)
 
 
 def look_like_amounts(numbers: Counts) -> bool:

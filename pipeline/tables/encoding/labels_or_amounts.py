@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.solvers.bad_input import MOST_WHOLE
+
 Vector = NDArray[np.float64]
 #: How often each number comes, in each group of rows.
 Counts = Mapping[float, Sequence[int]]
@@ -24,8 +26,6 @@ TEN, MANY_NUMBERS = 10, 400
 #: Share of the roots that is at every tenth step, from which numbers are rounded, and from which
 #: these are the steps; of others it is a tenth.
 ROUNDED, NEXT_TO_ALL = 0.3, 0.9
-#: Up to here floats hold every whole number.
-_EXACT = 2.0**53
 
 
 def look_like_labels(numbers: Counts, n_rows: int, *, has_names: bool) -> bool:
@@ -97,7 +97,7 @@ def are_rounded(numbers: Vector, roots: Vector) -> bool:
 
     Codes that next to all end in a zero have longer steps: of these they are at no tenth one.
     """
-    if numbers[-1] > _EXACT:
+    if numbers[-1] > MOST_WHOLE:
         return False
     step = TEN * int(np.gcd.reduce(numbers.astype(np.int64)))
     while (share := _share_at(step, numbers, roots)) >= NEXT_TO_ALL:

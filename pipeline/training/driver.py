@@ -39,7 +39,7 @@ from fewpass.storage.snapshot import Snapshot
 MOST_RESTARTS = 30  # of every model
 
 
-def models_of(solver: Solver) -> int:
+def n_models_of(solver: Solver) -> int:
     """Count the models that are trained together."""
     return len(solver.tasks) if isinstance(solver, MultiModel) else 1
 
@@ -309,7 +309,7 @@ class Driver:
     def _restart(self, walk: Walk) -> Event:
         """Begin again from the state that the method gives after an explosion."""
         cursor, states = self._cursor, self._states
-        if cursor.restarts >= MOST_RESTARTS * models_of(states.solver):
+        if cursor.restarts >= MOST_RESTARTS * n_models_of(states.solver):
             raise Diverged(
                 f"The loss of {self._training.run.url} exploded {cursor.restarts + 1} times, the "
                 f"last time after {cursor.rows_seen} rows. Scale the features (`scale` of an "

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.rows.targets import are_few_labels
 from fewpass.pipeline.settings.encoding import Encoding
 from fewpass.pipeline.tables.additive.choosing import Formed
 from fewpass.pipeline.tables.additive.forms import SPLINES
 from fewpass.pipeline.tables.additive.rules import AskedForm
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
 from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Written, read_numbers, words_of
+from fewpass.pipeline.tables.encoding.labels_or_amounts import are_few_labels
 
 #: Labels that forms are compared for: of more each row says too little of a pair.
 MOST_LABELS = 100

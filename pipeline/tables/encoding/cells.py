@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fewpass.pipeline.decimal_text import DECIMAL
+
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:inf|infinity|nan)$"
+_NUMBER = rf"^{DECIMAL}$|^[-+]?(?i:inf|infinity|nan)$"
 #: Currencies, around a number; what may stand between thousands, other than the comma or the point.
 _MONEY = r"(?:[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL)?"
 _GAP, _BETWEEN = r"[ \x{a0}\x{202f}]?", r"'’ \x{a0}\x{2009}\x{202f}"

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from fewpass.pipeline.settings.encoding import Kind
 from fewpass.pipeline.tables.encoding.cells import Floats, Read, is_numeric, is_text, read_numbers
 from fewpass.pipeline.tables.encoding.codes import (
-    LARGEST_EXACT,
     are_codes,
     are_times,
     is_whole,
@@ -19,6 +18,7 @@ from fewpass.pipeline.tables.encoding.codes import (
 )
 from fewpass.pipeline.tables.encoding.date_forms import look_like_dates
 from fewpass.pipeline.tables.encoding.inference import FEW
+from fewpass.solvers.bad_input import MOST_WHOLE
 
 _SHOWN = 40
 #: A deviation that is less of the largest number is taken for none.
@@ -78,7 +78,7 @@ def _is_lost(cells: Any, numbers: Floats) -> bool:
         return False
     present = numbers[~np.isnan(numbers)]
     largest = np.abs(present).max(initial=0.0)
-    if largest <= LARGEST_EXACT or pc.count_distinct(cells).as_py() < 2:
+    if largest <= MOST_WHOLE or pc.count_distinct(cells).as_py() < 2:
         return False
     shares = present / largest  # whose squares are numbers
     return bool((shares - shares[0]).std() <= _TOLD)

@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.rows.targets import FEW_LABELS, are_few_labels
+from fewpass.solvers.bad_input import MOST_WHOLE
 
 Vector = NDArray[np.float64]
 #: How often each number comes, in each group of rows.
 Counts = Mapping[float, Sequence[int]]
 
+#: Different whole numbers that may be labels whatever they are; rows of each, on average, below
+#: which they are only where they count labels from one of these numbers.
+FEW_LABELS, ROWS_OF_FEW, FIRST_LABELS = 20, 3, (-1.0, 0.0, 1.0)
 #: Rows of each number, on average, of more than a few that are labels.
 ROWS_OF_LABEL = 10
 #: Deviation of how often labels come, in means, up to which they come about equally often; squares
@@ -23,8 +26,6 @@ TEN, MANY_NUMBERS = 10, 400
 #: Share of the roots that is at every tenth step, from which numbers are rounded, and from which
 #: these are the steps; of others it is a tenth.
 ROUNDED, NEXT_TO_ALL = 0.3, 0.9
-#: Up to here floats hold every whole number.
-_EXACT = 2.0**53
 
 
 def look_like_labels(numbers: Counts, n_rows: int, *, has_names: bool) -> bool:
@@ -43,6 +44,18 @@ def look_like_labels(numbers: Counts, n_rows: int, *, has_names: bool) -> bool:
         return has_names or are_few_labels(np.sort([*numbers]), n_rows)
     come_again = n_rows >= ROWS_OF_LABEL * len(numbers)
     return come_again and (has_names or not look_like_amounts(numbers))
+
+
+def are_few_labels(numbers: Vector, n_rows: int) -> bool:
+    """Say whether different whole numbers (k,), ascending, of some rows are few, and labels.
+
+    Numbers that hardly come again are amounts, unless they number something: 0, 1, 2, without gaps.
+    Two are labels in any case.
+    """
+    k = len(numbers)
+    if k <= 2 or k > FEW_LABELS or n_rows >= ROWS_OF_FEW * k:
+        return k <= FEW_LABELS
+    return numbers[0] in FIRST_LABELS and bool(numbers[-1] - numbers[0] == k - 1)
 
 
 def look_like_amounts(numbers: Counts) -> bool:
@@ -84,7 +97,7 @@ def are_rounded(numbers: Vector, roots: Vector) -> bool:
 
     Codes that next to all end in a zero have longer steps: of these they are at no tenth one.
     """
-    if numbers[-1] > _EXACT:
+    if numbers[-1] > MOST_WHOLE:
         return False
     step = TEN * int(np.gcd.reduce(numbers.astype(np.int64)))
     while (share := _share_at(step, numbers, roots)) >= NEXT_TO_ALL:

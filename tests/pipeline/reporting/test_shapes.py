@@ -1,6 +1,7 @@
 """Shapes of additive models: printed, written, drawn; they add up to predictions."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 
 import fewpass
 from fewpass.flows.cli import main
+from fewpass.pipeline.explaining.function_figures import importances
 from fewpass.pipeline.reporting.model_card import model_card
-from fewpass.pipeline.reporting.model_shapes import importances, model_shapes
+from fewpass.pipeline.reporting.model_shapes import model_shapes
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.tables.encoding.additive_shapes import title_of
@@ -131,6 +133,30 @@ def test_the_command_lists_shapes_and_writes_them_as_json(work, capsys):
         assert len(one["values"]) == len(one["rows"]) == len(one["knots"]) + 1
     pair = next(one for one in facts["pairs"] if one["name"] == "z x town")
     assert len(pair["values"]) == len(pair["grid_a"]) + 1 and "<north>" in pair["grid_b"]
+
+
+def test_levels_that_are_numbers_come_by_value(tmp_path, capsys):
+    """In tables, JSON, bars and maps; words that name numbers stay words."""
+    frame = rows(1500, 2)
+    frame["stars"] = np.random.default_rng(3).choice(["1", "2", "10", "-3", "2.5"], len(frame))
+    frame["y"] += np.where(frame["stars"] == "10", 2 * frame["z"], 0.0)
+    frame.drop(columns=["kind", "day"]).to_csv(tmp_path / "rows.csv", index=False)
+    data, run = str(tmp_path / "data"), str(tmp_path / "run")
+    source = ["ingest", str(tmp_path / "rows.csv"), data, "--label", "y", "-q"]
+    assert main([*source, "--pairs", "z:stars", "--column", "stars=category", "--additive"]) == 0
+    assert main(["train", data, run, "--lam", "1/n", "--tol", "1e-2", "-q"]) == 0
+    assert main(["shapes", run, "--json", "-q"]) == 0
+    facts, wanted = json.loads(capsys.readouterr().out)["additive"], ["-3", "1", "2", "2.5", "10"]
+    (own,) = (one for one in facts["columns"] if one["name"] == "stars")
+    assert own["knots"][:5] == facts["pairs"][0]["grid_b"][:5] == wanted
+    for words in (["--column", "stars"], ["--pair", "z:stars"]):
+        assert main(["shapes", run, *words]) == 0
+        found = re.findall(r"(?<=\s)(?:-3|1|2|2\.5|10)(?=\s)", capsys.readouterr().out)
+        assert found[:5] == wanted
+    assert main(["report", run, "--html", "-q"]) == 0
+    page = (tmp_path / "run/report/report.html").read_text()
+    assert re.findall(r"<th class=.number.>(-3|1|2|2\.5|10)</th>", page)[:5] == wanted
+    assert re.findall(r">(-3|1|2|2\.5|10) \(\d+\)<", page)[:5] == wanted
 
 
 def test_functions_of_all_classes_stand_next_to_each_other(work, capsys):

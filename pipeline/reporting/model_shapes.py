@@ -92,8 +92,6 @@ def form_in_words(own: Additive) -> str:
     )
     if chosen is None:
         return said
-    by = f"the last by {chosen.held_out_by}" if chosen.held_out_by else "drawn at random"
     return (
-        f"By the loss of {chosen.held_out_rows:,} rows of a sample, {by}; {len(own.pairs)} of "
-        f"{chosen.looked_at:,} pairs were taken. {said}"
+        f"By the {chosen.figure}; {len(own.pairs)} of {chosen.looked_at:,} pairs were taken. {said}"
     )

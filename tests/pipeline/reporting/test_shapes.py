@@ -8,8 +8,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import fewpass
+from fewpass import TableEncoder
 from fewpass.flows.cli import main
 from fewpass.pipeline.explaining.function_figures import importances
 from fewpass.pipeline.reporting.model_card import model_card
@@ -173,6 +177,55 @@ def test_functions_of_all_classes_stand_next_to_each_other(work, capsys):
         if words[0] == "--column":
             at_first = [one["additive"]["columns"][0]["values"][0] for one in every]
             assert all(f"{value:+.6g}" in printed for value in at_first)
+
+
+@pytest.mark.parametrize("name", ["run", "classes"])
+def test_python_has_what_the_command_writes(name, work, capsys):
+    label = "low" if name == "classes" else None
+    words = ["--class", "low"] if label else []
+    assert main(["shapes", str(work / name), *words, "--json", "-q"]) == 0
+    written = json.loads(capsys.readouterr().out)["additive"]
+    for model in (work / name, fewpass.from_run(work / name)):
+        found = fewpass.shapes(model, label)
+        assert json.loads(json.dumps(found.data())) == written
+    assert [one.name for one in found.columns] == [one["name"] for one in written["columns"]]
+    for own, facts in zip(found.columns, written["columns"], strict=True):
+        assert own.contributions.tolist() == facts["values"] and own.rows.tolist() == facts["rows"]
+        assert own.points[-1] is None and len(own.points) == len(own.rows)
+    days = next(one for one in written["columns"] if one["name"] == "day days")
+    assert found["day days"].points[0] == np.datetime64(days["days_since"])
+    pair = found["town", "z"]
+    assert pair is found["z x town"] and pair.contributions.shape == (
+        len(pair.points_a), len(pair.points_b)
+    )  # fmt: skip
+    frame = pair.to_pandas()
+    assert (
+        frame.loc[pair.points_a[0], "south"] == pair.contributions[0, pair.points_b.index("south")]
+    )
+    assert found.to_pandas()["name"][0] == found.importances[0].name
+    with pytest.raises(KeyError, match="no function 'q'"):
+        found["q"]
+
+
+def test_functions_of_an_estimator_add_up_to_its_predictions():
+    """Put together from points and contributions alone, as a notebook would."""
+    frame = rows(600, 4)[["x", "town", "y"]]
+    frame.loc[::9, "x"] = np.nan
+    X, y = frame[["x", "town"]], frame["y"]
+    model = fewpass.LinearRegressor(encode="splines", tol=1e-3, clip=False).fit(X, y)
+    found = model.shapes()
+    x, town = found["x"], found["town"]
+    curve = np.interp(X["x"], x.points[:-1], x.contributions[:-1])
+    curve = np.where(X["x"].isna(), x.contributions[-1], curve)
+    bars = X["town"].map(dict(zip(town.points, town.contributions, strict=True)))
+    np.testing.assert_allclose(found.constant + curve + bars, model.predict(X), atol=1e-9)
+    assert x.to_pandas()["rows"].sum() == pytest.approx(len(X)) == town.rows.sum()
+    piped = make_pipeline(TableEncoder(additive="splines"), Ridge()).fit(X, y)
+    assert fewpass.shapes(piped)["town"].points == [*town.points]
+    with pytest.raises(ValueError, match="has no curves"):
+        fewpass.LinearRegressor(encode="always", tol=1e-3).fit(X, y).shapes()
+    with pytest.raises(ValueError, match="pipeline of two steps"):
+        fewpass.shapes(make_pipeline(StandardScaler(), Ridge()))
 
 
 @pytest.mark.parametrize(

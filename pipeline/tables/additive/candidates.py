@@ -104,8 +104,11 @@ class HeldOutParts(NamedTuple):
 
     @property
     def total(self) -> float:
-        """What the sum of the losses of all held-out rows is divided by for their mean."""
-        return sum(self.targets.of(part).total for part in self.parts)
+        """What the sum of the losses of all held-out rows is divided by.
+
+        That is for their mean in the targets' own units, as `train` and `evaluate` tell it.
+        """
+        return sum(self.targets.of(part).total for part in self.parts) / self.targets.unit
 
     def trials(self, sample: FormSample) -> list[FormTrial]:
         """Return a trial for each part: of forms learnt from all other rows."""

@@ -238,7 +238,7 @@ class FormChoice:
         return ChosenForm(
             form=best.form, rows=len(self._rows) - len(held_out.parts[0]),
             held_out_rows=sum(map(len, held_out.parts)), held_out_by=held_out.by,
-            candidates=tuple(recorded), looked_at=looked_at,
+            candidates=tuple(recorded), looked_at=looked_at, measure=held_out.targets.measure,
         )  # fmt: skip
 
 

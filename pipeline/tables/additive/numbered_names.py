@@ -21,7 +21,7 @@ from fewpass.pipeline.tables.additive.interactions import (
     holds,
     interaction,
 )
-from fewpass.pipeline.tables.encoding.category_recipe import Category
+from fewpass.pipeline.tables.encoding.category_recipe import Category, in_order
 from fewpass.pipeline.tables.encoding.cells import Floats, words_of
 from fewpass.pipeline.tables.encoding.date_recipe import are_years
 from fewpass.pipeline.tables.encoding.number_recipe import Number
@@ -80,5 +80,5 @@ def _category(name: str, cells: Any) -> Category:
         if count >= ROWS_OF_VALUE
     )[:MOST_NAMES]  # fmt: skip
     share = round(float(cells.null_count) / max(1, len(cells)), 6)
-    values = tuple(sorted(word for _, word in enough))
+    values = in_order(word for _, word in enough)
     return Category(name=name, values=values, missing_share=share)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -21,6 +22,27 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
 )
 from fewpass.pipeline.tables.encoding.hashing import hashed_slots, hashes
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, HashTerm, WordCell, WordTerm
+
+
+def in_order(levels: Iterable[str]) -> tuple[str, ...]:
+    """Return levels in the order they are shown in: by value where all are numbers, else as words.
+
+    So 10 comes behind 2.
+    """
+    words = sorted(levels)
+    values = numbers_named(words)
+    if values is None:
+        return tuple(words)
+    return tuple(words[k] for k in np.argsort(values, kind="stable").tolist())
+
+
+def numbers_named(levels: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return the numbers that levels (n,) are the names of; None where some are none."""
+    try:
+        values = np.array([float(level) for level in levels])
+    except ValueError:
+        return None
+    return values if np.isfinite(values).all() else None
 
 
 class Category(ColumnRecipe):

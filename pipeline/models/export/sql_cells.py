@@ -19,6 +19,8 @@ from fewpass.pipeline.tables.encoding.terms import (
     WordCell,
 )
 
+#: What stands in numbers besides digits, signs and their mark; an E of a currency is no exponent.
+_STRANGE = {"units": "[^0-9.()+-]", "comma": "[A-Z]{3}|[^0-9,eE()+-]"}
 _LARGEST = float(np.finfo(np.float64).max)
 
 
@@ -42,18 +44,23 @@ def _number(dialect: SqlDialect, cell: str, read: NumberCell) -> str:
     text = dialect.as_text(cell)
     if read.written == "clock":
         raise BadInput("it holds times as text. Give seconds, and train again")
-    if read.written == "plain":
-        number = dialect.as_number(cell)
-    else:
-        strange = "[^0-9.()+-]" if read.written == "units" else "[^0-9,()+-]"
-        digits = f"REPLACE({dialect.without(text, strange)}, ',', '.')"
-        sizes = dialect.as_number(f"REPLACE(REPLACE({digits}, '(', ''), ')', '')")
-        number = f"CASE WHEN {digits} LIKE '(%' THEN -({sizes}) ELSE {sizes} END"
+    number = dialect.as_number(cell)
+    if read.written != "plain":
+        said = _written(dialect, text, read)
+        number = f"CASE WHEN {dialect.is_text(cell)} THEN {said} ELSE {number} END"
     largest, gone = literal(_LARGEST), _numbers_in(read.missing)
     says = [f"({number}) BETWEEN -{largest} AND {largest}"]
     if gone:
         says.append(f"{text} NOT IN ({', '.join(map(dialect.quoted, gone))})")
     return f"CASE WHEN {' AND '.join(says)} THEN {number} END"
+
+
+def _written(dialect: SqlDialect, text: str, read: NumberCell) -> str:
+    """Return text as the number that it says; NULL where it does not look like one."""
+    digits = f"REPLACE({dialect.without(text, _STRANGE[read.written])}, ',', '.')"
+    size = dialect.as_number(f"REPLACE(REPLACE({digits}, '(', ''), ')', '')")
+    sign = f"CASE WHEN {digits} LIKE '(%' THEN -1 ELSE 1 END"
+    return f"CASE WHEN {dialect.matches(f'TRIM({text})', read.shape)} THEN {sign} * {size} END"
 
 
 def _moment(dialect: SqlDialect, cell: str, read: MomentCell) -> str:

@@ -78,6 +78,14 @@ class SqlDialect(NamedTuple):
         """Return text without what a pattern matches."""
         return f"REGEXP_REPLACE({text}, {self.quoted(pattern)}, ''{self.everywhere})"
 
+    def is_text(self, cell: str) -> str:
+        """Return whether a cell is of a type of text, and no number."""
+        return _IS_TEXT[self.name].format(cell=cell)
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Return whether text is what a pattern matches."""
+        return _MATCHES[self.name].format(text=text, pattern=self.quoted(pattern))
+
     def as_seconds(self, cell: str, form: str | None) -> str:
         """Return a date as seconds since 1970; NULL where it is none.
 
@@ -118,6 +126,18 @@ class SqlDialect(NamedTuple):
         return f"({listed}) AS {alias}({columns})"
 
 
+_IS_TEXT = {
+    "duckdb": "TYPEOF({cell}) = 'VARCHAR'",
+    "postgres": "CAST(PG_TYPEOF({cell}) AS TEXT) IN ('text', 'character varying', 'character')",
+    "bigquery": "TO_JSON_STRING({cell}) LIKE '\"%'",
+    "spark": "TYPEOF({cell}) = 'string'",
+}
+_MATCHES = {
+    "duckdb": "REGEXP_MATCHES({text}, {pattern})",
+    "postgres": "{text} ~ {pattern}",
+    "bigquery": "REGEXP_CONTAINS({text}, {pattern})",
+    "spark": "{text} RLIKE {pattern}",
+}
 _ISO_SECONDS = {
     "duckdb": "EPOCH(TRY_CAST({cell} AS TIMESTAMP))",
     "postgres": "CASE WHEN {text} ~ '{day}' THEN EXTRACT(EPOCH FROM CAST({text} AS TIMESTAMP)) END",

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_NUMBER = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$|^[-+]?(?i:inf|infinity|nan)$"
+_FINITE = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
+_NUMBER = rf"{_FINITE}|^[-+]?(?i:inf|infinity|nan)$"
 #: Currencies, around a number; what may stand between thousands, other than the comma or the point.
 _MONEY = r"(?:[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL)?"
-_GAP, _BETWEEN = r"[ \x{a0}\x{202f}]?", r"'’ \x{a0}\x{2009}\x{202f}"
+_GAP = "[ \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}]?"
+_BETWEEN = "'’ \N{NO-BREAK SPACE}\N{THIN SPACE}\N{NARROW NO-BREAK SPACE}"
 _BEFORE, _BEHIND = rf"[-+]?{_MONEY}{_GAP}[-+]?", rf"{_GAP}{_MONEY}%?"
 _THOUSANDS = r"(?:[1-9]\d{0,2}(?:[MARK]\d{3})+|\d+)"
 _COMMA = (
@@ -39,6 +41,8 @@ _OTHERWISE = {
     "units": rf"^(?:{_UNITS}|\({_UNITS}\))$",
     "clock": re.sub(r"\?P<\w+>", "?:", f"{_CLOCK}|{_SPAN}"),
 }
+#: What text looks like that is a finite number, by how it is written: all engines read these alike.
+SHAPES = {"plain": _FINITE, **_OTHERWISE}
 #: What people write, in any case, where there is nothing to write; and the errors of spreadsheets.
 _NOTHING = (
     r"^\s*(?i:[(<\[]?(?:n\.?[/\\ ]?a\.?|nan?|nat|null|none|nil|missing|blank|empty|unk(?:nown|n)?|"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, computed_field
 
-from fewpass.pipeline.tables.encoding.cells import Written
+from fewpass.pipeline.tables.encoding.cells import SHAPES, Written
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, MissingAs
 from fewpass.pipeline.tables.encoding.text import Grams
 
@@ -34,6 +34,12 @@ class NumberCell(_Plain):
     """Whether cells that are no numbers are missing, and not bad."""
     required: bool = False
     """Whether rows without it are refused."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def shape(self) -> str:
+        """What text looks like that is such a number: no other text is."""
+        return SHAPES[self.written]
 
 
 class MomentCell(_Plain):

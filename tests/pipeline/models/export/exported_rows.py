@@ -65,6 +65,31 @@ def table(n=1200, seed=0):
     })  # fmt: skip
 
 
+#: Cells as people write them, and what they are; None: no number, though there are digits.
+ODD_NUMBERS = {
+    "preis": {
+        "1,5e3": "1500", "2E2 €": "200", "SEK 7,5": "7,5", "12.5": None, "12 kg": None, "ca. 5": None,
+    },
+    "price": {
+        "1.5e3": None, "2E2": None, "CHF 7.5": "7.5", "(12)": "-12", "1,5": None, "5 pcs": None,
+    },
+}  # fmt: skip
+
+
+def odd_numbers(rows):
+    """Rows with cells that are hard to read, and the same with what these are."""
+    texts = {n: pa.array(list(odd), pa.string()) for n, odd in ODD_NUMBERS.items()}
+    meant = {n: pa.array(list(odd.values()), pa.string()) for n, odd in ODD_NUMBERS.items()}
+    first = rows.slice(0, len(texts["preis"]))
+    return tuple(_with(first, columns) for columns in (texts, meant))
+
+
+def _with(rows, columns):
+    for name, cells in columns.items():
+        rows = rows.set_column(rows.column_names.index(name), name, cells)
+    return rows
+
+
 KINDS = {
     "rooms": "bins:5", "user": "hash", "review": "text", "title": "chars", "ts": "date",
 }  # fmt: skip

@@ -13,6 +13,7 @@ from tests.pipeline.models.export.exported_rows import (
     MODELS,
     expected_of,
     model_of,
+    odd_numbers,
     recipe_of,
     table,
     with_curves,
@@ -64,6 +65,13 @@ def test_every_kind_of_column_and_of_model(program, rows, recipe, name):
             found = np.array(found)
             found = found[:, 0] if found.ndim > values.ndim else found
             np.testing.assert_allclose(found, values, rtol=1e-10, atol=1e-10)
+
+
+def test_text_is_a_number_where_predict_takes_it_for_one(program, rows, recipe):
+    model, (texts, meant) = model_of(recipe, "numbers")._replace(bounds=None), odd_numbers(rows)
+    document = json.loads(as_json(model))
+    got = [program["predict"](document, row)["prediction"] for row in written(texts)]
+    np.testing.assert_allclose(got, expected_of(model, meant)["prediction"], rtol=1e-10)
 
 
 def test_weights_have_names_and_those_of_nothing_are_left_out(recipe):

@@ -19,6 +19,7 @@ from tests.pipeline.models.export.exported_rows import (
     MODELS,
     expected_of,
     model_of,
+    odd_numbers,
     recipe_of,
     table,
     with_curves,
@@ -105,6 +106,18 @@ def test_rows_as_text_and_rows_that_the_sample_does_not_have(rows, recipe):
     strange = pa.Table.from_pylist([rows.slice(0, 1).to_pylist()[0] | odd], schema=rows.schema)
     require_same(answers(model, empty), expected_of(model, empty))
     require_same(answers(model, strange), expected_of(model, strange))
+
+
+def test_text_is_a_number_where_predict_takes_it_for_one(rows, recipe):
+    model, (texts, meant) = model_of(recipe, "numbers")._replace(bounds=None), odd_numbers(rows)
+    require_same(answers(model, texts), expected_of(model, meant))
+    numbers = [1.234, 12.5, 1e-7, 1e20, 3.0, -2.5]
+    place = rows.column_names.index("preis")
+    typed = meant.set_column(place, "preis", pa.array(numbers))
+    as_text = [f"{x:.7f}".replace(".", ",") for x in numbers]
+    require_same(
+        answers(model, typed), expected_of(model, meant.set_column(place, "preis", [as_text]))
+    )
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -369,6 +369,18 @@ def test_rows_of_which_none_counts_are_refused(tmp_path, small):
     assert not (tmp_path / "run").exists()
 
 
+def test_labels_that_are_all_one_are_refused_with_what_helps(tmp_path, small):
+    for label, more in (("p", ""), ("3", ", or choose `task=regression`")):
+        source = tmp_path / f"{label}.csv"
+        source.write_text("a,y\n" + "".join(f"{k},{label}\n" for k in range(50)))
+        with pytest.raises(BadInput, match=rf"Check the label column{more}\.$"):
+            ingest(
+                plan(
+                    source, tmp_path / f"set-{label}", task="classification", options={"label": "y"}
+                )
+            )
+
+
 def test_what_is_done_is_not_done_again_and_nothing_else_is_touched(tmp_path):
     X, y = sparse_rows(100, 4)
     source = write_libsvm(tmp_path / "rows.svm", X, y)

@@ -17,7 +17,8 @@ Mask = NDArray[np.bool_]
 _FINITE = r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$"
 _NUMBER = rf"{_FINITE}|^[-+]?(?i:inf|infinity|nan)$"
 #: Currencies, around a number; what may stand between thousands, other than the comma or the point.
-_MONEY = r"(?:[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL)?"
+CURRENCY = r"[$€£¥₹]|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL"
+_MONEY = rf"(?:{CURRENCY})?"
 _GAP = "[ \N{NO-BREAK SPACE}\N{NARROW NO-BREAK SPACE}]?"
 _BETWEEN = "'’ \N{NO-BREAK SPACE}\N{THIN SPACE}\N{NARROW NO-BREAK SPACE}"
 _BEFORE, _BEHIND = rf"[-+]?{_MONEY}{_GAP}[-+]?", rf"{_GAP}{_MONEY}%?"

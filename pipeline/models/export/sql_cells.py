@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.export.sql_dialects import SqlDialect
+from fewpass.pipeline.models.export.sql_dialects import ROW, SqlDialect
 from fewpass.pipeline.models.export.sql_steps import literal
 from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME
 from fewpass.pipeline.tables.encoding.moments import FIRST_MOMENT, LAST_MOMENT
@@ -25,16 +25,16 @@ _LARGEST = float(np.finfo(np.float64).max)
 
 
 def cell_of(dialect: SqlDialect, one: ColumnTerms) -> str:
-    """Return what a cell of table t holds, NULL where it is missing; or raise BadInput."""
-    cells = [f"t.{dialect.named(name)}" for name in one.columns]
+    """Return what a cell of a row holds, NULL where it is missing; or raise BadInput."""
+    cells = [f"{ROW}.{dialect.named(name)}" for name in one.columns]
     if isinstance(one.read, NumberCell):
         return _number(dialect, cells[0], one.read)
     if isinstance(one.read, MomentCell):
         return _moment(dialect, cells[0], one.read)
     if isinstance(one.read, WordCell):
-        return dialect.as_text(cells[0])
+        return dialect.as_word(cells[0])
     if isinstance(one.read, PairCell):
-        first, second = map(dialect.as_text, cells)
+        first, second = map(dialect.as_word, cells)
         pair = f"CONCAT({first}, {dialect.quoted(one.read.between)}, {second})"
         return f"CASE WHEN {cells[0]} IS NOT NULL AND {cells[1]} IS NOT NULL THEN {pair} END"
     raise BadInput("lists are no cells of every database")

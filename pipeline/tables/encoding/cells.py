@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -242,6 +243,15 @@ def words_of(cells: Any) -> Any:
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
     return pc.cast(cells, pa.large_string())
+
+
+def are_flags(words: Sequence[str]) -> bool:
+    """Say whether words are true and false, each in one spelling: they are alike in any case.
+
+    Python writes True, a spreadsheet TRUE, and what is a boolean is true.
+    """
+    folded = [word.lower() for word in words]
+    return set(folded) <= {"true", "false"} and 0 < len(set(folded)) == len(folded)
 
 
 def is_text(kind: Any) -> bool:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fewpass.pipeline.tables.encoding.cells import words_of
+from fewpass.pipeline.tables.encoding.cells import are_flags, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import (
     Codes,
     ColumnRecipe,
@@ -75,8 +75,10 @@ class Category(ColumnRecipe):
 
     def codes(self, cells: Any) -> Codes:
         """Return the place (n,) of every cell among values, rare or unseen ones, and missing."""
-        words = words_of(cells)
-        places = pc.index_in(words, value_set=pa.array(self.values, pa.large_string()))
+        words, values = words_of(cells), pa.array(self.values, pa.large_string())
+        if are_flags(self.values):
+            words, values = pc.utf8_lower(words), pc.utf8_lower(values)
+        places = pc.index_in(words, value_set=values)
         codes: Codes
         codes = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
         codes[words.is_null().to_numpy(zero_copy_only=False)] = len(self.values) + 1

@@ -173,6 +173,8 @@ def form_in_words(own: Additive) -> str:
     if chosen is None:
         return said
     by = f"the last by {chosen.held_out_by}" if chosen.held_out_by else "drawn at random"
+    if chosen.agreed_by:
+        by += f", and of every fifth by {chosen.agreed_by}"
     return (
         f"By the loss of {chosen.held_out_rows:,} rows of a sample, {by}; {len(own.pairs)} of "
         f"{chosen.looked_at:,} pairs were taken. {said}"

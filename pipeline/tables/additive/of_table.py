@@ -102,6 +102,8 @@ def notes_on(formed: Formed, dates: Sequence[str], *, unasked: bool = False) -> 
         by = f"the last {chosen.held_out_rows:,} rows by {shown_name(chosen.held_out_by)}" if (
             chosen.held_out_by
         ) else f"{chosen.held_out_rows:,} held-out rows"  # fmt: skip
+        if chosen.agreed_by:
+            by += f", and of every fifth by {shown_name(chosen.agreed_by)}"
         once = ", ".join(
             f"{one.form} {one.progressive:.4g}"
             for one in chosen.candidates if one.progressive is not None

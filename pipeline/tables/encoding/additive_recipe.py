@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, Slot
 from fewpass.pipeline.tables.encoding.hats import HatSlots
@@ -44,6 +44,8 @@ class ChosenForm(BaseModel):
     held_out_rows: int
     held_out_by: str | None = None
     """A column of dates, the last rows by which are held out; None: rows drawn at random."""
+    agreed_by: str | None = Field(None, exclude_if=lambda name: name is None)
+    """A column of dates: in each fifth of the rows by it the form is better than linear, too."""
     candidates: tuple[TriedForm, ...] = ()
     """None: it was asked for."""
     looked_at: int = 0

@@ -52,7 +52,11 @@ from fewpass.pipeline.tables.additive.pairing import named_pairs
 from fewpass.pipeline.tables.additive.rules import MOST_COLUMNS, AskedForm, FormRules
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
 from fewpass.pipeline.tables.additive.shape_grids import with_masses
-from fewpass.pipeline.tables.additive.stretches import RowsInTime, is_better_at_all_times
+from fewpass.pipeline.tables.additive.stretches import (
+    RowsInTime,
+    are_of_whole_years,
+    is_better_at_all_times,
+)
 from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.number_recipe import Number
@@ -98,7 +102,7 @@ def with_form(
         Of the rows that are drawn.
     """
     rules = FormRules.of(len(cells[0]), len(today.columns), asked)
-    if targets is None and asked.unasked:
+    if asked.unasked and (targets is None or not are_of_whole_years(today, cells)):
         return Formed(today, None)  # nothing tells whether curves are better
     explicit = asked.form == SPLINES or asked.knots is not None or asked.pairs is not None
     if not rules.levels or (len(today.columns) > MOST_COLUMNS and not explicit):
@@ -115,7 +119,7 @@ def with_form(
     scores = targets.classes if targets.classes > 2 else 1
     few = few if entries * len(rows) * scores <= MOST_IN_TURN else 0
     columns = CurvedColumns.of(whole, rows)
-    in_time = RowsInTime.of(columns.sample)
+    in_time = RowsInTime.of(today, columns.sample.cells)
     later = None if asked.unasked else in_time
     held_out = HeldOutParts.of(len(rows), targets.of(rows), seed, few, later)
     formed = FormChoice(rows, held_out, asked).formed(columns)

@@ -7,12 +7,14 @@ training will choose it.
 
 Rows of a stretch share what is particular to their time, so that their number makes nothing
 certain: what counts are stretches.  The form stays if their mean losses are lower by more than a
-standard error of the five, and if it surely loses more in none, row by row.
+standard error of the five, and if it surely loses more in none, row by row.  Where the rows are not
+of all months, none of this is tried: later rows are of months that no stretch is of.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +29,7 @@ from fewpass.pipeline.tables.additive.sample_fit import (
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, level_of_date
 
 STRETCHES = 5
 
@@ -36,16 +39,18 @@ class RowsInTime(NamedTuple):
 
     by: str  # the column
     order: Rows  # those without a date first
+    months: int  # that rows are of, of a year's twelve
 
     @classmethod
-    def of(cls, sample: FormSample) -> RowsInTime | None:
+    def of(cls, recipe: Recipe, cells: Sequence[Any]) -> RowsInTime | None:
         """Sort rows by the first column of dates that differ; None: there is none."""
-        for column, own in zip(sample.today.columns, sample.cells, strict=True):
+        for column, own in zip(recipe.columns, cells, strict=True):
             if isinstance(column, Date):
                 moments = column.moments(own)
                 if np.nanmin(moments) < np.nanmax(moments):
                     at = np.where(np.isnan(moments), -np.inf, moments)
-                    return cls(column.name, np.argsort(at, kind="stable"))
+                    months = np.unique(level_of_date(moments[~np.isnan(moments)], "month"))
+                    return cls(column.name, np.argsort(at, kind="stable"), len(months))
         return None
 
     @property
@@ -58,6 +63,12 @@ class RowsInTime(NamedTuple):
     def stretches(self) -> list[Rows]:
         """Fifths, the last one first: what is worse later need not be tried earlier."""
         return [np.sort(part) for part in np.array_split(self.order, STRETCHES)[::-1]]
+
+
+def are_of_whole_years(recipe: Recipe, cells: Sequence[Any]) -> bool:
+    """Say whether rows are of all months, or have no dates."""
+    rows = RowsInTime.of(recipe, cells)
+    return rows is None or rows.months == len(LEVELS_OF["month"])
 
 
 class FormAtLam(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, Field
@@ -44,8 +44,8 @@ class ChosenForm(BaseModel):
     held_out_rows: int
     held_out_by: str | None = None
     """A column of dates, the last rows by which are held out; None: rows drawn at random."""
-    agreed_by: str | None = Field(None, exclude_if=lambda name: name is None)
-    """A column of dates: in each fifth of the rows by it the form is better than linear, too."""
+    agreed_by: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
+    """A column of dates by which it was better than linear at all times; None: none was asked."""
     candidates: tuple[TriedForm, ...] = ()
     """None: it was asked for."""
     looked_at: int = 0

@@ -1,7 +1,7 @@
 """Candidates for the form of a model, and what each came to on rows that are held out.
 
-Where there is a column of dates the last fifth of the rows by it is held out; else a fifth drawn at
-random, or of few rows each of five parts in turn.
+A fifth drawn at random is held out, or of few rows each of five parts in turn; where somebody asked
+for curves and there is a column of dates, the last fifth by it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from fewpass.pipeline.tables.additive.forms import (
 from fewpass.pipeline.tables.additive.interactions import binned
 from fewpass.pipeline.tables.additive.needless_columns import is_surely_less
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
+from fewpass.pipeline.tables.additive.stretches import RowsInTime
 from fewpass.pipeline.tables.encoding.additive_recipe import TriedForm
 from fewpass.pipeline.tables.encoding.cells import Floats
-from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 
 #: A fifth is held out, or each of that many parts in turn.
@@ -98,9 +98,16 @@ class HeldOutParts(NamedTuple):
     parts: list[Rows]
 
     @classmethod
-    def of(cls, sample: FormSample, targets: SampleTargets, seed: int, few: int) -> HeldOutParts:
-        """Hold out rows of a sample; below `few` rows each part in turn."""
-        return cls(targets, *_held_out(sample, seed, few))
+    def of(
+        cls, n: int, targets: SampleTargets, seed: int, few: int, later: RowsInTime | None = None
+    ) -> HeldOutParts:
+        """Hold out the last of n rows, or some drawn at random; below `few` each part in turn."""
+        if later is not None:
+            return cls(targets, later.by, [later.last])
+        order = np.random.default_rng([seed, CHOICE, 1]).permutation(n)
+        if n < few:
+            return cls(targets, None, [np.sort(part) for part in np.array_split(order, FOLDS)])
+        return cls(targets, None, [np.sort(order[: n // SHARE])])
 
     @property
     def total(self) -> float:
@@ -166,20 +173,6 @@ class PairsUpon(NamedTuple):
         trial = FormTrial(sample, held_out.targets, every, every[:LEAST_HELD_OUT])
         tried = trial.tried(encoded, (self.base.lam,))
         return trial.chosen(encoded, tried, (), self.bins)[0]
-
-
-def _held_out(sample: FormSample, seed: int, few: int) -> tuple[str | None, list[Rows]]:
-    n = sample.n_rows
-    for column, cells in zip(sample.today.columns, sample.cells, strict=True):
-        if isinstance(column, Date):
-            moments = column.moments(cells)
-            order = np.argsort(np.where(np.isnan(moments), -np.inf, moments), kind="stable")
-            if np.nanmin(moments) < np.nanmax(moments):
-                return column.name, [np.sort(order[n - n // SHARE :])]
-    order = np.random.default_rng([seed, CHOICE, 1]).permutation(n)
-    if n < few:
-        return None, [np.sort(part) for part in np.array_split(order, FOLDS)]
-    return None, [np.sort(order[: n // SHARE])]
 
 
 def drawn_rows(n: int, most: int, seed: int) -> Rows:

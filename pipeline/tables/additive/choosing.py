@@ -10,7 +10,8 @@
 and all of these once more without columns of words that say nothing (needless_columns.py).
 The form of the least loss at its best lam, the simpler one of equal ones.  Which rows are held out:
 candidates.py.  Where nobody asked for curves, or rows are too few for pairs, another form than
-linear must be better by more than a standard error of the difference, row by row.  Where rows are
+linear must be better by more than a standard error of the difference, row by row; and, unasked,
+where there are dates, in every stretch of time (stretches.py).  Where rows are
 learnt from once, pairs stay if a method of one pass loses less with them, before each row of the
 sample is learnt from.
 """
@@ -51,6 +52,11 @@ from fewpass.pipeline.tables.additive.pairing import named_pairs
 from fewpass.pipeline.tables.additive.rules import MOST_COLUMNS, AskedForm, FormRules
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
 from fewpass.pipeline.tables.additive.shape_grids import with_masses
+from fewpass.pipeline.tables.additive.stretches import (
+    RowsInTime,
+    are_of_whole_years,
+    is_better_at_all_times,
+)
 from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.number_recipe import Number
@@ -69,6 +75,12 @@ class Formed(NamedTuple):
     chosen: ChosenForm | None  # None: it was asked for, or there was nothing to choose
     left_out: tuple[str, ...] = ()  # columns that rows are better predicted without
     row_losses: Floats = np.zeros(0)  # of held-out rows
+
+    def agreed_by(self, date: str) -> Formed:
+        """Return the same, with the column by whose every fifth it is better than linear."""
+        assert self.chosen is not None, "forms were compared"
+        chosen = self.chosen.model_copy(update={"agreed_by": date})
+        return self._replace(recipe=_recording(self.recipe, chosen), chosen=chosen)
 
 
 def with_form(
@@ -90,7 +102,7 @@ def with_form(
         Of the rows that are drawn.
     """
     rules = FormRules.of(len(cells[0]), len(today.columns), asked)
-    if targets is None and asked.unasked:
+    if asked.unasked and (targets is None or not are_of_whole_years(today, cells)):
         return Formed(today, None)  # nothing tells whether curves are better
     explicit = asked.form == SPLINES or asked.knots is not None or asked.pairs is not None
     if not rules.levels or (len(today.columns) > MOST_COLUMNS and not explicit):
@@ -107,8 +119,14 @@ def with_form(
     scores = targets.classes if targets.classes > 2 else 1
     few = few if entries * len(rows) * scores <= MOST_IN_TURN else 0
     columns = CurvedColumns.of(whole, rows)
-    held_out = HeldOutParts.of(columns.sample, targets.of(rows), seed, few)
-    return FormChoice(rows, held_out, asked).formed(columns)
+    in_time = RowsInTime.of(today, columns.sample.cells)
+    later = None if asked.unasked else in_time
+    held_out = HeldOutParts.of(len(rows), targets.of(rows), seed, few, later)
+    formed = FormChoice(rows, held_out, asked).formed(columns)
+    if in_time is None or not asked.unasked or formed.recipe.additive is None:
+        return formed
+    agree = is_better_at_all_times(formed.recipe, columns.sample, held_out.targets, in_time)
+    return formed.agreed_by(in_time.by) if agree else Formed(today, None)
 
 
 class FormChoice:

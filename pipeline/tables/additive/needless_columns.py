@@ -59,6 +59,6 @@ def is_better_without(losses: Floats, others: Floats) -> bool:
 
 
 def is_surely_less(losses: Floats, others: Floats, errors: float = 1.0) -> bool:
-    """Say whether rows (n,) lose less than otherwise, by more than `errors` standard errors."""
+    """Say whether rows (n,) or parts lose less than otherwise, by over `errors` standard errors."""
     less = others - losses
-    return bool(less.mean() > errors * less.std() / np.sqrt(len(less)))
+    return bool(less.mean() > errors * less.std(ddof=1) / np.sqrt(len(less)))

@@ -22,10 +22,10 @@ MOST_ROWS, MOST_ENTRIES, AMPLE_MEMORY = 25_000, 5_000_000, 256 << 20
 LEAST_ROWS = 1_000
 
 
-#: Rows of a table without dates and text from which, and up to which, curves are tried that nobody
+#: Rows of a table without text from which, and up to which, curves are tried that nobody
 #: asked for: of fewer too little is certain, and of more a pass takes much longer.
 LEAST_UNASKED, MOST_UNASKED = 2_000, 500_000
-_NOT_UNASKED = ("date", "text", "vector", "tags", "map", "bins")  # kinds of columns
+_NOT_UNASKED = ("text", "vector", "tags", "map", "bins")  # kinds of columns
 
 
 def may_curve(kinds: Sequence[str], n_rows: int | None) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, Field
 
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, Slot
@@ -45,20 +45,14 @@ class ChosenForm(BaseModel):
     held_out_rows: int
     held_out_by: str | None = None
     """A column of dates, the last rows by which are held out; None: rows drawn at random."""
+    agreed_by: Annotated[str | None, Field(exclude_if=lambda name: name is None)] = None
+    """A column of dates by which it was better than linear at all times; None: none was asked."""
     candidates: tuple[TriedForm, ...] = ()
     """None: it was asked for."""
     looked_at: int = 0
     """Pairs whose interaction was measured."""
-    measure: str = ""
+    measure: Annotated[str, Field(exclude_if=lambda words: not words)] = ""
     """The loss that candidates were compared by, in words; none: an earlier version wrote it."""
-
-    @model_serializer(mode="wrap")
-    def _without_usual(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what recipes that are stored have none of."""
-        written: dict[str, Any] = handler(self)
-        if not self.measure:
-            written.pop("measure", None)
-        return written
 
     @property
     def figure(self) -> str:
@@ -71,6 +65,8 @@ class ChosenForm(BaseModel):
             rows += " rows of the sample, a fifth held out at a time"
         else:
             rows += " held-out rows of the sample"
+        if self.agreed_by:
+            rows += f", and of every fifth by {shown_name(self.agreed_by)}"
         return f"mean {measure} of {rows}"
 
     @property

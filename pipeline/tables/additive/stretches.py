@@ -1,0 +1,107 @@
+"""Whether a form that random rows chose is better than linear at all times.
+
+Rows drawn at random are of the same days as those that are learnt from, and say nothing of days
+that are not.  So the rows are sorted by a column of dates and cut into five stretches; each is
+predicted from all others by both forms, each at the lam that it had best on random rows, as
+training will choose it.
+
+Rows of a stretch share what is particular to their time, so that their number makes nothing
+certain: what counts are stretches.  The form stays if their mean losses are lower by more than a
+standard error of the five, and if it surely loses more in none, row by row.  Where the rows are not
+of all months, none of this is tried: later rows are of months that no stretch is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fewpass.pipeline.tables.additive.forms import LINEAR, EncodedForm, FormSample, Rows
+from fewpass.pipeline.tables.additive.needless_columns import is_surely_less
+from fewpass.pipeline.tables.additive.sample_fit import (
+    COARSE,
+    SampleTargets,
+    fitted_models,
+    rows_of,
+)
+from fewpass.pipeline.tables.encoding.cells import Floats
+from fewpass.pipeline.tables.encoding.date_recipe import Date
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, level_of_date
+
+STRETCHES = 5
+
+
+class RowsInTime(NamedTuple):
+    """Rows in the order of a column of dates."""
+
+    by: str  # the column
+    order: Rows  # those without a date first
+    months: int  # that rows are of, of a year's twelve
+
+    @classmethod
+    def of(cls, recipe: Recipe, cells: Sequence[Any]) -> RowsInTime | None:
+        """Sort rows by the first column of dates that differ; None: there is none."""
+        for column, own in zip(recipe.columns, cells, strict=True):
+            if isinstance(column, Date):
+                moments = column.moments(own)
+                if np.nanmin(moments) < np.nanmax(moments):
+                    at = np.where(np.isnan(moments), -np.inf, moments)
+                    months = np.unique(level_of_date(moments[~np.isnan(moments)], "month"))
+                    return cls(column.name, np.argsort(at, kind="stable"), len(months))
+        return None
+
+    @property
+    def last(self) -> Rows:
+        """The last fifth."""
+        n = len(self.order)
+        return np.sort(self.order[n - n // STRETCHES :])
+
+    @property
+    def stretches(self) -> list[Rows]:
+        """Fifths, the last one first: what is worse later need not be tried earlier."""
+        return [np.sort(part) for part in np.array_split(self.order, STRETCHES)[::-1]]
+
+
+def are_of_whole_years(recipe: Recipe, cells: Sequence[Any]) -> bool:
+    """Say whether rows are of all months, or have no dates."""
+    rows = RowsInTime.of(recipe, cells)
+    return rows is None or rows.months == len(LEVELS_OF["month"])
+
+
+class FormAtLam(NamedTuple):
+    """A form, and the lam that suits it."""
+
+    encoded: EncodedForm
+    lam: float  # of 1/n
+
+    def losses(self, targets: SampleTargets, stretch: Rows) -> Floats:
+        """Return the losses of the rows of a stretch, learnt from all others."""
+        every = np.arange(self.encoded.table.n_rows)
+        learnt = np.setdiff1d(every, stretch, assume_unique=True)
+        rows, own = rows_of(self.encoded.table, learnt), targets.of(learnt)
+        models = fitted_models(rows, self.encoded.d, own, (self.lam,), COARSE)
+        return targets.of(stretch).losses(models.scores(0, self.encoded.seen(stretch)))
+
+
+def is_better_at_all_times(
+    recipe: Recipe, sample: FormSample, targets: SampleTargets, rows: RowsInTime
+) -> bool:
+    """Say whether the form of a recipe is better than linear in the stretches of a sample."""
+    assert recipe.additive is not None, "it has curves"
+    assert recipe.additive.chosen is not None, "forms were compared"
+    chosen, today = recipe.additive.chosen, sample.today
+    lams = {one.form: one.lam for one in chosen.candidates}
+    cells = dict(zip([column.name for column in today.columns], sample.cells, strict=True))
+    own = [cells[column.name] for column in recipe.columns]
+    form = FormAtLam(EncodedForm.of(recipe, own), lams[chosen.form])
+    linear = FormAtLam(EncodedForm.of(today, sample.cells), lams[LINEAR])
+    means = []
+    for stretch in rows.stretches:
+        ours, theirs = (one.losses(targets, stretch) for one in (form, linear))
+        if is_surely_less(theirs, ours):
+            return False
+        means.append((ours.mean(), theirs.mean()))
+    return is_surely_less(*np.transpose(means))

@@ -1,0 +1,48 @@
+"""Of tables with dates nobody's curves are taken unless they are better at all times."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fewpass import LinearRegressor, TableEncoder, ingest
+from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.storage.dataset import Dataset
+
+
+def rows_in_time(turns_at, days=365, n=2500, seed=0):
+    """Rows of so many days; from a share of them on the curve of a column is upside down."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(-1, 1, (2, n))
+    share = np.sort(rng.random(n))
+    side = np.where(share < turns_at, 1.0, -1.0)
+    y = b + side * np.cos(4 * a) + 0.1 * rng.normal(size=n)
+    moments = np.datetime64("2024-01-01", "s") + (share * days * 86_400).astype(np.int64)
+    rows = pd.DataFrame({"a": a, "b": b, "y": y}).round(4)
+    rows["on"] = moments.astype("datetime64[D]")
+    return rows.sample(frac=1.0, random_state=seed)
+
+
+@pytest.mark.parametrize(
+    ("turns_at", "days", "is_curved"), [(1.0, 365, True), (0.8, 365, False), (1.0, 270, False)]
+)
+def test_curves_are_taken_unasked_where_they_hold_at_all_times(turns_at, days, is_curved, tmp_path):
+    """Not where the last fifth differs, nor where no row tells of the months that come."""
+    rows = rows_in_time(turns_at, days)
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    made = ingest(str(tmp_path / "rows.csv"), str(tmp_path / "data"), label="y")
+    own = recipe_in(Dataset.open(made.dataset).schema).additive
+    assert (own is not None) == is_curved
+    if own is not None:
+        assert own.chosen.agreed_by == "on" and own.chosen.held_out_by is None
+        assert any("of every fifth by 'on'" in note for note in made.notes)
+    X, y = rows.drop(columns="y"), rows["y"]
+    model = LinearRegressor(encode="auto", tol=1e-2).fit(X, y)
+    assert (model.encoder_.recipe_.additive is not None) == is_curved
+
+
+def test_where_curves_are_asked_for_the_last_rows_choose():
+    rows = rows_in_time(0.3)
+    chosen = TableEncoder(additive=True).fit(rows.drop(columns="y"), rows["y"]).recipe_
+    assert chosen.additive.chosen.held_out_by == "on"
+    assert chosen.additive.chosen.held_out_rows == 500
+    assert chosen.additive.chosen.agreed_by is None

@@ -1,6 +1,6 @@
 """Whole numbers that name things, such as persons and places: a feature for each of them.
 
-A column of whole numbers of more than 32 values, five rows of each on average, may count or name.
+A column of whole numbers of more than 32 values, two rows of each on average, may count or name.
 It is tried as names where what its curve leaves differs between its values by more than chance, by
 the statistic of pairs (interactions.py) on a table of one row, and where the halves of the rows
 agree on it.  Held-out rows decide.
@@ -28,7 +28,7 @@ from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
 
-FEW_VALUES, ROWS_OF_VALUE = 32, 5
+FEW_VALUES, ROWS_OF_VALUE = 32, 2
 MOST_NAMES = 5_000  # of a column: the most frequent ones
 
 

@@ -21,8 +21,9 @@ ROWS_OF_LABEL = 10
 #: Deviation of how often labels come, in means, up to which they come about equally often; squares
 #: of steps between neighbours, in those of distances from the mean: 2 where they have no say.
 MANY_ALIKE, ALIKE_NEIGHBOURS = 0.5, 1.0
-#: So many numbers at a time, of that many and more, are compared as well.
-TEN, MANY_NUMBERS = 10, 400
+#: So many numbers at a time are compared as well, and their ratio is to be that many deviations
+#: below 2: sums are few.
+TEN, AT_A_TIME, CERTAIN = 10, (5, 10), 3.0
 #: Share of the roots that is at every tenth step, from which numbers are rounded, and from which
 #: these are the steps; of others it is a tenth.
 ROUNDED, NEXT_TO_ALL = 0.3, 0.9
@@ -63,9 +64,10 @@ def look_like_amounts(numbers: Counts) -> bool:
 
     Counts of what happens, ages and years do: how often one comes says how often the next one
     does.  Of codes it says nothing, and labels that all come as often say nothing either.
-    Neighbours are compared by roots, whose noise is the same however often numbers come, and of
-    many also ten by ten: even or round numbers may come more often than those next to them, and
-    where the steps are as uneven as those of sums of money, round ones tell by themselves.
+    Neighbours are compared by roots, whose noise is the same however often numbers come, and also
+    five by five and ten by ten: even or round numbers may come more often than those next to them,
+    and so may scores of one test than those of another.  Where the steps are as uneven as those of
+    sums of money, round ones tell by themselves.
     """
     ascending = sorted(numbers.items())
     if ascending[0][0] < 0.0:
@@ -77,18 +79,24 @@ def look_like_amounts(numbers: Counts) -> bool:
         return True
     if not varied or are_alike(roots):
         return varied
-    return len(roots) >= MANY_NUMBERS and are_alike(by_tens(roots))
+    return any(are_surely_alike(sums_of(roots, step)) for step in AT_A_TIME)
 
 
-def are_alike(numbers: Vector) -> bool:
+def are_alike(numbers: Vector, ratio: float = ALIKE_NEIGHBOURS) -> bool:
     """Say whether neighbours are more alike than others: by the ratio of von Neumann."""
     steps, deviations = np.diff(numbers), numbers - numbers.mean()
-    return bool(steps @ steps < ALIKE_NEIGHBOURS * (deviations @ deviations))
+    return bool(steps @ steps < ratio * (deviations @ deviations))
 
 
-def by_tens(numbers: Vector) -> Vector:
-    """Return the sums of ten after ten; what is left over is left out."""
-    sums: Vector = numbers[: len(numbers) // TEN * TEN].reshape(-1, TEN).sum(axis=1)
+def are_surely_alike(numbers: Vector) -> bool:
+    """Say the same, by more than chance leaves: of k numbers the ratio deviates by 2 / sqrt(k)."""
+    least = 2.0 - 2.0 * CERTAIN / np.sqrt(max(1, len(numbers)))
+    return are_alike(numbers, min(ALIKE_NEIGHBOURS, float(least)))
+
+
+def sums_of(numbers: Vector, step: int) -> Vector:
+    """Return the sums of so many after so many; what is left over is left out."""
+    sums: Vector = numbers[: len(numbers) // step * step].reshape(-1, step).sum(axis=1)
     return sums
 
 

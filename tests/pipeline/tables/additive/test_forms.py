@@ -107,15 +107,16 @@ def test_an_estimator_predicts_what_its_form_can():
     assert scores["always"] < scores["splines"] < scores["additive"]
 
 
-def test_numbers_that_name_things_have_a_feature_each():
+@pytest.mark.parametrize("persons", [60, 1000])
+def test_numbers_that_name_things_have_a_feature_each(persons):
     rng, n = np.random.default_rng(2), 3000
-    who, amount = rng.integers(1000, 1060, n), rng.integers(0, 60, n)
-    y = rng.normal(size=60)[who - 1000] + 0.1 * amount + 0.3 * rng.normal(size=n)
-    rows = pd.DataFrame({"who": who, "amount": amount, "x": rng.normal(size=n)})
+    who, amount = rng.integers(0, persons, n), rng.integers(0, 60, n)
+    y = rng.normal(size=persons)[who] + 0.1 * amount + 0.3 * rng.normal(size=n)
+    rows = pd.DataFrame({"who": 1000 + who, "amount": amount, "x": rng.normal(size=n)})
     recipe = TableEncoder(additive=True).fit(rows, y).recipe_
     assert [column.kind for column in recipe.columns] == ["category", "number", "number"]
     assert [one.form for one in recipe.additive.chosen.candidates][2] == "numbers as names"
-    plain = TableEncoder(additive=True).fit(rows, 0.1 * who + rng.normal(size=n)).recipe_
+    plain = TableEncoder(additive=True).fit(rows, 6 * who / persons + rng.normal(size=n)).recipe_
     assert plain.columns[0].kind == "number"
 
 

@@ -23,6 +23,7 @@ from fewpass.pipeline.tables.additive.forms import (
 )
 from fewpass.pipeline.tables.additive.interactions import binned
 from fewpass.pipeline.tables.additive.needless_columns import is_surely_less
+from fewpass.pipeline.tables.additive.pairing import both_rounds
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
 from fewpass.pipeline.tables.additive.stretches import RowsInTime
 from fewpass.pipeline.tables.encoding.additive_recipe import TriedForm
@@ -165,7 +166,7 @@ class PairsUpon(NamedTuple):
         first, second = self.parts[0].pairs
         if len(self.parts) > 1:
             first, second = self._of_all_rows(held_out), []
-        return {PAIRS: first, SECOND: [*first, *second]}
+        return {PAIRS: first, SECOND: both_rounds(first, second)}
 
     def _of_all_rows(self, held_out: HeldOutParts) -> list[PairTable]:
         sample, encoded = self.columns.sample, self.columns.encoded

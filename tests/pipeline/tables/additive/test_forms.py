@@ -85,6 +85,18 @@ def test_rules_by_rows_and_columns():
     assert of(50_000, 9, pairs=3)[1:4] == (3, 8, 1)
 
 
+@pytest.mark.parametrize("waves", [12, 1])
+def test_a_pair_that_more_is_left_of_has_more_knots(waves):
+    """Of many rows: a product of waves shorter than an eighth of the rows, not one of a wave."""
+    rng, n = np.random.default_rng(3), 10_000
+    rows = pd.DataFrame(rng.uniform(-1, 1, (n, 2)).round(4), columns=["a", "b"])
+    y = np.sin(waves * rows["a"]) * np.sin(waves * rows["b"]) + 0.1 * rng.normal(size=n)
+    (pair,) = TableEncoder(additive=True).fit(rows, y).recipe_.additive.pairs
+    assert pair.shape == ((34, 34) if waves == 12 else (10, 10))  # knots, and what is missing
+    (pair,) = TableEncoder(additive=True, pair_bins=8).fit(rows, y).recipe_.additive.pairs
+    assert pair.shape == (10, 10)
+
+
 def test_an_encoder_takes_what_held_out_rows_approve():
     data = frame()
     X, y = data.drop(columns="y"), data["y"]
@@ -227,7 +239,7 @@ def test_what_is_certain_is_added_without_being_asked_for(tmp_path):
     bent = frame(2000)
     noise = bent.assign(y=np.random.default_rng(1).normal(size=2000))
     late = bent.assign(at=pd.date_range("2024-01-01", periods=2000, freq="h"))
-    for name, rows in (("bent", bent), ("noise", noise), ("late", late), ("few", frame(1500))):
+    for name, rows in (("bent", bent), ("noise", noise), ("late", late), ("few", frame(40))):
         rows.to_csv(tmp_path / f"{name}.csv", index=False)
         made = ingest(str(tmp_path / f"{name}.csv"), str(tmp_path / name), label="y")
         own = recipe_in(Dataset.open(made.dataset).schema).additive
@@ -292,8 +304,9 @@ def test_what_cannot_be_is_refused(asked, said):
 
 def test_of_few_rows_curves_are_to_be_surely_better():
     """Though somebody asked for them: below 500 rows, where a standard error is large."""
-    assert AskedForm().is_careful(499) and not AskedForm().is_careful(500)
-    assert AskedForm(unasked=True).is_careful(5000)
+    assert AskedForm().errors(499) == 1.0 and AskedForm().errors(500) == 0.0
+    unasked = AskedForm(unasked=True)
+    assert unasked.errors(1999) == 1.5 and unasked.errors(2000) == 1.0
     outcomes = set()
     for seed in range(6):
         rng = np.random.default_rng(seed)

@@ -29,7 +29,7 @@ NO_DIAGRAM = (
 )
 
 
-class Wanted(NamedTuple):
+class EvaluationOptions(NamedTuple):
     """What is asked for, and within how much memory."""
 
     memory: int | None = None
@@ -100,7 +100,7 @@ def evaluate(
     place = checked(Execution, given(where))
     options = checked(SourceOptions, words)
     limit = parse_bytes(memory) if memory else None
-    wanted = Wanted(limit, reliability, importance, AskedMetrics(threshold, top))
+    wanted = EvaluationOptions(limit, reliability, importance, AskedMetrics(threshold, top))
     if is_source(dataset):
         model = load_model(run_at(run))
         evaluated = _on_files(terminal, model, dataset, options, place, wanted, by)
@@ -139,7 +139,7 @@ def _on_data_set(
     dataset: str,
     rules: Matching,
     place: Execution,
-    wanted: Wanted,
+    wanted: EvaluationOptions,
 ) -> Evaluated:
     from fewpass.flows.cluster import engine_for_pass
     from fewpass.flows.display.bars import rows_display
@@ -174,7 +174,7 @@ def _on_files(
     source: str,
     options: SourceOptions,
     place: Execution,
-    wanted: Wanted,
+    wanted: EvaluationOptions,
     by: Sequence[str],
 ) -> Evaluated:
     from fewpass.flows.display.bars import work_display
@@ -222,4 +222,6 @@ def evaluate_shown(terminal: Terminal, run: str, dataset: str) -> Evaluation:
     from fewpass.pipeline.runs.model import load_model
 
     model = load_model(run_at(run))
-    return _on_data_set(terminal, model, dataset, BY_NAME, Execution(), Wanted()).evaluation
+    return _on_data_set(
+        terminal, model, dataset, BY_NAME, Execution(), EvaluationOptions()
+    ).evaluation

@@ -95,7 +95,7 @@ def are_surely_alike(numbers: Vector) -> bool:
 
 
 def sums_of(numbers: Vector, step: int) -> Vector:
-    """Return the sums of so many after so many; what is left over is left out."""
+    """Return the sums of groups of consecutive numbers; an incomplete last group is left out."""
     sums: Vector = numbers[: len(numbers) // step * step].reshape(-1, step).sum(axis=1)
     return sums
 

@@ -30,7 +30,7 @@ from fewpass.solvers.bad_input import MOST_WHOLE
 _SHOWN = 40
 #: A deviation that is less of the largest number is taken for none.
 _TOLD = 1e-12
-#: What stands beside a number and says what it counts, and currencies that have a sign as well.
+#: What stands next to a number and says what it counts, and currencies that have a sign as well.
 _MARK = rf"(?P<mark>{CURRENCY}|%)"
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "INR": "₹"}
 
@@ -100,9 +100,9 @@ def _is_lost(cells: Any, numbers: Floats) -> bool:
 
 
 def _marks_in(cells: Any) -> list[str]:
-    """Return what stands beside numbers where they cannot be compared: currencies, percents."""
-    found = pc.extract_regex(cells.drop_null(), _MARK)
-    marks = {*pc.unique(pc.struct_field(found, "mark")).to_pylist()}
+    """Return what stands next to numbers where they cannot be compared: currencies, percents."""
+    matches = pc.extract_regex(cells.drop_null(), _MARK)
+    marks = {*pc.unique(pc.struct_field(matches, "mark")).to_pylist()}
     named = {_SIGNS.get(mark, mark) for mark in marks - {None}}
     if "%" in named and None in marks:
         named.add("none")

@@ -60,7 +60,8 @@ class TargetMap:
     def _refuse_one_class(self, label_counts: dict[str | float, list[int]]) -> None:
         trained = [label for label, counts in label_counts.items() if counts[0]]
         if len(trained) < 2:
-            or_numbers = "" if self._as_words else ", or choose `task=regression`"
+            of_words = any(isinstance(label, str) for label in trained)
+            or_numbers = "" if of_words else ", or choose `task=regression`"
             raise BadInput(
                 f"All {self._encoder.n_rows[0]} training rows have the label "
                 f"{listed_labels(trained)}; a classifier needs two. Check the label "

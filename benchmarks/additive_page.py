@@ -9,6 +9,8 @@ import json
 import re
 from pathlib import Path
 
+from benchmarks.beyond_range import PART as BEYOND
+from benchmarks.beyond_range import beyond_found, beyond_table
 from benchmarks.fresh_tables import PART as FRESH
 from benchmarks.fresh_tables import fresh_found, fresh_tables
 from benchmarks.small_samples import PART as SMALL
@@ -21,20 +23,28 @@ PAGE = Path(__file__).parent.parent / "docs/additive.md"
 
 def main() -> None:
     """Write what was measured between the marks of the page."""
-    forms, small, fresh = rows_of(ADDITIVE_PART), rows_of(SMALL), rows_of(FRESH)
-    text = PAGE.read_text(encoding="utf-8")
-    text = between(text, "forms", form_tables(forms) + "\n\n" + " ".join(by_form(forms)))
-    text = between(text, "small", small_tables(small) + "\n\n" + " ".join(small_found(small)))
-    text = between(text, "fresh", fresh_tables(fresh) + "\n\n" + " ".join(fresh_found(fresh)))
-    PAGE.write_text(text, encoding="utf-8")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def filled(text: str) -> str:
+    """Return the page with what was measured between its marks."""
+    forms, small, fresh, beyond = map(rows_of, (ADDITIVE_PART, SMALL, FRESH, BEYOND))
+    for mark, made, found in (
+        ("forms", form_tables(forms), by_form(forms)),
+        ("small", small_tables(small), small_found(small)),
+        ("fresh", fresh_tables(fresh), fresh_found(fresh)),
+        ("beyond", beyond_table(beyond), beyond_found(beyond)),
+    ):
+        text = between(text, mark, made + "\n\n" + " ".join(found))
+    return text
 
 
 def rows_of(part: str) -> list[Row]:
     """Return the rows of a part, by table and size; each side is the newest one."""
     lines = map(json.loads, EVIDENCE.read_text(encoding="utf-8").splitlines())
-    found: dict[tuple[str, int], Row] = {}
+    found: dict[tuple[str, int | None], Row] = {}
     for row in (line for line in lines if line["part"] == part and "about" not in line):
-        key = row["table"], row["rows"]
+        key = row["table"], row.get("rows")
         found[key] = found.get(key, {}) | row
     return list(found.values())
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from fewpass.pipeline.explaining.function_figures import importances
 from fewpass.pipeline.models.refresh.publications import run_at
-from fewpass.pipeline.reporting.model_shapes import importances, model_shapes
+from fewpass.pipeline.reporting.model_shapes import model_shapes
 from fewpass.pipeline.reporting.shape_pictures import shape
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.tables.encoding.additive_shapes import title_of

@@ -4,7 +4,8 @@
 
 Of every table the rows with the largest twentieth of one column's numbers are predicted by models
 of the others, by the commands of `python -m benchmarks.tables --additive`; and for comparison as
-many of the others, which were left out as well.
+many of the others, which were left out as well.  `python -m benchmarks.additive_page` writes the
+table of docs/additive.md.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pandas as pd
 
 from benchmarks.data_sets import public_data
 from benchmarks.tables import figure_of, of_classes, of_numbers, outcome, unpacked
-from testing.results import Row, conclude, recorded, study_options, table
+from testing.results import Row, conclude, recorded, rows_of_part, study_options, table
 
 PART = "beyond-range"
 #: The column of each table that is cut; of some with dates the later rows are beyond, too.
@@ -36,8 +37,9 @@ def main() -> None:
     asked = study_options(__doc__, COLUMNS).parse_args()
     meta = json.loads(public_data("tables/meta.json").read_text(encoding="utf-8"))
     rows = measured_beyond(asked.sets, meta, asked.folder / "beyond")
-    made = recorded(asked.results, PART, rows, str)
-    conclude(asked.results, PART, [beyond_table(made)], ("numpy", "scikit-learn", "pandas"))
+    recorded(asked.results, PART, rows, str)
+    made = rows_of_part(asked.results, PART, ("table",))
+    conclude(asked.results, PART, beyond_found(made), ("numpy", "scikit-learn", "pandas"))
 
 
 def measured_beyond(
@@ -91,6 +93,29 @@ def beyond_table(rows: list[Row]) -> str:
         for row in rows
     ]  # fmt: skip
     return table(head, cells, ("table", "column", "figure"))
+
+
+def beyond_found(rows: list[Row]) -> list[str]:
+    """Say where curves and pairs lose more than the others, beyond the range and within."""
+    return [
+        f"{where.capitalize()} the range curves and pairs are worse than boosting on "
+        f"{_worse(rows, where, 'boosting')}, than straight lines on "
+        f"{_worse(rows, where, 'linear-form')}."
+        for where in ("beyond", "within")
+    ]
+
+
+def _worse(rows: list[Row], where: str, side: str) -> str:
+    """Name the tables where curves and pairs lose more than a side."""
+    worse = [row for row in rows if _lost(row, "additive", where) > _lost(row, side, where)]
+    names = f" ({', '.join(row['table'] for row in worse)})" if worse else ""
+    return f"{len(worse)} of {len(rows)} tables{names}"
+
+
+def _lost(row: Row, side: str, where: str) -> float:
+    """Return the log loss, or 1 - R2, of a side."""
+    found: float = row[side][where]
+    return 1.0 - found if row["figure"] == "R2" else found
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ from benchmarks.evidence_words import HOW, QUESTIONS, TITLE, WORDS
 from benchmarks.million_rows import findings as millions_found
 from benchmarks.million_rows import tables as millions
 from benchmarks.one_pass_findings import tables as one_pass_peers
+from benchmarks.suite.both_commits import findings as both_found
+from benchmarks.suite.both_commits import tables as both_commits
 from benchmarks.tables import findings as default_found
 from benchmarks.tables import tables as default_tables
 from benchmarks.text_lam import tables as unit_text
@@ -440,6 +442,8 @@ PARTS = (
     Part("sorted", "Rows that lie sorted", ("memory",), in_order),
     Part("memory", "Memory: flat in the size of the input", ("size", "step"), memory),
     Part("scaling", "Clusters: measured costs, and a model", (), clusters),
+    Part("both-commits", "Two commits in turns", ("contest", "contestant"), both_commits,
+         found=both_found),
 )  # fmt: skip
 
 if __name__ == "__main__":

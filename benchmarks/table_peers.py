@@ -84,14 +84,17 @@ def boosting(X: pd.DataFrame, meta: dict[str, Any]) -> Any:
 
 
 def ebm(X: pd.DataFrame, meta: dict[str, Any]) -> Any:
-    """InterpretML's additive models of trees, with pairs."""
+    """InterpretML's additive models of trees, with pairs; no text."""
     from interpret.glassbox import (
         ExplainableBoostingClassifier,
         ExplainableBoostingRegressor,
     )
 
     kind = ExplainableBoostingRegressor if meta["kind"] == "reg" else ExplainableBoostingClassifier
-    return kind(outer_bags=4, interactions="3x", n_jobs=1, random_state=0)
+    numbers, words = kinds(X, meta)
+    chosen = make_column_transformer(("passthrough", [*numbers, *words]))
+    trees = kind(outer_bags=4, interactions="3x", n_jobs=1, random_state=0)
+    return make_pipeline(chosen.set_output(transform="pandas"), trees)
 
 
 def kinds(X: pd.DataFrame, meta: dict[str, Any]) -> tuple[list[str], list[str]]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         models,
         predict,
         publish,
+        shapes,
         train,
     )
     from fewpass.pipeline.compiling_ahead import warm_up
@@ -68,6 +69,7 @@ __all__ = [
     "models",
     "predict",
     "publish",
+    "shapes",
     "train",
     "warm_up",
 ]

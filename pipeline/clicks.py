@@ -45,8 +45,6 @@ _COUNTRIES = ("CH", "DE", "FR", "IT", "NO", "PT", "SE", "US")
 _DEVICES = ("phone", "tablet", "desktop")
 _PAGES = 5_000
 _BLOCK_ROWS = 50_000
-#: Bytes of a row, about.
-ROW_BYTES = 66
 
 
 class ClickFile(NamedTuple):

@@ -70,7 +70,7 @@ def require_same(first: Sequence[str], names: Sequence[str], where: str) -> None
 
     Parameters
     ----------
-    known, found
+    first, names
         Columns of the first file, and of another.
     where
         The other one.

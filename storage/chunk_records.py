@@ -61,8 +61,7 @@ def row_squares(table: Table) -> NDArray[np.float64]:
     start = 0
     while start < filled.size:
         stop = max(start + 1, int(np.searchsorted(ends, ends[start] + BLOCK_ITEMS)) - 1)
-        values = table.data[ends[start] : ends[stop]].astype(np.float64)
-        np.square(values, out=values)
+        values = np.square(table.data[ends[start] : ends[stop]].astype(np.float64, copy=False))
         squares[filled[start:stop]] = np.add.reduceat(values, ends[start:stop] - ends[start])
         start = stop
     return squares
@@ -70,9 +69,9 @@ def row_squares(table: Table) -> NDArray[np.float64]:
 
 def _dense_squares(X: NDArray[Any]) -> NDArray[np.float64]:
     squares = np.empty(X.shape[0])
-    step = max(1, BLOCK_ITEMS // X.shape[1])
+    step, copied = max(1, BLOCK_ITEMS // X.shape[1]), not X.flags.c_contiguous
     for start in range(0, X.shape[0], step):
-        block = X[start : start + step].astype(np.float64)
+        block = X[start : start + step].astype(np.float64, copy=copied)
         np.einsum("ij,ij->i", block, block, out=squares[start : start + step])
     return squares
 

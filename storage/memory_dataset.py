@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.storage.chunk_records import row_squares
 from fewpass.storage.chunk_table import ChunkTable
 from fewpass.storage.column_schema import Groups
 from fewpass.storage.dataset import Dataset
@@ -22,7 +23,7 @@ from fewpass.storage.manifest import (
     Values,
     WeightStats,
 )
-from fewpass.storage.table import DenseTable, SparseTable, Table, take
+from fewpass.storage.table import DenseTable, Table, take
 from fewpass.storage.table_buffer import ChunkBuffer
 
 
@@ -176,18 +177,3 @@ def _weights(weight: NDArray[np.float64] | None) -> WeightStats | None:
     if weight is None:
         return None
     return WeightStats(total=float(weight.sum()), maximum=float(weight.max()))
-
-
-def row_squares(table: Table) -> NDArray[np.float64]:
-    """Return ||x||^2 of every row, (n,)."""
-    if isinstance(table, DenseTable):
-        squares: NDArray[np.float64] = np.einsum("ij,ij->i", table.X, table.X, dtype=np.float64)
-        return squares
-    return _sums_by_row(table)
-
-
-def _sums_by_row(table: SparseTable) -> NDArray[np.float64]:
-    squares = np.zeros(table.nnz + 1)  # one more, as the last rows may be empty
-    np.square(table.data, out=squares[:-1], dtype=np.float64)
-    sums = np.add.reduceat(squares, table.indptr[:-1])
-    return np.where(np.diff(table.indptr) > 0, sums, 0.0)

@@ -17,8 +17,6 @@ import numpy as np
 
 from fewpass.storage.codec import COMPRESSION
 
-DOCUMENT = "zarr.json"
-
 
 def group_document(attributes: Mapping[str, Any] | None = None) -> bytes:
     """Return the ``zarr.json`` of a group.

@@ -20,6 +20,7 @@ PROJECT = Path(__file__).parents[1]
 PREFECT = str(Path(sys.executable).with_name("prefect"))
 TRIES = 5  # where SQLite is locked: 503, and nothing was done
 PORTS = range(15_000, 32_000)
+PATIENCE_S = 60  # of Prefect's own clients, for an answer of the server
 START_S = 120  # a loaded machine makes its first database slowly
 
 
@@ -129,10 +130,10 @@ class Server:
         request = urllib.request.Request(
             f"{self.url}/{path}", data, {"Content-Type": "application/json"}, method=method
         )
-        left = TRIES
+        seconds, left = PATIENCE_S / share_of_a_core(), TRIES
         while True:
             try:
-                with urllib.request.urlopen(request, timeout=30) as response:
+                with urllib.request.urlopen(request, timeout=seconds) as response:
                     return json.loads(response.read() or b"null")
             except urllib.error.HTTPError as error:
                 left -= 1

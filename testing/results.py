@@ -61,7 +61,7 @@ def conclude(results: Path, part: str, found: list[str], packages: tuple[str, ..
     """
     options = [] if sys.argv[1:] == ["--sets"] else sys.argv[1:]
     about = {
-        "command": shlex.join(["python", "-m", f"benchmarks.{Path(sys.argv[0]).stem}", *options]),
+        "command": shlex.join(["python", "-m", module_of(sys.argv[0]), *options]),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "commit": commit(),
         "machine": f"{os.cpu_count()} cores",
@@ -69,6 +69,11 @@ def conclude(results: Path, part: str, found: list[str], packages: tuple[str, ..
     }
     append(results, {"part": part, "about": about, "found": found})
     print("\n".join(found))
+
+
+def module_of(script: str) -> str:
+    """Return the name of the module that is run, by its file."""
+    return ".".join(Path(script).resolve().relative_to(PROJECT).with_suffix("").parts)
 
 
 def commit() -> str:

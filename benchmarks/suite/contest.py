@@ -86,7 +86,7 @@ class LostError(RuntimeError):
 class Running:
     """A contestant's process."""
 
-    def __init__(self, contestant: Contestant, rehearsed: bool) -> None:
+    def __init__(self, contestant: Contestant, rehearsed: bool, checkout: Path = ROOT) -> None:
         self.contestant = contestant
         threads = str(contestant.threads)
         limits = dict.fromkeys(
@@ -96,7 +96,7 @@ class Running:
         command = [sys.executable, "-m", "benchmarks.suite.child", contestant.make]
         self._process = subprocess.Popen(
             [*command, json.dumps(contestant.options), json.dumps(rehearsed)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=checkout,
             env={**os.environ, **limits},
         )  # fmt: skip
         self.ready: dict[str, Any] = {}
@@ -126,9 +126,9 @@ class Running:
 
 
 @contextmanager
-def running(contestant: Contestant, rehearsed: bool) -> Iterator[Running]:
-    """Start a contestant; it is ready once it has answered."""
-    process = Running(contestant, rehearsed)
+def running(contestant: Contestant, rehearsed: bool, checkout: Path = ROOT) -> Iterator[Running]:
+    """Start a contestant of a checkout; it is ready once it has answered."""
+    process = Running(contestant, rehearsed, checkout)
     try:
         yield process
     finally:

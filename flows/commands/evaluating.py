@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fewpass.flows.options import OUTPUT, READING, WHERE, Output, Reading, Where, given
 from fewpass.pipeline.settings.execution import Execution
@@ -27,6 +27,23 @@ NO_DIAGRAM = (
     "No diagram is drawn, as matplotlib is not installed. Install it with pip install "
     "'fewpass[plots]'."
 )
+
+
+class Wanted(NamedTuple):
+    """What is asked for, and within how much memory."""
+
+    memory: int | None = None
+    reliability: bool = False
+    importance: bool = False
+    metrics: AskedMetrics | None = None  # None: the usual ones
+
+
+class Evaluated(NamedTuple):
+    """What is shown; None where it was not asked for."""
+
+    evaluation: Evaluation
+    probabilities: DrawnReliability | None
+    columns: Importance | None
 
 
 def evaluate(
@@ -72,10 +89,8 @@ def evaluate(
         Memory limit, in addition to what the libraries take [default: as in training; of files
         1GiB].
     """
-    from fewpass.flows.commands.evaluation_tables import all_facts, all_tables
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
-    from fewpass.pipeline.matching import left_out_sentence
     from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
     from fewpass.pipeline.scoring.row_metrics import AskedMetrics
@@ -85,23 +100,28 @@ def evaluate(
     place = checked(Execution, given(where))
     options = checked(SourceOptions, words)
     limit = parse_bytes(memory) if memory else None
-    from_files = is_source(dataset)
-    if not from_files:
+    wanted = Wanted(limit, reliability, importance, AskedMetrics(threshold, top))
+    if is_source(dataset):
+        model = load_model(run_at(run))
+        evaluated = _on_files(terminal, model, dataset, options, place, wanted, by)
+    else:
         _refuse_reading(words, by, dataset)
-    work = _on_files if from_files else _on_data_set
-    evaluation, probabilities, columns = work(
-        terminal, load_model(run_at(run)), dataset, options, place, memory=limit,
-        with_reliability=reliability, with_importance=importance, by=by,
-        asked=AskedMetrics(threshold, top),
-    )  # fmt: skip
+        model = load_model(run_at(run))
+        evaluated = _on_data_set(terminal, model, dataset, options, place, wanted)
+    _show(terminal, f"{run} on {without_secrets(dataset)}", evaluated)
+    return 0
+
+
+def _show(terminal: Terminal, title: str, evaluated: Evaluated) -> None:
+    from fewpass.flows.commands.evaluation_tables import all_facts, all_tables
+    from fewpass.pipeline.matching import left_out_sentence
+
+    evaluation, probabilities, _ = evaluated
     if evaluation.left_out:
         terminal.say(left_out_sentence(evaluation.left_out), style="yellow")
     if probabilities is not None and probabilities.image is None:
         terminal.say(NO_DIAGRAM)
-    title = f"{run} on {without_secrets(dataset)}"
-    facts = all_facts(evaluation, probabilities, columns)
-    terminal.result(facts, all_tables(title, evaluation, probabilities, columns))
-    return 0
+    terminal.result(all_facts(*evaluated), all_tables(title, *evaluated))
 
 
 def _refuse_reading(words: dict[str, Any], by: Sequence[str], dataset: str) -> None:
@@ -119,13 +139,8 @@ def _on_data_set(
     dataset: str,
     rules: Matching,
     place: Execution,
-    *,
-    memory: int | None = None,
-    with_reliability: bool = False,
-    with_importance: bool = False,
-    by: Sequence[str] = (),  # noqa: ARG001 - of files alone
-    asked: AskedMetrics | None = None,
-) -> tuple[Evaluation, DrawnReliability | None, Importance | None]:
+    wanted: Wanted,
+) -> Evaluated:
     from fewpass.flows.cluster import engine_for_pass
     from fewpass.flows.display.bars import rows_display
     from fewpass.pipeline.reporting.reliability_report import draw_reliability
@@ -135,22 +150,22 @@ def _on_data_set(
     from fewpass.pipeline.scoring.row_metrics import USUAL
     from fewpass.storage.dataset import Dataset
 
-    drawn, data = None, Dataset.open(dataset)
+    drawn, columns, data = None, None, Dataset.open(dataset)
     _say_snapshot(terminal, model)
-    model = within(model, memory)
+    model = within(model, wanted.memory)
     with engine_for_pass(place, data) as executor:
-        if with_reliability:
+        if wanted.reliability:
             probabilities_of(model)  # refuses a model without any before it is evaluated
         with rows_display(terminal, "Evaluating", data.n_rows) as count:
-            result = evaluation.evaluate(model, data, executor, count, rules, asked or USUAL)
-        if with_reliability:
+            asked = wanted.metrics or USUAL
+            result = evaluation.evaluate(model, data, executor, count, rules, asked)
+        if wanted.reliability:
             drawn = draw_reliability(model, data, executor, rules)
-        columns = None
-        if with_importance:
+        if wanted.importance:
             from fewpass.pipeline.explaining.importance import importance
 
             columns = importance(model, data, executor, rules=rules)
-    return result, drawn, columns
+    return Evaluated(result, drawn, columns)
 
 
 def _on_files(
@@ -159,13 +174,9 @@ def _on_files(
     source: str,
     options: SourceOptions,
     place: Execution,
-    *,
-    memory: int | None,
-    with_reliability: bool,
-    with_importance: bool,
+    wanted: Wanted,
     by: Sequence[str],
-    asked: AskedMetrics,
-) -> tuple[Evaluation, DrawnReliability | None, Importance | None]:
+) -> Evaluated:
     from fewpass.flows.display.bars import work_display
     from fewpass.pipeline.explaining.importance import (
         sum_over_files,
@@ -174,29 +185,30 @@ def _on_files(
     )
     from fewpass.pipeline.reporting.reliability_report import DrawnReliability, draw
     from fewpass.pipeline.scoring.evaluate_rows import evaluate_rows, require_here
+    from fewpass.pipeline.scoring.row_metrics import USUAL
 
     require_here(place)
     _say_snapshot(terminal, model)
-    terms = terms_for(model) if with_importance else None
+    terms = terms_for(model) if wanted.importance else None
     with work_display(terminal, "Evaluating") as show:
         result = evaluate_rows(
             model,
             [source],
             options,
-            with_reliability=with_reliability,
+            with_reliability=wanted.reliability,
             others=[sum_over_files(model, terms)] if terms else [],
             by=by,
-            asked=asked,
-            memory=memory,
+            asked=wanted.metrics or USUAL,
+            memory=wanted.memory,
             on_progress=lambda rows, share: show(share, f"{rows:,} rows"),
         )
     if result.skipped:
         terminal.say(f"{result.skipped:,} rows were left out (--on-bad-row skip).", style="yellow")
     columns = summary_of_terms(terms, result.others[0]) if terms else None
     if result.reliability is None:
-        return result.evaluation, None, columns
+        return Evaluated(result.evaluation, None, columns)
     image = draw(model, result.reliability, Path(without_secrets(source)).name)
-    return result.evaluation, DrawnReliability(result.reliability, image), columns
+    return Evaluated(result.evaluation, DrawnReliability(result.reliability, image), columns)
 
 
 def _say_snapshot(terminal: Terminal, model: Model) -> None:
@@ -209,5 +221,5 @@ def evaluate_shown(terminal: Terminal, run: str, dataset: str) -> Evaluation:
     from fewpass.pipeline.models.refresh.publications import run_at
     from fewpass.pipeline.runs.model import load_model
 
-    result, *_ = _on_data_set(terminal, load_model(run_at(run)), dataset, BY_NAME, Execution())
-    return result
+    model = load_model(run_at(run))
+    return _on_data_set(terminal, model, dataset, BY_NAME, Execution(), Wanted()).evaluation

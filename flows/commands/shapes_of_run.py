@@ -87,21 +87,21 @@ def _asked(each: Sequence[ClassShapes], column: str | None, pair: str | None) ->
 
 def _facts(each: Sequence[ClassShapes]) -> dict[str, Any]:
     """Return all functions as JSON has them: of one score, or of every class."""
-    from fewpass.pipeline.reporting.model_shapes import as_facts
+    from fewpass.pipeline.explaining.function_figures import as_facts
 
     parts = [{"class": one.label, "additive": as_facts(one.shapes)} for one in each]
     return parts[0] if len(parts) == 1 else {"classes": parts}
 
 
 def _most_important(each: Sequence[ClassShapes], top: int) -> list[str]:
-    from fewpass.pipeline.reporting.model_shapes import importances_of_all
+    from fewpass.pipeline.explaining.function_figures import importances_of_all
 
     return [row.name for row in importances_of_all([one.shapes for one in each])[:top]]
 
 
 def drawn(model: Model, each: Sequence[ClassShapes], names: Sequence[str]) -> list[str]:
     """Draw functions and the importances into a run's folder; return the addresses."""
-    from fewpass.pipeline.reporting.model_shapes import importances_of_all
+    from fewpass.pipeline.explaining.function_figures import importances_of_all
     from fewpass.pipeline.reporting.report import can_draw
 
     if not can_draw():

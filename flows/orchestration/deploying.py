@@ -24,6 +24,7 @@ from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterNam
 from prefect.client.schemas.objects import ConcurrencyOptions, DeploymentSchedule
 from prefect.events.schemas.automations import AutomationCore
 
+from fewpass.flows.orchestration.automations import put_automation
 from fewpass.flows.orchestration.parameter_forms import form_of
 from fewpass.flows.orchestration.requests import REQUESTS, request_named
 from fewpass.flows.orchestration.server import run_for_make
@@ -51,7 +52,8 @@ def deploy(home: Path) -> list[str]:
         off = _switched_off(client, [one["name"] for one in deployments])
         names = [_put(client, one, wanted["pull"], off) for one in deployments]
         _remove_earlier(client)
-        _put_automation(client, yaml.safe_load((home / "automation.yaml").read_text()))
+        automation = yaml.safe_load((home / "automation.yaml").read_text())
+        put_automation(client, AutomationCore.model_validate(automation))
     return names
 
 
@@ -141,15 +143,6 @@ def _remove_earlier(client: SyncPrefectClient) -> None:
     for one in client.read_deployments(deployment_filter=DeploymentFilter(name=name)):
         if one.entrypoint and one.entrypoint.startswith("flows/orchestration/"):
             client.delete_deployment(one.id)
-
-
-def _put_automation(client: SyncPrefectClient, given: dict[str, Any]) -> None:
-    wanted = AutomationCore.model_validate(given)
-    existing = client.find_automation(wanted.name)
-    if existing is None:
-        client.create_automation(wanted)
-    else:
-        client.update_automation(existing.id, wanted)
 
 
 def main() -> int:

@@ -23,6 +23,7 @@ from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 from prefect.types import SecretDict
 
+from fewpass.flows.orchestration.automations import put_automation
 from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.flows.orchestration.scheduled import KEPT_BACK, MISSED, REFUSED
 from fewpass.flows.orchestration.server import run_for_make
@@ -81,12 +82,7 @@ def put_on_server(block: UUID) -> list[str]:
     """Make an automation of each note, or bring the one that is there up to date; their names."""
     with get_client(sync_client=True) as client:
         for note in NOTES:
-            wanted = _automation(note, block)
-            existing = client.find_automation(wanted.name)
-            if existing is None:
-                client.create_automation(wanted)
-            else:
-                client.update_automation(existing.id, wanted)
+            put_automation(client, _automation(note, block))
     return [_name(note) for note in NOTES]
 
 

@@ -3,7 +3,7 @@
 from fewpass.pipeline.api.making_data_sets import append, forget, ingest
 from fewpass.pipeline.api.publishing_models import abandon, models, publish
 from fewpass.pipeline.api.training_models import cross_validate, train
-from fewpass.pipeline.api.using_models import evaluate, load_model, predict
+from fewpass.pipeline.api.using_models import evaluate, load_model, predict, shapes
 
 __all__ = [
     "abandon",
@@ -16,5 +16,6 @@ __all__ = [
     "models",
     "predict",
     "publish",
+    "shapes",
     "train",
 ]

@@ -8,7 +8,9 @@ from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
 from fewpass.pipeline.executors.executor import open_executor
+from fewpass.pipeline.explaining.plain_shapes import ModelShapes
 from fewpass.pipeline.models.refresh.publications import run_at
+from fewpass.pipeline.reporting.model_shapes import model_shapes
 from fewpass.pipeline.runs.model import Model, within
 from fewpass.pipeline.runs.model import load_model as model_of
 from fewpass.pipeline.scoring import evaluation, prediction
@@ -48,6 +50,40 @@ def load_model(run: Address) -> Model:
         If it is damaged.  An OSError.
     """
     return model_of(run_at(os.fspath(run)))
+
+
+def shapes(model: Any, label: Any = None) -> ModelShapes:
+    """Return what every column and pair of an additive model adds, as `fewpass shapes` does.
+
+    `shapes["hour"]` is the function of a column: points, contributions and rows of the sample
+    there, as lists and arrays of equal length, the last entry of missing cells.
+    `shapes["hour", "day"]` is that of a pair: points_a, points_b, and contributions and rows as
+    grids.  Of both, and of all importances, `to_pandas()` makes a frame.
+
+    Parameters
+    ----------
+    model
+        Folder or address of a run, or of a store that has published one; a fitted
+        `LinearClassifier` or `LinearRegressor`; or a pipeline of a `TableEncoder` and a model.
+    label
+        Of a model of more than two classes, the one whose score is meant.
+
+    Returns
+    -------
+    ModelShapes
+        constant, columns, pairs, rest, importances; the score is the constant plus all functions.
+        `data()` returns what `fewpass shapes RUN --json` writes.
+
+    Raises
+    ------
+    BadInput
+        If the model has no curves, or several classes of which none is named.  A ValueError.
+    """
+    if isinstance(model, str | os.PathLike):
+        return ModelShapes.of(model_shapes(load_model(model), label))
+    from fewpass.pipeline.models.estimators.fitted_shapes import shapes_of_fitted  # noqa: PLC0415 - an extra
+
+    return shapes_of_fitted(model, label)
 
 
 def evaluate(

@@ -103,7 +103,7 @@ class Explainer(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns of `as_columns`."""
+        """Names of the columns that an explanation of rows has."""
         of = ("label",) * (self.at.base.size > 1)
         offset = ("offset",) * (self.model.record.offsets is not None)
         each = tuple(f"contribution_{name}" for name in self.terms.names)

@@ -9,12 +9,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from fewpass.pipeline.reporting.model_shapes import ShapeImportance
+from fewpass.pipeline.explaining.function_figures import ShapeImportance, places_of
 from fewpass.pipeline.reporting.pictures import as_png
 from fewpass.pipeline.reporting.shown_shapes import (
     FEW_ROWS,
     Level,
-    places_of,
     shown_levels,
     shown_map,
     stretches,

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.reporting.model_shapes import axis_values
+from fewpass.pipeline.explaining.function_figures import axis_values, places_of
 from fewpass.pipeline.tables.encoding.additive_shapes import ColumnCurve, LevelSteps, Surface
+from fewpass.pipeline.tables.encoding.category_recipe import numbers_named
 from fewpass.pipeline.tables.encoding.cells import Floats
-from fewpass.pipeline.tables.encoding.date_recipe import SECONDS_OF_DAY
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis
 from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, MISSING, RARE, Part
 
@@ -87,16 +87,11 @@ def within_sample(curve: ColumnCurve) -> slice:
     return slice(int(at[0]), int(at[-1]) + 1) if len(at) else slice(0, len(curve.grid))
 
 
-def places_of(curve: ColumnCurve) -> Floats:
-    """Return the points of a curve: of days those in seconds since 1970."""
-    if curve.origin is None:
-        return curve.grid
-    seconds: Floats = curve.origin + curve.grid * SECONDS_OF_DAY
-    return seconds
-
-
 def shown_levels(function: LevelSteps, most: int) -> list[Level]:
-    """Return the most frequent levels, or all parts of dates, then rare and missing ones."""
+    """Return the most frequent levels, or all parts of dates, then rare and missing ones.
+
+    Those that are numbers come by value, and words by their rows.
+    """
     each = [
         Level(*one)
         for one in zip(
@@ -105,8 +100,14 @@ def shown_levels(function: LevelSteps, most: int) -> list[Level]:
     ]
     named = [one for one in each if one.name not in (RARE, MISSING) and one.rows > 0.0]
     if function.variable.part not in LEVELS_OF:
-        named = sorted(named, key=lambda one: -one.rows)
+        named = _most_frequent(named, most)
     return [*named[:most], *(one for one in each if one.name in (RARE, MISSING) and one.rows > 0.0)]
+
+
+def _most_frequent(levels: Sequence[Level], most: int) -> list[Level]:
+    chosen = sorted(levels, key=lambda one: -one.rows)[:most]
+    values = numbers_named([one.name for one in chosen])
+    return chosen if values is None else [chosen[k] for k in np.argsort(values).tolist()]
 
 
 def left_out(function: LevelSteps, most: int) -> int:

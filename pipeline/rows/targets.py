@@ -14,21 +14,6 @@ from fewpass.storage.manifest import Labels, OffsetStats, Values
 
 #: Weights of rows by label (1 where it is not named); or those that make all labels equal.
 ClassWeight = Literal["balanced"] | dict[str, float] | None
-#: Different whole numbers that may be labels whatever they are; rows of each, on average, below
-#: which they are only where they count labels from one of these numbers.
-FEW_LABELS, ROWS_OF_FEW, FIRST_LABELS = 20, 3, (-1.0, 0.0, 1.0)
-
-
-def are_few_labels(numbers: NDArray[np.float64], n_rows: int) -> bool:
-    """Say whether different whole numbers (k,), ascending, of some rows are few, and labels.
-
-    Numbers that hardly come again are amounts, unless they number something: 0, 1, 2, without gaps.
-    Two are labels in any case.
-    """
-    k = len(numbers)
-    if k <= 2 or k > FEW_LABELS or n_rows >= ROWS_OF_FEW * k:
-        return k <= FEW_LABELS
-    return numbers[0] in FIRST_LABELS and bool(numbers[-1] - numbers[0] == k - 1)
 
 
 class Targeted(Protocol):

@@ -61,6 +61,24 @@ class RunStore(Protocol):
         """Read one stream's state of the newest snapshot."""
 
 
+class Restorable(Protocol):
+    """States of a training, as snapshots are taken of them."""
+
+    @property
+    def keeps_on_disk(self) -> bool:
+        """Whether every sweep may leave numbers per row on disk, which a snapshot clears away."""
+
+    @property
+    def least_wait(self) -> float:
+        """Seconds between two snapshots at least, as each costs so much."""
+
+    def content(self, certified: Certificate | None, *, finished: bool) -> Saved:
+        """Return a snapshot of the newest states, to be written."""
+
+    def go_on_from(self, saved: Saved) -> None:
+        """Take the states of a snapshot, read from the store."""
+
+
 class Engine(Protocol):
     """Carries a method's states over the data."""
 
@@ -104,20 +122,6 @@ class Engine(Protocol):
         """Take a snapshot of where the training stands, if it stands where one can be taken."""
 
     @property
-    def keeps_on_disk(self) -> bool:
-        """Whether every sweep may leave numbers per row on disk, which a snapshot clears away."""
-
-    @property
-    def least_wait(self) -> float:
-        """Seconds between two snapshots at least, as each costs so much."""
-
-    def content(self, certified: Certificate | None, *, finished: bool) -> Saved:
-        """Return a snapshot of the newest states, to be written."""
-
-    def go_on_from(self, saved: Saved) -> None:
-        """Take the states of a snapshot, read from the store."""
-
-    @property
     def features(self) -> dict[str, Any] | None:
         """Results of a method that reads single features; None for all others."""
 
@@ -149,27 +153,27 @@ class Checkpoints:
         """Whether the newest snapshot is of where the training stands."""
         return self.newest is not None and self.newest.cursor == self._progress.cursor
 
-    def is_due(self, engine: Engine) -> bool:
+    def is_due(self, states: Restorable) -> bool:
         """Whether it is time for a snapshot."""
         when, done = self._last
-        versions = self._progress.cursor.sweeps - done if engine.keeps_on_disk else 0
-        late = time.perf_counter() - when >= max(self._every, engine.least_wait)
+        versions = self._progress.cursor.sweeps - done if states.keeps_on_disk else 0
+        late = time.perf_counter() - when >= max(self._every, states.least_wait)
         return late or versions >= MOST_VERSIONS
 
     def save(
-        self, engine: Engine, certified: Certificate | None = None, *, finished: bool = False
+        self, states: Restorable, certified: Certificate | None = None, *, finished: bool = False
     ) -> Event:
         """Take a snapshot, and go on from it unless it is the last one."""
         if self.lease is not None:
             self.lease.check()
         with (watch := Stopwatch()):
-            new = engine.content(certified, finished=finished)
+            new = states.content(certified, finished=finished)
             self.newest = self._store.save(self._dataset, new)
             self._last = (time.perf_counter(), new.cursor.sweeps)
             del new  # nothing holds on to states that are read again
             if not finished:
                 self.newest = self.newest.without_weights()  # the state has them
-                engine.go_on_from(self.newest)
+                states.go_on_from(self.newest)
         return self._progress.event(SnapshotTaken(self.newest.name, watch.seconds))
 
 

@@ -124,7 +124,7 @@ class RunRecord(BaseModel):
             dtype=manifest.dtype,
             columns=columns,
             hashed_names=hashed_names or {},
-            versions=dict(versions_here()),
+            versions=dict(recorded_versions()),
             forecast=foreseen,
             warnings=tuple(warnings),
             methods=methods,
@@ -134,7 +134,7 @@ class RunRecord(BaseModel):
 
 
 @cache
-def versions_here() -> dict[str, str]:
+def recorded_versions() -> dict[str, str]:
     """Return what a model's bits depend on; finding a version reads files for milliseconds."""
     return {name: version(name) for name in ("fewpass", "numpy", "numba")}
 

@@ -62,11 +62,6 @@ def standard_errors(total: LossProducts) -> NDArray[np.float64]:
     return errors
 
 
-def nonzeros_of(at: tuple[Weights, ...]) -> list[int]:
-    """Count the weights of every model that are not 0."""
-    return [int(np.count_nonzero(one.coef)) for one in at]
-
-
 def with_products(each: Sum) -> Sum:
     """Return the sum of both: what `each` sums, and the products of all models' losses."""
     return Sum(each.name, partial(zero_of_both, each), partial(add_to_both, each))

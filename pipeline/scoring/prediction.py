@@ -31,6 +31,7 @@ from fewpass.pipeline.scoring.scored_file import (
 from fewpass.pipeline.scoring.scoring_budget import scoring_budget
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.training.planning.problem import loss_of
+from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.solvers.kernels.scores import rank, scores
 from fewpass.solvers.losses.loss import Link
 from fewpass.solvers.protocol import Weights
@@ -260,7 +261,7 @@ def typed_labels(model: Model) -> NDArray[Any]:
     """Return the labels as an array: words, whole numbers or numbers."""
     labels = np.array(label_names(model))
     whole = labels.dtype.kind == "f" and bool((labels == np.rint(labels)).all())
-    return labels.astype(np.int64) if whole and bool((abs(labels) < 2**53).all()) else labels
+    return labels.astype(np.int64) if whole and bool((abs(labels) < MOST_WHOLE).all()) else labels
 
 
 def label_names(model: Model) -> tuple[Any, ...]:

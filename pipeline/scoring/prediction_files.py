@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from fewpass.pipeline.decimal_text import DECIMAL
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.storage.whole_file import whole_file
@@ -28,7 +29,7 @@ STANDARD_OUTPUT = "-"
 
 #: Characters that start a formula in a spreadsheet, also as wide characters.
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_NUMBER = re.compile(DECIMAL)
 
 
 def defused(text: str) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Auto(Described):
-    """The method is chosen from what is asked for and what ingest measured (plan/auto.py)."""
+    """The method is chosen from what is asked for and what ingest measured (planning/auto.py)."""
 
     kind: Literal["auto"] = "auto"
     goal: ClassVar[None] = None  # that of the method that is chosen

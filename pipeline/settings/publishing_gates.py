@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, Field
 
+from fewpass.pipeline.decimal_text import DECIMAL
 from fewpass.pipeline.errors import BadInput, did_you_mean
 
 #: What `fewpass evaluate` tells of rows.
@@ -20,10 +21,9 @@ FIGURES = (
     "precision", "recall", "average_precision", "lift", "log_loss", "brier", "calibration_error",
     "mae", "mape",
 )  # fmt: skip
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _GATE = re.compile(
     rf"\s*(?P<figure>\w+)\s*(?:@\s*(?P<column>.+?))?\s*(?P<side>[<>]=)\s*"
-    rf"(?:(?P<before>before)\s*(?P<by>[+-]\s*{_NUMBER})?|(?P<limit>{_NUMBER}))\s*"
+    rf"(?:(?P<before>before)\s*(?P<by>[+-]\s*{DECIMAL})?|(?P<limit>{DECIMAL}))\s*"
 )
 #: The same for forms, whose expressions have no names, with the figures that there are.
 GATE_PATTERN = re.sub(r"\?P<\w+>", "?:", f"^{_GATE.pattern}$").replace(

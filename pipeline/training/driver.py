@@ -10,58 +10,116 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 
+from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.events import Event, GroupTrained, Learners, Restart, Switch, Warned
 from fewpass.pipeline.runs.model import stored_weights, weights_to_start_at
+from fewpass.pipeline.runs.saved import Cursor, Saved
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.against_constant import worse_by_certificate
-from fewpass.pipeline.training.class_groups import ModelGroups
+from fewpass.pipeline.training.planning.advice import warnings
 from fewpass.pipeline.training.planning.auto import far_behind
+from fewpass.pipeline.training.planning.forecast import Forecast, forecast
+from fewpass.pipeline.training.planning.source_job import source_warnings
 from fewpass.pipeline.training.training_states import TrainingStates
+from fewpass.solvers.losses import Problem
 from fewpass.solvers.multi_model import MultiModel
 from fewpass.solvers.protocol import (
     Certificate,
     Diverged,
     Outgrown,
+    ProblemStats,
     Reduce,
     Solver,
     Sweep,
     Walk,
     Weights,
 )
+from fewpass.storage.snapshot import Snapshot
 
 MOST_RESTARTS = 30  # of every model
 
 
-def models_of(solver: Solver) -> int:
+def n_models_of(solver: Solver) -> int:
     """Count the models that are trained together."""
     return len(solver.tasks) if isinstance(solver, MultiModel) else 1
 
 
-class Driver(TrainingStates):
+class Driver:
     """An engine whose unit of work is a walk or a reduction over windows; see `engine.Engine`."""
+
+    features = None
+
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._progress, self._checkpoints = training.progress, training.checkpoints
+        self._states = TrainingStates(training)
+        self._is_new = False  # the state is the method's first one
+        self._beginning = False  # a method at given weights: no snapshot can stand for that yet
+
+    # -- what is trained -------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> TrainingPlan:
+        """As asked for, with the current method."""
+        return self._states.plan
+
+    @property
+    def problem(self) -> Problem:
+        """Loss, lam and intercept."""
+        return self._states.job.problem
+
+    @property
+    def stats(self) -> ProblemStats:
+        """The data in numbers."""
+        return self._states.job.stats
+
+    @property
+    def classes(self) -> int | None:
+        """How many classes have a model of their own."""
+        rule = self._states.job.rule
+        return (rule.n_classes if rule.width == 1 else 0) or None
+
+    @property
+    def forecast(self) -> Forecast | None:
+        """What the training is going to take; None where a source is read once."""
+        return None if self._states.once else forecast(self.plan, self._states.job)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Why the training may not come to its end, in sentences."""
+        training, job = self._training, self._states.job
+        if training.source is not None:
+            return source_warnings(self.plan, job, training.source)
+        return warnings(training.planner, self.plan, job, forecast(self.plan, job))
+
+    # -- beginning, going on, resting ------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Take the method's first state."""
+        self._progress.since_sweep()  # preparing is no sweep's time
+        self._states.sweeps.begin()
+        self._is_new = True
+
+    def restore(self, snapshot: Snapshot, saved: Saved) -> None:
+        """Take the states of another session; BadInput unless they are such of this plan."""
+        self._states.restore(snapshot, saved)
 
     def go_on(self) -> Iterator[Event]:
         """Train until the last snapshot is taken, or until the run is to stop."""
-        with self._job.once or nullcontext():  # a source is read on until here
+        with self._states.job.once or nullcontext():  # a source is read on until here
             yield from self._train()
-        while self._is_over and not self._checkpoints.finished:
-            self._take_next_group()
+        while self._states.are_trained and not self._checkpoints.finished:
+            self._states.take_next_group()
+            self.begin()
             yield from self._train()
-
-    def _take_next_group(self) -> None:
-        """Go on with the next group of models, from its first state."""
-        assert self._groups is not None, "models are trained in groups"
-        self._progress.advance(epoch=0, sweep=0, windows=(), rows_in_sweep=0, method=0, marks=())
-        self._groups.number += 1
-        self._take_method(0)
-        self.begin()
 
     def _train(self) -> Iterator[Event]:
         """Train these models to their end, or until the run is to stop."""
         if self._is_new and self._starts_elsewhere():
             yield from self._begin()
         self._is_new = False
-        while not (self._is_over or self._training.is_stopping()):
-            program = self._solver.program(self._cursor.epoch)
+        while not (self._states.are_trained or self._training.is_stopping()):
+            program = self._states.solver.program(self._cursor.epoch)
             if self._cursor.sweep == len(program):
                 yield from self._close_epoch()
                 continue
@@ -74,12 +132,13 @@ class Driver(TrainingStates):
 
     def _start(self) -> tuple[Weights, int] | None:
         """Return the model to start from, if there is one, and the rows that it learnt from."""
-        if self._groups and self._solver.warm_start_pass is None:
-            before = self._groups.before()
+        groups = self._states.groups
+        if groups and self._states.solver.warm_start_pass is None:
+            before = groups.before()
             if before is not None:
                 return stored_weights(before, self._training.dataset), self._cursor.rows_before
         if self.plan.start_from is not None:
-            return weights_to_start_at(self.plan.start_from, self._job)
+            return weights_to_start_at(self.plan.start_from, self._states.job)
         return self._training.start_at
 
     def _starts_elsewhere(self) -> bool:
@@ -94,35 +153,34 @@ class Driver(TrainingStates):
 
     def _take_weights(self, weights: Weights) -> None:
         """Take the method's state at given weights, which are not part of a snapshot yet."""
-        if self._job.problem.intercept == 0.0:
+        if self.problem.intercept == 0.0:
             weights = weights._replace(intercept=0.0 * weights.intercept)
         self._beginning = True
-        self._sweeps.begin_at(weights, self._cursor.rows_before)
+        self._states.sweeps.begin_at(weights, self._cursor.rows_before)
 
     def _begin(self) -> Iterator[Event]:
         """Begin with the method's first epoch, now that it has its state at given weights."""
-        certified, cursor = None, self._cursor
-        if self._solver.warm_start_pass is not None:
-            certified = self._absorb(self._solver.warm_start_pass)
+        certified, cursor, solver = None, self._cursor, self._states.solver
+        if solver.warm_start_pass is not None:
+            certified = self._absorb(solver.warm_start_pass)
             self._progress.advance(passes=cursor.passes + 1.0, sweeps=cursor.sweeps + 1)
-            self._certifier.note(certified, self._spent)
-        self._progress.advance(epoch=self._solver.warm_epoch, sweep=0)
+            self._states.note(certified)
+        self._progress.advance(epoch=solver.warm_epoch, sweep=0)
         self._beginning = False
-        enough = self._certifier.is_enough(certified, spent=self._is_spent)
-        yield self._save(certified, finished=enough)
+        yield self._save(certified, finished=self._states.is_enough(certified))
         if certified:
-            yield self._certifier.event(certified)
+            yield self._states.certifier.event(certified)
 
     def _close_epoch(self) -> Iterator[Event]:
         """Certify if that is due; then begin the next epoch or mark the run finished.
 
         A method whose program certifies by itself goes on until it does, beyond the last pass.
         """
-        program = self._solver.program(self._cursor.epoch)
-        if self._early:
-            if event := self._early.judge(self._sweeps):
+        program, early = self._states.solver.program(self._cursor.epoch), self._states.early
+        if early:
+            if event := early.judge(self._states.sweeps):
                 yield event
-            if self._early.is_over:
+            if early.is_over:
                 yield self._save(finished=True)
                 return
         if not any(isinstance(sweep, Reduce) for sweep in program):
@@ -133,27 +191,33 @@ class Driver(TrainingStates):
             self._progress.advance(epoch=self._cursor.epoch + 1, sweep=0)
 
     def _judge(self) -> Iterator[Event]:
-        spent = self._is_spent
-        certified = self._certifier.proof(self._absorb, spent=spent)
-        self._certifier.note(certified, self._spent)
+        states, is_spent = self._states, self._states.is_spent
+        certified = states.certifier.proof(self._absorb, spent=is_spent)
+        states.note(certified)
         if certified:
-            yield self._certifier.event(certified)
-        if spent or self._certifier.is_enough(certified, spent=spent):
-            if learners := self._sweeps.learners():
-                models = [learner._asdict() for learner in learners]
-                yield self._progress.event(Learners(models))
-            if self._once is not None and (left_out := self._once.finish()):
-                yield self._progress.event(left_out)
-            yield self._save(certified, finished=True)
-            if worse := self._worse_than_constant(certified):
-                yield self._progress.event(worse)
+            yield states.certifier.event(certified)
+        if is_spent or states.is_enough(certified):
+            yield from self._finish(certified)
+
+    def _finish(self, certified: Certificate | None) -> Iterator[Event]:
+        """Take the last snapshot of these models, and report what is known only now."""
+        if learners := self._states.sweeps.learners():
+            yield self._progress.event(Learners([learner._asdict() for learner in learners]))
+        once = self._states.once
+        if once is not None and (left_out := once.finish()):
+            yield self._progress.event(left_out)
+        yield self._save(certified, finished=True)
+        if worse := self._worse_than_constant(certified):
+            yield self._progress.event(worse)
 
     def _worse_than_constant(self, certified: Certificate | None) -> Warned | None:
         """Warn of a model that a constant would have been better than."""
-        newest = self._checkpoints.newest
-        if self._once is None or newest is None:
+        newest, once = self._checkpoints.newest, self._states.once
+        if once is None or newest is None:
             return worse_by_certificate(certified)
-        return self._once.worse_than_constant(self._job, newest.weights)
+        return once.worse_than_constant(self._states.job, newest.weights)
+
+    # -- another method --------------------------------------------------------------------------
 
     @property
     def _has_another(self) -> bool:
@@ -164,39 +228,43 @@ class Driver(TrainingStates):
     def _why_fall_back(self) -> str | None:
         """Say why the other method that was chosen should go on, if it should."""
         chosen, tol = self._training.methods, self.plan.tol
-        if chosen is None or tol is None or self._is_over or not self._has_another:
+        if chosen is None or tol is None or self._states.are_trained or not self._has_another:
             return None
         most, marks = self.plan.passes, self._cursor.marks
-        return far_behind(chosen, self._job.problem, self._job.stats, tol, marks, most)
+        return far_behind(chosen, self.problem, self.stats, tol, marks, most)
 
     def _fall_back(self, why: str) -> Iterator[Event]:
         """Go on with the other method, from the best weights."""
-        at = self._sweeps.weights()
+        at = self._states.sweeps.weights()
         self._progress.advance(method=self._cursor.method + 1, marks=())
-        self._take_method(self._cursor.method)
+        self._states.take_method(self._cursor.method)
         self._take_weights(at)
         del at  # the state has them
-        yield self._progress.event(Switch(self._solver.kind, why))
+        yield self._progress.event(Switch(self._states.solver.kind, why))
         yield from self._begin()
 
     # -- sweeps ----------------------------------------------------------------------------------
 
     def _sweep(self, sweep: Sweep) -> Iterator[Event]:
         """Do one sweep of the method's program."""
-        if isinstance(sweep, Walk) and not self._cursor.windows and self._sweeps.skips(sweep):
-            self._progress.advance(sweep=self._cursor.sweep + 1)
-            return
         if isinstance(sweep, Reduce):
             yield from self._reduction(sweep)
-            return
-        while (end := (yield from self._sweeps.walk(sweep, self._is_rest_due))) == "resting":
+        elif not self._cursor.windows and self._states.sweeps.skips(sweep):
+            self._progress.advance(sweep=self._cursor.sweep + 1)
+        else:
+            yield from self._walk(sweep)
+
+    def _walk(self, walk: Walk) -> Iterator[Event]:
+        """Do a walk, from where it rests on."""
+        sweeps = self._states.sweeps
+        while (end := (yield from sweeps.walk(walk, self._is_rest_due))) == "resting":
             if self._training.is_stopping():
                 return
             yield self._save()
         if end == "diverged":
-            yield self._restart(sweep)
+            yield self._restart(walk)
         else:
-            passes = 1.0 if self._once else self._cursor.rows_in_sweep / self._job.stats.n
+            passes = 1.0 if self._states.once else self._cursor.rows_in_sweep / self.stats.n
             yield from self._end_sweep(passes)
 
     def _reduction(self, sweep: Reduce) -> Iterator[Event]:
@@ -207,18 +275,18 @@ class Driver(TrainingStates):
         except Outgrown as grown:  # which has the sum and the state, so it goes first
             if not self._has_another:
                 raise
-            why = f"{self._solver.kind} cannot go on. {grown}"
+            why = f"{self._states.solver.kind} cannot go on. {grown}"
         if why:
             yield from self._fall_back(why)
             return
         yield from self._end_sweep(1.0, certified)
         if certified:
-            yield self._certifier.event(certified)
+            yield self._states.certifier.event(certified)
 
     def _absorb(self, sweep: Reduce) -> Certificate | None:
         """Do a reduction; where its sum is beyond all bounds, the state from before is saved."""
         try:
-            return self._sweeps.absorb(sweep)
+            return self._states.sweeps.absorb(sweep)
         except Diverged:
             self._save()
             raise
@@ -230,49 +298,48 @@ class Driver(TrainingStates):
             windows=(), rows_in_sweep=0, sweep=cursor.sweep + 1, sweeps=cursor.sweeps + 1,
             passes=cursor.passes + passes,
         )  # fmt: skip
-        self._certifier.note(certified, self._spent)
-        enough = self._certifier.is_enough(certified, spent=self._is_spent)
-        if enough or self._checkpoints.is_due(self):
+        self._states.note(certified)
+        enough = self._states.is_enough(certified)
+        if enough or self._checkpoints.is_due(self._states):
             yield self._save(certified, finished=enough)
 
     def _is_rest_due(self) -> bool:
-        return self._training.is_stopping() or self._checkpoints.is_due(self)
+        return self._training.is_stopping() or self._checkpoints.is_due(self._states)
 
     def _restart(self, walk: Walk) -> Event:
         """Begin again from the state that the method gives after an explosion."""
-        cursor = self._cursor
-        if cursor.restarts >= MOST_RESTARTS * models_of(self._solver):
+        cursor, states = self._cursor, self._states
+        if cursor.restarts >= MOST_RESTARTS * n_models_of(states.solver):
             raise Diverged(
                 f"The loss of {self._training.run.url} exploded {cursor.restarts + 1} times, the "
                 f"last time after {cursor.rows_seen} rows. Scale the features (`scale` of an "
                 "ingest), or raise `lam`."
             )
-        metrics = self._sweeps.recover(walk)
-        if self._early:
-            self._early.begin_again()
+        metrics = states.sweeps.recover(walk)
+        if states.early:
+            states.early.begin_again()
         self._progress.advance(
             epoch=0, sweep=0, sweeps=cursor.sweeps + 1, restarts=cursor.restarts + 1, windows=(),
-            rows_in_sweep=0, passes=self._passes_before, marks=(),
+            rows_in_sweep=0, passes=states.passes_before, marks=(),
         )  # fmt: skip
         self._save()
         return self._progress.event(Restart(metrics))
 
+    # -- snapshots -------------------------------------------------------------------------------
+
+    @property
+    def _cursor(self) -> Cursor:
+        return self._progress.cursor
+
     def _save(self, certified: Certificate | None = None, *, finished: bool = False) -> Event:
-        if finished and self._groups:
-            certified = self._end_group(self._groups, certified)
-            if not self._groups.are_over:
-                return self._group_ended(self._groups, certified)
-        return self._checkpoints.save(self, certified, finished=finished)
+        """Take a snapshot; where a group of models but the last one is finished, count it alone."""
+        groups = self._states.groups
+        if finished and groups:
+            certified = self._states.end_group(groups, certified)
+            if not groups.are_over:
+                return self._group_ended(groups.current, certified)
+        return self._checkpoints.save(self._states, certified, finished=finished)
 
-    def _end_group(self, groups: ModelGroups, certified: Certificate | None) -> Certificate | None:
-        """Retain the weights and the certificate of the current group of models."""
-        states = self._sweeps.states()
-        certified = certified or self._sweeps.own_certificate()
-        groups.put(self._models.all_weights(states))
-        groups.end(certified, self._cursor.passes)
-        return certified
-
-    def _group_ended(self, groups: ModelGroups, certified: Certificate | None) -> Event:
-        trained, of = groups.current, self._job.all_models
-        gap = certified.gap if certified else None
+    def _group_ended(self, trained: range, certified: Certificate | None) -> Event:
+        of, gap = self._states.job.all_models, certified.gap if certified else None
         return self._progress.event(GroupTrained(trained.start, len(trained), of, gap))

@@ -34,7 +34,7 @@ def train_in_memory(
     held_out: MemoryDataset | None = None,
     on_event: Callable[[Event], None] = lambda _: None,
 ) -> Trained:
-    """Train in the calling thread, which should not be the main one: see `execution/threads.py`.
+    """Train in the calling thread; where Ctrl-C is to be heard, `interruptible.py` has another.
 
     Parameters
     ----------

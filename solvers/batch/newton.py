@@ -3,7 +3,8 @@
     x <- x - t H^-1 grad f(x),      H = mean c_i phi''(p_i) x_i x_i^T + lam I
 
 A pass sums objective, gradient and H; t is 1, and is halved until f decreases enough (Armijo), one
-pass each time.  Scaling and correlation of columns, which cost other methods many passes, make no
+pass each time; where f has grown by powers of e, t is divided by as much as brings it within reach.
+Scaling and correlation of columns, which cost other methods many passes, make no
 difference.  H is d x d, so this is for up to a few hundred columns; with many times more rows, H is
 summed over every k-th row of a block only (`thinning`): the gradient stays exact, and an error of H
 costs a fraction of a pass.
@@ -18,6 +19,7 @@ docs/methods.md, sections 8 and 8.1.
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -59,6 +61,7 @@ from fewpass.solvers.protocol import (
 )
 from fewpass.solvers.registry import WHOLE_GRADIENTS
 
+GROWTH = 6.0  # powers of e by which f may grow along a step that is then halved
 DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
 ENOUGH = 400  # rows per column for H
 LARGE = 1000  # columns from which on H is factored tile by tile
@@ -77,7 +80,7 @@ class NewtonState(NamedTuple):
     t: float = 0.0
     slope: float = 0.0  # of f at x along p
     evaluations: int = 0
-    shortened: int = 0  # steps that were halved
+    shortened: int = 0  # how often a step was too long
 
 
 class CurvedPoint(NamedTuple):
@@ -288,13 +291,27 @@ class Newton(BatchMethod):
         )  # fmt: skip
 
     def go_back(self, state: NewtonState, trial: Trial) -> NewtonState:
-        """Halve the step; the first time, recompute H from all rows instead."""
+        """Shorten the step; the first time, recompute H from all rows instead.
+
+        Unless the step is far too long: then its length is wrong, not its direction.
+        """
+        shortened = max(2.0, growth(state.bounds.objective, trial) / GROWTH)
+        is_of_few = state.thinned > 1 and shortened == 2.0
         return state._replace(
             thinned=1,
-            t=0.0 if state.thinned > 1 else 0.5 * state.t,
+            t=0.0 if is_of_few else state.t / shortened,
             bounds=state.bounds.stayed(trial.certificate),
             shortened=state.shortened + 1,
         )
+
+
+def growth(objective: float, trial: Trial) -> float:
+    """Return the logarithm of how many times larger a trial's objective is.
+
+    Losses with a log link grow like exp(t K) along a step: it is t K, K being the unknown.
+    """
+    risen = (trial.certificate.objective - objective) / max(1.0, abs(objective))
+    return math.log1p(min(max(risen, 0.0), sys.float_info.max))
 
 
 @kernel

@@ -117,7 +117,7 @@ class Centre(NamedTuple):
         """
         if w.ndim == 1:
             return Weights(w[:-1], self.intercept(w[-1]))
-        return Weights(np.ascontiguousarray(w[:-1, :K].T), self.intercept(w[-1])[:K])
+        return Weights(w[:-1, :K].T, self.intercept(w[-1])[:K])
 
 
 class DualPoint(NamedTuple):

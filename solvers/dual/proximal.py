@@ -41,6 +41,7 @@ import numpy as np
 
 from fewpass.solvers.dual.dual_scale import dual_scale
 from fewpass.solvers.dual.duality import GapPart, constant_column, gap_certificate
+from fewpass.solvers.dual.moved_centre import Charges, move, squared_distance, steps_alone
 from fewpass.solvers.dual.sdca_state import (
     RUNNING,
     START,
@@ -54,6 +55,7 @@ from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, ProblemStats
 from fewpass.solvers.scaled_gap import proven_zeros
 
+FEATURES, CONSTANT = slice(None, -1), -1  # of arrays whose last column is the constant one
 MOST_R = 1e12  # so that a number of this type has it exactly
 MOST_STEEP = 0.5  # K = curvature mean ||x||^2 / (base n), where the penalty is not smooth
 FIRST_R = 16.0  # largest r of the first pass
@@ -145,18 +147,10 @@ def move_centre(
     w, x = W[:, RUNNING], W[:, START]
     alpha, beta = momentum(pull.alpha, own / pull.r)
     b, b_before = state.centre.intercept(w[-1]), state.centre.intercept(x[-1])
-    reached = weights_of_steps(step, state)
-    ahead = reached + beta * (reached - x)
-    ahead[-1] = 0.0
-    x[:] = reached
-    before, reg = state.pull.charged, pull.charged
-    if pull.r != state.pull.r or pull.apart != state.pull.apart:  # s = reg w - kap z stays
-        w[:] = (before * w + (reg - before) * z) / reg
-    if pull.r > own:
-        w += (reg - own) / reg * (ahead - z)
-    z[:] = ahead
+    charges = Charges(state.pull.charged, pull.charged, own)
+    move(w, x, z, weights_of_steps(step, state), beta, charges)
 
-    left = constant_column(step, stats).left / float(np.ravel(reg)[-1])
+    left = constant_column(step, stats).left / float(np.ravel(pull.charged)[-1])
     offset = (1.0 - left) * (b + beta * (b - b_before)) + left * problem.level
     centre = state.centre._replace(offset=offset)
     x[-1] = (b - offset) / centre.unit if centre.unit > 0.0 else 0.0
@@ -168,16 +162,16 @@ def at_rest(
     problem: Problem, stats: ProblemStats, state: SdcaState, worth: float = 0.0
 ) -> SdcaState:
     """Note where a pass begins; `worth` is about U(1) of its dual variables."""
-    w, pull, reg = state.W[:, RUNNING], state.pull, state.pull.charged
+    w, pull = state.W[:, RUNNING], state.pull
+    charges = Charges(pull.charged, pull.charged, pull.own)
     if len(pull.begin):
         pull.begin[:] = w
-    v = reg * w - (reg - pull.own) * pull.z
     if not pull.shrinks:
-        away = (state.W[:-1, START] - v[:-1]).ravel()
-        far, dual_v = problem.lam * float(away @ away), v[-1].copy()
-        dual_v = dual_v if v.ndim > 1 else float(dual_v)
-        return state._replace(pull=pull._replace(away=far, dual_v=dual_v))
-    step, at = stepped(problem, stats), newest_point(state)
+        far = squared_distance(state.W[:-1, START], w[:-1], pull.z[:-1], charges.of(FEATURES))
+        last = steps_alone(w[-1], pull.z[-1], charges.of(CONSTANT))
+        dual_v = last if np.ndim(last) else float(last)
+        return state._replace(pull=pull._replace(away=problem.lam * far, dual_v=dual_v))
+    step, at, v = stepped(problem, stats), newest_point(state), steps_alone(w, pull.z, charges)
     s, dual_v = step.lam * v[:-1], float(v[-1])
     b_dual = constant_column(step, stats).under_lam_b(dual_v)
     s_b = problem.lam_b * (b_dual - problem.level) if problem.intercept else 0.0

@@ -182,9 +182,14 @@ def count_rows(
 
 
 def read_column(state: SdcaState, column: int) -> Weights:
-    """Read weights out of a column of W."""
-    K = np.size(state.best.intercept)
-    return state.centre.weights(state.W[:, column].copy(), K)
+    """Read weights out of a column of W; they stay what they are."""
+    seen = seen_in_column(state, column)
+    return seen._replace(coef=np.array(seen.coef, order="C"))
+
+
+def seen_in_column(state: SdcaState, column: int) -> Weights:
+    """Return the weights in a column of W, which change with it."""
+    return state.centre.weights(state.W[:, column], np.size(state.best.intercept))
 
 
 def charged_in_steps(step: Problem, state: SdcaState) -> Problem:
@@ -226,7 +231,8 @@ def proven_at_start(
 
 def keep_better(state: SdcaState, certificate: Certificate) -> SdcaState:
     """Keep START as the best certified weights, unless those there are have the smaller gap."""
-    return state._replace(best=state.best.smaller_gap(read_column(state, START), certificate))
+    newest = seen_in_column(state, START)
+    return state._replace(best=state.best.smaller_gap(newest, certificate))
 
 
 def begin_pass(state: SdcaState, streams: int) -> SdcaState:

@@ -24,7 +24,7 @@ What `from fewpass import ...` offers. [python.md](python.md) shows it in use. (
 #: What there is, in the order of the page.
 GROUPS = {
     "the commands as functions": (
-        "ingest", "append", "forget", "train", "evaluate", "cross_validate", "predict", "load", "load_model", "models",
+        "ingest", "append", "forget", "train", "evaluate", "cross_validate", "predict", "shapes", "load", "load_model", "models",
         "publish", "abandon", "warm_up",
     ),
     "scikit-learn estimators": (
@@ -37,7 +37,7 @@ GROUPS = {
 }  # fmt: skip
 METHODS = (
     "fit", "partial_fit", "transform", "predict", "decision_function", "predict_proba",
-    "predict_log_proba", "score", "get_feature_names_out", "to_sklearn", "save_model",
+    "predict_log_proba", "score", "shapes", "get_feature_names_out", "to_sklearn", "save_model",
     "predict_one", "head", "batches", "to_arrow", "to_pandas", "to_polars", "to_dask",
 )  # fmt: skip
 TYPES = {

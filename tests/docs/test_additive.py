@@ -29,8 +29,8 @@ def commands(text):
 def rides(tmp_path, monkeypatch):
     """A folder with the table, of fewer rows than on the page."""
     monkeypatch.chdir(tmp_path)
-    (block,) = programs(page("additive.md"))
-    exec(compile(block.replace("n = 6000", "n = 2500"), "docs/additive.md", "exec"), {})
+    block = programs(page("additive.md"))[0].replace("n = 6000", "n = 2500")
+    exec(compile(block, "docs/additive.md", "exec"), {})
     return tmp_path
 
 
@@ -42,6 +42,9 @@ def test_the_commands_of_the_page_run(rides, capsys):
         if command == "shapes model":
             assert "hour x day" in printed  # the rush of working days
     assert (rides / "model/report/importance.png").exists()
+    _, notebook = programs(page("additive.md"))
+    exec(compile(notebook, "docs/additive.md", "exec"), {})
+    assert "hour x day" in capsys.readouterr().out
 
 
 def test_a_database_and_sixty_lines_predict_the_same(rides):

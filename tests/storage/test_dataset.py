@@ -15,11 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numcodecs import blosc
 
+from fewpass.storage.chunk_records import measured_record
 from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.codec import HEADER_BYTES, TRAILER_BYTES, decode_into, encode
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder, NotADataset
 from fewpass.storage.manifest import Labels, SourceRecord, WeightStats
+from fewpass.storage.memory_dataset import manifest_of
 from fewpass.storage.objects import fault, get_chunk, put
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.table import DenseTable, SparseTable, concatenate, cut, n_bytes, take
@@ -547,3 +549,12 @@ def test_a_stranger_can_check_everything_with_the_page_on_formats_alone(tmp_path
             assert int.from_bytes(data[-4:], "little") == crc32c
             data = data[:-4]
         assert google_crc32c.value(data) == crc32c
+
+
+@pytest.mark.parametrize("d", [5, 8200])
+def test_rows_in_memory_have_the_squares_that_a_chunk_of_them_records(rng, d):
+    """Bit by bit, also of rows longer than what NumPy sums at a time."""
+    table = random_table(rng, "dense", 9, d, weight=False)
+    stored = measured_record(0, table)
+    own = manifest_of(table, d, Labels(labels=(0.0, 1.0), counts=(4, 5))).chunks
+    assert (own.max_square, own.sum_square) == ((stored.max_square,), (stored.sum_square,))

@@ -19,6 +19,7 @@ from fewpass.pipeline.models.estimators.checked_rows import (
     table_of,
     taken_out,
 )
+from fewpass.pipeline.models.estimators.fitted_shapes import WithShapes
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_paths, is_stored
 from fewpass.pipeline.models.estimators.offsets import offset_of, require_offset
 from fewpass.pipeline.models.estimators.shared_parameters import SharedParameters
@@ -34,11 +35,10 @@ Vector = NDArray[np.float64]
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class LinearModel(SharedParameters):
+class LinearModel(WithShapes, SharedParameters):
     """Base of the estimators; see `LinearClassifier` and `LinearRegressor`."""
 
     _takes_numbers: ClassVar[bool]  # or labels
-    encoder_: Any  # of tables that were encoded, a TableEncoder
     coef_: Any
     feature_names_in_: Any
     intercept_: Any

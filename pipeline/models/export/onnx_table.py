@@ -48,6 +48,7 @@ from fewpass.pipeline.tables.encoding.terms import (
     VectorTerm,
     WordAxis,
     WordTerm,
+    places_of,
 )
 
 _STRING = 8  # as ONNX counts types
@@ -198,12 +199,13 @@ def _of_table(graph: GraphParts, one: ColumnTerms, term: TableTerm, coef: Any) -
 def _shares(graph: GraphParts, name: str, read: SingleCell, axis: Any) -> list[ShareInGraph]:
     """Return the levels of a column's cells, and the shares of each."""
     if isinstance(axis, WordAxis):
-        codes = [*range(len(axis.values)), len(axis.values) + 1]
+        places = places_of(axis) | {"": len(axis.values) + 1}
         if "" in axis.values:
             raise _refused(name, "one of its words is empty, which means missing there")
         level = graph.op(
             "LabelEncoder", graph.input(name, _STRING), domain=TREES_AND_LABELS,
-            keys_strings=[*axis.values, ""], values_int64s=codes, default_int64=len(axis.values),
+            keys_strings=[*places], values_int64s=[*places.values()],
+            default_int64=len(axis.values),
         )  # fmt: skip
         return [ShareInGraph(level, None)]
     x, gone = _numbers_in(graph, ColumnTerms(columns=(name,), read=read, terms=()))
@@ -213,10 +215,10 @@ def _shares(graph: GraphParts, name: str, read: SingleCell, axis: Any) -> list[S
 def _of_word(graph: GraphParts, one: ColumnTerms, x: str, term: WordTerm, coef: Any) -> str:
     if "" in term.values:
         raise _refused(one.columns[0], "one of its words is empty, which means missing there")
-    codes = [*range(len(term.values)), len(term.values) + 1]
+    places = places_of(term) | {"": len(term.values) + 1}
     code = graph.op(
-        "LabelEncoder", x, domain=TREES_AND_LABELS, keys_strings=[*term.values, ""],
-        values_int64s=codes, default_int64=len(term.values),
+        "LabelEncoder", x, domain=TREES_AND_LABELS, keys_strings=[*places],
+        values_int64s=[*places.values()], default_int64=len(term.values),
     )  # fmt: skip
     table = np.ascontiguousarray(coef[:, term.at : term.missing + 1].T)
     return graph.op("Gather", graph.constant(table), code)

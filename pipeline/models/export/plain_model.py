@@ -20,10 +20,10 @@ from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.training.planning.problem import loss_word
+from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.solvers.registry import SQUARES, loss_class
 from fewpass.storage.manifest import Labels
 
-MOST_EXACT = 2.0**53
 _DIGITS = 12  # of a hash, which tell models apart
 
 
@@ -155,6 +155,6 @@ def as_labels(labels: tuple[Any, ...]) -> NDArray[Any]:
     if numbers.dtype.kind != "f":
         return numbers
     whole = (
-        bool((numbers == np.round(numbers)).all()) and float(np.abs(numbers).max()) <= MOST_EXACT
+        bool((numbers == np.round(numbers)).all()) and float(np.abs(numbers).max()) <= MOST_WHOLE
     )
     return numbers.astype(np.int64) if whole else numbers

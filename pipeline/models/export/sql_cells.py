@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.export.sql_dialects import SqlDialect
+from fewpass.pipeline.models.export.sql_dialects import ROW, SqlDialect
 from fewpass.pipeline.models.export.sql_steps import literal
 from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME
 from fewpass.pipeline.tables.encoding.moments import FIRST_MOMENT, LAST_MOMENT
@@ -19,20 +19,22 @@ from fewpass.pipeline.tables.encoding.terms import (
     WordCell,
 )
 
+#: What stands in numbers besides digits, signs and their mark; an E of a currency is no exponent.
+_STRANGE = {"units": "[^0-9.()+-]", "comma": "[A-Z]{3}|[^0-9,eE()+-]"}
 _LARGEST = float(np.finfo(np.float64).max)
 
 
 def cell_of(dialect: SqlDialect, one: ColumnTerms) -> str:
-    """Return what a cell of table t holds, NULL where it is missing; or raise BadInput."""
-    cells = [f"t.{dialect.named(name)}" for name in one.columns]
+    """Return what a cell of a row holds, NULL where it is missing; or raise BadInput."""
+    cells = [f"{ROW}.{dialect.named(name)}" for name in one.columns]
     if isinstance(one.read, NumberCell):
         return _number(dialect, cells[0], one.read)
     if isinstance(one.read, MomentCell):
         return _moment(dialect, cells[0], one.read)
     if isinstance(one.read, WordCell):
-        return dialect.as_text(cells[0])
+        return dialect.as_word(cells[0])
     if isinstance(one.read, PairCell):
-        first, second = map(dialect.as_text, cells)
+        first, second = map(dialect.as_word, cells)
         pair = f"CONCAT({first}, {dialect.quoted(one.read.between)}, {second})"
         return f"CASE WHEN {cells[0]} IS NOT NULL AND {cells[1]} IS NOT NULL THEN {pair} END"
     raise BadInput("lists are no cells of every database")
@@ -42,18 +44,23 @@ def _number(dialect: SqlDialect, cell: str, read: NumberCell) -> str:
     text = dialect.as_text(cell)
     if read.written == "clock":
         raise BadInput("it holds times as text. Give seconds, and train again")
-    if read.written == "plain":
-        number = dialect.as_number(cell)
-    else:
-        strange = "[^0-9.()+-]" if read.written == "units" else "[^0-9,()+-]"
-        digits = f"REPLACE({dialect.without(text, strange)}, ',', '.')"
-        sizes = dialect.as_number(f"REPLACE(REPLACE({digits}, '(', ''), ')', '')")
-        number = f"CASE WHEN {digits} LIKE '(%' THEN -({sizes}) ELSE {sizes} END"
+    number = dialect.as_number(cell)
+    if read.written != "plain":
+        said = _written(dialect, text, read)
+        number = f"CASE WHEN {dialect.is_text(cell)} THEN {said} ELSE {number} END"
     largest, gone = literal(_LARGEST), _numbers_in(read.missing)
     says = [f"({number}) BETWEEN -{largest} AND {largest}"]
     if gone:
         says.append(f"{text} NOT IN ({', '.join(map(dialect.quoted, gone))})")
     return f"CASE WHEN {' AND '.join(says)} THEN {number} END"
+
+
+def _written(dialect: SqlDialect, text: str, read: NumberCell) -> str:
+    """Return text as the number that it says; NULL where it does not look like one."""
+    digits = f"REPLACE({dialect.without(text, _STRANGE[read.written])}, ',', '.')"
+    size = dialect.as_number(f"REPLACE(REPLACE({digits}, '(', ''), ')', '')")
+    sign = f"CASE WHEN {digits} LIKE '(%' THEN -1 ELSE 1 END"
+    return f"CASE WHEN {dialect.matches(f'TRIM({text})', read.shape)} THEN {sign} * {size} END"
 
 
 def _moment(dialect: SqlDialect, cell: str, read: MomentCell) -> str:

@@ -24,6 +24,25 @@ _SPARK = {
 }  # fmt: skip
 _NUMBER = r"^\s*[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?\s*$"
 _DAY = r"^\s*[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_ZONE = r":[0-9]{2}[-+][0-9]{2}(:?[0-9]{2})?\s*$"
+#: What in text is otherwise than a form has it, and by what it is replaced: groups are {1}, {2}.
+#: Zones become +0000, in ISO's without a space before; seconds whole; names three letters long.
+_NAMED_ZONE = (r" ?(UTC|GMT|Z)\s*$", "+0000")
+_SPACED_ZONE = (
+    r"(:[0-9]{2}|T[0-9]{4,6})([.,][0-9]+)? ?([-+][0-9]{2}):?([0-9]{2})( [(][A-Za-z ]+[)])?\s*$",
+    "{1} {3}{4}",
+)
+_FRACTION = (r"(:[0-9]{2})[.,][0-9]+", "{1}")
+_JOINED_ZONE = (r" ([-+][0-9]{2}:?[0-9]{2})\s*$", "{1}")
+_NAME = (r"([A-Za-z]{3})[A-Za-z]+", "{1}")
+_TIDY = {
+    "%z": (_NAMED_ZONE, _SPACED_ZONE), "%S": (_FRACTION,), "%a": (_NAME,), "%b": (_NAME,),
+    "%B": (_NAME,), ISO: (_FRACTION, _JOINED_ZONE),
+}  # fmt: skip
+
+
+#: A row of the table that is scored, a name that no column of it has: columns come before rows.
+ROW = "fewpass_source"
 
 
 class SqlDialect(NamedTuple):
@@ -37,9 +56,11 @@ class SqlDialect(NamedTuple):
     number: str = "DOUBLE"
     cast: str = "TRY_CAST"
     """Of what may be no number, which is NULL then."""
+    group: str = r"\{}"
+    """A group of a pattern, in what replaces its match."""
     everywhere: str = ""
     """Behind the arguments of `REGEXP_REPLACE`: all places, not the first."""
-    row: str = "t"
+    row: str = ROW
     """A row as one value."""
     fields: str = "fewpass_row.*"
     """That value as columns again."""
@@ -65,6 +86,14 @@ class SqlDialect(NamedTuple):
         """Return a cell as text."""
         return f"CAST({cell} AS {self.text})"
 
+    def as_word(self, cell: str) -> str:
+        """Return a cell as the word that it is: of the number 1.0 that is 1."""
+        text = self.as_text(cell)
+        if self.name not in _IS_FLOAT:
+            return text
+        whole = self.without(text, "[.]0$")
+        return f"CASE WHEN {_IS_FLOAT[self.name].format(cell=cell)} THEN {whole} ELSE {text} END"
+
     def as_number(self, cell: str) -> str:
         """Return a cell, a number or text, as a number; NULL where it is none."""
         if self.name == "postgres":
@@ -78,6 +107,14 @@ class SqlDialect(NamedTuple):
         """Return text without what a pattern matches."""
         return f"REGEXP_REPLACE({text}, {self.quoted(pattern)}, ''{self.everywhere})"
 
+    def is_text(self, cell: str) -> str:
+        """Return whether a cell is of a type of text, and no number."""
+        return _IS_TEXT[self.name].format(cell=cell)
+
+    def matches(self, text: str, pattern: str) -> str:
+        """Return whether text is what a pattern matches."""
+        return _MATCHES[self.name].format(text=text, pattern=self.quoted(pattern))
+
     def as_seconds(self, cell: str, form: str | None) -> str:
         """Return a date as seconds since 1970; NULL where it is none.
 
@@ -88,15 +125,29 @@ class SqlDialect(NamedTuple):
         moment = read[0] if len(read) == 1 else f"COALESCE({', '.join(read)})"
         return f"FLOOR({moment})"
 
+    def _tidied(self, text: str, form: str) -> str:
+        """Return text as a form has it."""
+        groups = [self.group.format(k) for k in range(5)]
+        steps = dict.fromkeys(step for part in _TIDY if part in form for step in _TIDY[part])
+        for pattern, by in steps:
+            replaced = f"{self.quoted(pattern)}, {self.quoted(by.format(*groups))}"
+            text = f"REGEXP_REPLACE({text}, {replaced}{self.everywhere})"
+        return text
+
     def _moment(self, cell: str, form: str) -> str:
-        text = self.as_text(cell)
+        text = self._tidied(self.as_text(cell), form)
+        form = form.replace("%B", "%b")
         if form == ISO:
-            return _ISO_SECONDS[self.name].format(cell=cell, text=text, day=_DAY)
+            return _ISO_SECONDS[self.name].format(text=text, day=_DAY, zone=_ZONE)
         codes = _FORMS[self.name]
         written = form if codes is None else self._translated(form, codes)
         if "%G" in form or "%q" in form:
             raise BadInput(f"{self.name} reads no dates like {form!r}")
-        return _FORM_SECONDS[self.name].format(cell=cell, text=text, form=self.quoted(written))
+        typed = _ISO_SECONDS[self.name].format(text=self.as_text(cell), day=_DAY, zone=_ZONE)
+        seconds = _FORM_SECONDS[self.name].format(text=text, form=self.quoted(written))
+        if self.name == "bigquery":  # its dates are text to `is_text`
+            return f"COALESCE({seconds}, {typed})"
+        return f"CASE WHEN {self.is_text(cell)} THEN {seconds} ELSE {typed} END"
 
     def _translated(self, form: str, codes: dict[str, str]) -> str:
         words = re.findall(r"%[A-Za-z]|[A-Za-z]+|[^%A-Za-z]+", form)
@@ -118,14 +169,36 @@ class SqlDialect(NamedTuple):
         return f"({listed}) AS {alias}({columns})"
 
 
-_ISO_SECONDS = {
-    "duckdb": "EPOCH(TRY_CAST({cell} AS TIMESTAMP))",
-    "postgres": "CASE WHEN {text} ~ '{day}' THEN EXTRACT(EPOCH FROM CAST({text} AS TIMESTAMP)) END",
+_IS_TEXT = {
+    "duckdb": "TYPEOF({cell}) = 'VARCHAR'",
+    "postgres": "CAST(PG_TYPEOF({cell}) AS TEXT) IN ('text', 'character varying', 'character')",
+    "bigquery": "TO_JSON_STRING({cell}) LIKE '\"%'",
+    "spark": "TYPEOF({cell}) = 'string'",
+}
+#: Whether a cell is a number that the dialect writes with a point in any case.
+_IS_FLOAT = {
+    "duckdb": "TYPEOF({cell}) IN ('FLOAT', 'DOUBLE')",
+    "spark": "TYPEOF({cell}) IN ('float', 'double')",
+}
+_MATCHES = {
+    "duckdb": "REGEXP_MATCHES({text}, {pattern})",
+    "postgres": "{text} ~ {pattern}",
+    "bigquery": "REGEXP_CONTAINS({text}, {pattern})",
+    "spark": "{text} RLIKE {pattern}",
+}
+_ISO_SECONDS = {  # a timestamp without a zone would drop that of the text
+    "duckdb": (
+        "CASE WHEN REGEXP_MATCHES({text}, '{zone}') THEN EPOCH(TRY_CAST({text} AS TIMESTAMPTZ)) "
+        "ELSE EPOCH(TRY_CAST({text} AS TIMESTAMP)) END"
+    ),
+    "postgres": (
+        "CASE WHEN {text} ~ '{day}' THEN EXTRACT(EPOCH FROM CAST({text} AS TIMESTAMPTZ)) END"
+    ),
     "bigquery": "UNIX_SECONDS(SAFE_CAST({text} AS TIMESTAMP))",
-    "spark": "UNIX_TIMESTAMP(TRY_CAST({cell} AS TIMESTAMP))",
+    "spark": "UNIX_TIMESTAMP(TRY_CAST({text} AS TIMESTAMP))",
 }
 _FORM_SECONDS = {
-    "duckdb": "EPOCH(COALESCE(TRY_STRPTIME({text}, {form}), TRY_CAST({cell} AS TIMESTAMP)))",
+    "duckdb": "EPOCH(TRY_STRPTIME({text}, {form}))",
     "postgres": "EXTRACT(EPOCH FROM TO_TIMESTAMP({text}, {form}))",
     "bigquery": "UNIX_SECONDS(SAFE.PARSE_TIMESTAMP({form}, {text}))",
     "spark": "UNIX_TIMESTAMP(TRY_TO_TIMESTAMP({text}, {form}))",
@@ -148,7 +221,8 @@ DIALECTS = {
             day_of_year="EXTRACT(DAYOFYEAR FROM TIMESTAMP_SECONDS(CAST({} AS INT64)))",
         ),
         SqlDialect(
-            "spark", quote="`", has_backslashes=True, text="STRING", row="STRUCT(t.*)",
+            "spark", quote="`", has_backslashes=True, text="STRING", row=f"STRUCT({ROW}.*)",
+            group="${{}}",
             month="MONTH(TIMESTAMP_SECONDS({}))", day_of_year="DAYOFYEAR(TIMESTAMP_SECONDS({}))",
         ),
     )

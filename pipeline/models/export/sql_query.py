@@ -32,6 +32,7 @@ from fewpass.pipeline.tables.encoding.terms import (
     ValueTerm,
     WordAxis,
     WordTerm,
+    places_of,
 )
 
 #: Words of a column beyond which their weights are joined, and stand in no CASE.
@@ -124,9 +125,10 @@ class Query:
         if not weights.any():
             return
         others = weights[:, -2:].tolist()
-        own = np.flatnonzero((weights[:, :-2] != weights[:, -2:-1]).any(axis=0))
-        words = [self.dialect.quoted(term.values[k]) for k in own]
-        weights = weights[:, own]
+        differ = (weights[:, :-2] != weights[:, -2:-1]).any(axis=0)
+        own = {word: k for word, k in places_of(term).items() if differ[k]}
+        words = [*map(self.dialect.quoted, own)]
+        weights = weights[:, [*own.values()]]
         if len(words) > MOST_CASES:
             alias = f"j{len(self.joins)}"
             self._join(alias, cell, words, weights)
@@ -171,8 +173,8 @@ class Query:
         """Return expressions of a row's levels, and of its shares of them."""
         cell = self._cell(ColumnTerms(columns=(name,), read=read, terms=()))
         if isinstance(axis, WordAxis):
-            words = enumerate(map(self.dialect.quoted, axis.values))
-            cases = " ".join(f"WHEN {cell} = {word} THEN {k}" for k, word in words)
+            words = [(self.dialect.quoted(word), k) for word, k in places_of(axis).items()]
+            cases = " ".join(f"WHEN {cell} = {word} THEN {k}" for word, k in words)
             rare = len(axis.values)
             level = f"CASE WHEN {cell} IS NULL THEN {rare + 1} {cases} ELSE {rare} END"
             return [(self._feature(level), "1e0")]

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.models.export.hashed_words import WordsOfColumns
 from fewpass.pipeline.models.export.model_form import columns_of, outcome_of
 from fewpass.pipeline.models.export.plain_model import PlainModel
 from fewpass.pipeline.models.export.sql_answer import answer
-from fewpass.pipeline.models.export.sql_dialects import DIALECTS
+from fewpass.pipeline.models.export.sql_dialects import DIALECTS, ROW, SqlDialect
 from fewpass.pipeline.models.export.sql_query import Query
 from fewpass.pipeline.models.export.sql_steps import literal, total
+from fewpass.pipeline.tables.encoding.terms import ColumnTerms
 
 NO_WORDS: WordsOfColumns = MappingProxyType({})
 
@@ -57,14 +59,28 @@ def as_select(
     counted = [f"{' + '.join(query.unknown)} AS unknown_words"] if query.unknown else []
     source = ".".join(of.named(part) for part in table.split("."))
     steps = [
-        ("cells", [f"{of.row} AS fewpass_row", *query.cells], f"FROM {source} AS t"),
+        ("cells", [f"{of.row} AS fewpass_row", *query.cells], f"FROM {source} AS {ROW}"),
         ("features", ["cells.*", *query.features], "FROM cells"),
         ("scores", ["fewpass_row", *scores, *counted], "\n".join(["FROM features", *query.joins])),
     ]
     parts = ",\n".join(f"{name} AS ({_selected(columns, rows)})" for name, columns, rows in steps)
     answers = [*answer(of, outcome_of(model), len(scores)), *["unknown_words"] * bool(counted)]
+    _require_names(of, columns_of(model), answers)
     last = _selected([of.fields, *answers], "FROM scores")
     return f"WITH {parts}\n{last}\n"
+
+
+def _require_names(
+    of: SqlDialect, described: Sequence[ColumnTerms], answers: Sequence[str]
+) -> None:
+    """Refuse a column with the name of an answer, which readers by name would take for it."""
+    taken = {one.rpartition(" AS ")[2].strip(of.quote).lower() for one in answers}
+    for name in (name for one in described for name in one.columns):
+        if name.lower() in taken:
+            raise BadInput(
+                f"Column {shown_name(name)} has the name of an answer in SQL. Choose .json, or "
+                "rename it and train again."
+            )
 
 
 def _selected(columns: Sequence[str], rows: str) -> str:

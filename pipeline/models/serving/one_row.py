@@ -38,6 +38,7 @@ from fewpass.pipeline.tables.encoding.terms import (
     TableTerm,
     VectorTerm,
     WordTerm,
+    places_of,
 )
 
 Scores = NDArray[np.float64]
@@ -143,7 +144,7 @@ def _way_of(term: NumberTerm) -> tuple[int, list[Callable[[float], float]], bool
 
 
 def _put_word(name: str, term: WordTerm) -> Put:
-    places: dict[str | None, int] = {word: term.at + k for k, word in enumerate(term.values)}
+    places: dict[str | None, int] = {w: term.at + k for w, k in places_of(term).items()}
     places[None] = term.missing
     other = term.other
 

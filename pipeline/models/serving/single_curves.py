@@ -18,6 +18,7 @@ from fewpass.pipeline.tables.encoding.terms import (
     TableTerm,
     TwoCells,
     WordAxis,
+    places_of,
 )
 
 Row = Mapping[str, Any]
@@ -101,9 +102,9 @@ def _shares_of(name: str, read: SingleCell, axis: KnotAxis | WordAxis | CodeAxis
 
 
 def _of_words(name: str, axis: WordAxis) -> SharesOfCell:
-    levels: dict[str | None, int] = {word: k for k, word in enumerate(axis.values)}
-    rare = len(levels)
-    levels[None] = rare + 1
+    rare = len(axis.values)
+    levels: dict[str | None, int] = {None: rare + 1}
+    levels.update(places_of(axis).items())
     return lambda cell: [(levels.get(word_of(name, cell), rare), 1.0)]
 
 

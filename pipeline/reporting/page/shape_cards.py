@@ -6,20 +6,18 @@ from collections.abc import Sequence
 
 from fewpass.pipeline.drawing.charts import Curve, Kind, chart
 from fewpass.pipeline.drawing.pieces import Bar, bars, card, fold, section, signed_heat, table
-from fewpass.pipeline.reporting.largest_weights import classes_of
-from fewpass.pipeline.reporting.model_shapes import (
+from fewpass.pipeline.explaining.function_figures import (
     ShapeImportance,
-    form_in_words,
     importances,
     importances_of_all,
-    is_additive,
-    model_shapes,
+    places_of,
 )
+from fewpass.pipeline.reporting.largest_weights import classes_of
+from fewpass.pipeline.reporting.model_shapes import form_in_words, is_additive, model_shapes
 from fewpass.pipeline.reporting.shown_shapes import (
     FEW_ROWS,
     cell_words,
     left_out,
-    places_of,
     shown_levels,
     shown_map,
     stretches,

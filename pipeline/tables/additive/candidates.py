@@ -23,6 +23,7 @@ from fewpass.pipeline.tables.additive.forms import (
 )
 from fewpass.pipeline.tables.additive.interactions import binned
 from fewpass.pipeline.tables.additive.needless_columns import is_surely_less
+from fewpass.pipeline.tables.additive.pairing import both_rounds
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
 from fewpass.pipeline.tables.additive.stretches import RowsInTime
 from fewpass.pipeline.tables.encoding.additive_recipe import TriedForm
@@ -111,8 +112,11 @@ class HeldOutParts(NamedTuple):
 
     @property
     def total(self) -> float:
-        """What the sum of the losses of all held-out rows is divided by for their mean."""
-        return sum(self.targets.of(part).total for part in self.parts)
+        """What the sum of the losses of all held-out rows is divided by.
+
+        That is for their mean in the targets' own units, as `train` and `evaluate` tell it.
+        """
+        return sum(self.targets.of(part).total for part in self.parts) / self.targets.unit
 
     def trials(self, sample: FormSample) -> list[FormTrial]:
         """Return a trial for each part: of forms learnt from all other rows."""
@@ -162,7 +166,7 @@ class PairsUpon(NamedTuple):
         first, second = self.parts[0].pairs
         if len(self.parts) > 1:
             first, second = self._of_all_rows(held_out), []
-        return {PAIRS: first, SECOND: [*first, *second]}
+        return {PAIRS: first, SECOND: both_rounds(first, second)}
 
     def _of_all_rows(self, held_out: HeldOutParts) -> list[PairTable]:
         sample, encoded = self.columns.sample, self.columns.encoded

@@ -5,15 +5,15 @@
     numbers as names    and whole numbers that name things with a feature each
     pairs               and functions of the pairs that most is left to be explained by, upon
                         splines or, where these were surely better, upon names: what loses less
-    second round        and of more pairs, given the first ones
+    second round        and of more pairs, given the first ones, or of these in finer cells
 
 and all of these once more without columns of words that say nothing (needless_columns.py).
 The form of the least loss at its best lam, the simpler one of equal ones.  Which rows are held out:
 candidates.py.  Where nobody asked for curves, or rows are too few for pairs, another form than
-linear must be better by more than a standard error of the difference, row by row; and, unasked,
-where there are dates, in every stretch of time (stretches.py).  Where rows are
-learnt from once, pairs stay if a method of one pass loses less with them, before each row of the
-sample is learnt from.
+linear must be better by more than a standard error of the difference, row by row (by one and a
+half where nobody asked and rows are few); and, unasked, where there are dates, in every stretch of
+time (stretches.py).  Where rows are learnt from once, pairs stay if a method of one pass loses less
+with them, before each row of the sample is learnt from.
 """
 
 from __future__ import annotations
@@ -227,9 +227,8 @@ class FormChoice:
         forms = [one for one in tried if one.form != NAMES or base.form == NAMES]
         records = [one.recorded(linear, total) for one in forms]
         k = min(range(len(forms)), key=lambda k: (records[k].loss, FORMS.index(forms[k].form)))
-        is_sure = records[0].loss - records[k].loss > records[k].deviation
-        careful = self._asked.is_careful(len(self._rows))
-        return linear if careful and not is_sure else forms[k]
+        least = self._asked.errors(len(self._rows)) * records[k].deviation
+        return forms[k] if records[0].loss - records[k].loss > least else linear
 
     def _in_one_pass(
         self, columns: CurvedColumns, tried: Sequence[FormCandidate],
@@ -256,7 +255,7 @@ class FormChoice:
         return ChosenForm(
             form=best.form, rows=len(self._rows) - len(held_out.parts[0]),
             held_out_rows=sum(map(len, held_out.parts)), held_out_by=held_out.by,
-            candidates=tuple(recorded), looked_at=looked_at,
+            candidates=tuple(recorded), looked_at=looked_at, measure=held_out.targets.measure,
         )  # fmt: skip
 
 

@@ -25,7 +25,12 @@ from fewpass.pipeline.tables.additive.numbered_names import (
     columns_of_names,
     numbers_that_may_name,
 )
-from fewpass.pipeline.tables.additive.pairing import MOST_LOOKED_AT, pair_table, pairs_of
+from fewpass.pipeline.tables.additive.pairing import (
+    MOST_LOOKED_AT,
+    both_rounds,
+    pair_table,
+    pairs_of,
+)
 from fewpass.pipeline.tables.additive.rules import FormRules
 from fewpass.pipeline.tables.additive.sample_fit import (
     COARSE,
@@ -105,20 +110,29 @@ class FormSample(NamedTuple):
         own = Additive(splines=self.splines, pairs=tuple(pairs), rows=self.n_rows)
         return self.today.model_copy(update={"columns": columns, "additive": own})
 
-    def table(self, pair: Interaction | tuple[Variable, Variable]) -> PairTable:
+    def table(
+        self, pair: Interaction | tuple[Variable, Variable], *, finer: bool = False
+    ) -> PairTable:
         """Return the table of a pair."""
         selection = None
         if isinstance(pair, Interaction):
             selection = PairSelection(score=pair.score, z=pair.z, df=pair.df)
         variables = (pair[0], pair[1])
-        return pair_table(variables, self.numbers, self.variables, self.rules.bins, selection)
+        bins = self.rules.finer_bins if finer else self.rules.bins
+        return pair_table(variables, self.numbers, self.variables, bins, selection)
+
+    def may_be_finer(self, table: PairTable) -> bool:
+        """Say whether the table of a pair would have other axes with more bins."""
+        finer = self.table(table.of, finer=True)
+        return (finer.a, finer.b) != (table.a, table.b)
 
     def tables(self, pairs: Sequence[Interaction], before: Sequence[PairTable]) -> list[PairTable]:
-        """Return the tables of pairs, as many as there may be cells."""
+        """Return the tables of pairs, as many as there may be cells; again ones are finer."""
         left = self.rules.most_cells - sum(part.width for part in (*self.splines, *before))
+        taken = [table.of for table in before]
         tables = []
         for pair in pairs:
-            table = self.table(pair)
+            table = self.table(pair, finer=(pair.a, pair.b) in taken)
             left -= table.width
             if left < 0:
                 break
@@ -196,8 +210,8 @@ class FormTrial:
             if self._sample.rules.rounds > 1:
                 second, _ = self.chosen(paired, came_to[PAIRS], first, bins)
         if second:
-            every = EncodedForm.of(self._sample.recipe([*first, *second]), self._sample.cells)
-            came_to[SECOND] = self.tried(every)
+            both = self._sample.recipe(both_rounds(first, second))
+            came_to[SECOND] = self.tried(EncodedForm.of(both, self._sample.cells))
         return PairsTried(came_to, (first, second), looked_at)
 
     def names(self, curved: EncodedForm, tried: Tried) -> list[str]:
@@ -249,7 +263,8 @@ class FormTrial:
         }
         phis = phis_of(g, h, numbers=not self._targets.classes)
         measured = interactions(cells, every, g, h, numbers=not self._targets.classes)
-        best = ranked(measured, len(measured), [table.of for table in taken])
+        final = [table.of for table in taken if not self._sample.may_be_finer(table)]
+        best = ranked(measured, len(measured), final)
         holding = (one for one in best if holds(cells[one.a], cells[one.b], g, h, phis))
         return self._sample.tables([*islice(holding, rules.pairs)], taken), len(every)
 

@@ -1,6 +1,6 @@
 """Whole numbers that name things, such as persons and places: a feature for each of them.
 
-A column of whole numbers of more than 32 values, five rows of each on average, may count or name.
+A column of whole numbers of more than 32 values, two rows of each on average, may count or name.
 It is tried as names where what its curve leaves differs between its values by more than chance, by
 the statistic of pairs (interactions.py) on a table of one row, and where the halves of the rows
 agree on it.  Held-out rows decide.
@@ -21,14 +21,14 @@ from fewpass.pipeline.tables.additive.interactions import (
     holds,
     interaction,
 )
-from fewpass.pipeline.tables.encoding.category_recipe import Category
+from fewpass.pipeline.tables.encoding.category_recipe import Category, in_order
 from fewpass.pipeline.tables.encoding.cells import Floats, words_of
 from fewpass.pipeline.tables.encoding.date_recipe import are_years
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
 
-FEW_VALUES, ROWS_OF_VALUE = 32, 5
+FEW_VALUES, ROWS_OF_VALUE = 32, 2
 MOST_NAMES = 5_000  # of a column: the most frequent ones
 
 
@@ -80,5 +80,5 @@ def _category(name: str, cells: Any) -> Category:
         if count >= ROWS_OF_VALUE
     )[:MOST_NAMES]  # fmt: skip
     share = round(float(cells.null_count) / max(1, len(cells)), 6)
-    values = tuple(sorted(word for _, word in enough))
+    values = in_order(word for _, word in enough)
     return Category(name=name, values=values, missing_share=share)

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.rows.targets import are_few_labels
 from fewpass.pipeline.settings.encoding import Encoding
 from fewpass.pipeline.tables.additive.choosing import Formed
 from fewpass.pipeline.tables.additive.forms import SPLINES
 from fewpass.pipeline.tables.additive.rules import AskedForm
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
 from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Written, read_numbers, words_of
+from fewpass.pipeline.tables.encoding.labels_or_amounts import are_few_labels
 
 #: Labels that forms are compared for: of more each row says too little of a pair.
 MOST_LABELS = 100
@@ -66,7 +66,10 @@ def targets_in(
     own = numbers[has]
     if task != "regression" and (task == "classification" or _are_labels(own)):
         return _of_labels(own), has
-    return of_numbers(own), has
+    targets = of_numbers(own)
+    if targets is not None and exposure is not None:
+        targets = targets._replace(per_exposure=True)
+    return targets, has
 
 
 def _are_labels(numbers: Floats) -> bool:
@@ -75,11 +78,11 @@ def _are_labels(numbers: Floats) -> bool:
 
 
 def of_numbers(numbers: Floats) -> SampleTargets | None:
-    """Return standardised targets; None where all are the same."""
+    """Return standardised targets; None where all are the same, or their squares no numbers."""
     deviation = float(numbers.std()) if len(numbers) else 0.0
-    if not deviation > 0.0:
+    if not 0.0 < deviation * deviation < np.inf:
         return None
-    return SampleTargets((numbers - numbers.mean()) / deviation)
+    return SampleTargets((numbers - numbers.mean()) / deviation, deviation=deviation)
 
 
 def _of_labels(labels: Any) -> SampleTargets | None:
@@ -99,19 +102,17 @@ def notes_on(formed: Formed, dates: Sequence[str], *, unasked: bool = False) -> 
         return
     if chosen is not None and chosen.candidates:
         each = ", ".join(f"{one.form} {one.loss:.4g}" for one in chosen.candidates)
-        by = f"the last {chosen.held_out_rows:,} rows by {shown_name(chosen.held_out_by)}" if (
-            chosen.held_out_by
-        ) else f"{chosen.held_out_rows:,} held-out rows"  # fmt: skip
-        if chosen.agreed_by:
-            by += f", and of every fifth by {shown_name(chosen.agreed_by)}"
         once = ", ".join(
             f"{one.form} {one.progressive:.4g}"
             for one in chosen.candidates if one.progressive is not None
         )  # fmt: skip
         if once:
-            each += f"; in one pass, before rows were learnt from: {once}"
+            each += (
+                "; in one pass, before rows were learnt from (of three classes and more the sum "
+                f"over each against the rest): {once}"
+            )
         without = " `encode=linear` leaves curves and pairs out." if unasked else ""
-        yield f"The form was chosen by the loss of {by}: {chosen.form} ({each}).{without}"
+        yield f"The form was chosen by the {chosen.figure}: {chosen.form} ({each}).{without}"
     if own is None:
         if chosen is None:
             yield "The columns have no curves: there are too few rows, or too many columns."

@@ -21,9 +21,9 @@ from fewpass.storage.table import SparseTable
 
 
 def progressive_loss(X: SparseTable, d: int, targets: SampleTargets, lam: float) -> float:
-    """Return the mean progressive loss of rows in one pass at lam / n; late rows count more.
+    """Return the mean progressive loss of rows in one pass at lam / n, in the targets' own units.
 
-    Of several classes it is the sum over them, each against the rest.
+    Late rows count more.  Of several classes it is the sum over them, each against the rest.
     """
     n = X.n_rows
     total = 0.0
@@ -33,7 +33,7 @@ def progressive_loss(X: SparseTable, d: int, targets: SampleTargets, lam: float)
         solver = method_class(SEVERAL_LEARNERS)()
         first = next(iter(sweeps(solver, problem, stats_of_sample(X, d, one, block), block)))
         total += sum(solver.before_steps(first.state))
-    return total
+    return total * targets.unit
 
 
 def _of_one_score(targets: SampleTargets) -> Iterator[SampleTargets]:

@@ -99,3 +99,9 @@ def pair_table(
         cells=masses_text(np.zeros(shape)),
     )  # fmt: skip
     return empty.counted(variables)
+
+
+def both_rounds(first: Sequence[PairTable], second: Sequence[PairTable]) -> list[PairTable]:
+    """Return the tables of both rounds; of a pair in both that of the second, which is finer."""
+    again = [table.of for table in second]
+    return [*(table for table in first if table.of not in again), *second]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 SPLINES, PAIRS, FINE, TWO_ROUNDS = 50, 500, 2_000, 10_000
 COARSE_LEVELS, FINE_LEVELS = 3, 5
 FEW_BINS, BINS = 4, 8
+FINER_BINS = 32  # of pairs that the second round takes again
 MOST_PAIRS = 60  # of a round
 ROWS_OF_PAIR = 200  # a pair for so many rows, where they are few
 MANY_COLUMNS, MOST_COLUMNS = 150, 1_000
@@ -22,9 +23,11 @@ MOST_ROWS, MOST_ENTRIES, AMPLE_MEMORY = 25_000, 5_000_000, 256 << 20
 LEAST_ROWS = 1_000
 
 
-#: Rows of a table without text from which, and up to which, curves are tried that nobody
-#: asked for: of fewer too little is certain, and of more a pass takes much longer.
-LEAST_UNASKED, MOST_UNASKED = 2_000, 500_000
+#: Rows of a table without text up to which curves are tried that nobody asked for, from those that
+#: have any: of more a pass takes much longer.
+LEAST_UNASKED, MOST_UNASKED = SPLINES, 500_000
+#: Standard errors by which these are to be better, where rows are fewer than FINE.
+ERRORS_OF_FEW = 1.5
 _NOT_UNASKED = ("text", "vector", "tags", "map", "bins")  # kinds of columns
 
 
@@ -47,12 +50,15 @@ class AskedForm(NamedTuple):
     one_pass: bool = False  # rows are learnt from once, as they are read
     wanted: tuple[str, ...] = ()  # columns that somebody said what to make of
 
-    def is_careful(self, n: int) -> bool:
-        """Say whether another form than linear has to be better by more than a standard error.
+    def errors(self, n: int) -> float:
+        """Return by how many standard errors another form than linear has to be better.
 
-        So it has where nobody asked for it, and where n rows are few: too few for pairs.
+        By one where nobody asked for it, by more where n rows are few, too; by one also where rows
+        are too few for pairs; else just better.
         """
-        return self.unasked or n < PAIRS
+        if self.unasked:
+            return ERRORS_OF_FEW if n < FINE else 1.0
+        return 1.0 if n < PAIRS else 0.0
 
     def most_rows(self, entries: int) -> int:
         """Return the rows by which a form is chosen where each has that many entries."""
@@ -68,6 +74,7 @@ class FormRules(NamedTuple):
     bins: int  # of a number's axis
     rounds: int
     most_cells: int  # features of all pairs
+    finer_bins: int  # of a number's axis in pairs that the second round takes again
 
     @classmethod
     def of(cls, n: int, d: int, asked: AskedForm) -> FormRules:
@@ -83,4 +90,6 @@ class FormRules(NamedTuple):
         bins = asked.pair_bins or (FEW_BINS if n < FINE else BINS)
         cells = min(MOST_FEATURES, int(SHARE_OF_MANY * n)) if d > MANY_COLUMNS else MOST_FEATURES
         alone = n < TWO_ROUNDS or isinstance(asked.pairs, int)
-        return cls(levels, 0 if asked.form == "splines" else pairs, bins, 1 if alone else 2, cells)
+        pairs = 0 if asked.form == "splines" else pairs
+        finer = asked.pair_bins or FINER_BINS
+        return cls(levels, pairs, bins, 1 if alone else 2, cells, finer)

@@ -49,6 +49,28 @@ class SampleTargets(NamedTuple):
     y: Floats  # (n,) standardised numbers, -1 and +1, or the number of a class
     classes: int = 0  # 0: numbers
     weight: Floats | None = None  # (n,) of rows; None: all count the same
+    deviation: float = 1.0  # of numbers before they were standardised
+    per_exposure: bool = False  # whether numbers are counts for a unit of it
+
+    @property
+    def word(self) -> str:
+        """The word of the loss that suits them."""
+        if not self.classes:
+            return LOSS_OF_NUMBERS
+        return LOSS_OF_LABELS if self.classes == 2 else LOSS_OF_CLASSES
+
+    @property
+    def measure(self) -> str:
+        """The loss in words, as recipes keep them."""
+        if self.classes:
+            return f"{self.word} loss"
+        of = " of targets per unit of exposure" * self.per_exposure
+        return f"{self.word} loss (half the squared error){of}"
+
+    @property
+    def unit(self) -> float:
+        """What a loss of 1 is in the targets' own units."""
+        return self.deviation * self.deviation
 
     @property
     def grid(self) -> tuple[float, ...]:
@@ -58,11 +80,8 @@ class SampleTargets(NamedTuple):
     @property
     def loss(self) -> Any:
         """The loss that suits them."""
-        if not self.classes:
-            return loss_class(LOSS_OF_NUMBERS)()
-        if self.classes == 2:
-            return loss_class(LOSS_OF_LABELS)()
-        return loss_class(LOSS_OF_CLASSES)(self.classes)  # type: ignore[call-arg]
+        wide = (self.classes,) if self.classes > 2 else ()
+        return loss_class(self.word)(*wide)
 
     @property
     def unit_weight(self) -> Floats:

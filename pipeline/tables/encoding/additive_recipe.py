@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, Field
 
+from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, Slot
 from fewpass.pipeline.tables.encoding.hats import HatSlots
 from fewpass.pipeline.tables.encoding.pair_tables import PairTable
@@ -24,7 +25,7 @@ class TriedForm(BaseModel):
     """linear, splines, numbers as names, pairs, second round; all columns: the best with these."""
     features: int
     loss: float
-    """Mean over the held-out rows, at the best lam tried."""
+    """Mean over the held-out rows, at the best lam tried, in the targets' own units."""
     lam: float
     """Of 1/n."""
     deviation: float = 0.0
@@ -50,6 +51,23 @@ class ChosenForm(BaseModel):
     """None: it was asked for."""
     looked_at: int = 0
     """Pairs whose interaction was measured."""
+    measure: Annotated[str, Field(exclude_if=lambda words: not words)] = ""
+    """The loss that candidates were compared by, in words; none: an earlier version wrote it."""
+
+    @property
+    def figure(self) -> str:
+        """Say what the losses of the candidates are: which loss, of which rows."""
+        measure = self.measure or "loss (of numbers in units of their standard deviation)"
+        rows = f"{self.held_out_rows:,}"
+        if self.held_out_by:
+            rows = f"the last {rows} rows of the sample by {shown_name(self.held_out_by)}"
+        elif self.held_out_rows > self.rows:
+            rows += " rows of the sample, a fifth held out at a time"
+        else:
+            rows += " held-out rows of the sample"
+        if self.agreed_by:
+            rows += f", and of every fifth by {shown_name(self.agreed_by)}"
+        return f"mean {measure} of {rows}"
 
     @property
     def loss(self) -> float:

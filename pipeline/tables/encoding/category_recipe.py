@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fewpass.pipeline.tables.encoding.cells import words_of
+from fewpass.pipeline.tables.encoding.cells import are_flags, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import (
     Codes,
     ColumnRecipe,
@@ -21,6 +22,27 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
 )
 from fewpass.pipeline.tables.encoding.hashing import hashed_slots, hashes
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, HashTerm, WordCell, WordTerm
+
+
+def in_order(levels: Iterable[str]) -> tuple[str, ...]:
+    """Return levels in the order they are shown in: by value where all are numbers, else as words.
+
+    So 10 comes behind 2.
+    """
+    words = sorted(levels)
+    values = numbers_named(words)
+    if values is None:
+        return tuple(words)
+    return tuple(words[k] for k in np.argsort(values, kind="stable").tolist())
+
+
+def numbers_named(levels: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return the numbers that levels (n,) are the names of; None where some are none."""
+    try:
+        values = np.array([float(level) for level in levels])
+    except ValueError:
+        return None
+    return values if np.isfinite(values).all() else None
 
 
 class Category(ColumnRecipe):
@@ -53,8 +75,10 @@ class Category(ColumnRecipe):
 
     def codes(self, cells: Any) -> Codes:
         """Return the place (n,) of every cell among values, rare or unseen ones, and missing."""
-        words = words_of(cells)
-        places = pc.index_in(words, value_set=pa.array(self.values, pa.large_string()))
+        words, values = words_of(cells), pa.array(self.values, pa.large_string())
+        if are_flags(self.values):
+            words, values = pc.utf8_lower(words), pc.utf8_lower(values)
+        places = pc.index_in(words, value_set=values)
         codes: Codes
         codes = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
         codes[words.is_null().to_numpy(zero_copy_only=False)] = len(self.values) + 1

@@ -17,13 +17,12 @@ from fewpass.pipeline.tables.encoding.cells import (
     is_text,
     read_numbers,
 )
+from fewpass.solvers.bad_input import MOST_WHOLE
 
 #: Share of the cells that begin with a zero, and that may have another width.
 _PADDED, _STRAY = 0.001, 0.01
 #: Digits that something may stand behind, at least.
 _ZIP = 4
-#: Up to here doubles hold every whole number.
-LARGEST_EXACT = 1 << 53
 #: Digits of text that may be beyond; cells that are looked at.
 _DIGITS, _TRIED = 16, 1000
 
@@ -98,7 +97,7 @@ def _are_beyond_doubles(cells: Any) -> bool:
     numbers = cells.drop_null()
     ends = pc.min_max(numbers)
     largest = max((abs(end) for end in ends.as_py().values() if end is not None), default=0)
-    if largest <= LARGEST_EXACT:
+    if largest <= MOST_WHOLE:
         return False
     return any(int(float(number)) != number for number in numbers.to_pylist())
 

@@ -15,6 +15,7 @@ from fewpass.pipeline.tables.encoding.moments import (
     ISO,
     QUARTERS,
     WEEKS,
+    YEAR_1000,
     has_zone,
     impossible,
     in_form,
@@ -41,7 +42,7 @@ _WITH_DAYS = (*(f"{day}{time}" for day in _DAYS for time in _TIMES), "%b %d %H:%
 #: Their years are of our times, or any two numbers would be one.
 _MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y", "%b-%Y", "%b-%y", QUARTERS)
 _FORMS = (ISO, *_WITH_DAYS, WEEKS, *_MONTHS)
-_YEAR_1000, _YEAR_1900, _YEAR_2100 = -30_610_224_000.0, -2_208_988_800.0, 4_102_444_800.0
+_YEAR_1900, _YEAR_2100 = -2_208_988_800.0, 4_102_444_800.0
 _WEEKDAY = r"^\s*(?i:mon|tue|wed|thu|fri|sat|sun)[a-z]*"
 #: What looks like a date at all; forms are tried on nothing else.
 _DATELIKE = (
@@ -198,7 +199,7 @@ def _share_in(cells: Any, form: str) -> float:
     moments = in_form(cells, form)
     read = moments[~np.isnan(moments)]
     days = read[~stands_for_no_day(read)]
-    low, high = (_YEAR_1000, np.inf) if has_days(form) else (_YEAR_1900, _YEAR_2100)
+    low, high = (YEAR_1000, np.inf) if has_days(form) else (_YEAR_1900, _YEAR_2100)
     if len(days) * 2 <= len(read) or days.min() < low or days.max() >= high:
         return 0.0  # 1-2-3 is no day of the year 3
     return len(read) / len(cells)

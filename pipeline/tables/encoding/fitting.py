@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import HASH_BITS, bins_of
 from fewpass.pipeline.tables.encoding.applying import columns_of
-from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
+from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed, in_order
 from fewpass.pipeline.tables.encoding.cells import (
     STRAY,
     Floats,
@@ -286,7 +286,7 @@ def _category(
             name=name, bits=bits, examples=tuple(value for _, value in most),
             collisions=_collisions(name, counted.field("values"), bits),
         )  # fmt: skip
-    return Category(name=name, values=tuple(sorted(often)))
+    return Category(name=name, values=in_order(often))
 
 
 def _collisions(name: str, values: Any, bits: int) -> float:

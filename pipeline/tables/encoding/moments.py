@@ -45,6 +45,7 @@ _HAS_ZONE = rf"{_ZONE}|{_TIME}{_ZULU}"
 _FRACTION = r"(:\d{2})[.,](\d{1,6})\d*"
 #: Days that stand for a missing one: 0000-00-00, and those of the first and the last years.
 _NO_DAY = r"^[0\s:./TZ+-]*$"
+YEAR_1000 = -30_610_224_000.0
 FIRST_MOMENT, LAST_MOMENT = -62_104_000_000.0, 253_370_764_800.0  # within the years 1 and 9998
 
 
@@ -117,10 +118,21 @@ def _without_standins(seconds: Floats, standins: Any) -> Floats:
 def _read(cells: Any, forms: str) -> Floats:
     """Read every cell in the first form that it has; NaN where it has none."""
     first, *others = forms.split(BETWEEN)
-    values = in_form(cells, first)
+    values = _with_whole_years(cells, first)
     for form in others:
         unread = np.isnan(values)
-        values[unread] = in_form(cells.filter(pa.array(unread)), form)
+        values[unread] = _with_whole_years(cells.filter(pa.array(unread)), form)
+    return values
+
+
+def _with_whole_years(cells: Any, form: str) -> Floats:
+    """Read cells in one form, but 26 is no year where there are to be four digits."""
+    values = in_form(cells, form)
+    early = values < YEAR_1000
+    if "%Y" in form and early.any():
+        four = pc.match_substring_regex(cells.filter(pa.array(early)), r"\d{4}")
+        early[early] = ~np.asarray(four, np.bool_)
+        values[early] = np.nan
     return values
 
 

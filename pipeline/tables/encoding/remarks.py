@@ -8,9 +8,15 @@ import numpy as np
 import pyarrow.compute as pc
 
 from fewpass.pipeline.settings.encoding import Kind
-from fewpass.pipeline.tables.encoding.cells import Floats, Read, is_numeric, is_text, read_numbers
+from fewpass.pipeline.tables.encoding.cells import (
+    CURRENCY,
+    Floats,
+    Read,
+    is_numeric,
+    is_text,
+    read_numbers,
+)
 from fewpass.pipeline.tables.encoding.codes import (
-    LARGEST_EXACT,
     are_codes,
     are_times,
     is_whole,
@@ -19,10 +25,14 @@ from fewpass.pipeline.tables.encoding.codes import (
 )
 from fewpass.pipeline.tables.encoding.date_forms import look_like_dates
 from fewpass.pipeline.tables.encoding.inference import FEW
+from fewpass.solvers.bad_input import MOST_WHOLE
 
 _SHOWN = 40
 #: A deviation that is less of the largest number is taken for none.
 _TOLD = 1e-12
+#: What stands beside a number and says what it counts, and currencies that have a sign as well.
+_MARK = rf"(?P<mark>{CURRENCY}|%)"
+_SIGNS = {"USD": "$", "EUR": "€", "GBP": "£", "INR": "₹"}
 
 
 def remark_on(name: str, cells: Any, kind: Kind, drop: str) -> str | None:
@@ -41,6 +51,11 @@ def remark_on(name: str, cells: Any, kind: Kind, drop: str) -> str | None:
             "holds whole numbers that differ by less than a float of 64 bits can tell, which makes "
             f"them next to constant. Take it for words with `column={name}=category`, or subtract "
             "what they have in common."
+        )
+    elif read and read.bad is not None and (marks := _marks_in(cells)):
+        said = (
+            f"holds numbers of several kinds ({', '.join(marks)}), taken for one as they are "
+            "written. Convert them into one kind first."
         )
     elif read and _look_like_times(name, cells, read):
         said = f"looks like times, counted since 1970. Take it for dates with `column={name}=date`."
@@ -78,10 +93,20 @@ def _is_lost(cells: Any, numbers: Floats) -> bool:
         return False
     present = numbers[~np.isnan(numbers)]
     largest = np.abs(present).max(initial=0.0)
-    if largest <= LARGEST_EXACT or pc.count_distinct(cells).as_py() < 2:
+    if largest <= MOST_WHOLE or pc.count_distinct(cells).as_py() < 2:
         return False
     shares = present / largest  # whose squares are numbers
     return bool((shares - shares[0]).std() <= _TOLD)
+
+
+def _marks_in(cells: Any) -> list[str]:
+    """Return what stands beside numbers where they cannot be compared: currencies, percents."""
+    found = pc.extract_regex(cells.drop_null(), _MARK)
+    marks = {*pc.unique(pc.struct_field(found, "mark")).to_pylist()}
+    named = {_SIGNS.get(mark, mark) for mark in marks - {None}}
+    if "%" in named and None in marks:
+        named.add("none")
+    return sorted(named) if len(named) > 1 else []
 
 
 def _name_rows(cells: Any) -> bool:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, computed_field
 
-from fewpass.pipeline.tables.encoding.cells import Written
+from fewpass.pipeline.tables.encoding.cells import SHAPES, Written, are_flags
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, MissingAs
 from fewpass.pipeline.tables.encoding.text import Grams
 
@@ -34,6 +34,12 @@ class NumberCell(_Plain):
     """Whether cells that are no numbers are missing, and not bad."""
     required: bool = False
     """Whether rows without it are refused."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def shape(self) -> str:
+        """What text looks like that is such a number: no other text is."""
+        return SHAPES[self.written]
 
 
 class MomentCell(_Plain):
@@ -186,6 +192,12 @@ class WordTerm(_Plain):
     at: At
     values: tuple[str, ...]
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def any_case(self) -> bool:
+        """Whether words are alike in any case: those that are true and false."""
+        return are_flags(self.values)
+
     @property
     def other(self) -> int:
         """Return the output column of rare and unseen words."""
@@ -269,6 +281,15 @@ class HatsTerm(_Plain):
     """Behind the steps."""
 
 
+def places_of(one: WordTerm | WordAxis) -> dict[str, int]:
+    """Return the places of words among the values, in all cases that people write them in."""
+    places = {word: k for k, word in enumerate(one.values)}
+    if one.any_case:
+        for word, k in [*places.items()]:
+            places |= {word.lower(): k, word.upper(): k, word.capitalize(): k}
+    return places
+
+
 class KnotAxis(_Plain):
     """A number between two of some knots: two levels, with shares that sum to 1.
 
@@ -287,6 +308,12 @@ class WordAxis(_Plain):
 
     axis: Literal["words"] = "words"
     values: tuple[str, ...]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def any_case(self) -> bool:
+        """Whether words are alike in any case."""
+        return are_flags(self.values)
 
 
 class CodeAxis(_Plain):

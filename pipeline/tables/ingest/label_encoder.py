@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import label_text
-from fewpass.pipeline.tables.ingest.labels_or_amounts import look_like_labels
+from fewpass.pipeline.tables.encoding.labels_or_amounts import look_like_labels
 from fewpass.pipeline.tables.readers.as_written import AsWritten, is_number
 from fewpass.pipeline.tables.readers.source import LONGEST_LABEL
 from fewpass.storage.manifest import Values
@@ -41,7 +41,7 @@ def _label(code: float, name: str | None, *, as_words: bool) -> str | float:
     return float(name) if not as_words and is_number(name, padded=False) else name
 
 
-def listed(labels: Sequence[object], most: int = 8) -> str:
+def listed_labels(labels: Sequence[object], most: int = 8) -> str:
     """Return the first labels as a message shows them, and how many there are."""
     shown = ", ".join(str(label) for label in labels[:most])
     return shown + (f", ... ({len(labels)} in all)" if len(labels) > most else "")
@@ -131,7 +131,7 @@ class LabelEncoder:
     def _refuse_words(self, words: Sequence[str]) -> None:
         if self.task == "regression" and words:
             raise BadInput(
-                f"The labels are words ({listed(sorted(words))}), which no regression "
+                f"The labels are words ({listed_labels(sorted(words))}), which no regression "
                 "can use. Choose the target column with `label`, or the task classification."
             )
 

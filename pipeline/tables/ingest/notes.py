@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fewpass.pipeline.matching import listed
-from fewpass.pipeline.rows.targets import FEW_LABELS, alike, label_text
+from fewpass.pipeline.rows.targets import alike, label_text
 from fewpass.pipeline.rows.units import remedy, unlike_columns
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.encoding.labels_or_amounts import FEW_LABELS
 from fewpass.pipeline.tables.readers.source import Source, notes_of
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Values

@@ -49,7 +49,13 @@ from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.ingest.target import IngestTarget
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import PARTITION, WorkDir, tidy, work_dir_path
-from fewpass.pipeline.tables.ingest.writing import ChunkMaker, StoredAs, with_mean, write_chunks
+from fewpass.pipeline.tables.ingest.writing import (
+    ChunkMaker,
+    StoredAs,
+    weights_that_count,
+    with_mean,
+    write_chunks,
+)
 from fewpass.pipeline.tables.readers.source import ParsesCodes, Source
 from fewpass.storage.column_copy import has_columns
 from fewpass.storage.column_copy_writer import write_columns
@@ -282,7 +288,7 @@ class _Ingest:
         writer.commit(
             written.records,
             targets=with_mean(target_map.targets(number), written.target_mean),
-            weights=written.weights,
+            weights=weights_that_count(written.weights, sum(one.rows for one in written.records)),
             offsets=written.offsets,
             scaling=scaler.describe(),
             shuffle=Shuffle(seed=self.plan.seed if self.plan.shuffle else None),

@@ -24,8 +24,8 @@ class RowsInMemory:
     ----------
     kind
         What the rows look like.
-    room_bytes
-        Most bytes that their values may take.
+    most_bytes
+        That their values may take.
     shuffled
         Whether rows have keys.
     """

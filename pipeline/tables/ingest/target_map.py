@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import alike
-from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder, listed
+from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder, listed_labels
 from fewpass.storage.manifest import Labels, Values
 
 Vector = NDArray[np.float64]
@@ -60,9 +60,11 @@ class TargetMap:
     def _refuse_one_class(self, label_counts: dict[str | float, list[int]]) -> None:
         trained = [label for label, counts in label_counts.items() if counts[0]]
         if len(trained) < 2:
+            or_numbers = "" if self._as_words else ", or choose `task=regression`"
             raise BadInput(
-                f"All {self._encoder.n_rows[0]} training rows have the label {listed(trained)}; a "
-                "classifier needs two. Check the label column, or choose the task regression."
+                f"All {self._encoder.n_rows[0]} training rows have the label "
+                f"{listed_labels(trained)}; a classifier needs two. Check the label "
+                f"column{or_numbers}."
             )
 
     def _refuse_unknown(self, label_counts: dict[str | float, list[int]]) -> None:
@@ -70,8 +72,9 @@ class TargetMap:
         if unknown or self._encoder.numbers is None:
             slip = alike(str(unknown[0]), [*map(str, self.labels)]) if unknown else ""
             raise BadInput(
-                f"Labels {listed(unknown)} are unknown to the data set given as `like`, which has "
-                f"{listed(self.labels)}. {slip}Mend the sources, or ingest without `like`."
+                f"Labels {listed_labels(unknown)} are unknown to the data set given as `like`, "
+                f"which has {listed_labels(self.labels)}. {slip}Mend the sources, or ingest "
+                "without `like`."
             )
 
     def apply(self, target: Vector) -> Vector:

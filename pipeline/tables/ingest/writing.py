@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.tables.ingest.chunking import ChunkOrder, Selection, cut_into_chunks
@@ -146,6 +147,16 @@ def write_chunks(
         return Written(records, columns, weights, None, None)
     mean, mean_exp, target = (offsets[1:] / (offsets[0] or 1.0)).tolist()
     return Written(records, columns, weights, OffsetStats(mean=mean, mean_exp=mean_exp), target)
+
+
+def weights_that_count(weights: WeightStats | None, n_rows: int) -> WeightStats | None:
+    """Return what row weights add up to; BadInput where all of them are 0."""
+    if weights is not None and not weights.total > 0.0:
+        raise BadInput(
+            f"The weights of all {n_rows:,} rows are 0, so no row counts. Check the column "
+            "(`weight`), and give weights above 0 to rows that shall count."
+        )
+    return weights
 
 
 def weighted_sums(table: Table) -> NDArray[np.float64]:

@@ -14,10 +14,11 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.plain_types import plain_type
-from fewpass.pipeline.tables.readers.as_written import LARGEST_EXACT, AsWritten
+from fewpass.pipeline.tables.readers.as_written import AsWritten
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import Targets, checked, narrowed
 from fewpass.pipeline.tables.readers.source import Parsed, Piece, TableCells
+from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.storage.table import DenseTable
 
 #: What may be no float: padded with zeros, or of more digits than every float gives back.
@@ -26,7 +27,7 @@ _DIGITS, _BITS = 15, 64
 
 
 class ArrowNumbers(NamedTuple):
-    """The cells of typed columns as numbers; see `Numbers`.
+    """The cells of typed columns as numbers; see `PlainNumbers`.
 
     Features are numbers or booleans, targets numbers, booleans or words; nulls are missing values.
     """
@@ -121,10 +122,10 @@ def in_cells(cells: Any) -> AsWritten | None:
 
 def _beyond(cells: Any) -> Any:
     """Say which whole numbers floats may not be: an Arrow array."""
-    far = pc.greater(cells, pa.scalar(LARGEST_EXACT, cells.type))
+    far = pc.greater(cells, pa.scalar(MOST_WHOLE, cells.type))
     if not pa.types.is_signed_integer(cells.type):
         return far
-    return pc.or_(far, pc.less(cells, pa.scalar(-LARGEST_EXACT, cells.type)))
+    return pc.or_(far, pc.less(cells, pa.scalar(-MOST_WHOLE, cells.type)))
 
 
 def _texts(cells: Any) -> list[str]:

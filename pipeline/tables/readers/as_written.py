@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.decimal_text import DECIMAL
 from fewpass.pipeline.rows.targets import label_text
+from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.solvers.kernels.shapes import Bytes
 
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
+_NUMBER = re.compile(DECIMAL, re.ASCII)
 #: Zeros in front of a number, which a float forgets.
 _PADDED = re.compile(r"[-+]?0\d")
-#: Up to here doubles hold every whole number.
-LARGEST_EXACT = 1 << 53
 #: Bytes of a number that are looked at, and what stands behind one in lines without commas.
 _LONGEST, BLANKS = 1024, re.compile(rb"[\s#|]")
 
@@ -98,9 +98,9 @@ def in_array(target: NDArray[Any]) -> AsWritten | None:
     """Return which targets (n,) no float may be: whole numbers beyond 2^53; None: all are some."""
     if target.dtype.kind not in "iu" or target.dtype.itemsize < np.dtype(np.int64).itemsize:
         return None
-    far = target > LARGEST_EXACT
+    far = target > MOST_WHOLE
     if target.dtype.kind == "i":
-        far |= target < -LARGEST_EXACT
+        far |= target < -MOST_WHOLE
     rows = np.flatnonzero(far)
     return AsWritten(rows, lambda: list(map(str, target[rows].tolist()))) if rows.size else None
 

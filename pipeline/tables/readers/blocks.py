@@ -11,7 +11,7 @@ from scipy import sparse
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_same
-from fewpass.pipeline.tables.readers.as_written import LARGEST_EXACT
+from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.table import DenseTable, SparseTable, Table, index_dtype
 
@@ -204,7 +204,7 @@ def _stacked(parts: list[Any]) -> Any:
 def targets_of(y: Any, where: str) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
     """Return targets (n,) as numbers, or as codes into words; missing ones are NaN."""
     kind = getattr(getattr(y, "dtype", None), "kind", "O")
-    if kind in "iu" and len(y) and max(abs(int(y.min())), abs(int(y.max()))) > LARGEST_EXACT:
+    if kind in "iu" and len(y) and max(abs(int(y.min())), abs(int(y.max()))) > MOST_WHOLE:
         raise BadInput(
             f"{where}: y has integers beyond 2^53, which floats cannot tell apart. Give them as "
             "text if they are labels."

@@ -38,7 +38,7 @@ class DaskSource:
     ----------
     X : dask.array (n, d), dask.dataframe, bag of texts, or sequence of Delayed
         Features.  Blocks of an array may be dense or CSR; delayed blocks may be arrays, CSR
-        matrices or pandas frames; texts are hashed (texts.py).
+        matrices or pandas frames; texts are hashed (blocks.py).
     y : dask.array (n,), dask Series, bag, name of a column, or sequence of Delayed
         Targets: numbers or words.
     sample_weight : the same, or None

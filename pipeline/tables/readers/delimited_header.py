@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fewpass.pipeline.decimal_text import DECIMAL
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
@@ -17,7 +18,7 @@ from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines
 from fewpass.pipeline.tables.readers.rejection import shown
 
-NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+NUMBER = re.compile(DECIMAL)
 _BEFORE_A_TABLE = b"#\r\n"  # lines that begin so
 _SEPARATOR = re.compile(rb'"?sep=.?"?\r?\n', re.IGNORECASE)
 MISSING = {"", *(word.decode() for word in grammar.MISSING_WORDS)}

@@ -67,7 +67,7 @@ class Layout(NamedTuple):
 
 
 class DelimitedNumbers:
-    """The cells of CSV files as numbers; see `Numbers` for the methods.
+    """The cells of CSV files as numbers; see `PlainNumbers` for the methods.
 
     A value is the double that Python's `float()` gives, rounded once more for float32 tables.
     Targets are numbers, or words if most of the first thousand are; then all of them are words.

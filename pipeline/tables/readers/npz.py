@@ -47,7 +47,6 @@ class _Kind(NamedTuple):
     layout: Literal["dense", "sparse"]
     n_features: int
     has_weight: bool
-    has_target: bool
     words: bool  # the targets are words
 
 
@@ -152,7 +151,7 @@ def _look(address: Address, options: SourceOptions, longest_row: int) -> tuple[_
         _check_width(n_features, options, address.name)
         words = "y" in arrays and arrays["y"].dtype.kind in "US"
         layout: Literal["dense", "sparse"] = "sparse" if sparse else "dense"
-        kind = _Kind(layout, n_features, "weight" in arrays, "y" in arrays, words)
+        kind = _Kind(layout, n_features, "weight" in arrays, words)
     with opened_npz(address) as arrays:
         return kind, _size(arrays, options)[1]
 

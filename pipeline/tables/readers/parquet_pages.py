@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
 
 _LOOKED_AT, _LARGEST_HEADER = 1 << 10, 1 << 24
-_DICTIONARY, _INDEX = 2, 1  # of PageHeader.type
+_DICTIONARY = 2  # of PageHeader.type
 #: Of Thrift's compact protocol.
 _TRUE, _FALSE, _BYTE, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 7, 8, 9, 10, 12
 _DEEPEST = 8

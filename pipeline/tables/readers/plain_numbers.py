@@ -12,7 +12,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.outliers import has_outliers
 from fewpass.pipeline.tables.readers import delimited_kernel as grammar
-from fewpass.pipeline.tables.readers.as_written import LARGEST_EXACT
 from fewpass.pipeline.tables.readers.column_roles import (
     LOOK_BYTES,
     SAMPLE_BYTES,
@@ -28,6 +27,7 @@ from fewpass.pipeline.tables.readers.delimited_numbers import (
 )
 from fewpass.pipeline.tables.readers.lines import WholeLines
 from fewpass.pipeline.tables.readers.source import LISTED, Expected, NumberRows
+from fewpass.solvers.bad_input import MOST_WHOLE
 
 #: Faults of cells that are no usual numbers.
 _NO_NUMBERS = {
@@ -95,7 +95,7 @@ def _may_be_codes(text: WholeLines, layout: Layout, X: NDArray[np.floating]) -> 
     before, zero, behind = text.bytes[:-2], text.bytes[1:-1], text.bytes[2:]
     begins = np.isin(before, np.frombuffer(f'{layout.dialect.delimiter}\n" '.encode(), np.uint8))
     padded = (zero == ord("0")) & begins & (behind >= ord("0")) & (behind <= ord("9"))
-    return bool(padded.any() or np.abs(X).max() >= LARGEST_EXACT)
+    return bool(padded.any() or np.abs(X).max() >= MOST_WHOLE)
 
 
 def _faults_of_features(

@@ -45,6 +45,11 @@ def shown(value: str | bytes) -> str:
     return f"'{quoted[:_SHOWN]}...'" if len(quoted) > _SHOWN else f"'{quoted}'"
 
 
+def _found(cell: Any) -> str:
+    """Return a cell, an Arrow scalar, as a message quotes it."""
+    return shown(str(cell)) if cell.is_valid else "missing"
+
+
 def refuse_or_list(
     faults: Iterable[tuple[int, str, str]],
     file: str,
@@ -103,8 +108,9 @@ def without_bad_rows(
     where = lines() if rows.size else np.zeros(0, np.int64)
     for row in rows[: 1 if mode == "refuse" else LISTED].tolist():
         first = next(fault for fault in faults if fault.rows[row])
-        cell = "" if first.cells is None else f" {shown(str(first.cells[row]))},"
-        fact = first.fact.replace(" FOUND", cell)
+        fact = first.fact
+        if first.cells is not None:
+            fact = fact.replace("FOUND", f"{_found(first.cells[row])},")
         reports.append((int(where[row]), fact, f"{first.advice} {SKIP_ADVICE}"))
     skipped = refuse_or_list(sorted(reports), file, mode, unit)
     n_skipped = rows.size + len(others)

@@ -40,20 +40,23 @@ class RoleValues(NamedTuple):
 
 
 class RowRoles(NamedTuple):
-    """Which columns of a table have a role, and how its targets are written."""
+    """Which columns of a table have a role, and how its targets and other numbers are written."""
 
     columns: TableColumns
     written: Written | None  # of targets; None: they are words
+    numbers: Mapping[int, Written]  # of weights, offsets and exposures, by column
 
     @classmethod
     def of(cls, columns: TableColumns, where: str, sample: Any) -> RowRoles:
         """Look at a sample of the file `where`; BadInput where a role holds no single values."""
-        roles = cls(columns, _written_by_most(columns, where, sample))
+        roles = cls(columns, _written_by_most(columns, where, sample), written := {})
         numbers = [] if columns.weight is None else [(columns.weight, "weight")]
         numbers += [] if roles.offset_role is None else [roles.offset_role]
         for column, role in numbers:
-            kind = sample.schema.field(name_of(columns, column)).type
-            _require_single(columns, where, column, kind, role, "numbers")
+            name = name_of(columns, column)
+            cells = sample.column(name).combine_chunks().drop_null()
+            _require_single(columns, where, column, cells.type, role, "numbers")
+            written[column] = infer(name, cells).written if is_text(cells.type) else "plain"
         return roles
 
     @property
@@ -101,24 +104,27 @@ class RowRoles(NamedTuple):
         column = self.columns.weight
         if column is None:
             return None, []
-        weight, _ = read_numbers(own[column])
-        fact = f"the weight in {self.columns.title(column)} is negative, missing or no number"
-        return weight, [Fault(~(weight >= 0.0), fact, "Give finite weights of at least 0,")]
+        weight, _ = read_numbers(own[column], self.numbers[column])
+        wanted = "a number of at least 0"
+        return weight, [self._fault(own, column, "weight", ~(weight >= 0.0), wanted)]
 
     def _offsets(self, own: CellsByColumn) -> tuple[NDArray[np.float64] | None, list[Fault]]:
         """Return the offsets of rows: those of the file, or the logarithms of the exposures."""
         if self.offset_role is None:
             return None, []
         column, role = self.offset_role
-        given, _ = read_numbers(own[column])
-        title = self.columns.title(column)
+        given, _ = read_numbers(own[column], self.numbers[column])
         if role == "offset":
-            fact = f"the offset in {title} is missing or no finite number"
-            return given, [Fault(~np.isfinite(given), fact, "Give numbers,")]
+            return given, [self._fault(own, column, role, ~np.isfinite(given), "a number")]
         bad = ~(np.isfinite(given) & (given > 0.0))
-        fact = f"the exposure in {title} is not above 0, missing or no number"
         offset = np.log(np.where(bad, 1.0, given))
-        return offset, [Fault(bad, fact, "Give finite numbers above 0,")]
+        return offset, [self._fault(own, column, role, bad, "a number above 0")]
+
+    def _fault(
+        self, own: CellsByColumn, column: int, role: str, bad: NDArray[np.bool_], wanted: str
+    ) -> Fault:
+        fact = f"the {role} in {self.columns.title(column)} is FOUND {wanted} was expected"
+        return Fault(bad, fact, f"Correct it, or check `{role}`,", own[column])
 
 
 def _written_by_most(columns: TableColumns, where: str, sample: Any) -> Written | None:

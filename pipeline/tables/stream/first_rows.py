@@ -30,6 +30,7 @@ from fewpass.pipeline.tables.ingest.reading import (
     raw_bytes,
     schema_of,
 )
+from fewpass.pipeline.tables.ingest.writing import weights_that_count
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import is_standard_input
@@ -265,6 +266,7 @@ class FirstRows:
             "fingerprint": fingerprint_of(self.source, self.plan),
         }  # fmt: skip
         if rows.weight is not None:
-            mean = float(rows.weight.mean())
-            expected["weights"] = WeightStats(total=mean * n_rows, maximum=float(rows.weight.max()))
+            mean, maximum = float(rows.weight.mean()), float(rows.weight.max())
+            weights = WeightStats(total=mean * n_rows, maximum=maximum)
+            expected["weights"] = weights_that_count(weights, rows.n_rows)
         return expected

@@ -239,6 +239,7 @@ def test_deploying_again_leaves_what_somebody_paused(place):
     given = {"TZ": "UTC", **place_of_variables(pool)}
     place_of_variables(pool).update(given)
     template = {"base_job_template": pool["base_job_template"]}
+    (automation,) = place.server.ask("automations/filter", {})
     place.server.ask(
         "work_pools/fewpass", template | {"is_paused": True, "concurrency_limit": 7}, "PATCH"
     )
@@ -247,6 +248,8 @@ def test_deploying_again_leaves_what_somebody_paused(place):
     assert [one["active"] for one in after["schedules"]] == [False]
     assert (after["paused"], pool["is_paused"], pool["concurrency_limit"]) == (True, True, 7)
     assert place_of_variables(pool) == given
+    # The trigger as it was: one that is written anew would not notice runs that are silent already.
+    assert place.server.ask("automations/filter", {}) == [automation]
     assert given.keys() == {"TZ", "PREFECT_PLUGINS_ENABLED"}
     free = {"is_paused": False, "concurrency_limit": None}
     place.server.ask("work_pools/fewpass", free, "PATCH")

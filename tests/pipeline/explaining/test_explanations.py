@@ -114,6 +114,7 @@ def test_a_loaded_model_explains_frames_as_files(runs, target):
         fewpass.load_model(runs / f"{target}-run"), [str(runs / "new.csv")],
         SourceOptions(unknown_features="ignore"), rows=50,
     )  # fmt: skip
+    assert len(told) == 50
     for k, row in enumerate(told):
         assert why.score[k] == pytest.approx(row.score, abs=1e-5)
         own = dict(zip(why.names, why.contributions[k], strict=True))

@@ -1,17 +1,23 @@
 """Shapes of additive models: printed, written, drawn; they add up to predictions."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import fewpass
+from fewpass import TableEncoder
 from fewpass.flows.cli import main
+from fewpass.pipeline.explaining.function_figures import importances
 from fewpass.pipeline.reporting.model_card import model_card
-from fewpass.pipeline.reporting.model_shapes import importances, model_shapes
+from fewpass.pipeline.reporting.model_shapes import model_shapes
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.tables.encoding.additive_shapes import title_of
@@ -133,6 +139,30 @@ def test_the_command_lists_shapes_and_writes_them_as_json(work, capsys):
     assert len(pair["values"]) == len(pair["grid_a"]) + 1 and "<north>" in pair["grid_b"]
 
 
+def test_levels_that_are_numbers_come_by_value(tmp_path, capsys):
+    """In tables, JSON, bars and maps; words that name numbers stay words."""
+    frame = rows(1500, 2)
+    frame["stars"] = np.random.default_rng(3).choice(["1", "2", "10", "-3", "2.5"], len(frame))
+    frame["y"] += np.where(frame["stars"] == "10", 2 * frame["z"], 0.0)
+    frame.drop(columns=["kind", "day"]).to_csv(tmp_path / "rows.csv", index=False)
+    data, run = str(tmp_path / "data"), str(tmp_path / "run")
+    source = ["ingest", str(tmp_path / "rows.csv"), data, "--label", "y", "-q"]
+    assert main([*source, "--pairs", "z:stars", "--column", "stars=category", "--additive"]) == 0
+    assert main(["train", data, run, "--lam", "1/n", "--tol", "1e-2", "-q"]) == 0
+    assert main(["shapes", run, "--json", "-q"]) == 0
+    facts, wanted = json.loads(capsys.readouterr().out)["additive"], ["-3", "1", "2", "2.5", "10"]
+    (own,) = (one for one in facts["columns"] if one["name"] == "stars")
+    assert own["knots"][:5] == facts["pairs"][0]["grid_b"][:5] == wanted
+    for words in (["--column", "stars"], ["--pair", "z:stars"]):
+        assert main(["shapes", run, *words]) == 0
+        found = re.findall(r"(?<=\s)(?:-3|1|2|2\.5|10)(?=\s)", capsys.readouterr().out)
+        assert found[:5] == wanted
+    assert main(["report", run, "--html", "-q"]) == 0
+    page = (tmp_path / "run/report/report.html").read_text()
+    assert re.findall(r"<th class=.number.>(-3|1|2|2\.5|10)</th>", page)[:5] == wanted
+    assert re.findall(r">(-3|1|2|2\.5|10) \(\d+\)<", page)[:5] == wanted
+
+
 def test_functions_of_all_classes_stand_next_to_each_other(work, capsys):
     run = str(work / "classes")
     assert main(["shapes", run, "--json", "-q"]) == 0
@@ -147,6 +177,55 @@ def test_functions_of_all_classes_stand_next_to_each_other(work, capsys):
         if words[0] == "--column":
             at_first = [one["additive"]["columns"][0]["values"][0] for one in every]
             assert all(f"{value:+.6g}" in printed for value in at_first)
+
+
+@pytest.mark.parametrize("name", ["run", "classes"])
+def test_python_has_what_the_command_writes(name, work, capsys):
+    label = "low" if name == "classes" else None
+    words = ["--class", "low"] if label else []
+    assert main(["shapes", str(work / name), *words, "--json", "-q"]) == 0
+    written = json.loads(capsys.readouterr().out)["additive"]
+    for model in (work / name, fewpass.from_run(work / name)):
+        found = fewpass.shapes(model, label)
+        assert json.loads(json.dumps(found.data())) == written
+    assert [one.name for one in found.columns] == [one["name"] for one in written["columns"]]
+    for own, facts in zip(found.columns, written["columns"], strict=True):
+        assert own.contributions.tolist() == facts["values"] and own.rows.tolist() == facts["rows"]
+        assert own.points[-1] is None and len(own.points) == len(own.rows)
+    days = next(one for one in written["columns"] if one["name"] == "day days")
+    assert found["day days"].points[0] == np.datetime64(days["days_since"])
+    pair = found["town", "z"]
+    assert pair is found["z x town"] and pair.contributions.shape == (
+        len(pair.points_a), len(pair.points_b)
+    )  # fmt: skip
+    frame = pair.to_pandas()
+    assert (
+        frame.loc[pair.points_a[0], "south"] == pair.contributions[0, pair.points_b.index("south")]
+    )
+    assert found.to_pandas()["name"][0] == found.importances[0].name
+    with pytest.raises(KeyError, match="no function 'q'"):
+        found["q"]
+
+
+def test_functions_of_an_estimator_add_up_to_its_predictions():
+    """Put together from points and contributions alone, as a notebook would."""
+    frame = rows(600, 4)[["x", "town", "y"]]
+    frame.loc[::9, "x"] = np.nan
+    X, y = frame[["x", "town"]], frame["y"]
+    model = fewpass.LinearRegressor(encode="splines", tol=1e-3, clip=False).fit(X, y)
+    found = model.shapes()
+    x, town = found["x"], found["town"]
+    curve = np.interp(X["x"], x.points[:-1], x.contributions[:-1])
+    curve = np.where(X["x"].isna(), x.contributions[-1], curve)
+    bars = X["town"].map(dict(zip(town.points, town.contributions, strict=True)))
+    np.testing.assert_allclose(found.constant + curve + bars, model.predict(X), atol=1e-9)
+    assert x.to_pandas()["rows"].sum() == pytest.approx(len(X)) == town.rows.sum()
+    piped = make_pipeline(TableEncoder(additive="splines"), Ridge()).fit(X, y)
+    assert fewpass.shapes(piped)["town"].points == [*town.points]
+    with pytest.raises(ValueError, match="has no curves"):
+        fewpass.LinearRegressor(encode="always", tol=1e-3).fit(X, y).shapes()
+    with pytest.raises(ValueError, match="pipeline of two steps"):
+        fewpass.shapes(make_pipeline(StandardScaler(), Ridge()))
 
 
 @pytest.mark.parametrize(

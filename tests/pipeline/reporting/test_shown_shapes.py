@@ -41,10 +41,13 @@ def test_a_value_of_many_rows_leaves_others_to_be_seen():
     assert within_sample(curve([0.0, 1.0, 2.0], [0.0, 3.0, 1.0, 0.0])) == slice(1, 3)
 
 
-def test_levels_come_by_rows_and_parts_of_dates_in_their_order():
+def test_levels_come_by_rows_and_numbers_and_parts_of_dates_in_their_order():
     names = ("a", "b", "c", RARE, MISSING)
     own = LevelSteps(Variable("town"), names, np.arange(5.0), np.array([1.0, 9, 5, 3, 0]))
     assert [level.name for level in shown_levels(own, 2)] == ["b", "c", RARE]
+    stars = LevelSteps(Variable("stars"), ("1", "2", "10", RARE, MISSING), *np.zeros((2, 5)))
+    stars.masses[:] = [3.0, 5, 9, 0, 2]
+    assert [level.name for level in shown_levels(stars, 2)] == ["2", "10", MISSING]
     months = (*LEVELS_OF["month"], MISSING)
     own = LevelSteps(Variable("day", "month"), months, np.zeros(13), np.arange(13.0)[::-1])
     assert [level.name for level in shown_levels(own, 30)] == [*months[:12]]

@@ -287,6 +287,15 @@ TARGETS = {
     "three stars of few guests": ([1, 3, 2, 2, 1], True),
     "two of a kind": ([3, 7, 3], True),
     "a few of many ratings": ([3, 5, 6, 8] * 3, True),
+    "scores of four tests, each of them in steps of its own": (
+        np.concatenate(
+            [
+                RNG.normal(500 + 40 * k, 45, n).clip(350, 750).round() // 4 * 4 + k
+                for k, n in enumerate((5500, 2500, 1500, 500))
+            ]
+        ),
+        False,
+    ),
 }
 
 

@@ -64,7 +64,7 @@ def test_the_model_of_the_lowest_loss_is_kept(plan, quiet):
     assert judged.loss == min(seen) == told.candidates[0]["loss"]
     assert seen.index(min(seen)) < len(seen) - 1, "not the last one"
     assert judged.error == told.candidates[0]["error"]
-    here = evaluate(kept, quiet._engine._job.dataset, InProcess())
+    here = evaluate(kept, quiet._engine._states.job.dataset, InProcess())
     assert told.objective == pytest.approx(here.objective, rel=1e-12), "it is certified itself"
     assert told.certificate > 0.0
 

@@ -130,6 +130,15 @@ def test_where_f_does_not_fall_the_step_is_halved_and_bounds_stay_true():
     assert found.gap <= 1e-9
 
 
+def test_a_step_that_a_log_link_makes_far_too_long_is_within_reach_after_a_trial(rng):
+    """Counts of mean 200, and a column of ones for an intercept: the first step leads to e^300."""
+    X = np.column_stack([0.3 * rng.standard_normal((500, 4)), np.ones(500)]).astype(np.float32)
+    y = rng.poisson(np.exp(X @ np.array([0.5, -0.5, 0.2, 0.0, 5.3]))).astype(np.float64)
+    problem, weight = problem_of("poisson", 1e-3, "none"), np.ones(500)
+    _, state = passes_to(1e-8, problem, DenseRows, X, y, weight)
+    assert state.shortened <= 3
+
+
 def test_what_it_cannot_do_is_refused():
     with pytest.raises(ValueError, match="smoothed hinge"):
         Newton().init(problem_of("hinge", 0.1), stats(np.ones((3, 2)), DenseRows))

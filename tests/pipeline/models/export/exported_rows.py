@@ -65,6 +65,63 @@ def table(n=1200, seed=0):
     })  # fmt: skip
 
 
+#: Cells as people write them, and what they are; None: no number, though there are digits.
+ODD_NUMBERS = {
+    "preis": {
+        "1,5e3": "1500", "2E2 €": "200", "SEK 7,5": "7,5", "12.5": None, "12 kg": None, "ca. 5": None,
+    },
+    "price": {
+        "1.5e3": None, "2E2": None, "CHF 7.5": "7.5", "(12)": "-12", "1,5": None, "5 pcs": None,
+    },
+}  # fmt: skip
+
+
+#: Dates as people and programs write them.
+DATES = {
+    "long": "%d %B %Y", "english": "%A, %B %d, %Y", "mail": "%a, %d %b %Y %H:%M:%S GMT",
+    "log": "%d/%b/%Y:%H:%M:%S +0200", "utc": "%d.%m.%Y %H:%M:%S UTC", "iso": "%Y-%m-%dT%H:%M:%S+05:30",
+    "spaced": "%Y-%m-%d %H:%M:%S -0800", "logged": "%Y-%m-%d %H:%M:%S,123", "zulu": "%Y-%m-%dT%H:%M:%SZ",
+    "fraction": "%m/%d/%Y %H:%M:%S.5", "compact": "%Y%m%dT%H%M%SZ", "ctime": "%a %b %d %H:%M:%S %Y",
+    "half": "%Y-%m-%d %I:%M:%S %p",
+}  # fmt: skip
+
+
+def dates_as_written(n=300):
+    """Rows of dates, a column for every way to write them."""
+    hours = np.random.default_rng(4).integers(0, 24 * 700, n)
+    moments = [dt.datetime(2024, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=int(k)) for k in hours]
+    return pa.table({name: [m.strftime(how) for m in moments] for name, how in DATES.items()})
+
+
+def odd_numbers(rows):
+    """Rows with cells that are hard to read, and the same with what these are."""
+    texts = {n: pa.array(list(odd), pa.string()) for n, odd in ODD_NUMBERS.items()}
+    meant = {n: pa.array(list(odd.values()), pa.string()) for n, odd in ODD_NUMBERS.items()}
+    first = rows.slice(0, len(texts["preis"]))
+    return tuple(_with(first, columns) for columns in (texts, meant))
+
+
+def _with(rows, columns):
+    for name, cells in columns.items():
+        rows = rows.set_column(rows.column_names.index(name), name, cells)
+    return rows
+
+
+def flags_and_codes(spelling):
+    """Rows of true and false, and of whole numbers that are names: as words, or typed."""
+    flags, codes = [True, False, None] * 40, [3.0, 1.0, 2.0, None] * 30
+    if spelling == "typed":
+        return pa.table({"flag": pa.array(flags), "code": pa.array(codes)})
+    spelt = {"Python": str, "Excel": lambda f: str(f).upper(), "JSON": lambda f: str(f).lower()}
+    return pa.table({
+        "flag": [None if f is None else spelt[spelling](f) for f in flags],
+        "code": [None if c is None else str(int(c)) for c in codes],
+    })  # fmt: skip
+
+
+SPELLINGS = ("Python", "Excel", "JSON", "typed")
+
+
 KINDS = {
     "rooms": "bins:5", "user": "hash", "review": "text", "title": "chars", "ts": "date",
 }  # fmt: skip

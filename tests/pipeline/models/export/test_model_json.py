@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.models.export.export_formats import as_json
+from fewpass.pipeline.models.serving.one_row import row_scorer
 from tests.conftest import PROJECT
 from tests.pipeline.models.export.exported_rows import (
     MODELS,
+    SPELLINGS,
+    dates_as_written,
     expected_of,
+    flags_and_codes,
     model_of,
+    odd_numbers,
     recipe_of,
     table,
     with_curves,
@@ -64,6 +69,38 @@ def test_every_kind_of_column_and_of_model(program, rows, recipe, name):
             found = np.array(found)
             found = found[:, 0] if found.ndim > values.ndim else found
             np.testing.assert_allclose(found, values, rtol=1e-10, atol=1e-10)
+
+
+def test_text_is_a_number_where_predict_takes_it_for_one(program, rows, recipe):
+    model, (texts, meant) = model_of(recipe, "numbers")._replace(bounds=None), odd_numbers(rows)
+    document = json.loads(as_json(model))
+    got = [program["predict"](document, row)["prediction"] for row in written(texts)]
+    np.testing.assert_allclose(got, expected_of(model, meant)["prediction"], rtol=1e-10)
+
+
+@pytest.mark.parametrize("learnt", SPELLINGS)
+@pytest.mark.parametrize("given", SPELLINGS)
+def test_true_is_true_and_1_is_1_however_they_are_written(program, learnt, given):
+    rows, others = flags_and_codes(learnt), flags_and_codes(given)
+    model = model_of(recipe_of(rows, flag="category", code="category"), "numbers")
+    model = model._replace(bounds=None)
+    expected = expected_of(model, rows)["prediction"]
+    assert len(set(expected.tolist())) == 12
+    np.testing.assert_array_equal(expected_of(model, others)["prediction"], expected)
+    document, score = json.loads(as_json(model)), row_scorer(model)
+    for row, wanted in zip(written(others), expected, strict=True):
+        assert program["predict"](document, row)["prediction"] == pytest.approx(wanted)
+        assert score(row)[0] == pytest.approx(wanted)
+
+
+def test_dates_are_read_as_predict_reads_them(program):
+    rows = dates_as_written()
+    recipe = recipe_of(rows)
+    assert {one.kind for one in recipe.columns} == {"date"}
+    model = model_of(recipe, "numbers")._replace(bounds=None)
+    document = json.loads(as_json(model))
+    got = [program["predict"](document, row)["prediction"] for row in rows.to_pylist()]
+    np.testing.assert_allclose(got, expected_of(model, rows)["prediction"], rtol=1e-10)
 
 
 def test_weights_have_names_and_those_of_nothing_are_left_out(recipe):

@@ -16,9 +16,14 @@ from fewpass.pipeline.models.export.sql_query import MOST_CASES
 from fewpass.pipeline.models.export.sql_select import as_select
 from fewpass.pipeline.tables.encoding.category_recipe import Category
 from tests.pipeline.models.export.exported_rows import (
+    DATES,
     MODELS,
+    SPELLINGS,
+    dates_as_written,
     expected_of,
+    flags_and_codes,
     model_of,
+    odd_numbers,
     recipe_of,
     table,
     with_curves,
@@ -105,6 +110,44 @@ def test_rows_as_text_and_rows_that_the_sample_does_not_have(rows, recipe):
     strange = pa.Table.from_pylist([rows.slice(0, 1).to_pylist()[0] | odd], schema=rows.schema)
     require_same(answers(model, empty), expected_of(model, empty))
     require_same(answers(model, strange), expected_of(model, strange))
+
+
+def test_text_is_a_number_where_predict_takes_it_for_one(rows, recipe):
+    model, (texts, meant) = model_of(recipe, "numbers")._replace(bounds=None), odd_numbers(rows)
+    require_same(answers(model, texts), expected_of(model, meant))
+    numbers = [1.234, 12.5, 1e-7, 1e20, 3.0, -2.5]
+    place = rows.column_names.index("preis")
+    typed = meant.set_column(place, "preis", pa.array(numbers))
+    as_text = [f"{x:.7f}".replace(".", ",") for x in numbers]
+    require_same(
+        answers(model, typed), expected_of(model, meant.set_column(place, "preis", [as_text]))
+    )
+
+
+@pytest.mark.parametrize("learnt", SPELLINGS)
+@pytest.mark.parametrize("given", SPELLINGS)
+def test_true_is_true_and_1_is_1_however_they_are_written(learnt, given):
+    rows = flags_and_codes(learnt)
+    model = model_of(recipe_of(rows, flag="category", code="category"), "numbers")
+    model = model._replace(bounds=None)
+    require_same(answers(model, flags_and_codes(given)), expected_of(model, rows))
+
+
+@pytest.mark.parametrize("name", DATES)
+def test_dates_are_read_as_predict_reads_them(name):
+    rows = dates_as_written().select([name])
+    model = model_of(recipe_of(rows), "numbers")._replace(bounds=None)
+    require_same(answers(model, rows), expected_of(model, rows))
+
+
+def test_columns_may_have_the_names_of_the_statement_and_not_of_its_answers():
+    words = ["x", "y", "z"] * 40
+    rows = pa.table(dict.fromkeys(("t", "c0", "f0", "s0", "cells", "features", "scores"), words))
+    model = model_of(recipe_of(rows), "softmax")
+    require_same(answers(model, rows), expected_of(model, rows))
+    for name in ("Predicted", "score", "probability_a"):
+        with pytest.raises(BadInput, match=f"Column '{name}' has the name of an answer in SQL"):
+            as_select(model_of(recipe_of(pa.table({name: words})), "softmax"))
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

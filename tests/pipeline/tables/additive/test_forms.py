@@ -85,6 +85,18 @@ def test_rules_by_rows_and_columns():
     assert of(50_000, 9, pairs=3)[1:4] == (3, 8, 1)
 
 
+@pytest.mark.parametrize("waves", [12, 1])
+def test_a_pair_that_more_is_left_of_has_more_knots(waves):
+    """Of many rows: a product of waves shorter than an eighth of the rows, not one of a wave."""
+    rng, n = np.random.default_rng(3), 10_000
+    rows = pd.DataFrame(rng.uniform(-1, 1, (n, 2)).round(4), columns=["a", "b"])
+    y = np.sin(waves * rows["a"]) * np.sin(waves * rows["b"]) + 0.1 * rng.normal(size=n)
+    (pair,) = TableEncoder(additive=True).fit(rows, y).recipe_.additive.pairs
+    assert pair.shape == ((34, 34) if waves == 12 else (10, 10))  # knots, and what is missing
+    (pair,) = TableEncoder(additive=True, pair_bins=8).fit(rows, y).recipe_.additive.pairs
+    assert pair.shape == (10, 10)
+
+
 def test_an_encoder_takes_what_held_out_rows_approve():
     data = frame()
     X, y = data.drop(columns="y"), data["y"]
@@ -107,15 +119,16 @@ def test_an_estimator_predicts_what_its_form_can():
     assert scores["always"] < scores["splines"] < scores["additive"]
 
 
-def test_numbers_that_name_things_have_a_feature_each():
+@pytest.mark.parametrize("persons", [60, 1000])
+def test_numbers_that_name_things_have_a_feature_each(persons):
     rng, n = np.random.default_rng(2), 3000
-    who, amount = rng.integers(1000, 1060, n), rng.integers(0, 60, n)
-    y = rng.normal(size=60)[who - 1000] + 0.1 * amount + 0.3 * rng.normal(size=n)
-    rows = pd.DataFrame({"who": who, "amount": amount, "x": rng.normal(size=n)})
+    who, amount = rng.integers(0, persons, n), rng.integers(0, 60, n)
+    y = rng.normal(size=persons)[who] + 0.1 * amount + 0.3 * rng.normal(size=n)
+    rows = pd.DataFrame({"who": 1000 + who, "amount": amount, "x": rng.normal(size=n)})
     recipe = TableEncoder(additive=True).fit(rows, y).recipe_
     assert [column.kind for column in recipe.columns] == ["category", "number", "number"]
     assert [one.form for one in recipe.additive.chosen.candidates][2] == "numbers as names"
-    plain = TableEncoder(additive=True).fit(rows, 0.1 * who + rng.normal(size=n)).recipe_
+    plain = TableEncoder(additive=True).fit(rows, 6 * who / persons + rng.normal(size=n)).recipe_
     assert plain.columns[0].kind == "number"
 
 
@@ -226,7 +239,7 @@ def test_what_is_certain_is_added_without_being_asked_for(tmp_path):
     bent = frame(2000)
     noise = bent.assign(y=np.random.default_rng(1).normal(size=2000))
     late = bent.assign(at=pd.date_range("2024-01-01", periods=2000, freq="h"))
-    for name, rows in (("bent", bent), ("noise", noise), ("late", late), ("few", frame(1500))):
+    for name, rows in (("bent", bent), ("noise", noise), ("late", late), ("few", frame(40))):
         rows.to_csv(tmp_path / f"{name}.csv", index=False)
         made = ingest(str(tmp_path / f"{name}.csv"), str(tmp_path / name), label="y")
         own = recipe_in(Dataset.open(made.dataset).schema).additive
@@ -291,8 +304,9 @@ def test_what_cannot_be_is_refused(asked, said):
 
 def test_of_few_rows_curves_are_to_be_surely_better():
     """Though somebody asked for them: below 500 rows, where a standard error is large."""
-    assert AskedForm().is_careful(499) and not AskedForm().is_careful(500)
-    assert AskedForm(unasked=True).is_careful(5000)
+    assert AskedForm().errors(499) == 1.0 and AskedForm().errors(500) == 0.0
+    unasked = AskedForm(unasked=True)
+    assert unasked.errors(1999) == 1.5 and unasked.errors(2000) == 1.0
     outcomes = set()
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -357,10 +371,25 @@ def test_later_files_are_encoded_by_the_recipe(work, tmp_path, capsys):
 
 
 def test_what_was_chosen_is_reported(work, tmp_path, capsys):
-    source = ["ingest", str(work / "train.csv"), str(tmp_path / "data"), "--label", "y"]
+    """With the figure: the loss that `evaluate` tells, in the units of the targets."""
+    large = frame()
+    large.assign(y=100.0 * large["y"]).to_csv(tmp_path / "train.csv", index=False)
+    source = ["ingest", str(tmp_path / "train.csv"), str(tmp_path / "data"), "--label", "y"]
     assert main([*source, "--additive"]) == 0
-    said = capsys.readouterr()
-    assert "The form was chosen by the loss of" in said.out + said.err
+    said = " ".join(capsys.readouterr().err.split())
+    assert (
+        "The form was chosen by the mean squared loss (half the squared error) of 3,000 rows of "
+        "the sample, a fifth held out at a time: pairs (linear" in said
+    )
+    own, hundredfold = (
+        recipe_in(Dataset.open(str(folder / "data")).schema).additive.chosen
+        for folder in (work, tmp_path)
+    )
+    assert hundredfold.loss == pytest.approx(1e4 * own.loss, rel=1e-6)
+    rows = str(work / "test.csv")
+    assert main(["evaluate", str(work / "run"), rows, "--label", "y", "--json", "-q"]) == 0
+    told = json.loads(capsys.readouterr().out)["loss"]
+    assert 0.25 < own.loss / told < 4.0  # of another lam, and other rows
     assert main(["inspect", str(work / "data"), "--json", "-q"]) == 0
     columns = json.loads(capsys.readouterr().out)["columns"]
     assert {"a", "a curve"} <= set(columns) and any(" x " in name for name in columns)

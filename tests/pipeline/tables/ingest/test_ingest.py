@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
+import fewpass
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -356,6 +357,28 @@ def test_weights(tmp_path, small):
     np.testing.assert_array_equal(got.weight[got.X[:, 0].argsort()], weight)
     assert got.manifest.weights.total == weight.sum()
     assert got.manifest.weights.maximum == 4
+
+
+def test_rows_of_which_none_counts_are_refused(tmp_path, small):
+    X, y = sparse_rows(300, 3)
+    source = write_csv(tmp_path / "rows.csv", X, y, np.zeros(len(y)))
+    with pytest.raises(BadInput, match=f"The weights of all {len(y)} rows are 0"):
+        ingest(plan(source, tmp_path / "set", options={"weight": "w", "label": "y"}))
+    with pytest.raises(BadInput, match=f"The weights of all {len(y)} rows are 0"):
+        fewpass.train(source, tmp_path / "run", weight="w", label="y")
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_that_are_all_one_are_refused_with_what_helps(tmp_path, small):
+    for label, more in (("p", ""), ("3", ", or choose `task=regression`")):
+        source = tmp_path / f"{label}.csv"
+        source.write_text("a,y\n" + "".join(f"{k},{label}\n" for k in range(50)))
+        with pytest.raises(BadInput, match=rf"Check the label column{more}\.$"):
+            ingest(
+                plan(
+                    source, tmp_path / f"set-{label}", task="classification", options={"label": "y"}
+                )
+            )
 
 
 def test_what_is_done_is_not_done_again_and_nothing_else_is_touched(tmp_path):

@@ -165,6 +165,15 @@ def test_several_forms_in_a_column():
     np.testing.assert_array_equal(read_moments(cells, held.form).values // 86_400, days)
 
 
+def test_a_year_of_two_digits_is_none_of_four():
+    cells = pa.array(["01.03.2026", "01.03.26", "01.03.0926", "", None])
+    read = read_moments(cells, "%d.%m.%Y")
+    assert np.isnan(read.values).tolist() == [False, True, False, True, True]
+    assert read.bad.tolist() == [False, True, False, False, False]
+    both = read_moments(cells, "%d.%m.%Y|%d.%m.%y")
+    assert both.values[0] == both.values[1] and both.bad is None
+
+
 def test_weeks_months_and_quarters_are_the_days_they_begin_on():
     days = [moment.date() for moment in MOMENTS]
     weeks = [date.fromisocalendar(*day.isocalendar()[:2], 1) for day in days]

@@ -16,6 +16,7 @@ from fewpass.pipeline.tables.encoding.cells import read_numbers
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.inference import infer
 from fewpass.pipeline.tables.encoding.moments import read_moments
+from fewpass.pipeline.tables.encoding.remarks import remark_on
 from fewpass.pipeline.tables.readers import open_source
 
 N = 300
@@ -38,6 +39,20 @@ def own_pool():
 def column(cells, **kinds):
     (recipe,) = fitted(pa.table({"x": cells}), RecipeRules(kinds=kinds)).columns
     return recipe
+
+
+@pytest.mark.parametrize(
+    ("cells", "told"),
+    [
+        (["$1,234.50", "€5.20", "7.5"], "$, €"), (["5,5 €", "5,5 EUR", "7,5"], None),
+        (["CHF 5.5", "SEK 7.5"], "CHF, SEK"), (["12%", "0.12"], "%, none"), (["12%", "7 %"], None),
+        (["$5.5", "$7.25", "3"], None), (["5.5", "3.25"], None),
+    ],
+)  # fmt: skip
+def test_amounts_that_cannot_be_compared_are_told(cells, told):
+    said = remark_on("x", pa.array(cells * 100), "number", "")
+    assert said == (told and f"holds numbers of several kinds ({told}), taken for one as they are "
+                    "written. Convert them into one kind first.")  # fmt: skip
 
 
 @pytest.mark.parametrize(

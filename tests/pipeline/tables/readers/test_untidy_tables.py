@@ -70,6 +70,21 @@ def test_targets_may_have_a_decimal_comma(tmp_path):
         np.testing.assert_array_equal(targets(parsed), [y for *_, y in ROWS])
 
 
+@pytest.mark.parametrize("role", ["weight", "offset", "exposure"])
+def test_weights_and_offsets_may_have_a_decimal_comma(tmp_path, role):
+    path, body = tmp_path / "t.csv", "".join(f"{a};{city};{y};0,5\n" for a, city, y in ROWS)
+    path.write_text(f"a;city;y;w\n{body}", encoding="utf-8")
+    _, parsed = opened(path, **{role: "w"})
+    got = np.concatenate(
+        [getattr(part.table, role.replace("exposure", "offset")) for part in parsed]
+    )
+    np.testing.assert_allclose(got, np.log(0.5) if role == "exposure" else 0.5)
+    for cell, found in (("x", "'x'"), ("", "missing")):
+        path.write_text(f"a;city;y;w\n{body}1;Bern;2;{cell}\n", encoding="utf-8")
+        with pytest.raises(BadInput, match=f"line 202: the {role} in column 'w' is {found}, a num"):
+            opened(path, **{role: "w"})
+
+
 def test_empty_lines_before_a_table_are_passed_over(tmp_path):
     (tmp_path / "t.csv").write_text("\n\r\na,y\n" + "1,2\n\n" * 50 + "1,oops\n")
     with pytest.raises(BadInput, match=r"line 104: .*'oops'"):

@@ -1,0 +1,201 @@
+"""An additive model as plain objects: what every column, and every pair, adds to a score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.explaining.function_figures import (
+    ShapeImportance,
+    as_facts,
+    axis_values,
+    importances,
+    kind_of,
+    places_of,
+)
+from fewpass.pipeline.tables.encoding.additive_shapes import (
+    ColumnCurve,
+    LevelSteps,
+    Shapes,
+    Surface,
+    title_of,
+)
+from fewpass.pipeline.tables.encoding.cells import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnFunction:
+    """What a column adds to the score, at some of its values.
+
+    Attributes
+    ----------
+    name : str
+        The column's, or that of a part of a date, such as "day weekday".
+    column, part : str
+        The column, and what of it; "" is all.
+    kind : {"curve", "levels"}
+        A curve is linear between its points, and constant beyond.
+    points : list (n,)
+        Numbers, dates (datetime64) or words; the last is None, for missing cells.
+    contributions : ndarray (n,)
+        What is added there.
+    rows : ndarray (n,)
+        Rows of the sample there: the density.
+    importance, share : float
+        Standard deviation of what it adds to the sample's rows, and its share of all variances.
+    """
+
+    name: str
+    column: str
+    part: str
+    kind: str
+    points: list[Any]
+    contributions: Floats
+    rows: Floats
+    importance: float
+    share: float
+
+    def to_pandas(self) -> Any:
+        """Return a pandas frame of a row for each point; BadInput if pandas is not installed."""
+        columns = {"at": self.points, "adds": self.contributions, "rows": self.rows}
+        return _pandas().DataFrame(columns)
+
+
+@dataclass(frozen=True, eq=False)
+class PairFunction:
+    """What two columns add to the score beyond what each adds alone: a grid.
+
+    Attributes
+    ----------
+    name, a, b : str
+        Of the pair, and of its columns.
+    points_a, points_b : list (A,), (B,)
+        Numbers, between which it is linear, or words; the last is None, for missing cells.
+    contributions : ndarray (A, B)
+        What is added there.
+    rows : ndarray (A, B)
+        Rows of the sample there.  Where there are none, nothing was learnt.
+    importance, share : float
+        As of a column.
+    """
+
+    name: str
+    a: str
+    b: str
+    points_a: list[Any]
+    points_b: list[Any]
+    contributions: Floats
+    rows: Floats
+    importance: float
+    share: float
+
+    def to_pandas(self) -> Any:
+        """Return the grid as a pandas frame, a down; BadInput if pandas is not installed."""
+        pd = _pandas()
+        down = pd.Index(self.points_a, name=self.a)
+        return pd.DataFrame(self.contributions, down, pd.Index(self.points_b, name=self.b))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelShapes:
+    """The functions of an additive model: its score is `constant` plus all of them.
+
+    `shapes["hour"]` is a column's, `shapes["hour", "day"]` a pair's, in any order.
+
+    Attributes
+    ----------
+    constant : float
+        The score next to all functions, which are centred over the sample.
+    columns : list of ColumnFunction
+        name, column, part, kind, points, contributions, rows, importance, share.  The last of
+        points, contributions and rows is that of missing cells.
+    pairs : list of PairFunction
+        name, a, b, points_a, points_b, contributions and rows (A, B), importance, share.
+    rest : list of str
+        Columns that are no functions, such as text, whose weights are their own.
+    importances : list
+        name, kind, importance and share of every function, the largest first.
+    """
+
+    constant: float
+    columns: list[ColumnFunction]
+    pairs: list[PairFunction]
+    rest: list[str]
+    importances: list[ShapeImportance]
+    _shapes: Shapes = field(repr=False)
+
+    @classmethod
+    def of(cls, shapes: Shapes) -> ModelShapes:
+        """Return the functions as plain objects."""
+        every = importances(shapes)
+        by_name = {one.name: one for one in every}
+        return cls(
+            shapes.constant,
+            [_column(one, by_name[title_of(one)]) for one in shapes.columns],
+            [_pair(one, by_name[one.title]) for one in shapes.pairs],
+            [name for name, _ in shapes.rest], every, shapes,
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        columns, pairs = ([one.name for one in each] for each in (self.columns, self.pairs))
+        return f"ModelShapes(constant={self.constant:.6g}, columns={columns}, pairs={pairs})"
+
+    def __getitem__(self, name: str | tuple[str, str]) -> ColumnFunction | PairFunction:
+        """Return a function by its name, or that of a pair by those of its columns."""
+        every: list[ColumnFunction | PairFunction] = [*self.columns, *self.pairs]
+        for one in every:
+            if name == one.name or (isinstance(one, PairFunction) and _is_of(one, name)):
+                return one
+        names = ", ".join(repr(one.name) for one in self.importances[:20])
+        raise KeyError(f"There is no function {name!r}. There are {names}.")
+
+    def data(self) -> dict[str, Any]:
+        """Return all functions as `fewpass shapes RUN --json` writes them (`additive`)."""
+        return as_facts(self._shapes)
+
+    def to_pandas(self) -> Any:
+        """Return `importances` as a pandas frame; BadInput if pandas is not installed."""
+        return _pandas().DataFrame(self.importances)
+
+
+def _is_of(pair: PairFunction, names: str | Sequence[str]) -> bool:
+    return not isinstance(names, str) and sorted(names) == sorted((pair.a, pair.b))
+
+
+def _column(function: ColumnCurve | LevelSteps, own: ShapeImportance) -> ColumnFunction:
+    variable = function.variable
+    return ColumnFunction(
+        variable.title, variable.column, variable.part, kind_of(function),
+        [*_points(function), None], function.values, function.masses, own.importance, own.share,
+    )  # fmt: skip
+
+
+def _points(function: ColumnCurve | LevelSteps) -> Sequence[Any]:
+    if isinstance(function, LevelSteps):
+        return function.names[:-1]
+    places = places_of(function)
+    if function.origin is None:
+        numbers: list[float] = places.tolist()
+        return numbers
+    return [np.datetime64(int(second), "s") for second in places]
+
+
+def _pair(function: Surface, own: ShapeImportance) -> PairFunction:
+    table = function.table
+    one, other = (variable.title for variable in table.of)
+    return PairFunction(
+        function.title, one, other, [*axis_values(table.a), None], [*axis_values(table.b), None],
+        function.values, function.masses, own.importance, own.share,
+    )  # fmt: skip
+
+
+def _pandas() -> Any:
+    try:
+        import pandas as pd  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise BadInput("to_pandas needs pandas. Install it: pip install pandas.") from error
+    return pd

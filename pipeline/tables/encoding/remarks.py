@@ -100,9 +100,9 @@ def _is_lost(cells: Any, numbers: Floats) -> bool:
 
 
 def _marks_in(cells: Any) -> list[str]:
-    """Return what stands beside numbers where they cannot be compared: currencies, percents."""
-    found = pc.extract_regex(cells.drop_null(), _MARK)
-    marks = {*pc.unique(pc.struct_field(found, "mark")).to_pylist()}
+    """Return what stands next to numbers where they cannot be compared: currencies, percents."""
+    parts = pc.extract_regex(cells.drop_null(), _MARK)
+    marks = {*pc.unique(pc.struct_field(parts, "mark")).to_pylist()}
     named = {_SIGNS.get(mark, mark) for mark in marks - {None}}
     if "%" in named and None in marks:
         named.add("none")

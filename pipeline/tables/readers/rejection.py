@@ -45,7 +45,7 @@ def shown(value: str | bytes) -> str:
     return f"'{quoted[:_SHOWN]}...'" if len(quoted) > _SHOWN else f"'{quoted}'"
 
 
-def _found(cell: Any) -> str:
+def _quoted(cell: Any) -> str:
     """Return a cell, an Arrow scalar, as a message quotes it."""
     return shown(str(cell)) if cell.is_valid else "missing"
 
@@ -110,7 +110,7 @@ def without_bad_rows(
         first = next(fault for fault in faults if fault.rows[row])
         fact = first.fact
         if first.cells is not None:
-            fact = fact.replace("FOUND", f"{_found(first.cells[row])},")
+            fact = fact.replace("FOUND", f"{_quoted(first.cells[row])},")
         reports.append((int(where[row]), fact, f"{first.advice} {SKIP_ADVICE}"))
     skipped = refuse_or_list(sorted(reports), file, mode, unit)
     n_skipped = rows.size + len(others)

@@ -244,7 +244,7 @@ def test_what_has_no_shape_is_refused(words, said, work, capsys):
 
 def test_a_linear_model_has_no_shapes(work, tmp_path, capsys):
     data, run = str(tmp_path / "data"), str(tmp_path / "run")
-    source = ["ingest", str(work / "new.csv"), data, "--label", "y", "--drop", "kind", "-q"]
+    source = ["ingest", str(work / "new.csv"), data, "--label", "y", "--encode", "linear", "-q"]
     assert main(source) == 0 and main(["train", data, run, "--tol", "1e-2", "-q"]) == 0
     assert main(["shapes", run]) == 2
     assert "has no curves" in capsys.readouterr().err

@@ -33,7 +33,7 @@ def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clipped")
     rows().to_csv(folder / "rows.csv", index=False)
     wide().to_csv(folder / "wide.csv", index=False)
-    ingest(folder / "rows.csv", folder / "data", label="y", task="regression")
+    ingest(folder / "rows.csv", folder / "data", label="y", task="regression", encode="linear")
     train(folder / "data", folder / "run", tol=1e-8)
     return folder
 

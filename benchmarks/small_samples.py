@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -105,7 +106,8 @@ def predicted_by(side: str, about: dict[str, Any], train: Path, test: Path) -> p
     y = pd.read_csv(train)[about["label"]]
     try:
         model = PEERS[side](rows, about).fit(rows, y if about["kind"] == "reg" else y.astype(str))
-    except ValueError:
+    except ValueError as error:
+        print(f"{side}: {error}", file=sys.stderr)
         return None
     return predictions(model, new, about)
 

@@ -76,10 +76,10 @@ def module_of(script: str) -> str:
     return ".".join(Path(script).resolve().relative_to(PROJECT).with_suffix("").parts)
 
 
-def commit() -> str:
-    """Return the commit that is checked out, short."""
+def commit(checkout: Path = PROJECT) -> str:
+    """Return the commit that a work tree is at, short."""
     told = subprocess.run(
-        ["git", "-C", str(PROJECT), "rev-parse", "--short", "HEAD"],
+        ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     return told.stdout.strip()

@@ -11,7 +11,6 @@ are left out.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -20,7 +19,7 @@ from statistics import median
 
 from benchmarks.suite.contest import ROOT, Contest, Contestant, Running, row_of, running
 from benchmarks.suite.programme import Programme
-from testing.results import EVIDENCE, Row, conclude, recorded, table
+from testing.results import EVIDENCE, Row, commit, conclude, recorded, table
 
 PART = "both-commits"
 HEAD = ("contest", "contestant", "wall ms: before", "now", "CPU ms: before", "now", "now / before")
@@ -59,7 +58,7 @@ def ours(contest: Contest) -> list[Contestant]:
 
 def measured(contests: Iterator[Contest], before: Path) -> Iterator[Row]:
     """Yield a row per contestant: what it took in either checkout."""
-    commit = commit_of(before)
+    named = commit(before)
     for contest in contests:
         with ExitStack() as stack:
             pairs = [
@@ -73,7 +72,7 @@ def measured(contests: Iterator[Contest], before: Path) -> Iterator[Row]:
                 for process in everyone:
                     process.take_turn()
                 everyone.reverse()  # who reads a file after another one finds it nearer
-        yield from ({"before": commit} | row(contest, *pair) for pair in pairs)
+        yield from ({"before": named} | row(contest, *pair) for pair in pairs)
 
 
 def row(contest: Contest, before: Running, now: Running) -> Row:
@@ -123,15 +122,6 @@ def tables(rows: list[Row]) -> str:
 def milliseconds(seconds: float) -> str:
     """Write a time in milliseconds, of three digits at least."""
     return f"{1e3 * seconds:.3g}" if seconds < 1.0 else f"{1e3 * seconds:,.0f}"
-
-
-def commit_of(checkout: Path) -> str:
-    """Return the commit of a work tree, short."""
-    told = subprocess.run(
-        ["git", "-C", str(checkout), "rev-parse", "--short", "HEAD"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return told.stdout.strip()
 
 
 if __name__ == "__main__":

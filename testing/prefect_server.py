@@ -19,19 +19,26 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[1]
 PREFECT = str(Path(sys.executable).with_name("prefect"))
 TRIES = 5  # where SQLite is locked: 503, and nothing was done
-PORTS = range(15_000, 32_000)
+PORTS, MOST_PROCESSES = range(15_000, 32_000), 40  # of the suite, each with ports of its own
 PATIENCE_S = 60  # of Prefect's own clients, for an answer of the server
 START_S = 120  # a loaded machine makes its first database slowly
+
+
+_given: set[int] = set()
 
 
 def free_port():
     """A port for a server that begins in some seconds.
 
-    It is below those that systems give to connections: one of them would have it by then.
+    It is below those that systems give to connections: one of them would have it by then.  Nobody
+    else of the suite is given it meanwhile.
     """
-    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ours = [port for port in PORTS[number % MOST_PROCESSES :: MOST_PROCESSES] if port not in _given]
+    for port in random.SystemRandom().sample(ours, len(ours)):
         with socket.socket() as listener, contextlib.suppress(OSError):
             listener.bind(("127.0.0.1", port))
+            _given.add(port)
             return port
     raise OSError(f"No port of {PORTS} is free.")
 
@@ -82,8 +89,18 @@ def stop(process):
 
 
 def share_of_a_core():
-    """What each process that wants a core has of one, by the load of the last minute; at most 1."""
-    return min(1.0, (os.cpu_count() or 1) / max(os.getloadavg()[0], 1e-9))
+    """What each process that wants a core has of one; at most 1.
+
+    By the load of the last minute, and by the processes of the suite, which want cores before a
+    minute has passed and where a container tells no load.
+    """
+    suite = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return min(1.0, len(os.sched_getaffinity(0)) / max(os.getloadavg()[0], suite))
+
+
+def patience(seconds):
+    """So many seconds of a machine that has a core for everybody, more where it has not."""
+    return seconds / share_of_a_core()
 
 
 def wait_for(condition, seconds, what):
@@ -91,7 +108,7 @@ def wait_for(condition, seconds, what):
     began = time.monotonic()
     while not (found := condition()):
         waited = time.monotonic() - began
-        assert waited * share_of_a_core() < seconds, f"{what} did not come about in {waited:.0f} s"
+        assert waited < patience(seconds), f"{what} did not come about in {waited:.0f} s"
         time.sleep(0.5)  # a server that is asked more often computes for the answers
     return found
 
@@ -130,7 +147,7 @@ class Server:
         request = urllib.request.Request(
             f"{self.url}/{path}", data, {"Content-Type": "application/json"}, method=method
         )
-        seconds, left = PATIENCE_S / share_of_a_core(), TRIES
+        seconds, left = patience(PATIENCE_S), TRIES
         while True:
             try:
                 with urllib.request.urlopen(request, timeout=seconds) as response:

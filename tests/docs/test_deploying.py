@@ -102,9 +102,9 @@ time.sleep(60)
 """
 STARTS = """
 import os, signal, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]])
 heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # it stops itself by that
 signal.signal(signal.SIGTERM, lambda *_: (child.kill(), os._exit(3 if heard else 4)))  # as a worker does
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]])
 while True: time.sleep(0.1) if child.poll() is None else time.sleep(0.01)
 """
 

@@ -16,6 +16,8 @@ import urllib.request
 from http import HTTPStatus
 from pathlib import Path
 
+import psutil
+
 PROJECT = Path(__file__).parents[1]
 PREFECT = str(Path(sys.executable).with_name("prefect"))
 TRIES = 5  # where SQLite is locked: 503, and nothing was done
@@ -70,6 +72,19 @@ def start(command, environment, log=None):
             start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )  # fmt: skip
+
+
+def has_ended(pid):
+    """Whether a process of others has ended, also where nobody asks how."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    return True
+
+
+def status_of(process, seconds, what):
+    """The exit status of a process of ours, which is to end by itself."""
+    wait_for(lambda: process.poll() is not None, seconds, what)
+    return process.returncode
 
 
 def kill(process):
@@ -192,9 +207,12 @@ def run(environment, flow, **parameters):
     return prefect(environment, "run", flow, *(f"-p{w}" for w in words_for(parameters)))
 
 
+#: What a flow's page shows at its end is waited for: a busy server takes its time.
 LOOP = """
 import contextlib, io, json, sys
+from fewpass.flows.orchestration import artifacts
 from fewpass.flows.orchestration.command import run_flow
+artifacts.LAST_WORD_S = 120.0
 for line in sys.stdin:
     flow, words, place = json.loads(line)
     out, err = io.StringIO(), io.StringIO()

@@ -28,7 +28,7 @@ METHODS = {
     "walk": ["--solver", "asgd", "--passes", "8", "--certify", *LITTLE],
     "reduce": ["--solver", "gd", "--passes", "8", "--tol", "1e-12", "--lam", "1e-5", *LITTLE],
     "duals": ["--solver", "sdca", "--passes", "8", "--tol", "1e-12", "--lam", "1e-5", *LITTLE],
-    "simba": ["--solver", "simba", "--set", "solver.iterations=3000"],
+    "simba": ["--solver", "simba", "--set", "solver.iterations=6000"],
 }
 
 

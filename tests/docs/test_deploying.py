@@ -18,7 +18,7 @@ from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.display.training_display import SENTENCES
 from fewpass.pipeline.dashboard.metrics import METRICS
 from fewpass.pipeline.tables.ingest.progress import IngestProgress
-from testing.prefect_server import PROJECT
+from testing.prefect_server import PROJECT, patience
 
 DEPLOY = PROJECT / "deploy"
 PAGE = (PROJECT / "docs/deploying.md").read_text()
@@ -118,7 +118,7 @@ def test_a_worker_that_is_stopped_ends_after_its_flows(tmp_path):
     ) as group:  # fmt: skip
         assert group.stdout.readline() == "ready\n"
         os.killpg(group.pid, signal.SIGTERM)  # as tini -g does
-        assert group.wait(30) == 3
+        assert group.wait(patience(30)) == 3
     assert (tmp_path / "snapshot").exists()
 
 

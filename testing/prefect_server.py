@@ -20,7 +20,7 @@ import psutil
 
 PROJECT = Path(__file__).parents[1]
 PREFECT = str(Path(sys.executable).with_name("prefect"))
-TRIES = 5  # where SQLite is locked: 503, and nothing was done
+LOCKED = HTTPStatus.SERVICE_UNAVAILABLE  # SQLite is, and nothing was done
 PORTS, MOST_PROCESSES = range(15_000, 32_000), 40  # of the suite, each with ports of its own
 PATIENCE_S = 60  # of Prefect's own clients, for an answer of the server
 START_S = 120  # a loaded machine makes its first database slowly
@@ -157,19 +157,26 @@ class Server:
             return False
 
     def ask(self, path, body=None, method=None):
-        """GET, or POST with a body, what the API says; a busy server is asked again, as Prefect does."""
+        """GET, or POST with a body, what the API says; a busy server is asked again, as Prefect does.
+
+        A busier one has no connection to its database left and says so with 500: what only asks
+        may be asked again then, too.
+        """
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             f"{self.url}/{path}", data, {"Content-Type": "application/json"}, method=method
         )
-        seconds, left = patience(PATIENCE_S), TRIES
+        again = {LOCKED}
+        if (method or "GET") == "GET" and (body is None or path.endswith("filter")):
+            again |= {HTTPStatus.INTERNAL_SERVER_ERROR}
+        seconds = patience(PATIENCE_S)
+        until = time.monotonic() + seconds
         while True:
             try:
                 with urllib.request.urlopen(request, timeout=seconds) as response:
                     return json.loads(response.read() or b"null")
             except urllib.error.HTTPError as error:
-                left -= 1
-                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or not left:
+                if error.code not in again or time.monotonic() > until:
                     raise
             time.sleep(1)
 

@@ -122,6 +122,25 @@ def test_a_worker_that_is_stopped_ends_after_its_flows(tmp_path):
     assert (tmp_path / "snapshot").exists()
 
 
+STRUCK = """
+import os, signal, sys
+from fewpass.flows.orchestration import outlasting
+install, installed = signal.signal, []
+def struck(number, handler):
+    installed.append(number)
+    if len(installed) == 3:  # the program runs, and nothing would stop it yet
+        os.kill(os.getpid(), signal.SIGTERM)
+    return install(number, handler)
+signal.signal = struck
+sys.exit(outlasting.outlast([sys.executable, "-c", "import time; time.sleep(600)"]))
+"""
+
+
+def test_a_stop_that_comes_while_the_worker_starts_is_not_lost():
+    done = subprocess.run([sys.executable, "-c", STRUCK], cwd=PROJECT, timeout=patience(60))
+    assert done.returncode == 128 + signal.SIGTERM
+
+
 def test_every_process_of_the_composition_is_one():
     services = COMPOSE["services"]
     assert set(services) == {*OURS, "database", "objects"}

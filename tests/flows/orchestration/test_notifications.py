@@ -160,3 +160,24 @@ def test_a_silence_is_told_once_and_again_after_progress():
         now[0] = 100.0
         wait_for(lambda: len(told) == 2, 60, "the second one")
     assert all(silence.is_stalled for silence in told)
+
+
+def test_progress_while_a_silence_is_told_of_begins_another(monkeypatch):
+    from fewpass.flows.orchestration import watching  # which imports Prefect
+
+    told, now, judge = [], [0.0], watching.silence
+    watch = watching.StallWatch(told.append, floor_s=0.5, every_s=0.001, clock=lambda: now[0])
+
+    def judged(*given):
+        found = judge(*given)
+        if found is not None and found.is_stalled and not told:
+            watch.progressed()
+        return found
+
+    monkeypatch.setattr(watching, "silence", judged)
+    with watch:
+        for _ in range(4):
+            watch.progressed()
+        for moment in (1.0, 2.0):
+            now[0] = moment
+            wait_for(lambda moment=moment: len(told) == moment, 60, "a silence")

@@ -48,11 +48,7 @@ def walk_each(multi: Models, walk: Walk) -> Walk:
         leave=partial(deinterleave, walk.interleaved),
         resize=None if walk.resize is None else partial(resize_each, multi, walk.resize),
         skips=None if walk.skips is None else partial(all_skip, walk.skips),
-        pairs=None
-        if walk.pairs is None
-        else JoinByPairs(
-            partial(part_each, multi, walk.pairs), partial(end_each, multi, walk.pairs)
-        ),
+        pairs=None if walk.pairs is None else pairs_each(multi, walk.pairs),
     )
 
 
@@ -174,10 +170,8 @@ def join_each(
     return States(tuple(models))
 
 
-def pairs_each(multi: Models, pairs: JoinByPairs | None) -> JoinByPairs | None:
-    """Return the join of all models' streams by pairs, if there is one of a model's."""
-    if pairs is None:
-        return None
+def pairs_each(multi: Models, pairs: JoinByPairs) -> JoinByPairs:
+    """Turn the join of one model's streams by pairs into that of all models' streams."""
     return JoinByPairs(partial(part_each, multi, pairs), partial(end_each, multi, pairs))
 
 

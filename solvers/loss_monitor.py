@@ -16,6 +16,7 @@ from fewpass.solvers.kernels.simd.lanes import maximum, where
 
 EMA_RATE = 0.01
 LISTEN_EVERY = 8  # rows between two whose loss is computed before the step
+MOST_LOSS = 1e100  # larger losses are cut, to avoid infinity and NaN
 EXPLODED = 10.0  # a smoothed loss this many times that of zero weights means divergence
 SECTIONS = 128  # of a pass; the losses so far are reported after each
 LEAST_SECTION = 128  # rows per kernel call: a call takes as long as about a hundred rows

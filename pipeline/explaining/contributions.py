@@ -97,15 +97,9 @@ def _sums_by_term(w: Vector, of: Places, n_terms: int, rows: Rows) -> Vector:
     return sums.astype(np.float64).reshape(n, n_terms)
 
 
-def term_weights(model: Model, terms: ScoreTerms, means: Vector | None = None) -> TermWeights:
-    """Return a model's score as a sum of terms, for scaled rows, features in the source's order.
-
-    Parameters
-    ----------
-    means
-        (d,) mean features; by default those of the rows that the model learnt from.
-    """
-    means = mean_features(model) if means is None else means
+def term_weights(model: Model, terms: ScoreTerms) -> TermWeights:
+    """Return a model's score as a sum of terms, for scaled rows, features in the source's order."""
+    means = mean_features(model)
     taken = [_of_means(w, terms, means) for w in np.atleast_2d(model.weights.coef)]
     return TermWeights(model.weights, terms.of, np.array(taken))
 

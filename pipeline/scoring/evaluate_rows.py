@@ -70,8 +70,6 @@ def evaluate_rows(
     by: Sequence[str] = (),
     asked: AskedMetrics = USUAL,
     memory: int | None = None,
-    threads: int | None = None,
-    storage_options: dict[str, Any] | None = None,
     on_progress: Callable[[int, float], None] = lambda _rows, _fraction: None,
 ) -> EvaluatedRows:
     """Evaluate a model on rows of files, read once.
@@ -95,8 +93,6 @@ def evaluate_rows(
         What metrics depend on.
     memory
         Memory budget in bytes beyond that of imported libraries; default: 1 GiB plus the weights.
-    threads
-        Number of threads for parsing and scoring; default: the number of cores.
     on_progress
         Called with the rows read so far, and the fraction of all rows.
 
@@ -118,8 +114,8 @@ def evaluate_rows(
     expected = Expected(model.record.columns, budget=budget, passed=slicing.columns)
     like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
     options = options.model_copy(update=like_model)
-    source = open_source(inputs, options, storage_options, expected)
-    threads = threads or os.cpu_count() or 1
+    source = open_source(inputs, options, expected=expected)
+    threads = os.cpu_count() or 1
     size = piece_bytes(budget, model, threads)
     scored = partial(_sums_of_piece, model, problem, source, sums, slicing)
     each = each_piece(source, size, threads, threads + 1, scored)

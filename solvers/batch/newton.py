@@ -40,7 +40,7 @@ from fewpass.solvers.batch.working_set import (
 )
 from fewpass.solvers.batch.working_set_sums import SetPart, SetPoint, add_sums, no_sums
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
-from fewpass.solvers.gradient import RISE, Bounds, added
+from fewpass.solvers.gradient import RISE, SUFFICIENT_DECREASE, Bounds, added
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_row
 from fewpass.solvers.kernels.shapes import LowerTriangle, Order, PerColumn, PerRow
@@ -62,7 +62,6 @@ from fewpass.solvers.protocol import (
 from fewpass.solvers.registry import WHOLE_GRADIENTS
 
 GROWTH = 6.0  # powers of e by which f may grow along a step that is then halved
-DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
 ENOUGH = 400  # rows per column for H
 LARGE = 1000  # columns from which on H is factored tile by tile
 AS_DEAR = 4  # columns whose part of H costs about as much as a row of a gradient
@@ -270,7 +269,7 @@ class Newton(BatchMethod):
 
     def is_good(self, state: NewtonState, trial: Trial) -> bool:
         """Whether f decreased enough relative to the slope, up to rounding."""
-        promised = DECREASE * state.t * state.slope
+        promised = SUFFICIENT_DECREASE * state.t * state.slope
         return trial.certificate.objective <= state.bounds.objective * (1.0 + RISE) + promised
 
     def go_on(

@@ -31,7 +31,7 @@ from fewpass.solvers.batch.working_set_sums import (
     no_sums,
     set_point,
 )
-from fewpass.solvers.gradient import RISE, Bounds
+from fewpass.solvers.gradient import RISE, SUFFICIENT_DECREASE, Bounds
 from fewpass.solvers.kernels.shapes import Matrix
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.penalties import Penalty
@@ -43,7 +43,6 @@ ALL_COLUMNS = 500  # up to here W has every column
 LEAST_SET, PER_NONZERO, MOST_SET = 64, 2.0, 1500  # columns of W
 ROUGHLY, FINELY, EXACTLY = 1e-2, 1e-3, 1e-10  # of the model's violation that is left
 NEAR = 1e-3  # relative gap, below which the model is solved finely
-DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
 SHORT = 0.25  # best step, below which the model is damped
 DAMPED, MORE_DAMPED, LESS_DAMPED, UNDAMPED = 3e-4, 16.0, 8.0, 1e-5  # kappa
 ENOUGH, AS_DEAR = 400, 4  # rows per column for H; columns that cost as much as a gradient
@@ -134,7 +133,7 @@ def absorbed(problem: Problem, stats: ProblemStats, state: SetState, total: SetP
     s = -trial.theta * total.G / total.rows
     zeros = proven_zeros(problem, stats, s, trial.certificate.gap)
     state = state._replace(evaluations=state.evaluations + 1, zeros=max(state.zeros, zeros))
-    promised = DECREASE * state.t * state.slope
+    promised = SUFFICIENT_DECREASE * state.t * state.slope
     most = state.bounds.objective + RISE * abs(state.bounds.objective) + promised
     if state.evaluations == 1 or state.t == 0.0 or trial.certificate.objective <= most:
         return accepted(problem, stats, state, trial, total)
@@ -162,7 +161,8 @@ def shortened(problem: Problem, state: SetState, trial: SetTrial, total: SetPart
             + 0.5 * problem.lam_b * (there[-1] - problem.level) ** 2
         )
         objective = total.shorter[k] / total.rows + charged
-        if objective < best + (DECREASE * SHORTER[k] * state.slope if t == 0.0 else 0.0):
+        promised = SUFFICIENT_DECREASE * SHORTER[k] * state.slope if t == 0.0 else 0.0
+        if objective < best + promised:
             best, t = objective, float(SHORTER[k])
     damped = max(MORE_DAMPED * state.kappa, DAMPED) if t < SHORT else state.kappa
     return state._replace(

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Matrix, SideBySide
-from fewpass.solvers.loss_monitor import LossSum
+from fewpass.solvers.loss_monitor import MOST_LOSS, LossSum
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.onepass.adagrad import U, W
 from fewpass.solvers.onepass.streaming_newton import Proof, Summary, weights_of
-from fewpass.solvers.onepass.visit import ASGD, LEFT, MOST_LOSS, OUTPUTS, POLY, StepConstants
+from fewpass.solvers.onepass.visit import ASGD, LEFT, OUTPUTS, POLY, StepConstants
 from fewpass.solvers.protocol import ProblemStats, Weights
 from fewpass.solvers.registry import ONE_LEARNER
 from fewpass.solvers.sgd.averaged_state import SgdState, has_exploded, read_out

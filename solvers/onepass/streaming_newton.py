@@ -28,10 +28,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.gradient import GradientPart, certificate
+from fewpass.solvers.gradient import SUFFICIENT_DECREASE, GradientPart, certificate
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector
 from fewpass.solvers.kernels.shapes import Matrix, Order, PerColumn
+from fewpass.solvers.loss_monitor import MOST_LOSS
 from fewpass.solvers.losses import Problem, curvature_at, slope, value
 from fewpass.solvers.protocol import ENDLESS, Block, ProblemStats, Weights
 
@@ -41,10 +42,9 @@ FEW_COLUMNS = 128  # for an unknown number of rows: about ten microseconds per r
 FIRST_BLOCK, LARGEST_BLOCK, LEAST_START = 32, 2048, 1024  # rows
 FEW_STEPS, MANY_STEPS = 3, 30  # Newton steps per block, and for the first block
 ENOUGH_PRECISION = 1e-9  # of the mean objective, for a block
-DECREASE, MOST_HALVINGS = 1e-4, 30
+MOST_HALVINGS = 30
 POLISH = 5  # extra steps at the end
 RIDGE = 1e-9  # e: curvature of every column, for any lam
-MOST_LOSS = 1e100
 ADDED = ("rows", "late", "weight", "losses", "level")  # numbers that are summed over streams
 
 Vector = NDArray[np.float64]
@@ -301,7 +301,7 @@ def minimiser(problem: Problem, summary: Summary, most_steps: int, enough: float
             there = w + share * step
             p = X @ there
             now = total(there, p)
-            if now <= before + DECREASE * share * promised:
+            if now <= before + SUFFICIENT_DECREASE * share * promised:
                 break
             share *= 0.5
         else:  # up to rounding, w is the minimum

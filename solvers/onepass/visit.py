@@ -17,7 +17,7 @@ from fewpass.solvers.kernels.rows import (
 )
 from fewpass.solvers.kernels.shapes import LaneVector, Number, Order, PerRow, SideBySide, Vector
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, fma, half, load, store, where
-from fewpass.solvers.loss_monitor import LossMonitor, in_counts, in_numbers
+from fewpass.solvers.loss_monitor import MOST_LOSS, LossMonitor, in_counts, in_numbers
 from fewpass.solvers.losses import Problem, counted_slope, value
 from fewpass.solvers.onepass.adagrad import (
     RECORD,
@@ -51,7 +51,6 @@ from fewpass.solvers.sgd.steps import (
 #: SGD's average.
 LAST, POLY, ASGD = 0, 2, 4
 OUTPUTS = 5
-MOST_LOSS = 1e100  # larger losses are cut, to avoid infinity and NaN
 LEFT = 1e300  # late-weighted losses of an output that has left the pass (leaving.py)
 
 

@@ -11,10 +11,10 @@ from scipy.sparse import csr_matrix
 
 from fewpass.solvers.batch.agd import Agd, step_from
 from fewpass.solvers.batch.gd import Gd
-from fewpass.solvers.batch.lbfgs import DECREASE, FLATTENING, Lbfgs, direction
+from fewpass.solvers.batch.lbfgs import FLATTENING, Lbfgs, direction
 from fewpass.solvers.batch.newton import Newton
 from fewpass.solvers.drive import permutations, sweeps
-from fewpass.solvers.gradient import RISE
+from fewpass.solvers.gradient import RISE, SUFFICIENT_DECREASE
 from fewpass.solvers.intercept import column_length, with_column
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.loss_monitor import EXPLODED
@@ -322,7 +322,10 @@ def test_every_search_ends_with_wolfes_conditions_wherever_it_begins(sigma_squar
         at_start, at_end = step @ before.g, step @ state.g
         assert at_start < 0.0
         assert at_end >= FLATTENING * at_start
-        assert state.bounds.objective <= before.bounds.objective + DECREASE * at_start + RISE
+        assert (
+            state.bounds.objective
+            <= before.bounds.objective + SUFFICIENT_DECREASE * at_start + RISE
+        )
         before = copy_state(state)
         if state.bounds.gap < 1e-9:
             break

@@ -6,13 +6,13 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
+from fewpass.solvers.loss_monitor import MOST_LOSS
 from fewpass.solvers.onepass.joining import join
 from fewpass.solvers.onepass.onepass import Onepass
 from fewpass.solvers.onepass.onepass_state import NEWTON, offer, progressive_objectives
 from fewpass.solvers.onepass.streaming_newton import (
     LARGEST_BLOCK,
     LEAST_START,
-    MOST_LOSS,
     first_summary,
     fitted,
     next_end,

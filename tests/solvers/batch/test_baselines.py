@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from scipy.sparse import csr_matrix
 
 from fewpass.solvers.batch.agd import Agd, step_from
 from fewpass.solvers.batch.gd import Gd
@@ -25,13 +24,11 @@ from fewpass.solvers.sag import DRAWS, RENEW_EVERY, Sag, SagPlus, SagScalars, vi
 from testing import oracles
 from testing.oracles import (
     INTERCEPTS,
-    block,
+    as_block,
     close,
-    dense_rows,
     gradient_part,
     problem_of,
     rows_of,
-    sparse_rows,
     stats,
 )
 from tests.conftest import CONVERGED, ROUNDING
@@ -39,11 +36,6 @@ from tests.conftest import CONVERGED, ROUNDING
 SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.is_steep]
 KINDS = [DenseRows, SparseRows]
 ALL = [Gd(), Agd(), Sag(), SagPlus(), Lbfgs(), Newton()]
-
-
-def as_block(kind, X, y, weight):
-    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
-    return block(rows, y, weight)
 
 
 def in_memory(solver, problem, kind, X, y, weight, **known):

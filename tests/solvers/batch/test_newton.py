@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 
 from fewpass.solvers.batch import newton
 from fewpass.solvers.batch.newton import Newton, add_squares, solved, thinning
@@ -12,14 +11,9 @@ from fewpass.solvers.losses import LOSSES, Problem, curvature_at, slope, value
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Weights
 from testing import oracles
-from testing.oracles import block, dense_rows, problem_of, rows_of, sparse_rows, stats
+from testing.oracles import as_block, problem_of, rows_of, stats
 
 SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.is_steep]
-
-
-def as_block(kind, X, y, weight):
-    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
-    return block(rows, y, weight)
 
 
 def passes_to(tol, problem, kind, X, y, weight, most=40, **known):

@@ -28,8 +28,8 @@ from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.row_metrics import Measured, Metric
 from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.spans.span import Job
-from fewpass.solvers.each_model import sum_each
 from fewpass.solvers.protocol import Certificate, State, Sum, Weights
+from fewpass.solvers.reduce_each_model import sum_each
 from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 

@@ -31,8 +31,8 @@ from numba import types
 from numba.extending import overload, register_jitable
 
 from fewpass.solvers.kernels.kernel_files import SUFFIX
-from fewpass.solvers.kernels.llvm import PartCompiler, compiler_lock, give_environments
 from fewpass.solvers.kernels.loading import is_on_disk, load_without_compiler
+from fewpass.solvers.kernels.part_compiler import PartCompiler, compiler_lock, give_environments
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from fewpass.solvers.batch import newton
-from fewpass.solvers.batch.newton import Newton, add_squares, solved, thinning
+from fewpass.solvers.batch.cholesky import solved
+from fewpass.solvers.batch.curvature_sums import add_squares, thinning
+from fewpass.solvers.batch.newton import Newton
 from fewpass.solvers.drive import sweeps
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import LOSSES, Problem, curvature_at, slope, value
@@ -87,7 +89,7 @@ def test_rows_that_stand_for_all_do_and_where_they_do_not_all_are_asked(rng, mon
     y = np.where(X @ rng.standard_normal(d) + rng.standard_normal(n) > 0.0, 1.0, -1.0)
     problem, weight = problem_of("logistic", 1e-4, "none"), np.ones(n)
     known = stats(X, DenseRows, weight, y)
-    assert thinning(problem, known) == 2
+    assert thinning(problem, known, known.d) == 2
     passes, state = passes_to(1e-9, problem, DenseRows, X, y, weight)
     with monkeypatch.context() as all_rows:
         all_rows.setattr(newton, "thinning", lambda *_: 1)

@@ -14,7 +14,8 @@ from contextlib import contextmanager, suppress
 from typing import IO, NamedTuple
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS, is_file_on_web
 from fewpass.storage.addresses import is_table_server, local_path, open_store
 from fewpass.storage.dataset import Dataset

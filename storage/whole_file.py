@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from fewpass.storage.addresses import local_path, open_store, require_no_secrets
 from fewpass.storage.folder import described
-from fewpass.storage.local_files import NewFile, sync_folder
+from fewpass.storage.new_file import NewFile, sync_folder
 from fewpass.storage.own_files import mark
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 
 from fewpass.flows.display.console import Terminal, facts_table, format_seconds
-from fewpass.flows.display.training_display import ENGINES
+from fewpass.flows.display.seldom_sentences import ENGINES
 from fewpass.flows.flags import in_flags, to_reproduce
 from fewpass.pipeline.budget import PROGRAM, Budget, TakenMemory, not_taken
 from fewpass.pipeline.executors.executor import threads_of

@@ -13,7 +13,8 @@ from fewpass.pipeline.matching import Matched, listed, match_features
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.target_range import Bounds, joint, with_zero
 from fewpass.pipeline.rows.targets import TargetRule, target_rule
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.training.planning.problem import loss_word, problem_of

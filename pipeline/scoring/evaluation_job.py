@@ -13,7 +13,7 @@ from fewpass.pipeline.rows.resident import rows_in_memory
 from fewpass.pipeline.rows.targets import TargetRule, alike, label_text, shown, target_rule
 from fewpass.pipeline.rows.windows import chunk_bytes, plan_windows
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
-from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.column_groups import with_groups

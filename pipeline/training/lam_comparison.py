@@ -11,11 +11,12 @@ import numpy as np
 from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.targets import Targeted, TargetRule
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
-from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation import full_figures, full_sum
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
+from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.scoring.row_losses import RowLosses, over_times, row_losses, together
-from fewpass.pipeline.scoring.row_metrics import Measured, Metric
+from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.lam_sample import in_memory, sample_of

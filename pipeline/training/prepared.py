@@ -12,18 +12,19 @@ from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.rows.target_range import Bounds, joint, range_of
 from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.runs.model import load_model, weights_to_start_at
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_log import LOG, SEGMENTS
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
-from fewpass.pipeline.scoring.row_metrics import Metric
+from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
+from fewpass.pipeline.training.planning.method_choice import MethodChoice
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.pipeline.training.planning.source_job import choose_for_source, planned_for_source

@@ -11,7 +11,7 @@ from fewpass.pipeline.rows.resident import let_go
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_of, weights_of
 from fewpass.pipeline.runs.model import read_out, sourced_weights, stored_weights
-from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.calibrating import calibrate
 from fewpass.pipeline.scoring.choosing_lam import (
     AsRead,

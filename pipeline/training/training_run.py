@@ -22,8 +22,8 @@ from fewpass.pipeline.runs.engine import Checkpoints, Engine, Stopped, Training
 from fewpass.pipeline.runs.events import Compiled, Event, Finish, Resume, Start, Stop, Warned
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import Convergence, TrainingResult, hinge_gap
-from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.run_progress import Progress
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.driver import Driver

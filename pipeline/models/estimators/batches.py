@@ -14,8 +14,8 @@ from fewpass.pipeline.rows.buffers import table_block
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, moments_of
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.auto import FEW_MODELS, MOST_MODELS
 from fewpass.pipeline.training.planning.job import solver_of
+from fewpass.pipeline.training.planning.method_choice import FEW_MODELS, MOST_MODELS
 from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.drive import visit_again

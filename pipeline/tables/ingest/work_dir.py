@@ -18,7 +18,7 @@ from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import INSIDE
-from fewpass.storage.local_files import sync_folder
+from fewpass.storage.new_file import sync_folder
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
 

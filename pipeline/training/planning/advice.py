@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from fewpass.pipeline.rows.units import remedy, unlike_columns
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
-from fewpass.pipeline.training.planning.auto import method
 from fewpass.pipeline.training.planning.clustering import clustering_warning
 from fewpass.pipeline.training.planning.forecast import Forecast
 from fewpass.pipeline.training.planning.ill_conditioned import (
@@ -17,6 +16,7 @@ from fewpass.pipeline.training.planning.ill_conditioned import (
     ill_conditioned,
 )
 from fewpass.pipeline.training.planning.job import streaming
+from fewpass.pipeline.training.planning.method_choice import method
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.estimates.expected_passes import (

@@ -17,23 +17,23 @@ from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.planning.auto import (
-    MethodChoice,
-    for_each_class,
-    for_one_pass,
-    for_several_scores,
-    method,
-)
 from fewpass.pipeline.training.planning.default_memory import ROUND, most_by_default
 from fewpass.pipeline.training.planning.ill_conditioned import Columns, ill_conditioned
 from fewpass.pipeline.training.planning.job import solver_of
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
+from fewpass.pipeline.training.planning.method_choice import (
+    MethodChoice,
+    for_each_class,
+    for_one_pass,
+    method,
+)
 from fewpass.pipeline.training.planning.planned_problem import (
     sampled_sigma_square,
     stats_of,
     tasks_of,
 )
 from fewpass.pipeline.training.planning.problem import problem_of
+from fewpass.pipeline.training.planning.special_methods import for_several_scores
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ColumnMoments, ProblemStats, Solver

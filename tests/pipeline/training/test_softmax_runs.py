@@ -10,7 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.scoring.probabilities import caution

@@ -50,8 +50,8 @@ def method_of(solver: Any, targets: Labels | Values, *, together: bool = False) 
     """Return the method that batches are learnt with, as plans have it.
 
     The one asked for where it is made for one pass; else several learners side by side, or averaged
-    SGD for more models than these are taken for (`planning/auto.py`).  Streaming Newton, whose
-    work nobody can foresee here, runs for up to four of them.
+    SGD for more models than these are taken for (planning/method_choice.py).  Streaming Newton,
+    whose work nobody can foresee here, runs for up to four of them.
 
     `together`: by one model of all classes, which is averaged SGD's.
     """

@@ -259,7 +259,7 @@ def test_some_rows_stand_for_all_in_the_matrix_and_the_optimum_is_that_of_all(rn
     *_, (some, certified) = trained(problem, DenseRows, X, y, weight, tol=1e-9)
     assert some.thinned == 2
     assert certified.gap <= 1e-9
-    monkeypatch.setattr(working_set, "thinned", lambda *_: 1)
+    monkeypatch.setattr(working_set, "thinning", lambda *_: 1)
     *_, (every, _) = trained(problem, DenseRows, X, y, weight, tol=1e-9)
     assert every.thinned == 1
     assert every.evaluations <= some.evaluations <= every.evaluations + 3

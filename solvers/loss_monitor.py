@@ -107,7 +107,7 @@ MonitorOfNumbers = Any
 
 
 @part_of_kernels
-def in_numbers(monitor: LossMonitor) -> MonitorOfNumbers:
+def with_float_counts(monitor: LossMonitor) -> MonitorOfNumbers:
     """Return the monitor with its counts as floats, so that all fields have one type."""
     n_monitored, loss_sum, loss, reference_loss, diverged = monitor
     counts: tuple[Number, Number] = float(n_monitored), float(diverged)
@@ -115,7 +115,7 @@ def in_numbers(monitor: LossMonitor) -> MonitorOfNumbers:
 
 
 @part_of_kernels
-def in_counts(monitor: MonitorOfNumbers) -> LossMonitor:
+def with_integer_counts(monitor: MonitorOfNumbers) -> LossMonitor:
     """Return the monitor with its counts as integers."""
     n_monitored, loss_sum, loss, reference_loss, diverged = monitor
     return LossMonitor(int(n_monitored), loss_sum, loss, reference_loss, int(diverged))

@@ -146,7 +146,7 @@ class MultiModel(Models):
 
     def certificate(self, state: States) -> Certificate | None:
         """Return the certificate of all models; None while one is missing."""
-        return jointly([self.solver.certificate(s) for s in state.models])
+        return joint_certificate([self.solver.certificate(s) for s in state.models])
 
     def before_steps(self, state: States) -> tuple[float, ...]:
         return tuple(one for model in state.models for one in self.solver.before_steps(model))
@@ -183,7 +183,7 @@ def model_at(weights: Weights, k: int, label: int, models: int, width: int) -> W
     return Weights(coef[row], float(intercept[row]))
 
 
-def jointly(certificates: list[Certificate | None]) -> Certificate | None:
+def joint_certificate(certificates: list[Certificate | None]) -> Certificate | None:
     """Return the mean objective and the largest gap, which holds for every model and their mean."""
     present = [each_one for each_one in certificates if each_one is not None]
     if len(present) < len(certificates):
@@ -239,6 +239,6 @@ def certificate_each(
 ) -> Certificate:
     """Return the joint certificate from the gradients of all models."""
     each = zip(tasks, at, total, strict=True)
-    joint = jointly([prove(task.problem(problem), w, part) for task, w, part in each])
+    joint = joint_certificate([prove(task.problem(problem), w, part) for task, w, part in each])
     assert joint is not None, "every model's gradient proves something"
     return joint

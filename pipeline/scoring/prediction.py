@@ -80,7 +80,7 @@ class Predictor(NamedTuple):
         """Predict the rows of a table."""
         weights = self.model.weights
         if self.scaler is not None:
-            weights, table = as_stepped(weights, self.scaler, table)
+            weights, table = on_one_scale(weights, self.scaler, table)
         rows = row_view(table)
         if self.labels is None:
             score = scores(weights.coef, weights.intercept, rows)
@@ -112,7 +112,7 @@ class Predictor(NamedTuple):
         return dict(zip(self._of_classes, each, strict=True)) | {"probability": chosen}
 
 
-def as_stepped(weights: Weights, scaler: Scaler, table: Table) -> tuple[Weights, Table]:
+def on_one_scale(weights: Weights, scaler: Scaler, table: Table) -> tuple[Weights, Table]:
     """Return matching weights and rows, from raw rows: usually scaled rows."""
     if scaler.shift is not None and isinstance(table, SparseTable):
         return unscaled(weights, scaler), table  # with a shift, scaled rows have no zeros

@@ -32,7 +32,7 @@ from fewpass.pipeline.scoring.probabilities import (
 from fewpass.pipeline.scoring.reliability import (
     ReliabilityPart,
     add_reliability_of,
-    nothing,
+    no_reliability,
     summary,
 )
 from fewpass.solvers.losses import Problem
@@ -138,7 +138,7 @@ def sum_of_metrics(measured: Measured) -> Sum:
 
 def _none(measured: Measured, at: Weights) -> MetricPart:
     empty = np.zeros((measured.n_labels, measured.n_labels))
-    return MetricPart(empty, nothing(at), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    return MetricPart(empty, no_reliability(at), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def add_metrics(

@@ -50,9 +50,9 @@ from fewpass.solvers.onepass.onepass_state import (
     Lead,
     OnepassState,
     ProgressiveLosses,
-    ahead,
     late_losses,
-    offer,
+    leading_output,
+    output_weights,
     pace_of,
     squares_of_weights,
     with_choice,
@@ -61,9 +61,9 @@ from fewpass.solvers.onepass.streaming_newton import (
     MOST_WORK,
     Proof,
     first_summary,
+    is_suitable,
     most_columns,
     no_summary,
-    suits,
     take,
     with_columns,
 )
@@ -124,7 +124,7 @@ class Onepass(Method):
         )  # fmt: skip
 
     def _runs_newton(self, problem: Problem, stats: ProblemStats) -> bool:
-        return stats.d <= self.newton_columns and suits(problem, stats)
+        return stats.d <= self.newton_columns and is_suitable(problem, stats)
 
     def for_more_columns(
         self, problem: Problem, stats: ProblemStats, models: int, fits: Callable[[Self, int], bool]
@@ -188,7 +188,7 @@ class Onepass(Method):
         sgd, newton = SGD.resized(problem, state.sgd, d), state.newton
         if newton.used and d > self.newton_columns:
             state = state._replace(newton=no_summary())
-            state = state._replace(chosen=ahead(state))
+            state = state._replace(chosen=leading_output(state))
         elif newton.used:
             state = state._replace(newton=with_columns(newton, scales(moments, d)))
         return state._replace(columns=columns, sgd=sgd)
@@ -213,7 +213,7 @@ class Onepass(Method):
 
     def weights(self, state: OnepassState) -> Weights:
         """Return the weights of the best output after the last block."""
-        best = offer(state, state.chosen)
+        best = output_weights(state, state.chosen)
         return best._replace(intercept=best.intercept + state.level)
 
     def certificate(self, state: OnepassState) -> Certificate | None:
@@ -250,7 +250,7 @@ class Onepass(Method):
                     shown, squares = as_shown(state, length), squares_of_weights(state)
                     state = looked(problem, stats, state, shown, squares)
                 elif end % PIECE == 0:
-                    state = state._replace(chosen=ahead(state))
+                    state = state._replace(chosen=leading_output(state))
             report(part.stop, state.progressive.reported)
         return with_choice(problem, as_shown(state, length))
 
@@ -288,7 +288,7 @@ class Onepass(Method):
                 if looks:
                     states = looked_each(problems, stats, states, lengths, W)
                 elif end % PIECE == 0:
-                    states = [state._replace(chosen=ahead(state)) for state in states]
+                    states = [state._replace(chosen=leading_output(state)) for state in states]
             report(part.stop, reported_together(states))
         for state in states:
             clear_left(state)

@@ -87,7 +87,7 @@ def no_summary() -> Summary:
     return Summary(none, empty, empty, empty, empty, none, empty, empty)
 
 
-def suits(problem: Problem, stats: ProblemStats) -> bool:
+def is_suitable(problem: Problem, stats: ProblemStats) -> bool:
     """Whether the loss is smooth, and a stream has enough rows, but not too much work."""
     n, d = stats.stream_rows, stats.d
     bearable = d <= FEW_COLUMNS if n == ENDLESS else n <= MOST_WORK / (d * d)
@@ -99,7 +99,7 @@ def most_columns(problem: Problem, stats: ProblemStats, models: int) -> int:
 
     The work is that of all models together, but those that there are already may have theirs.
     """
-    if not suits(problem, stats):
+    if not is_suitable(problem, stats):
         return 0
     n = stats.stream_rows
     bearable = FEW_COLUMNS if n == ENDLESS else math.isqrt(int(MOST_WORK / (n * models)))
@@ -158,7 +158,7 @@ def take(problem: Problem, summary: Summary, block: Block, horizon: float) -> Su
     """Add a block's rows; fit w whenever a block of this method is full."""
     taken = len(block.order) if summary.left else 0
     while taken < len(block.order):
-        space = next_end(summary.rows, summary.start) - summary.rows - pending(summary)
+        space = next_end(summary.rows, summary.start) - summary.rows - n_pending(summary)
         if not 0 < space <= len(summary.X) - summary.filled:  # or compiled code would write outside
             raise ValueError(
                 f"Streaming Newton's {summary.filled} rows under way do not go with the "
@@ -178,21 +178,21 @@ def fitted(problem: Problem, summary: Summary, horizon: float, *, closing: bool 
     """Fit w to all rows so far; add the block to the quadratic unless the first one grows on."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         try:
-            if pending(summary):
+            if n_pending(summary):
                 summary = refitted(problem, summary, horizon)
             if summary.filled and (closing or summary.rows >= summary.start):
                 summary = summed_up(problem, summary)
         except np.linalg.LinAlgError:
-            return given_up(summary)
+            return unusable(summary)
     sound = all(np.isfinite(part).all() for part in (summary.A, summary.r, summary.w))
-    return summary if sound else given_up(summary)
+    return summary if sound else unusable(summary)
 
 
 def refitted(problem: Problem, summary: Summary, horizon: float) -> Summary:
     """Add the losses of w on the new rows, then fit w to them."""
     late, weight, losses = late_losses(problem, summary, horizon)
     summary = summary._replace(
-        rows=summary.rows + pending(summary),
+        rows=summary.rows + n_pending(summary),
         late=summary.late + late, weight=summary.weight + weight, losses=summary.losses + losses,
     )  # fmt: skip
     at_start = summary.filled == summary.rows
@@ -227,14 +227,14 @@ def take_prior(problem: Problem, summary: Summary) -> None:
     summary.r[:] = (summary.A + np.diag(own)) @ summary.prior
 
 
-def given_up(summary: Summary) -> Summary:
+def unusable(summary: Summary) -> Summary:
     """Return an unusable summary, never chosen, after an overflow."""
     for part in (summary.A, summary.r, summary.w):
         part[:] = 0.0
     return summary._replace(filled=0, start=0, late=MOST_LOSS, weight=1.0)
 
 
-def pending(summary: Summary) -> int:
+def n_pending(summary: Summary) -> int:
     """Return the number of rows that w is not fitted to yet."""
     return summary.filled - fitted_in_block(summary)
 

@@ -15,7 +15,7 @@ from fewpass.pipeline.tables.readers.arrow_batches import require_valid
 from fewpass.pipeline.tables.readers.borders import quoted
 
 
-def _without_dropped(table: Any, kinds: dict[str, str]) -> Any:
+def without_dropped(table: Any, kinds: dict[str, str]) -> Any:
     """Return a table without the columns to drop; BadInput where kinds name what is not there."""
     unknown = [name for name in kinds if name not in table.column_names]
     if unknown:

@@ -20,10 +20,10 @@ from fewpass.pipeline.models.estimators.form_of_table import (
     without_targets,
 )
 from fewpass.pipeline.models.estimators.frames import (
-    _without_dropped,
     as_table,
     first_rows,
     require_readable,
+    without_dropped,
 )
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.meanings import seed_of
@@ -151,7 +151,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         table, whole = first_rows(X, self.sample_rows) if is_collection(X) else (as_table(X), True)
         if not table.num_rows:
             raise BadInput("The table has 0 rows. Give at least one.")
-        used = _without_dropped(table, kinds)
+        used = without_dropped(table, kinds)
         require_readable(used)
         n_rows = table.num_rows if whole else None
         asked = form_asked(self.additive, self.pairs, self.knots, self.pair_bins)

@@ -42,7 +42,7 @@ def is_partitioned(plan: IngestPlan) -> bool:
     return WorkDir(work_dir_path(folder, plan.spill)).folder.exists(f"{PARTITION}.json")
 
 
-def tidy(plan: IngestPlan) -> None:
+def remove_leftovers(plan: IngestPlan) -> None:
     """Remove what an ingest left that was killed after its data set was complete."""
     folder = Folder(plan.dataset, plan.storage_options)
     work_dir = WorkDir(work_dir_path(folder, plan.spill))

@@ -11,7 +11,7 @@ from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.from_source import OpenedSource, SourceRows
 from fewpass.pipeline.rows.running_moments import moments_of
 from fewpass.pipeline.rows.targets import TargetRule, target_rule, with_offsets
-from fewpass.pipeline.rows.units import remedy, unlike_rows
+from fewpass.pipeline.rows.units import advised_scaling, unlike_rows
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.regularisation import Lam
@@ -139,7 +139,9 @@ def source_job(plan: TrainingPlan, source: OpenedSource) -> tuple[Job, Solver]:
 def source_warnings(plan: TrainingPlan, job: Job, source: OpenedSource) -> list[str]:
     """Say why one pass may not do, by the first rows."""
     rows = source.first.table
-    columns = Columns(lambda: unlike_rows(rows), remedy(source.dataset.manifest.layout), "Say")
+    columns = Columns(
+        lambda: unlike_rows(rows), advised_scaling(source.dataset.manifest.layout), "Say"
+    )
     return ill_conditioned(job.problem, job.stats, plan.solver.kind, 1, columns)
 
 

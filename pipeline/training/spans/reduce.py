@@ -105,7 +105,7 @@ def add_in_order(
 ) -> Any:
     """Add up leaves in their order.
 
-    At most so many spans of them are under way, and so many parts in memory (`at_once`).
+    `at_once` has how many spans of them are under way, and how many parts in memory, at most.
     """
     todo, (most, parts) = deque(leaves), at_once
     spans: deque[tuple[Any, Any]] = deque()

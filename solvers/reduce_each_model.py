@@ -8,15 +8,7 @@ from typing import Any
 
 from fewpass.solvers.loss_monitor import MeanLosses, ReportLosses, ignore_losses
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import (
-    Block,
-    Part,
-    ProblemStats,
-    Reduce,
-    State,
-    Sum,
-    with_row_version,
-)
+from fewpass.solvers.protocol import Block, Part, ProblemStats, Reduce, State, Sum, with_row_version
 from fewpass.solvers.tasks import Models, States, Tasks, as_model_sees, keep_numbers
 
 

@@ -42,11 +42,7 @@ from fewpass.solvers.batch.working_set import (
     point_of,
     refuse_crowded,
 )
-from fewpass.solvers.batch.working_set_start import (
-    WALK_OF_FIRST_ROWS,
-    first_set_state,
-    started_at,
-)
+from fewpass.solvers.batch.working_set_start import WALK_OF_FIRST_ROWS, first_set_state, started_at
 from fewpass.solvers.batch.working_set_sums import SetPoint
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
 from fewpass.solvers.gradient import RISE, SUFFICIENT_DECREASE, Bounds

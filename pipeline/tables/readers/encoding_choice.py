@@ -7,9 +7,7 @@ from typing import Any
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import ADDITIVE
-from fewpass.pipeline.settings.formats import (
-    PLAIN,
-)
+from fewpass.pipeline.settings.formats import PLAIN
 from fewpass.pipeline.settings.source_options import SourceOptions, contradiction
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.reader_classes import rows_class

@@ -7,13 +7,7 @@ from collections.abc import Sequence
 from typing import Any, BinaryIO, cast
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.settings.formats import (
-    EXTENSIONS,
-    FORMATS,
-    PLACES,
-    TABLES,
-    Format,
-)
+from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, PLACES, TABLES, Format
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable
 from fewpass.pipeline.tables.readers.dialect import looks_spaced

@@ -7,11 +7,7 @@ from functools import cache
 from typing import Any, cast
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.settings.formats import (
-    FORMATS,
-    OWN_SETTINGS,
-    TABLES,
-)
+from fewpass.pipeline.settings.formats import FORMATS, OWN_SETTINGS, TABLES
 from fewpass.pipeline.settings.source_options import SourceOptions, as_remembered
 from fewpass.pipeline.tables.readers.delimited_header import refuse_title
 from fewpass.pipeline.tables.readers.dialect import looks_spaced

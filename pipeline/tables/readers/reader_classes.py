@@ -5,11 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from fewpass.pipeline.settings.formats import (
-    FORMATS,
-    PLACES,
-    TABLES,
-)
+from fewpass.pipeline.settings.formats import FORMATS, PLACES, TABLES
 from fewpass.pipeline.tables.readers.source import Source, TableRows
 
 

@@ -1,20 +1,19 @@
-"""`auto`: which method a plan is trained with, and when to fall back on another.
+"""`auto`: which method a plan is trained with.
 
 Without a tolerance, or in one pass, the several learners of `onepass`: nothing comes nearer by
 then.  Averaged SGD alone for very many models, and where their states do not fit into the memory.
 
 To a tolerance, Newton's method where the loss is smooth and columns are few, whatever their scales,
 unless dual ascent is predicted to take fewer passes and rows are read anew in every one, or to cost
-clearly less arithmetic (row_costs.py); else dual
-coordinate ascent with a proximal centre, which finds out by its certificate how hard the problem
-is.  With an l1 penalty Newton's method, on a working set of columns, whatever their number.
-S2GD+ goes before it only where rows stay in memory, are short relative to lam, and its
-cheaper passes (solvers/estimates/expected_passes.py) are predicted to take less.  Where rows lie
-sorted it does not: its averages count on a random order.  Plain SDCA takes less memory, and is
-taken where that is short.
+clearly less arithmetic (row_costs.py); else dual coordinate ascent with a proximal centre, which
+finds out by its certificate how hard the problem is.  S2GD+ goes before it only where rows stay in
+memory, are short relative to lam, and its cheaper passes (solvers/estimates/expected_passes.py) are
+predicted to take less.  Where rows lie sorted it does not: its averages count on a random order.
+Plain SDCA takes less memory, and is taken where that is short.
 
 With an l1 penalty, and a smooth loss, Newton's method over a working set of columns, whatever their
-number, and dual ascent behind it.
+number, and dual ascent behind it (special_methods.py, as for other losses and penalties that few
+methods take).
 
 All of it follows from the plan and from what ingest measured, and is written down in the run's
 record, so that a run goes on with what it began with.
@@ -36,26 +35,20 @@ from fewpass.pipeline.training.planning.method_choice import (
     passes_of,
     where_memory_is_short,
 )
-from fewpass.pipeline.training.planning.row_costs import (
-    CLEARLY,
-    dual_row,
-    newton_row,
-)
+from fewpass.pipeline.training.planning.row_costs import CLEARLY, dual_row, newton_row
 from fewpass.pipeline.training.planning.special_methods import for_a_kink, special_rule
 from fewpass.solvers.estimates.expected_passes import conditioning
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats
-from fewpass.solvers.registry import (
-    DUAL,
-    PRIMAL,
-    SECOND_ORDER,
-)
+from fewpass.solvers.registry import DUAL, PRIMAL, SECOND_ORDER
 
 FEW_COLUMNS = 500  # up to here a row's share of the matrix of columns by columns is bearable
-HARD = 1e4
+HARD = 1e4  # K, above which there may be MORE_COLUMNS
 FORETELLS = 400.0  # K, up to which it tells the passes of dual ascent where columns are few
 SHORT = 1.0  # K of rows that are short relative to lam
-CHEAPER = 0.7  # a pass of s2gd+, to one of psdca in memory: half are reductions, which do not
+#: A pass of s2gd+, to one of psdca in memory: half are reductions, which do not wait for each
+#: other's rows.
+CHEAPER = 0.7
 
 
 def choose(

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import math
 
-from fewpass.pipeline.training.planning.method_choice import (
-    MethodChoice,
-    passes_of,
-)
+from fewpass.pipeline.training.planning.method_choice import MethodChoice, passes_of
 from fewpass.pipeline.training.planning.rate import Marks, left_passes, rate
-from fewpass.pipeline.training.planning.row_costs import (
-    dual_pass,
-    newton_pass,
-)
+from fewpass.pipeline.training.planning.row_costs import dual_pass, newton_pass
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ProblemStats
 
-# wait for each other's rows
 FAR_BEHIND = 2.0  # times what is predicted to be left
 PATIENCE = 2.0  # times what is predicted, before another method takes over
 

@@ -24,7 +24,7 @@ from fewpass.solvers.registry import (
 
 FEW_MODELS = 4  # of onepass: each may have a streaming Newton, as one alone
 MOST_MODELS = 64  # of onepass: beyond, averaged SGD, which takes a ninth of the time for many
-MORE_COLUMNS = 1000  # the same where K is above HARD: there nothing else comes to a certificate
+MORE_COLUMNS = 1000  # of Newton's method, where nothing else comes to a certificate
 NOTHING = 1.0 - 1e-9  # relative gap
 IN_GROUPS = "for some models at a time, as no method fits all of them into the memory"
 

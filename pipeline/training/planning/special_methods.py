@@ -18,9 +18,7 @@ from fewpass.pipeline.training.planning.method_choice import (
     passes_of,
     where_memory_is_short,
 )
-from fewpass.pipeline.training.planning.row_costs import (
-    newton_pass,
-)
+from fewpass.pipeline.training.planning.row_costs import newton_pass
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import takes
 from fewpass.solvers.protocol import ProblemStats

@@ -103,10 +103,7 @@ def add_in_order(
     tree: SumTree,
     at_once: tuple[int, int],
 ) -> Any:
-    """Add up leaves in their order.
-
-    `at_once` has how many spans of them are under way, and how many parts in memory, at most.
-    """
+    """Add up leaves in their order; `at_once`: most spans under way, and most parts in memory."""
     todo, (most, parts) = deque(leaves), at_once
     spans: deque[tuple[Any, Any]] = deque()
     while todo or spans:

@@ -138,7 +138,17 @@ def test_head_prints_a_table_and_json(visits, capsys):
     place, rows = visits
     assert cli.main(["head", str(place), "--rows", "2"]) == 0
     printed = capsys.readouterr().out
-    assert set(printed.split()) >= {"id", "city", "age", "paid", "size", "said", "day", "label", "weight"}
+    assert set(printed.split()) >= {
+        "id",
+        "city",
+        "age",
+        "paid",
+        "size",
+        "said",
+        "day",
+        "label",
+        "weight",
+    }
     assert str(rows[0]["age"]) in printed
     assert cli.main(["head", str(place), "--rows", "2", "--json"]) == 0
     assert '"origin": "kept"' in capsys.readouterr().out

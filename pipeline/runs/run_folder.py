@@ -16,6 +16,8 @@ from typing import Any
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.runs.run_log import RunLog
 from fewpass.pipeline.runs.run_record import FORMAT_VERSION, RunRecord
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.settings.source_reading import SourceReading
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.storage.folder import Damaged, Folder
@@ -160,11 +162,9 @@ class RunFolder:
             if getattr(old.plan, name) != getattr(new.plan, name) and name != "snapshot_every"
         }
         if changed:
-            source = "; ".join(
-                f"{k} was {_in_words(k, a)}, now {_in_words(k, b)}" for k, (a, b) in changed.items()
-            )
+            said = "; ".join(s for k, (a, b) in changed.items() for s in _differences(k, a, b))
             raise PlanMismatch(
-                f"{self.url} holds a run of another plan: {source} ({self.folder.address(KEY)}). "
+                f"{self.url} holds a run of another plan: {said} ({self.folder.address(KEY)}). "
                 "Continue it with fewpass resume, or train into a new folder."
             )
         self.require_data(old, new.dataset_fingerprint, data)
@@ -209,10 +209,24 @@ class RunFolder:
                 )
 
 
+def _differences(setting: str, old: Any, new: Any) -> Iterator[str]:
+    """Say in what a setting differs: of one that consists of others, in which of them."""
+    if isinstance(old, SourceReading | SourceOptions) and isinstance(new, type(old)):
+        for name in type(old).model_fields:
+            if (a := getattr(old, name)) != (b := getattr(new, name)):
+                yield from _differences(name, a, b)
+        return
+    yield f"{setting} was {_in_words(setting, old)}, now {_in_words(setting, new)}"
+
+
 def _in_words(setting: str, value: Any) -> str:
     """Say what a setting of a plan was."""
     if value is None:
         return "not given"
+    if isinstance(value, SourceReading):
+        value = value.sources
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "not given"
     return format_bytes(value) if setting == "memory" else str(value)
 
 

@@ -18,6 +18,7 @@ from fewpass.pipeline.tables.readers.exact import count_byte
 from fewpass.pipeline.tables.readers.finding import Address, empty_file
 from fewpass.pipeline.tables.readers.foreign import LOOKED_AT, refuse_begun
 from fewpass.pipeline.tables.readers.source import Piece
+from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.pipeline.tables.readers.streams import opened
 from fewpass.solvers.kernels.shapes import Bytes
 
@@ -119,9 +120,14 @@ def _require_text(begins: bytes, address: Address) -> None:
     refuse_foreign(address, begins)
     for mark, what in _NO_TEXT.items():
         if begins.startswith(mark):
+            advice = (
+                "Unpack it on its way (gzip -dc and the like)"
+                if address.name == STANDARD_INPUT
+                else "Give it the name that says what it holds, or unpack it"
+            )
             raise BadInput(
-                f"{address.name}: the file begins as {what} does, and text was expected. Give it "
-                "the name that says what it holds, or unpack it."
+                f"{address.name}: what is there begins as {what} does, and text was expected. "
+                f"{advice}."
             )
 
 

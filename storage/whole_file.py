@@ -11,14 +11,13 @@ from typing import IO, Any
 
 from fewpass.storage.addresses import local_path, open_store, require_no_secrets
 from fewpass.storage.folder import described
-from fewpass.storage.local_files import NewFile, sync_folder
+from fewpass.storage.new_file import NewFile, sync_folder
 from fewpass.storage.own_files import mark
 
 
 @contextlib.contextmanager
 def whole_file(
     url: str,
-    storage_options: dict[str, Any] | None = None,
     *,
     replace: bool,
     before: Callable[[], None] = lambda: None,
@@ -29,8 +28,6 @@ def whole_file(
     ----------
     url
         A path in a folder that exists, or an address.
-    storage_options
-        What fsspec hands to the address's file system; none by default.
     replace
         Whether to replace an existing file; else FileExistsError.
     before
@@ -48,7 +45,7 @@ def whole_file(
         with _local(here, replace, before) as target:
             yield target
     else:
-        with _stored(url, storage_options, before) as target:
+        with _stored(url, before) as target:
             yield target
 
 
@@ -96,11 +93,9 @@ def _described(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stored(
-    url: str, storage_options: dict[str, Any] | None, before: Callable[[], None]
-) -> Iterator[IO[bytes]]:
+def _stored(url: str, before: Callable[[], None]) -> Iterator[IO[bytes]]:
     """Write an object, which is stored at the end."""
-    system, path = open_store(url, storage_options, writing=True)
+    system, path = open_store(url, writing=True)
     require_no_secrets(url)
     if system.protocol == "memory":  # shows unfinished files
         whole = io.BytesIO()

@@ -1,13 +1,10 @@
-"""`fewpass head`, `append` and `forget`."""
+"""`fewpass append` and `forget`."""
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fewpass.flows.display.printing import printable
 from fewpass.flows.options import (
     OUTPUT,
     READING,
@@ -22,50 +19,8 @@ from fewpass.flows.options import (
 from fewpass.flows.refusals import UsageError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from fewpass.pipeline.tables.changing.appending import AppendResult
     from fewpass.pipeline.tables.changing.forgetting import ForgetResult
-    from fewpass.pipeline.tables.showing.original_values import ShownColumn
-
-#: Letters of a cell that a terminal shows.
-WIDEST = 40
-
-
-def head(
-    dataset: str,
-    /,
-    *,
-    rows: Annotated[int, whole(0)] = 20,
-    output: Output = OUTPUT,
-) -> int:
-    """Show the first rows of a data set: names, values where they are known, label and weight.
-
-    Rows are in stored order, which is random in a shuffled set. Numbers and categories are as they
-    came, numbers clipped as they are stored; of other columns the features are shown that they
-    became.
-
-    Parameters
-    ----------
-    dataset
-        Data set made by ingest.
-    rows
-        How many rows [default: 20].
-    """
-    from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.tables.showing.dataset_table import DatasetTable
-
-    table = DatasetTable(dataset)
-    first = table.head(rows).to_pylist()
-    facts = {
-        "dataset": table.dataset,
-        "rows": table.shape[0],
-        "generation": table.generation,
-        "columns": [column._asdict() for column in table.columns],
-        "head": [{name: _plain(cell) for name, cell in row.items()} for row in first],
-    }
-    Terminal(output).result(facts, _rows_shown(table.columns, first))
-    return 0
 
 
 def append(
@@ -219,64 +174,3 @@ def _took(result: AppendResult | ForgetResult) -> str:
 
     memory = format_bytes(result.peak_memory_bytes)
     return f"{format_seconds(result.seconds)}, at most {memory} of memory"
-
-
-def _rows_shown(columns: tuple[ShownColumn, ...], rows: list[dict[str, Any]]) -> Table:
-    """Lay rows out; features that one column became are together in one, those that are not 0."""
-    from fewpass.flows.display.console import titled_table
-
-    table = titled_table()
-    groups = _groups(columns)
-    for name, members in groups:
-        origin = members[0].origin
-        said = f"\n({origin})" if origin in ("encoded", "kept") else ""
-        table.add_column(f"{printable(name)}{said}", overflow="fold", max_width=WIDEST)
-    for row in rows:
-        cells = ([(one.name, row[one.name]) for one in members] for _, members in groups)
-        table.add_row(*(_cell(own[0][1]) if len(own) == 1 else _features(own) for own in cells))
-    return table
-
-
-def _groups(columns: tuple[ShownColumn, ...]) -> list[tuple[str, list[ShownColumn]]]:
-    """Return columns with a title: each of its own, but features of one column together."""
-    groups: list[tuple[str, list[ShownColumn]]] = []
-    for column in columns:
-        last = groups[-1][1] if groups else []
-        if column.origin == "encoded" and last and last[-1][1:] == column[1:]:
-            last.append(column)
-            first = _beginning([one.name for one in last]).strip()
-            groups[-1] = (first or last[0].name, last)
-        else:
-            groups.append((column.name.removesuffix(" (encoded)"), [column]))
-    return groups
-
-
-def _features(named: list[tuple[str, Any]]) -> str:
-    prefix = _beginning([name for name, _ in named])
-    return _listed((name.removeprefix(prefix) or name, value) for name, value in named if value)
-
-
-def _beginning(names: list[str]) -> str:
-    """Return what all names begin with."""
-    pairs = takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False))
-    return "".join(letter for letter, _ in pairs)
-
-
-def _cell(cell: Any) -> str:
-    if cell is None:
-        return ""
-    if isinstance(cell, float):
-        return f"{cell:.7g}"
-    if isinstance(cell, list):
-        return _listed((entry["feature"], entry["value"]) for entry in cell)
-    return printable(str(cell))
-
-
-def _listed(entries: Iterable[tuple[str, float]]) -> str:
-    said = " ".join(f"{name}:{value:.4g}" for name, value in entries)
-    return printable(said if len(said) <= 3 * WIDEST else f"{said[: 3 * WIDEST]}...")
-
-
-def _plain(cell: Any) -> Any:
-    """Return a cell as JSON has it: a number that is none is null."""
-    return None if isinstance(cell, float) and cell != cell else cell  # noqa: PLR0124 - NaN

@@ -15,7 +15,7 @@ import yaml
 
 from fewpass.flows import cli
 from fewpass.flows.display.pass_lines import PassLines
-from fewpass.flows.display.training_display import SENTENCES
+from fewpass.flows.display.seldom_sentences import SENTENCES
 from fewpass.pipeline.dashboard.metrics import METRICS
 from fewpass.pipeline.tables.ingest.progress import IngestProgress
 from testing.prefect_server import PROJECT, patience

@@ -122,7 +122,7 @@ def _part(graph: GraphParts, x: str, steps: Sequence[DatePart]) -> str:
         return graph.op("Div", _rest(graph, x, _DAY), graph.number(3600.0))
     if steps[0].of == "day of the year":
         return _day_of_year(graph, _floor(graph, x, _DAY))
-    whole = graph.op("Cast", graph.op("Cast", x, to=INT64), to=DOUBLE)
+    whole = graph.op("Floor", x)
     days = _floor(graph, whole, _DAY)
     if steps[0].of == "weekday":  # 1970 began on a Thursday
         part = _rest(graph, graph.op("Add", days, graph.number(3.0)), 7.0)

@@ -23,7 +23,12 @@ _SPARK = {
     "%b": "MMM", "%B": "MMMM", "%p": "a", "T": "'T'",
 }  # fmt: skip
 _NUMBER = r"^\s*[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)?\s*$"
-_DAY = r"^\s*[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_DAY = r"^\s*[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}"
+#: What of ISO 8601 is read, tidied: databases take 24:00:00, names of zones and `epoch` besides.
+_ISO_SHAPE = (
+    "^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ]([01]?[0-9]|2[0-3])(:[0-5][0-9]){1,2}"
+    "( ?(UTC|GMT|Z)|[-+][0-9]{2}(:?[0-9]{2})?)?)?$"
+)
 _ZONE = r":[0-9]{2}[-+][0-9]{2}(:?[0-9]{2})?\s*$"
 #: What in text is otherwise than a form has it, and by what it is replaced: groups are {1}, {2}.
 #: Zones become +0000, in ISO's without a space before; seconds whole; names three letters long.
@@ -33,6 +38,7 @@ _SPACED_ZONE = (
     "{1} {3}{4}",
 )
 _FRACTION = (r"(:[0-9]{2})[.,][0-9]+", "{1}")
+_BLANKS = (r"^\s+|\s+$", "")
 _JOINED_ZONE = (r" ([-+][0-9]{2}:?[0-9]{2})\s*$", "{1}")
 _NAME = (r"([A-Za-z]{3})[A-Za-z]+", "{1}")
 _TIDY = {
@@ -129,7 +135,7 @@ class SqlDialect(NamedTuple):
         """Return text as a form has it."""
         groups = [self.group.format(k) for k in range(5)]
         steps = dict.fromkeys(step for part in _TIDY if part in form for step in _TIDY[part])
-        for pattern, by in steps:
+        for pattern, by in (_BLANKS, *steps):
             replaced = f"{self.quoted(pattern)}, {self.quoted(by.format(*groups))}"
             text = f"REGEXP_REPLACE({text}, {replaced}{self.everywhere})"
         return text
@@ -138,7 +144,8 @@ class SqlDialect(NamedTuple):
         text = self._tidied(self.as_text(cell), form)
         form = form.replace("%B", "%b")
         if form == ISO:
-            return _ISO_SECONDS[self.name].format(text=text, day=_DAY, zone=_ZONE)
+            seconds = _ISO_SECONDS[self.name].format(text=text, day=_DAY, zone=_ZONE)
+            return f"CASE WHEN {self.matches(text, _ISO_SHAPE)} THEN {seconds} END"
         codes = _FORMS[self.name]
         written = form if codes is None else self._translated(form, codes)
         if "%G" in form or "%q" in form:

@@ -99,7 +99,7 @@ def _part(dialect: SqlDialect, x: str, step: DatePart) -> str:
         return f"({x} - FLOOR({x} / {literal(_DAY)}) * {literal(_DAY)}) / 3600e0"
     if step.of == "day of the year":
         return dialect.day_of_year.format(f"FLOOR({x})")
-    x = f"(SIGN({x}) * FLOOR(ABS({x})))"  # whole seconds; dialects differ in how they cut numbers
+    x = f"FLOOR({x})"  # whole seconds; dialects differ in how they cut numbers
     if step.of == "month":
         return f"{dialect.month.format(x)} - 1"
     days = f"FLOOR({x} / {literal(_DAY)})"

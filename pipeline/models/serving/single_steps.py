@@ -79,7 +79,7 @@ def _part(step: DatePart, x: float) -> float:
     if step.of == "day of the year":
         day = dt.date.fromordinal(_EPOCH + int(x // SECONDS_OF_DAY))
         return day.timetuple().tm_yday
-    seconds = int(x)
+    seconds = math.floor(x)
     if step.of == "weekday":
         return (seconds // SECONDS_OF_DAY + 3) % 7  # 1970 began on a Thursday
     if step.of == "hour":

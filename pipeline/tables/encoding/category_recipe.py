@@ -23,11 +23,19 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
 from fewpass.pipeline.tables.encoding.hashing import hashed_slots, hashes
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, HashTerm, WordCell, WordTerm
 
+#: Words that have an order of their own, whole or their first three letters and more.
+_WEEK = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_YEAR = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september",
+    "october", "november", "december",
+)  # fmt: skip
+_SHORTEST = 3
+
 
 def in_order(levels: Iterable[str]) -> tuple[str, ...]:
-    """Return levels in the order they are shown in: by value where all are numbers, else as words.
+    """Return levels in the order they are shown in: by what they number, else as words.
 
-    So 10 comes behind 2.
+    So 10 comes behind 2, and Tue behind Mon.
     """
     words = sorted(levels)
     values = numbers_named(words)
@@ -37,12 +45,25 @@ def in_order(levels: Iterable[str]) -> tuple[str, ...]:
 
 
 def numbers_named(levels: Sequence[str]) -> NDArray[np.float64] | None:
-    """Return the numbers that levels (n,) are the names of; None where some are none."""
+    """Return the numbers, weekdays or months that levels (n,) name; None where some are none."""
     try:
         values = np.array([float(level) for level in levels])
     except ValueError:
-        return None
+        days = _places_in(_WEEK, levels)
+        return _places_in(_YEAR, levels) if days is None else days
     return values if np.isfinite(values).all() else None
+
+
+def _places_in(names: Sequence[str], levels: Sequence[str]) -> NDArray[np.float64] | None:
+    """Return which name each level (n,) begins, such as Tues. or oct; None where some are none."""
+    places = []
+    for level in levels:
+        word = level.strip().rstrip(".").lower()
+        named = [k for k, name in enumerate(names) if name.startswith(word)]
+        if len(word) < _SHORTEST or not named:
+            return None
+        places.append(float(named[0]))
+    return np.array(places)
 
 
 class Category(ColumnRecipe):

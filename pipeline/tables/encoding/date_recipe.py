@@ -215,7 +215,7 @@ class Date(ColumnRecipe):
 
     def _parts(self, seconds: Floats) -> Iterator[tuple[Codes, int]]:
         """Yield weekday, month and hour from 0, and where their columns begin."""
-        moments = seconds.astype("datetime64[s]")
+        moments = np.floor(seconds).astype("datetime64[s]")
         days, months = moments.astype("datetime64[D]"), moments.astype("datetime64[M]")
         first = 2
         if self.has_weekdays:

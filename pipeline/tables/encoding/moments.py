@@ -37,6 +37,12 @@ _ISO = (
     r"^\d{4}-(0[1-9]|1[0-2])-([0-2]\d|3[01])"
     r"([T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?(Z|[-+]\d{2}:?\d{2})?)?$"
 )
+#: Months, days and hours of one digit.
+_SHORT = (
+    (r"^(\d{4})-(\d)-", r"\1-0\2-"),
+    (r"^(\d{4}-\d{2})-(\d)([T ].*)?$", r"\1-0\2\3"),
+    (r"^(\d{4}-\d{2}-\d{2}[T ])(\d:)", r"\10\2"),
+)
 #: Zones behind a time.
 _ZULU, _TIME = r" ?(?:UTC|GMT|Z)$", r"(:\d{2}(?:[.,]\d+)?|T\d{4,6})"
 _ZONE = _TIME + r" ?([-+]\d{2}):?(\d{2})(?: \([A-Za-z ]+\))?$"
@@ -64,6 +70,7 @@ _PARTS["%B"] = _PARTS["%b"]
 #: Where the year comes first, a number above 12 decides nothing.
 _BEHIND_YEARS = {"%m": r"(?P<month>\d{1,2})", "%d": r"(?P<day>\d{1,2})"}
 _LONGEST_MINUTE = 59.0
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def read_moments(
@@ -171,6 +178,8 @@ def _iso(cells: Any) -> Floats:
         except pa.ArrowInvalid:
             continue
     tidy = pc.replace_substring_regex(_tidy(cells, r"\1.\2"), r" ([-+]\d{4})$", r"\1")
+    for short, padded in _SHORT:
+        tidy = pc.replace_substring_regex(tidy, short, padded)
     fits = pc.match_substring_regex(tidy, _ISO)
     zoned = has_zone(tidy)
     local = _cast(tidy, pc.and_(fits, pc.invert(zoned)), pa.timestamp("us"))
@@ -232,11 +241,19 @@ def _numbers(parts: Any, name: str) -> Floats:
 
 
 def _seconds(moments: Any) -> Floats:
-    whole = pc.cast(pc.cast(moments, pa.timestamp("s"), safe=False), pa.int64())
-    seconds = pc.cast(whole, pa.float64())
-    if isinstance(seconds, pa.ChunkedArray):
-        seconds = seconds.combine_chunks()
-    return np.array(seconds.to_numpy(zero_copy_only=False), np.float64)
+    """Return the whole seconds since 1970 that had gone by: half a second before it was -1."""
+    unit = _unit_of(moments.type)
+    counts = pc.cast(pc.cast(moments, pa.timestamp(unit)), pa.int64())
+    if isinstance(counts, pa.ChunkedArray):
+        counts = counts.combine_chunks()
+    whole = np.asarray(counts.fill_null(0)) // _PER_SECOND[unit]
+    return np.where(np.asarray(counts.is_null()), np.nan, whole.astype(np.float64))
+
+
+def _unit_of(kind: Any) -> str:
+    if pa.types.is_timestamp(kind):
+        return str(kind.unit)
+    return "ms" if pa.types.is_date64(kind) else "s"
 
 
 def impossible(cells: Any, form: str) -> Any:

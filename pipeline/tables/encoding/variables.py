@@ -137,7 +137,7 @@ def number_of_date(seconds: Floats, part: Part) -> Floats:
 def level_of_date(seconds: Floats, part: Part) -> Codes:
     """Return weekday, month or hour of moments (n,) from 0; their number where it is missing."""
     missing = np.isnan(seconds)
-    moments = np.where(missing, 0.0, seconds).astype("datetime64[s]")
+    moments = np.where(missing, 0.0, np.floor(seconds)).astype("datetime64[s]")
     days = moments.astype("datetime64[D]")
     if part == "weekday":
         codes = (days.astype(np.int64) + 3) % len(WEEKDAYS)  # 1970 began on a Thursday

@@ -10,7 +10,7 @@ import numpy as np
 
 from fewpass.pipeline.decimal_text import DECIMAL
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.matching import require_distinct, require_same
+from fewpass.pipeline.matching import listed, require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import delimited_kernel as grammar
 from fewpass.pipeline.tables.readers.dialect import DELIMITERS, Dialect, find_delimiter, split_line
@@ -47,10 +47,16 @@ def names_columns(cells: list[str]) -> bool:
 def places_of(wanted: Sequence[str], actual: Sequence[str], name: str) -> tuple[int, ...] | None:
     """Return where each wanted column is in another file; None where they come in the same order.
 
-    Raises BadInput when the file has other columns.
+    Raises BadInput when the file has other columns, or a row where they are named.
     """
     if tuple(actual) == tuple(wanted):
         return None
+    if len(actual) == len(wanted) and not names_columns(list(actual)):
+        raise BadInput(
+            f"{name}: the first line is a row ({listed(list(actual))}), where the first file names "
+            "its columns. Write their names above it, or send the parts of one table together: "
+            "cat part-* | fewpass ingest - ..."
+        )
     require_same(wanted, actual, name)
     require_distinct(wanted, name)
     return tuple(list(actual).index(column) for column in wanted)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePosixPath
@@ -181,12 +183,23 @@ def described_file(store: Any, path: str) -> Address:
             raise FileNotFoundError(f"{name}: no such file. Check the path.") from error
         if info["type"] == "directory":
             raise BadInput(f"{name} is a folder. Name its files, for example by '{name}/*'.")
-        local = _is_local(store)
+        if local := _is_local(store):
+            _require_file(path, name)
         file = LocalSource(path) if local else StoreSource(store, path, name, info)
     word = next((word for end, word in DESCRIPTIONS.items() if name.endswith(end)), None)
     address = Address(store, path, name, file.size, file=file, format=word)
     _require_an_end(address)
     return address
+
+
+def _require_file(path: str, name: str) -> None:
+    """Refuse a pipe, as the shell's `<(...)` is one: it has no size, and is read only once."""
+    mode = os.stat(path).st_mode  # noqa: PTH116 - a path as fsspec has it
+    if not stat.S_ISREG(mode):
+        raise BadInput(
+            f"{name} is a pipe or a device, and no file. Send its rows to standard input, and name "
+            "that (-): unzip -p rows.zip | fewpass ingest - ..."
+        )
 
 
 def _require_an_end(address: Address) -> None:

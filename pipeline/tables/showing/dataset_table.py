@@ -87,13 +87,13 @@ class DatasetTable:
 
     @cached_property
     def columns(self) -> tuple[ShownColumn, ...]:
-        """All columns: `name`, `origin` and `became`, what became of it.
+        """All columns: `name`, `origin`, `became`, what became of it, and whose it is (`of`).
 
         `origin` is kept, original (values of the source), encoded (features), label, weight or
         offset.
         """
         retained = (
-            ShownColumn(name, "kept", "as written") for name in self._stored.manifest.retained
+            ShownColumn(name, "kept", "as written", name) for name in self._stored.manifest.retained
         )
         features = (column for part in self._parts for column in part.columns)
         return tuple(_distinct([*retained, *features, *self._others()]))
@@ -182,11 +182,12 @@ class DatasetTable:
     def _others(self) -> Iterator[ShownColumn]:
         manifest, schema = self._stored.manifest, self._stored.schema
         labels = isinstance(manifest.targets, Labels)
-        yield ShownColumn(_name_of(schema, "label"), "label", "a class" if labels else "number")
+        label, weight = _name_of(schema, "label"), _name_of(schema, "weight")
+        yield ShownColumn(label, "label", "a class" if labels else "number", label)
         if manifest.has_weight:
-            yield ShownColumn(_name_of(schema, "weight"), "weight", "weight of the row")
+            yield ShownColumn(weight, "weight", "weight of the row", weight)
         if manifest.has_offset:
-            yield ShownColumn("offset", "offset", "added to the score")
+            yield ShownColumn("offset", "offset", "added to the score", "offset")
 
     def _chunk(self, k: int, most: int) -> pa.Table:
         table = self._stored.with_retained(k, self._stored.read_chunk(k))

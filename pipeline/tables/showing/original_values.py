@@ -40,6 +40,9 @@ class ShownColumn(NamedTuple):
     """original: the values of the source; encoded: features made of them; kept: as written."""
     became: str
     """What became of it."""
+    of: str
+    """The column of the source that it belongs to; a curve, and what two columns make, have names
+    of their own."""
 
 
 class Features:
@@ -116,7 +119,7 @@ def _plain(dataset: Dataset) -> Iterator[ShownPart]:
     became = "scaled by row, whose length is not known" if kind == "encoded" else "number"
     for k in range(d):
         name = own[k] if own else _numbered(dataset.hashed_names)(k)
-        yield ShownPart((ShownColumn(name, kind, became),), _unscaled(scaler, k))
+        yield ShownPart((ShownColumn(name, kind, became, name),), _unscaled(scaler, k))
 
 
 def _numbered(others: Any) -> Callable[[int], str]:
@@ -149,11 +152,11 @@ def _encoded(recipe: Recipe, scaler: Scaler) -> Iterator[ShownPart]:
         original = None if scaler.kind != "none" or own is None else _original(own, first)
         if original is not None and own is not None:
             shown_as_they_were.add(own.name)
-            yield ShownPart((ShownColumn(own.name, "original", own.summary),), original)
+            yield ShownPart((ShownColumn(own.name, "original", own.summary, own.name),), original)
         elif own is None and shown_as_they_were.issuperset(of):
             pass
         elif part.width <= MOST_COLUMNS:
-            shown = (ShownColumn(name, "encoded", part.summary) for name in part.outputs)
+            shown = (ShownColumn(name, "encoded", part.summary, part.name) for name in part.outputs)
             yield ShownPart(tuple(shown), _each(first, part.width))
         else:
             names = part.outputs
@@ -223,7 +226,8 @@ def _list_of(
         return [pa.LargeListArray.from_arrays(pa.array(ends, pa.int64()), entries)]
 
     given = scaler is not None and scaler.kind != "unit-rows"
-    return ShownPart((ShownColumn(name, "original" if given else "encoded", became),), shown)
+    of = name.removesuffix(" (encoded)")
+    return ShownPart((ShownColumn(name, "original" if given else "encoded", became, of),), shown)
 
 
 def _rounded(values: Floats, size: float) -> Floats:

@@ -139,28 +139,31 @@ def test_the_command_lists_shapes_and_writes_them_as_json(work, capsys):
     assert len(pair["values"]) == len(pair["grid_a"]) + 1 and "<north>" in pair["grid_b"]
 
 
-def test_levels_that_are_numbers_come_by_value(tmp_path, capsys):
+@pytest.mark.parametrize(
+    "wanted", [["-3", "1", "2", "2.5", "10"], ["Mon", "Tues.", "WED", "Fri", "sunday"]]
+)
+def test_levels_that_are_numbers_or_days_come_in_their_order(wanted, tmp_path, capsys):
     """In tables, JSON, bars and maps; words that name numbers stay words."""
-    frame = rows(1500, 2)
-    frame["stars"] = np.random.default_rng(3).choice(["1", "2", "10", "-3", "2.5"], len(frame))
-    frame["y"] += np.where(frame["stars"] == "10", 2 * frame["z"], 0.0)
+    frame, named = rows(1500, 2), "|".join(map(re.escape, wanted))
+    frame["stars"] = np.random.default_rng(3).choice(sorted(wanted), len(frame))
+    frame["y"] += np.where(frame["stars"] == wanted[-1], 2 * frame["z"], 0.0)
     frame.drop(columns=["kind", "day"]).to_csv(tmp_path / "rows.csv", index=False)
     data, run = str(tmp_path / "data"), str(tmp_path / "run")
     source = ["ingest", str(tmp_path / "rows.csv"), data, "--label", "y", "-q"]
     assert main([*source, "--pairs", "z:stars", "--column", "stars=category", "--additive"]) == 0
     assert main(["train", data, run, "--lam", "1/n", "--tol", "1e-2", "-q"]) == 0
     assert main(["shapes", run, "--json", "-q"]) == 0
-    facts, wanted = json.loads(capsys.readouterr().out)["additive"], ["-3", "1", "2", "2.5", "10"]
+    facts = json.loads(capsys.readouterr().out)["additive"]
     (own,) = (one for one in facts["columns"] if one["name"] == "stars")
     assert own["knots"][:5] == facts["pairs"][0]["grid_b"][:5] == wanted
     for words in (["--column", "stars"], ["--pair", "z:stars"]):
         assert main(["shapes", run, *words]) == 0
-        found = re.findall(r"(?<=\s)(?:-3|1|2|2\.5|10)(?=\s)", capsys.readouterr().out)
+        found = re.findall(rf"(?<=\s)(?:{named})(?=\s)", capsys.readouterr().out)
         assert found[:5] == wanted
     assert main(["report", run, "--html", "-q"]) == 0
     page = (tmp_path / "run/report/report.html").read_text()
-    assert re.findall(r"<th class=.number.>(-3|1|2|2\.5|10)</th>", page)[:5] == wanted
-    assert re.findall(r">(-3|1|2|2\.5|10) \(\d+\)<", page)[:5] == wanted
+    assert re.findall(rf"<th class=.number.>({named})</th>", page)[:5] == wanted
+    assert re.findall(rf">({named}) \(\d+\)<", page)[:5] == wanted
 
 
 def test_functions_of_all_classes_stand_next_to_each_other(work, capsys):

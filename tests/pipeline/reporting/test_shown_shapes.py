@@ -13,6 +13,7 @@ from fewpass.pipeline.reporting.shown_shapes import (
     within_sample,
 )
 from fewpass.pipeline.tables.encoding.additive_shapes import ColumnCurve, LevelSteps
+from fewpass.pipeline.tables.encoding.category_recipe import in_order
 from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, MISSING, RARE, Variable
 
 
@@ -48,6 +49,8 @@ def test_levels_come_by_rows_and_numbers_and_parts_of_dates_in_their_order():
     stars = LevelSteps(Variable("stars"), ("1", "2", "10", RARE, MISSING), *np.zeros((2, 5)))
     stars.masses[:] = [3.0, 5, 9, 0, 2]
     assert [level.name for level in shown_levels(stars, 2)] == ["2", "10", MISSING]
+    assert in_order(["Oct", "sept.", "May", "march"]) == ("march", "May", "sept.", "Oct")
+    assert in_order(["Tue", "Mon", "never"]) == ("Mon", "Tue", "never")  # as all words
     months = (*LEVELS_OF["month"], MISSING)
     own = LevelSteps(Variable("day", "month"), months, np.zeros(13), np.arange(13.0)[::-1])
     assert [level.name for level in shown_levels(own, 30)] == [*months[:12]]

@@ -93,6 +93,25 @@ def dates_as_written(n=300):
     return pa.table({name: [m.strftime(how) for m in moments] for name, how in DATES.items()})
 
 
+#: Dates of ISO 8601 that others read otherwise, and what they are; None: a day that is none.
+ODD_DATES = {
+    "2026-3-1": "2026-03-01 00:00:00", "2026-03-1 5:07:00": "2026-03-01 05:07:00",
+    " 2026-03-01 ": "2026-03-01 00:00:00", "2026-3-10T05:00Z": "2026-03-10 05:00:00",
+    "2026-03-01 24:00:00": None, "2026-02-30": None, "2026-03-01 05:60:00": None,
+    "1969-12-31 23:59:59.5": "1969-12-31 23:59:59", "1957-10-4 19:28:34.75": "1957-10-04 19:28:34",
+}  # fmt: skip
+
+
+def odd_dates():
+    """Return a recipe of dates and their times, rows of odd ones, and the same as they are meant."""
+    when = dates_as_written().column("utc").to_pylist()
+    usual = [dt.datetime.strptime(one, DATES["utc"]).isoformat(" ") for one in when]  # noqa: DTZ007
+    rows = [
+        pa.table({"when": pa.array(c, pa.string())}) for c in (usual, ODD_DATES, ODD_DATES.values())
+    ]
+    return recipe_of(rows[0]), *rows[1:]
+
+
 def odd_numbers(rows):
     """Rows with cells that are hard to read, and the same with what these are."""
     texts = {n: pa.array(list(odd), pa.string()) for n, odd in ODD_NUMBERS.items()}

@@ -17,6 +17,7 @@ from tests.pipeline.models.export.exported_rows import (
     expected_of,
     flags_and_codes,
     model_of,
+    odd_dates,
     odd_numbers,
     recipe_of,
     table,
@@ -101,6 +102,17 @@ def test_dates_are_read_as_predict_reads_them(program):
     document = json.loads(as_json(model))
     got = [program["predict"](document, row)["prediction"] for row in rows.to_pylist()]
     np.testing.assert_allclose(got, expected_of(model, rows)["prediction"], rtol=1e-10)
+
+
+def test_a_date_is_one_where_predict_takes_it_for_one(program):
+    recipe, given, meant = odd_dates()
+    model = model_of(recipe, "numbers")._replace(bounds=None)
+    document, score = json.loads(as_json(model)), row_scorer(model)
+    expected = expected_of(model, meant)["prediction"]
+    assert len(set(expected.tolist())) == 6
+    for row, wanted in zip(given.to_pylist(), expected, strict=True):
+        assert program["predict"](document, row)["prediction"] == pytest.approx(wanted)
+        assert score(row)[0] == pytest.approx(wanted)
 
 
 def test_weights_have_names_and_those_of_nothing_are_left_out(recipe):

@@ -23,6 +23,7 @@ from tests.pipeline.models.export.exported_rows import (
     expected_of,
     flags_and_codes,
     model_of,
+    odd_dates,
     odd_numbers,
     recipe_of,
     table,
@@ -138,6 +139,17 @@ def test_dates_are_read_as_predict_reads_them(name):
     rows = dates_as_written().select([name])
     model = model_of(recipe_of(rows), "numbers")._replace(bounds=None)
     require_same(answers(model, rows), expected_of(model, rows))
+
+
+def test_a_date_is_one_where_predict_takes_it_for_one():
+    recipe, given, meant = odd_dates()
+    model = model_of(recipe, "numbers")._replace(bounds=None)
+    expected = expected_of(model, meant)
+    np.testing.assert_array_equal(expected_of(model, given)["prediction"], expected["prediction"])
+    require_same(answers(model, given), expected)
+    refused = pa.table({"when": ["epoch", "2026-03-01 05:00:00 Europe/Oslo", "2026/03/01"]})
+    none = pa.table({"when": pa.nulls(3, pa.string())})
+    require_same(answers(model, refused), expected_of(model, none))
 
 
 def test_columns_may_have_the_names_of_the_statement_and_not_of_its_answers():

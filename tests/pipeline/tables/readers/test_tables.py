@@ -1,7 +1,11 @@
 """Tables as people have them: every way of writing one down is read as the same rows."""
 
 import datetime as dt
+import gzip
+import io
 import json
+import os
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import chain, pairwise
 from threading import Thread
@@ -426,6 +430,33 @@ def test_a_file_whose_name_says_another_thing_is_refused(tmp_path, name, said):
     (tmp_path / name).rename(tmp_path / "a.csv")
     with pytest.raises(BadInput, match=f"begins as {said}"):
         read(source_of(tmp_path / "a.csv"))
+
+
+@pytest.mark.parametrize("link", [False, True])
+def test_a_pipe_that_is_named_as_a_file_is_sent_to_standard_input(tmp_path, link):
+    """As the shell's `<(...)` is; it has no bytes, and was called an empty file."""
+    os.mkfifo(tmp_path / "rows.csv")
+    (tmp_path / "63").symlink_to(tmp_path / "rows.csv")
+    path = tmp_path / ("63" if link else "rows.csv")
+    with pytest.raises(BadInput, match=f"{path.name} is a pipe .*standard input"):
+        source_of(path)
+
+
+def test_what_is_packed_on_standard_input_is_to_be_unpacked_on_its_way(monkeypatch):
+    """It has no name that could say what it holds."""
+    packed = gzip.compress(table().to_csv(index=False).encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    with pytest.raises(BadInput, match=r"begins as gzip .* Unpack it on its way \(gzip -dc"):
+        read(source_of("-", format="csv"))
+
+
+def test_parts_without_a_header_are_sent_together(tmp_path):
+    """As `split` leaves them: their first rows were called columns that the first file lacks."""
+    first, *rows = table().to_csv(index=False).splitlines(keepends=True)
+    (tmp_path / "part-0.csv").write_text("".join((first, *rows[:60])))
+    (tmp_path / "part-1.csv").write_text("".join(rows[60:]))
+    with pytest.raises(BadInput, match=r"part-1\.csv: the first line is a row \(.*cat part-\*"):
+        read(source_of(tmp_path / "*.csv"))
 
 
 @settings(max_examples=20, deadline=None)

@@ -197,6 +197,21 @@ def test_another_source_is_not_gone_on_with(tmp_path):
         run(None, tmp_path / "run", resume=True)
 
 
+def test_what_differs_of_how_a_source_is_read_is_named_alone(tmp_path):
+    """It was both plans of reading, with all their forty settings."""
+    path, other = tmp_path / "rows.svm", tmp_path / "other.svm"
+    for one in (path, other):
+        one.write_text(lines())
+    run(plan_of(path), tmp_path / "run", stop_after=2)
+    with pytest.raises(PlanMismatch) as refusal:
+        run(plan_of(other, {"task": "regression"}), tmp_path / "run")
+    said = str(refusal.value).partition("another plan: ")[2].partition(" (")[0]
+    assert said.split("; ") == [
+        f"dataset was {path}, now {other}", f"sources was {path}, now {other}",
+        "task was auto, now regression",
+    ]  # fmt: skip
+
+
 def test_another_version_on_a_server_is_not_gone_on_with(tmp_path):
     """Of the same size, and told by its tag alone."""
     text = lines().encode()

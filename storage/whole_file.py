@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from fewpass.storage.addresses import local_path, open_store, require_no_secrets
-from fewpass.storage.folder import described
 from fewpass.storage.local_files import NewFile, sync_folder
+from fewpass.storage.os_errors import described
 from fewpass.storage.own_files import mark
 
 

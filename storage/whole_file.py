@@ -85,7 +85,7 @@ def _local(path: Path, replace: bool, before: Callable[[], None]) -> Iterator[IO
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove what killed writers of a file have left beside it: those at work hold a lock.
+    """Remove what killed writers of a file have left next to it: those at work hold a lock.
 
     A file system without locks keeps it.
     """

@@ -42,16 +42,14 @@ def main() -> None:
     conclude(asked.results, PART, beyond_found(made), ("numpy", "scikit-learn", "pandas"))
 
 
-def measured_beyond(
-    names: Sequence[str], meta: dict[str, Any], folder: Path, sides: Sequence[str] = SIDES
-) -> Iterator[Row]:
+def measured_beyond(names: Sequence[str], meta: dict[str, Any], folder: Path) -> Iterator[Row]:
     """Yield a row per table: what each side came to, beyond the range and within."""
     for name in names:
         place, about = folder / name, meta[name]
         place.mkdir(parents=True, exist_ok=True)
         n_beyond = cut(name, place)
         row: Row = {"table": name, "column": COLUMNS[name]}
-        for side in sides:
+        for side in SIDES:
             row[side] = side_by_range(side, about, place, n_beyond)
         yield row | {"figure": "log loss" if about["kind"] != "reg" else "R2"}
 

@@ -60,12 +60,12 @@ def reduce_seconds(workers, costs, work, spans):
     return max(computing, 3 * spans * costs.scheduled) + costs.linked + costs.moved
 
 
-def walk_seconds(workers, streams, costs, work, span=1.0):
+def walk_seconds(workers, streams, costs, work):
     """A walk of K streams in spans of a second: a chain per stream, then one join."""
     at_once = min(workers, streams)
-    spans = work / streams / span
+    spans = work / streams
     chain = work / at_once + spans * costs.linked * streams / at_once
-    return max(chain, 3 * work / span * costs.scheduled) + costs.moved * (streams > 1) * streams
+    return max(chain, 3 * work * costs.scheduled) + costs.moved * (streams > 1) * streams
 
 
 def main():

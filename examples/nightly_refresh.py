@@ -12,10 +12,10 @@ import numpy as np
 from fewpass import evaluate, predict, train
 from fewpass.pipeline.models.refresh.publications import NONE_YET, published
 from fewpass.pipeline.models.refresh.refreshing import (
-    alone_in,
     decide,
     held_out,
     next_generation,
+    refresh_lock,
     training_plan,
 )
 from fewpass.pipeline.models.refresh.taking import take
@@ -36,7 +36,7 @@ def write_night(path, night):
 
 def refresh(plan):
     """Take new files, train on from the published model, publish the new one unless worse."""
-    with alone_in(plan.store):
+    with refresh_lock(plan.store):
         generation = next_generation(plan)
         if generation is None:
             return "there is no new file"

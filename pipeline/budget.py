@@ -295,7 +295,7 @@ class Budget:
 UNTOLD = Budget(1 << 32, 1 << 32)
 
 
-def not_taken(memory: int, taken: list[TakenMemory]) -> TakenMemory:
+def remaining(memory: int, taken: list[TakenMemory]) -> TakenMemory:
     """Return what is left of a budget."""
     left = memory - sum(one.bytes for one in taken)
     return TakenMemory("not taken", left, f"of `memory={memory}`")

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.settings.formats import STANDARD_INPUT_WORDS, is_file_on_web
 from fewpass.storage.addresses import is_table_server, local_path, open_store
 from fewpass.storage.dataset import Dataset
@@ -26,17 +27,16 @@ from fewpass.storage.own_files import is_unchanged
 from fewpass.storage.redaction import without_secrets
 from fewpass.storage.whole_file import whole_file
 
-StorageOptions = dict[str, Any] | None
 _GLOB = "*?["
 
 
-def is_data_set(address: str, storage_options: StorageOptions = None) -> bool:
+def is_data_set(address: str) -> bool:
     """Say whether an address names a data set, and no file."""
     if address in STANDARD_INPUT_WORDS or without_secrets(address) != address:
         return False  # it names a single file
     if is_table_server(address):
         return False
-    return not is_file_on_web(address) and Folder(address, storage_options).exists(KEY)
+    return not is_file_on_web(address) and Folder(address).exists(KEY)
 
 
 class OutputFile(NamedTuple):
@@ -52,15 +52,12 @@ class OutputFile(NamedTuple):
         What is read to make it: files, folders, globs, addresses, data sets.
     record
         Of the run whose model it is made with.
-    storage_options
-        What fsspec hands to the file systems of `url` and `inputs`.
     """
 
     url: str
     overwrite: bool = False
     inputs: tuple[str, ...] = ()
     record: RunRecord | None = None
-    storage_options: StorageOptions = None
 
     def require_free(self) -> None:
         """Refuse a place that must not be written to, before any work is done for it.
@@ -71,9 +68,9 @@ class OutputFile(NamedTuple):
             With what is there.
         """
         here = Location.of(self.url)
-        if refusal := inside_of_ours(here, self.storage_options):
+        if refusal := inside_of_ours(here):
             raise BadInput(refusal)
-        if not _is_there(here, self.storage_options):
+        if not _is_there(here):
             return
         for place, what in self._protected(here.store):
             if place.is_same(here):
@@ -95,26 +92,24 @@ class OutputFile(NamedTuple):
     @contextmanager
     def written(self) -> Iterator[IO[bytes]]:
         """Yield a stream into the file, which appears whole and durable, if it still may."""
-        with whole_file(
-            self.url, self.storage_options, replace=self.may_replace, before=self.require_free
-        ) as target:
+        with whole_file(self.url, replace=self.may_replace, before=self.require_free) as target:
             yield target
 
     def _protected(self, store: str) -> Iterator[tuple[Location, str]]:
         """Yield the files of a store that are never replaced, and what each is."""
         for spec in self.inputs:
-            if is_data_set(spec, self.storage_options):
+            if is_data_set(spec):
                 yield from _sources_of(spec, f"a source of the input {without_secrets(spec)}")
             else:
-                for one in _files_of(spec, store, self.storage_options):
+                for one in _files_of(spec, store):
                     yield one, f"one of the inputs ({without_secrets(spec)})"
         if self.record is not None:
             yield from _taught(self.record, store)
 
 
-def _is_there(here: Location, storage_options: StorageOptions) -> bool:
+def _is_there(here: Location) -> bool:
     """Whether a file has that name; BadInput where it is no file."""
-    kind = here.kind(storage_options)
+    kind = here.kind()
     if kind == "folder":
         raise BadInput(f"{without_secrets(here.url)} is a folder. Name a file in it.")
     if kind == "other":
@@ -124,11 +119,11 @@ def _is_there(here: Location, storage_options: StorageOptions) -> bool:
     return kind is not None
 
 
-def _files_of(spec: str, store: str, storage_options: StorageOptions = None) -> Iterator[Location]:
+def _files_of(spec: str, store: str) -> Iterator[Location]:
     """Yield the files of a store that a path, a glob or an address names, whatever they hold."""
     if spec in STANDARD_INPUT_WORDS or Location.of(spec).store != store:
         return
-    system, path = open_store(spec, storage_options)
+    system, path = open_store(spec)
     with plain_errors(spec):
         if system.isdir(path):
             paths = system.find(path)

@@ -30,6 +30,7 @@ from fewpass.solvers.scaled_gap import scaled_gap
 
 MOST_SLOPE = 1e150  # of the intercept: the square of more is no number
 RISE = 1e-12  # relative increase of an objective; smaller ones are rounding
+SUFFICIENT_DECREASE = 1e-4  # of a step, as a fraction of what the slope predicts (Armijo's c1)
 
 
 class GradientPart(NamedTuple):
@@ -139,12 +140,10 @@ class Bounds(NamedTuple):
         return Bounds(self.objective, gap, lower)
 
 
-def whole_gradient(
-    problem: Problem, at: Weights, total: GradientPart, square: float = 1.0
-) -> Weights:
-    """Return the gradient of the objective, the intercept's derivative multiplied by `square`."""
+def whole_gradient(problem: Problem, at: Weights, total: GradientPart) -> Weights:
+    """Return the gradient of the objective."""
     g_b = total.g_b / total.rows + problem.lam_b * (at.intercept - problem.level)
-    return Weights(total.G / total.rows + problem.lam * at.coef, square * g_b)
+    return Weights(total.G / total.rows + problem.lam * at.coef, g_b)
 
 
 @kernel

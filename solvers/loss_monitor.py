@@ -16,6 +16,7 @@ from fewpass.solvers.kernels.simd.lanes import maximum, where
 
 EMA_RATE = 0.01
 LISTEN_EVERY = 8  # rows between two whose loss is computed before the step
+MOST_LOSS = 1e100  # larger losses are cut, to avoid infinity and NaN
 EXPLODED = 10.0  # a smoothed loss this many times that of zero weights means divergence
 SECTIONS = 128  # of a pass; the losses so far are reported after each
 LEAST_SECTION = 128  # rows per kernel call: a call takes as long as about a hundred rows
@@ -106,7 +107,7 @@ MonitorOfNumbers = Any
 
 
 @part_of_kernels
-def in_numbers(monitor: LossMonitor) -> MonitorOfNumbers:
+def with_float_counts(monitor: LossMonitor) -> MonitorOfNumbers:
     """Return the monitor with its counts as floats, so that all fields have one type."""
     n_monitored, loss_sum, loss, reference_loss, diverged = monitor
     counts: tuple[Number, Number] = float(n_monitored), float(diverged)
@@ -114,7 +115,7 @@ def in_numbers(monitor: LossMonitor) -> MonitorOfNumbers:
 
 
 @part_of_kernels
-def in_counts(monitor: MonitorOfNumbers) -> LossMonitor:
+def with_integer_counts(monitor: MonitorOfNumbers) -> LossMonitor:
     """Return the monitor with its counts as integers."""
     n_monitored, loss_sum, loss, reference_loss, diverged = monitor
     return LossMonitor(int(n_monitored), loss_sum, loss, reference_loss, int(diverged))

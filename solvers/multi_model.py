@@ -9,7 +9,7 @@ same as if it were trained alone, bit for bit.  The rows of a window are visited
 that the weights of that model stay in the processor's cache.
 
 A `MultiModel` is a Solver that wraps another one; tasks.py has the models' views of a block,
-each_model.py their sweeps.
+walk_each_model.py and reduce_each_model.py their sweeps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.solvers.each_model import reduce_each, sum_each, walk_each
 from fewpass.solvers.gradient import GRADIENT, certificate
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.kernels.simd.interleaved import lanes_planned
@@ -42,7 +41,9 @@ from fewpass.solvers.protocol import (
     Weights,
     same,
 )
+from fewpass.solvers.reduce_each_model import reduce_each, sum_each
 from fewpass.solvers.tasks import Models, States, Tasks
+from fewpass.solvers.walk_each_model import walk_each
 from fewpass.solvers.wide_gradient import WIDE_GRADIENT, wide_certificate
 
 
@@ -145,7 +146,7 @@ class MultiModel(Models):
 
     def certificate(self, state: States) -> Certificate | None:
         """Return the certificate of all models; None while one is missing."""
-        return jointly([self.solver.certificate(s) for s in state.models])
+        return joint_certificate([self.solver.certificate(s) for s in state.models])
 
     def before_steps(self, state: States) -> tuple[float, ...]:
         return tuple(one for model in state.models for one in self.solver.before_steps(model))
@@ -182,7 +183,7 @@ def model_at(weights: Weights, k: int, label: int, models: int, width: int) -> W
     return Weights(coef[row], float(intercept[row]))
 
 
-def jointly(certificates: list[Certificate | None]) -> Certificate | None:
+def joint_certificate(certificates: list[Certificate | None]) -> Certificate | None:
     """Return the mean objective and the largest gap, which holds for every model and their mean."""
     present = [each_one for each_one in certificates if each_one is not None]
     if len(present) < len(certificates):
@@ -238,6 +239,6 @@ def certificate_each(
 ) -> Certificate:
     """Return the joint certificate from the gradients of all models."""
     each = zip(tasks, at, total, strict=True)
-    joint = jointly([prove(task.problem(problem), w, part) for task, w, part in each])
+    joint = joint_certificate([prove(task.problem(problem), w, part) for task, w, part in each])
     assert joint is not None, "every model's gradient proves something"
     return joint

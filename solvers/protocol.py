@@ -10,17 +10,16 @@ Everything a method needs can be imported from here.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from fewpass.solvers.described import Described
+from fewpass.solvers.certificate import Certificate
+from fewpass.solvers.failures import Diverged, Mispaired, Outgrown
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs, refuse_unfit
+from fewpass.solvers.solver_settings import BatchSize, Goal, Settings, Steps
 from fewpass.solvers.states import (
     Part,
     State,
@@ -104,66 +103,12 @@ def zero_weights(d: int) -> Weights:
     return Weights(np.zeros(d), 0.0)
 
 
-Goal = Literal["passes", "tolerance", "steps"]
-
-
 class ExpectedPasses(NamedTuple):
     """Expected passes until a tolerance; None where unknown."""
 
-    theory: float | None = (
-        None  # that suffice in expectation for f - f* <= tol, with the best parameters
-    )
+    theory: float | None = None  # enough in expectation for f - f* <= tol, best parameters given
     usual: float | None = None  # usual number until the tolerance is certified
     reductions: float = 0.0  # fraction of the passes that are reductions
-
-
-class Certificate(NamedTuple):
-    """Bounds on a state's weights, proven by a full gradient or a duality gap."""
-
-    objective: float  # mean over several models
-    gap: float  # objective minus optimum, at most; largest of several models
-    models: tuple[tuple[float, float], ...] = ()  # objective and gap of each of several
-    constants: tuple[float, ...] = ()  # F_0 of each model; (): unknown, as of earlier versions
-    zeros: int = 0  # weights that are proven to be 0 at the optimum, of one model
-
-    @property
-    def each(self) -> tuple[Certificate, ...]:
-        """The certificates of all models, of one model its own."""
-        return tuple(Certificate(*pair, constants=(one,)) for pair, one in self._with_scales())
-
-    @property
-    def relative(self) -> float:
-        """The gap / max(F, F_0 / 1000), the largest of several models; compared with `tol`.
-
-        F is the objective, and F_0 the mean loss of the best constant prediction; where that is
-        unknown, F alone counts, which makes the relative gap larger if anything.
-        """
-        return max(_over_scale(*pair, one) for pair, one in self._with_scales())
-
-    def _with_scales(self) -> zip[tuple[tuple[float, float], float]]:
-        """Yield objective and gap of each model, with its F_0."""
-        pairs = self.models or ((self.objective, self.gap),)
-        return zip(pairs, self.constants or (0.0,) * len(pairs), strict=True)
-
-    @property
-    def proves_nothing(self) -> bool:
-        """Whether of some model it says no more than that no loss is below 0."""
-        return self.relative >= 1.0
-
-    def with_constants(self, constants: tuple[float, ...]) -> Certificate:
-        """Return the same with F_0 of every model."""
-        return self._replace(constants=constants)
-
-
-#: Of F_0: objectives below this share of it count as this large.
-LEAST_SHARE = 1e-3
-
-
-def _over_scale(objective: float, gap: float, constant: float) -> float:
-    scale = max(objective, LEAST_SHARE * constant)
-    if scale > 0.0:
-        return gap / scale
-    return 0.0 if gap <= 0.0 else float("inf")
 
 
 class ChosenLearner(NamedTuple):
@@ -173,74 +118,6 @@ class ChosenLearner(NamedTuple):
     objective: float  # progressive
     runner_up: str  # itself where all others left before the end
     lead: float  # the runner-up's progressive objective minus this one
-
-
-class Diverged(ArithmeticError):  # noqa: N818  users read the name, and it says enough
-    """The objective grew without bound, and no smaller step size will be tried."""
-
-
-class Outgrown(Diverged):
-    """The model is too large for this method; another one that was chosen can go on from here."""
-
-
-class Mispaired(ArithmeticError):  # noqa: N818  likewise
-    """Weights and numbers per row that do not belong together, though each may be intact."""
-
-
-#: Rows per step; bounded, as they are stored next to the weights.
-BatchSize = Annotated[int, Field(ge=1, le=1 << 20)]
-#: Number of steps; at most about the milliseconds of a year.
-Steps = Annotated[int, Field(ge=1, le=1 << 35)]
-
-
-class Settings(Described):
-    """Base class of every solver's settings: immutable, unknown fields refused."""
-
-    goal: ClassVar[Goal] = "tolerance"
-    """Default stopping rule: see Solver."""
-    usual_passes: ClassVar[int] = 1
-    """Default number of passes, with the goal "passes"."""
-    needs: ClassVar[Needs] = Needs()
-    """Requirements on the problem."""
-    better: ClassVar[Mapping[str, Mapping[str, Any]]] = MappingProxyType({})
-    """Better settings by name of a loss: used when the method is given by its name only."""
-    scale_free: ClassVar[bool] = False
-    """Whether columns need no scaling."""
-    uses_moments: ClassVar[bool] = False
-    """Whether its steps depend on the moments of every column."""
-    tries_several_lam: ClassVar[bool] = False
-    """Whether one pass with held-out rows and without a given lam tries several."""
-    halves_steps: ClassVar[bool] = False
-    """Whether its first step size may be too long, each halving costing an epoch."""
-    is_sublinear: ClassVar[bool] = False
-    """Whether the excess falls like 1 / passes on every problem."""
-
-    @property
-    def for_one_score(self) -> str | None:
-        """The setting that only losses of one score can be trained with, if there is one."""
-        return None
-
-    def refuse_one_score(self, problem: Problem) -> None:
-        """Raise ValueError if a setting does not go with a loss of several scores."""
-        if name := self.for_one_score:
-            kind: str = self.kind  # type: ignore[attr-defined]
-            raise ValueError(
-                f"{kind} with {name} = {getattr(self, name)} is for losses of one score, and "
-                f"{problem.loss.name} has {problem.loss.width}. Leave solver.{name} out."
-            )
-
-    def for_more_columns(
-        self,
-        problem: Problem,  # noqa: ARG002
-        stats: ProblemStats,  # noqa: ARG002
-        models: int,  # noqa: ARG002
-        fits: Callable[[Self, int], bool],  # noqa: ARG002
-    ) -> Self:
-        """Return settings that work if more columns than in `stats` may appear, in each model.
-
-        `fits` says whether the memory has space for these settings and that number of columns.
-        """
-        return self
 
 
 class Method(Settings):

@@ -40,10 +40,10 @@ from fewpass.solvers.kernels.shapes import Order, PerRow, SideBySide
 from fewpass.solvers.loss_monitor import (
     LISTEN_EVERY,
     LossMonitor,
-    in_counts,
-    in_numbers,
     listen,
     smoothing,
+    with_float_counts,
+    with_integer_counts,
 )
 from fewpass.solvers.losses import Problem, slope, value
 from fewpass.solvers.needs import Needs
@@ -247,7 +247,7 @@ def visit_rows(
     A row with slope 0 counts as not visited before; `seen` is at most n.  Returns (scale, t, seen,
     monitor).
     """
-    (b, D_b, P, S), watched = scale, in_numbers(monitor)
+    (b, D_b, P, S), watched = scale, with_float_counts(monitor)
     loss, lam = problem.loss, strength(problem.penalty)
     intercept, lam_b = problem.intercept, problem.lam_b
     for r in range(order.shape[0]):
@@ -277,4 +277,4 @@ def visit_rows(
         if P < FOLD_BELOW:
             fold(W, P, P * S)
             P, S = 1.0, 0.0
-    return SagScalars(b, D_b, P, S), t, seen, in_counts(watched)
+    return SagScalars(b, D_b, P, S), t, seen, with_integer_counts(watched)

@@ -101,13 +101,10 @@ def wide_certificate(problem: Problem, at: Weights, total: WideGradientPart) -> 
     return Certificate(objective, min(gap, objective))
 
 
-def whole_wide_gradient(
-    problem: Problem, at: Weights, total: WideGradientPart, square: float = 1.0
-) -> Weights:
-    """Return the gradient of the objective, the intercepts' derivatives multiplied by `square`."""
+def whole_wide_gradient(problem: Problem, at: Weights, total: WideGradientPart) -> Weights:
+    """Return the gradient of the objective."""
     means, g_b = total.of(len(at.coef))
-    slopes = g_b + problem.lam_b * np.asarray(at.intercept)
-    return Weights(means + problem.lam * at.coef, square * slopes)
+    return Weights(means + problem.lam * at.coef, g_b + problem.lam_b * np.asarray(at.intercept))
 
 
 @kernel

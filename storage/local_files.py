@@ -10,7 +10,6 @@ import contextlib
 import errno
 import itertools
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Iterable, Iterator
@@ -20,12 +19,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # collections.abc has it from Python 3.12
+from fewpass.storage.new_file import NO_LINKS, PARTIAL, NewFile, sync_folder, temporary_name
 
-PARTIAL = ".partial"  # a killed writer leaves .NAME.RANDOM.partial behind
 #: For reading an object: without following links or waiting for the writer of a pipe.
 _READING = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-#: Errors of file systems without hard links.
-_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
 _MOST_REMEMBERED = 1 << 16  # directories, some megabytes of names
 
 
@@ -35,73 +32,6 @@ class LinkInPath(ValueError):  # noqa: N818  users read the message, not the nam
 
 class NoFile(FileNotFoundError):  # noqa: N818  users read the message, not the name
     """A directory, a pipe or a device in place of a file."""
-
-
-def temporary_name(path: Path) -> Path:
-    """Return a new name next to a file, for content that will replace it."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(6)}{PARTIAL}")
-
-
-class NewFile(FileIO):
-    """A new file next to `path` that is renamed to it once it is complete.
-
-    As a context manager it is removed at the end, unless it was put in place.
-
-    Parameters
-    ----------
-    path
-        The final path.
-    make_folders
-        Create missing folders.
-    """
-
-    def __init__(self, path: Path, *, make_folders: bool = False) -> None:
-        self.path, self._temporary = path, temporary_name(path)
-        try:
-            super().__init__(self._temporary, "xb")
-        except FileNotFoundError:
-            if not make_folders:
-                raise
-            path.parent.mkdir(parents=True, exist_ok=True)
-            super().__init__(self._temporary, "xb")
-        self._has_name_beside = True
-
-    def __exit__(self, *error: object) -> None:
-        try:
-            self.close()
-        finally:
-            if self._has_name_beside:
-                with contextlib.suppress(OSError):  # already removed, or not removable
-                    self._temporary.unlink()
-
-    def put_in_place(self, *, replace: bool, durable: bool) -> None:
-        """Flush the content to disk, close the file, and rename it atomically.
-
-        The name is durable once its folder is: see `sync_folder`.
-
-        Raises
-        ------
-        FileExistsError
-            The path exists, unless it is to be replaced.
-        """
-        if durable:
-            os.fsync(self.fileno())
-        self.close()
-        if replace or not self._linked():
-            self._temporary.replace(self.path)
-            self._has_name_beside = False
-
-    def _linked(self) -> bool:
-        """Create a hard link at `path`; False if the file system has none."""
-        try:
-            self.path.hardlink_to(self._temporary)
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            if os.path.lexists(self.path):
-                raise FileExistsError(errno.EEXIST, "File exists", str(self.path)) from error
-            return False
-        return True
 
 
 class LocalFiles:
@@ -242,7 +172,7 @@ class LocalFiles:
         try:
             temporary.hardlink_to(source)
         except OSError as error:
-            if error.errno not in (*_NO_LINKS, errno.EXDEV):
+            if error.errno not in (*NO_LINKS, errno.EXDEV):
                 raise
             return False
         temporary.replace(path)
@@ -332,12 +262,3 @@ def _raise_unless_absent(error: OSError) -> None:
 def _write_all(descriptor: int, data: memoryview) -> None:
     while data:
         data = data[os.write(descriptor, data) :]
-
-
-def sync_folder(path: Path) -> None:
-    """Flush the entries of a folder to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

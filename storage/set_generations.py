@@ -63,7 +63,7 @@ def retain(folder: Folder, manifest: Manifest, raw: bytes) -> None:
     folder.write(earlier_key(manifest.generation), raw)
 
 
-def tidy(folder: Folder, now: Manifest) -> None:
+def prune_generations(folder: Folder, now: Manifest) -> None:
     """Remove all generations but the present one and, after an append, the one before.
 
     Also what an append or a forget wrote that was cut short.

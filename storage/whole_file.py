@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fewpass.storage.addresses import local_path, open_store, require_no_secrets
-from fewpass.storage.local_files import PARTIAL, NewFile, sync_folder
+from fewpass.storage.new_file import PARTIAL, NewFile, sync_folder
 from fewpass.storage.os_errors import described
 from fewpass.storage.own_files import mark
 
@@ -25,7 +25,6 @@ _BEFORE_ITS_LOCK = 10.0  # seconds that a writer may take from a file to its loc
 @contextlib.contextmanager
 def whole_file(
     url: str,
-    storage_options: dict[str, Any] | None = None,
     *,
     replace: bool,
     before: Callable[[], None] = lambda: None,
@@ -36,8 +35,6 @@ def whole_file(
     ----------
     url
         A path in a folder that exists, or an address.
-    storage_options
-        What fsspec hands to the address's file system; none by default.
     replace
         Whether to replace an existing file; else FileExistsError.
     before
@@ -55,7 +52,7 @@ def whole_file(
         with _local(here, replace, before) as target:
             yield target
     else:
-        with _stored(url, storage_options, before) as target:
+        with _stored(url, before) as target:
             yield target
 
 
@@ -123,11 +120,9 @@ def _described(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stored(
-    url: str, storage_options: dict[str, Any] | None, before: Callable[[], None]
-) -> Iterator[IO[bytes]]:
+def _stored(url: str, before: Callable[[], None]) -> Iterator[IO[bytes]]:
     """Write an object, which is stored at the end."""
-    system, path = open_store(url, storage_options, writing=True)
+    system, path = open_store(url, writing=True)
     require_no_secrets(url)
     if system.protocol == "memory":  # shows unfinished files
         whole = io.BytesIO()

@@ -1,10 +1,12 @@
-"""Trainings that stop after any of their events, and go on in another object."""
+"""Trainings to the end, and some that stop after any of their events and go on in another object."""
 
 from pathlib import Path
 
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 
@@ -18,6 +20,14 @@ def trained(
         if number == stop_after:
             run.stop()
     return run
+
+
+def trained_model(
+    plan: TrainingPlan, url: Path, executor: Executor | None = None
+) -> tuple[Model, TrainingResult]:
+    """Train to the end; the stored model, and the result."""
+    result = trained(plan, url, executor).result
+    return load_model(RunFolder(str(url))), result
 
 
 def cut_and_resumed(plan: TrainingPlan, url: str, stop: int) -> TrainingResult:

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, minimize
+from scipy.sparse import csr_matrix
 
 from fewpass.solvers.gradient import add_gradient, certificate, no_gradient
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
@@ -233,6 +234,11 @@ def block(rows, y, weight=None, order=None):
     weight = np.ones(n) if weight is None else weight
     order = np.arange(n) if order is None else order
     return Block(rows, np.asarray(y, float), weight, order, np.zeros(n))
+
+
+def as_block(kind, X, y, weight=None):
+    """The rows of the dense matrix X as a block of that kind of rows."""
+    return block(dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X)), y, weight)
 
 
 def stats(X, rows_kind, weight=None, y=None):

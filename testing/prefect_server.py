@@ -16,22 +16,31 @@ import urllib.request
 from http import HTTPStatus
 from pathlib import Path
 
+import psutil
+
 PROJECT = Path(__file__).parents[1]
 PREFECT = str(Path(sys.executable).with_name("prefect"))
-TRIES = 5  # where SQLite is locked: 503, and nothing was done
-PORTS = range(15_000, 32_000)
+LOCKED = HTTPStatus.SERVICE_UNAVAILABLE  # SQLite is, and nothing was done
+PORTS, MOST_PROCESSES = range(15_000, 32_000), 40  # of the suite, each with ports of its own
 PATIENCE_S = 60  # of Prefect's own clients, for an answer of the server
 START_S = 120  # a loaded machine makes its first database slowly
+
+
+_given: set[int] = set()
 
 
 def free_port():
     """A port for a server that begins in some seconds.
 
-    It is below those that systems give to connections: one of them would have it by then.
+    It is below those that systems give to connections: one of them would have it by then.  Nobody
+    else of the suite is given it meanwhile.
     """
-    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ours = [port for port in PORTS[number % MOST_PROCESSES :: MOST_PROCESSES] if port not in _given]
+    for port in random.SystemRandom().sample(ours, len(ours)):
         with socket.socket() as listener, contextlib.suppress(OSError):
             listener.bind(("127.0.0.1", port))
+            _given.add(port)
             return port
     raise OSError(f"No port of {PORTS} is free.")
 
@@ -65,6 +74,19 @@ def start(command, environment, log=None):
         )  # fmt: skip
 
 
+def has_ended(pid):
+    """Whether a process of others has ended, also where nobody asks how."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    return True
+
+
+def status_of(process, seconds, what):
+    """The exit status of a process of ours, which is to end by itself."""
+    wait_for(lambda: process.poll() is not None, seconds, what)
+    return process.returncode
+
+
 def kill(process):
     process.send_signal(signal.SIGKILL)
     process.wait(30)
@@ -82,8 +104,18 @@ def stop(process):
 
 
 def share_of_a_core():
-    """What each process that wants a core has of one, by the load of the last minute; at most 1."""
-    return min(1.0, (os.cpu_count() or 1) / max(os.getloadavg()[0], 1e-9))
+    """What each process that wants a core has of one; at most 1.
+
+    By the load of the last minute, and by the processes of the suite, which want cores before a
+    minute has passed and where a container tells no load.
+    """
+    suite = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    return min(1.0, len(os.sched_getaffinity(0)) / max(os.getloadavg()[0], suite))
+
+
+def patience(seconds):
+    """So many seconds of a machine that has a core for everybody, more where it has not."""
+    return seconds / share_of_a_core()
 
 
 def wait_for(condition, seconds, what):
@@ -91,7 +123,7 @@ def wait_for(condition, seconds, what):
     began = time.monotonic()
     while not (found := condition()):
         waited = time.monotonic() - began
-        assert waited * share_of_a_core() < seconds, f"{what} did not come about in {waited:.0f} s"
+        assert waited < patience(seconds), f"{what} did not come about in {waited:.0f} s"
         time.sleep(0.5)  # a server that is asked more often computes for the answers
     return found
 
@@ -125,19 +157,26 @@ class Server:
             return False
 
     def ask(self, path, body=None, method=None):
-        """GET, or POST with a body, what the API says; a busy server is asked again, as Prefect does."""
+        """GET, or POST with a body, what the API says; a busy server is asked again, as Prefect does.
+
+        A busier one has no connection to its database left and says so with 500: what only asks
+        may be asked again then, too.
+        """
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             f"{self.url}/{path}", data, {"Content-Type": "application/json"}, method=method
         )
-        seconds, left = PATIENCE_S / share_of_a_core(), TRIES
+        again = {LOCKED}
+        if (method or "GET") == "GET" and (body is None or path.endswith("filter")):
+            again |= {HTTPStatus.INTERNAL_SERVER_ERROR}
+        seconds = patience(PATIENCE_S)
+        until = time.monotonic() + seconds
         while True:
             try:
                 with urllib.request.urlopen(request, timeout=seconds) as response:
                     return json.loads(response.read() or b"null")
             except urllib.error.HTTPError as error:
-                left -= 1
-                if error.code != HTTPStatus.SERVICE_UNAVAILABLE or not left:
+                if error.code not in again or time.monotonic() > until:
                     raise
             time.sleep(1)
 
@@ -175,9 +214,12 @@ def run(environment, flow, **parameters):
     return prefect(environment, "run", flow, *(f"-p{w}" for w in words_for(parameters)))
 
 
+#: What a flow's page shows at its end is waited for: a busy server takes its time.
 LOOP = """
 import contextlib, io, json, sys
+from fewpass.flows.orchestration import artifacts
 from fewpass.flows.orchestration.command import run_flow
+artifacts.LAST_WORD_S = 120.0
 for line in sys.stdin:
     flow, words, place = json.loads(line)
     out, err = io.StringIO(), io.StringIO()

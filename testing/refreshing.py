@@ -5,10 +5,10 @@ import numpy as np
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.models.refresh.publications import NONE_YET, published
 from fewpass.pipeline.models.refresh.refreshing import (
-    alone_in,
     decide,
     held_out,
     next_generation,
+    refresh_lock,
     training_plan,
 )
 from fewpass.pipeline.models.refresh.taking import take
@@ -59,7 +59,7 @@ def judged(plan, run):
 
 def refresh(plan, before_it_is_decided=lambda: None):
     """Do what the flow does, without Prefect; None where there is no new file."""
-    with alone_in(plan.store):
+    with refresh_lock(plan.store):
         generation = next_generation(plan)
         if generation is None:
             return None

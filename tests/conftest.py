@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,17 @@ def one_lam(request):
     if field.default != before:
         field.default = before
         TrainingPlan.model_rebuild(force=True)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def as_it_was():
+    """The environment and the path of modules, which Dask changes for good where it starts workers."""
+    environment, path = dict(os.environ), list(sys.path)
+    yield
+    for name in os.environ.keys() - environment.keys():
+        del os.environ[name]
+    os.environ.update(environment)
+    sys.path[:] = path
 
 
 def pytest_configure():

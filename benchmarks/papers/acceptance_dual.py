@@ -8,7 +8,6 @@ clusters.  Each prints what was measured beside what was expected; "no" marks a 
 
 from __future__ import annotations
 
-import argparse
 import math
 import warnings
 from typing import Any
@@ -34,6 +33,7 @@ from benchmarks.papers.minibatch_svm import (
     passes_of_draws,
     permuted,
 )
+from benchmarks.papers.paper_parts import run_parts
 from fewpass.solvers.dual.pegasos import LAST, Pegasos
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_batches import curvatures
@@ -411,12 +411,5 @@ PARTS = {
 }  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    for name in parser.parse_args().only:
-        PARTS[name]()
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(PARTS, __doc__)

@@ -10,7 +10,6 @@ Passes count rows visited, reductions included: one per inner step, as the rows'
 
 from __future__ import annotations
 
-import argparse
 import bz2
 import lzma
 from itertools import takewhile
@@ -20,6 +19,7 @@ from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 
 from benchmarks.data_sets import STUDIES, public_data
+from benchmarks.papers.paper_parts import run_parts
 from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.drive import block_of, independent, permutations, stats_of, sweeps
 from fewpass.solvers.gradient import add_gradient, certificate, no_gradient
@@ -245,12 +245,5 @@ PARTS = {
 }  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
-    for name in parser.parse_args().only:
-        PARTS[name]()
-
-
 if __name__ == "__main__":
-    main()
+    run_parts(PARTS, __doc__)

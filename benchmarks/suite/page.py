@@ -95,11 +95,12 @@ def page(held: list[Held]) -> str:
 def about(held: list[Held]) -> str:
     """Say what it was measured on, and with."""
     machines = {json.dumps(h["machine"]): h["machine"] for h in held}
-    lines = []
+    lines, cores = [], {1: "held to one core, as contests of one thread are"}
     for machine in machines.values():
+        cores.setdefault(machine["cores"], f"{machine['cores']} cores")
         caches = ", ".join(f"{name} {size}" for name, size in machine["caches"].items())
         lines.append(
-            f"- {machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
+            f"- {machine['processor']}, {cores[machine['cores']]}, {machine['memory_gb']} GB, "
             f"caches {caches}."
         )
     days = sorted({h["at"][:10] for h in held})

@@ -12,8 +12,8 @@ import numpy as np
 from benchmarks.suite.one_pass import Work
 from benchmarks.suite.workloads import load
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.ingest.partition import PIECE_BYTES
 from fewpass.pipeline.tables.readers import open_source
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES
 from fewpass.storage.ordered import ordered_map
 
 LIBSVM_ROWS, CSV_ROWS = 100_000, 200_000

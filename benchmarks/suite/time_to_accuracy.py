@@ -87,7 +87,6 @@ def time_to_accuracy(
     only: Iterable[str] | None = None,
     turns: int = 1,
     most_seconds: float = 6.0,
-    ours: dict[str, Solver] | None = None,
     best: float | None = None,
 ) -> list[dict[str, Any]]:
     """Return a row per contestant: {problem, loss, lam, contestant, chosen, seconds_to, ...}.
@@ -99,7 +98,7 @@ def time_to_accuracy(
     best = reference(trial) if best is None else best
     chosen = auto_choice(trial)
     entries: dict[str, Callable[[], Course]] = {}
-    for name, solver in (ours or OURS[trial.loss]).items():
+    for name, solver in OURS[trial.loss].items():
         if isinstance(solver, Newton) and trial.X.shape[1] > FEW_COLUMNS:
             continue
         entries[f"fewpass {name}"] = lambda solver=solver: our_course(

@@ -127,7 +127,7 @@ def fold_table(result: CrossValidated) -> Table:
 
 
 def _figure(evaluation: Any, name: str) -> str:
-    from fewpass.pipeline.scoring.row_metrics import Metric
+    from fewpass.pipeline.scoring.metric import Metric
 
     figure = Metric(name).figure(evaluation)  # type: ignore[arg-type]
     return "-" if figure is None else f"{figure:.5g}"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 
 from fewpass.flows.display.console import Terminal, facts_table, format_seconds
-from fewpass.flows.display.training_display import ENGINES
+from fewpass.flows.display.seldom_sentences import ENGINES
 from fewpass.flows.flags import in_flags, to_reproduce
-from fewpass.pipeline.budget import PROGRAM, Budget, TakenMemory, not_taken
+from fewpass.pipeline.budget import PROGRAM, Budget, TakenMemory, remaining
 from fewpass.pipeline.executors.executor import threads_of
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -59,7 +59,7 @@ def _shares_of(plan: TrainingPlan, predicted: SourceForecast) -> list[TakenMemor
             "rows", predicted.buffer_bytes, f"{Budget.buffers} buffers, which are shuffled"
         ),
     ]
-    return [*taken, not_taken(plan.memory, taken)]
+    return [*taken, remaining(plan.memory, taken)]
 
 
 def print_forecast(terminal: Terminal, dataset: str, plan: TrainingPlan, place: Execution) -> None:

@@ -129,7 +129,7 @@ def publish(
         Why; kept with the publication.
     """
     from fewpass.flows.display.console import Terminal, facts_table
-    from fewpass.pipeline.models.refresh.generations import publish_generation
+    from fewpass.pipeline.models.refresh.publishing import publish_generation
 
     made = publish_generation(store, generation, after=after, why=because)
     shown = {

@@ -17,7 +17,7 @@ from fewpass.flows.display.console import (
     titled_table,
 )
 from fewpass.pipeline.runs.outcome import TrainingResult
-from fewpass.pipeline.scoring.row_metrics import HIGHER
+from fewpass.pipeline.scoring.metric import HIGHER
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.solvers.registry import SQUARES

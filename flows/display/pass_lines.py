@@ -8,13 +8,12 @@ from typing import Any
 
 from fewpass.flows.display.console import Terminal, as_fixed, format_seconds
 from fewpass.flows.display.log_lines import Every, Line
+from fewpass.flows.display.seldom_sentences import engine_line, seldom_sentences
 from fewpass.flows.display.training_display import (
     LossReader,
     Show,
-    engine_line,
     live_timeline,
     memory_in_use,
-    seldom_sentences,
     training_display,
 )
 from fewpass.pipeline.runs.events import Event, Start

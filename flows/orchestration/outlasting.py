@@ -33,14 +33,13 @@ def outlast(words: Sequence[str]) -> int:
     int
         128 and its number where a signal ended it, as shells have it.
     """
+    early: list[int] = []
     came: list[int] = []
     # What a shell had this process ignore (Ctrl-C, of what ends in &) a program would ignore, too:
     # Prefect's worker stops itself by that signal.
     for number in STOPS:
-        signal.signal(number, lambda one, _frame: came.append(one))
+        signal.signal(number, lambda one, _frame: early.append(one))
     program = subprocess.Popen(words, start_new_session=True)  # noqa: S603 - that is its purpose
-    early = came.copy()
-    came.clear()
 
     def stop(number: int, _frame: object) -> None:
         came.append(number)

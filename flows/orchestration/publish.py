@@ -12,8 +12,8 @@ from fewpass.flows.orchestration.models import show_history
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.outcomes import publication_facts
 from fewpass.pipeline.drawing.safe_text import as_markdown
-from fewpass.pipeline.models.refresh.generations import publish_generation
 from fewpass.pipeline.models.refresh.publications import Publication
+from fewpass.pipeline.models.refresh.publishing import publish_generation
 
 
 @made_flow(requests.PublishParameters, "store")

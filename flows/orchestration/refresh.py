@@ -39,10 +39,10 @@ from fewpass.pipeline.models.refresh.generations import Decision, Generation, re
 from fewpass.pipeline.models.refresh.old_generations import remove_old_generations
 from fewpass.pipeline.models.refresh.publications import NONE_YET, published
 from fewpass.pipeline.models.refresh.refreshing import (
-    alone_in,
     decide,
     held_out,
     next_generation,
+    refresh_lock,
     require_judge,
     training_plan,
 )
@@ -65,7 +65,7 @@ def refresh(plan: RefreshPlan, where: Execution, abandon: bool) -> Any:
     if abandon:
         return _abandoned(plan.store)
     try:
-        with alone_in(plan.store):
+        with refresh_lock(plan.store):
             return _refreshed(plan, where)
     finally:
         _show_refused(plan.store)

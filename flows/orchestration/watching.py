@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from math import inf
 from typing import Self
 
 import prefect.runtime
@@ -135,6 +136,8 @@ class StallWatch(Watch):
         Called once for every silence that is too long.
     floor_s
         Seconds that any training may be silent.
+    clock
+        Returns seconds.
     """
 
     def __init__(
@@ -142,26 +145,29 @@ class StallWatch(Watch):
         tell: Callable[[Silence], None],
         floor_s: float = FLOOR_S,
         every_s: float = LOOKS_EVERY_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(self._at_a_look, every_s)
-        self._tell, self._floor_s = tell, floor_s
+        self._tell, self._floor_s, self._clock = tell, floor_s, clock
         self._spans: list[float] = []
-        self._last, self._reported = time.monotonic(), False
+        self._last = clock()
+        self._told = -inf  # the sign of progress whose silence was told of
 
     def __enter__(self) -> Self:
-        self._last = time.monotonic()
+        self._last = self._clock()
         return super().__enter__()
 
     def progressed(self) -> None:
         """Take a sign of progress."""
-        now = time.monotonic()
+        now = self._clock()
         self._spans = [*self._spans[1 - NEWEST :], now - self._last]
-        self._last, self._reported = now, False
+        self._last = now
 
     def _at_a_look(self) -> bool:
-        quiet = silence(self._spans, time.monotonic() - self._last, self._floor_s)
-        if quiet is not None and quiet.is_stalled and not self._reported:
-            self._reported = True
+        last = self._last  # which may change meanwhile
+        quiet = silence(self._spans, self._clock() - last, self._floor_s)
+        if quiet is not None and quiet.is_stalled and last > self._told:
+            self._told = last
             self._tell(quiet)
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from fewpass.pipeline.api.call_arguments import Address
-from fewpass.pipeline.models.refresh import abandoning, generations
+from fewpass.pipeline.models.refresh import abandoning, generations, publishing
 from fewpass.pipeline.models.refresh.publications import Publication
 
 
@@ -61,7 +61,7 @@ def publish(
     PublishedMeanwhile
         If somebody else has published since `after`.  A BadInput.
     """
-    return generations.publish_generation(os.fspath(store), generation, after=after, why=why)
+    return publishing.publish_generation(os.fspath(store), generation, after=after, why=why)
 
 
 def abandon(store: Address, *, why: str = "") -> generations.Generation:

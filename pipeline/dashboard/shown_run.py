@@ -6,7 +6,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from fewpass.pipeline.runs.lease import holder_of
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.work_done import WorkDone
 from fewpass.pipeline.training.planning.problem import problem_of

@@ -9,8 +9,8 @@ from fewpass.pipeline.dashboard.shown_run import ShownRun
 from fewpass.pipeline.drawing.charts import MANY, Curve, Whisker, chart, smoothed
 from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.drawing.safe_text import without_control
-from fewpass.pipeline.runs.run_folder import RunRecord
-from fewpass.pipeline.runs.timeline import useful
+from fewpass.pipeline.runs.run_record import RunRecord
+from fewpass.pipeline.runs.timeline_points import useful
 from fewpass.pipeline.runs.work_done import WorkDone, speeds
 from fewpass.pipeline.sizes import format_bytes
 

@@ -152,11 +152,11 @@ def written(value: float) -> str:
     return f"{value / 1e3:g}k" if abs(value) >= 1e4 else f"{value:.8g}"
 
 
-def smoothed(points: Sequence[XY], window: int = WINDOW) -> list[XY]:
-    """Return the means of a window that goes along a curve."""
+def smoothed(points: Sequence[XY]) -> list[XY]:
+    """Return the means of WINDOW points as they go along a curve."""
     sums = np.cumsum([0.0, *(y for _, y in points)])
-    means = (sums[window:] - sums[:-window]) / window
-    return [(x, float(mean)) for (x, _), mean in zip(points[window - 1 :], means, strict=True)]
+    means = (sums[WINDOW:] - sums[:-WINDOW]) / WINDOW
+    return [(x, float(mean)) for (x, _), mean in zip(points[WINDOW - 1 :], means, strict=True)]
 
 
 def thinned(points: Sequence[XY]) -> list[XY]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any, Protocol
 
 from threadpoolctl import threadpool_limits
@@ -116,35 +116,45 @@ def open_executor(execution: Execution, why: str = "") -> Iterator[Executor]:
         yield executor
 
 
-@contextmanager
-def _opened(execution: Execution, why: str) -> Iterator[Executor]:
+def _opened(execution: Execution, why: str) -> AbstractContextManager[Executor]:
     if execution.engine == "threads":
-        with closing(InProcess(threads_of(execution), why)) as threads:
-            yield threads
-        return
+        return closing(InProcess(threads_of(execution), why))
+    if execution.scheduler not in (None, LOCAL):
+        return _on_scheduler(str(execution.scheduler), execution, why)
+    return _on_own_cluster(execution, why)
+
+
+@contextmanager
+def _on_scheduler(address: str, execution: Execution, why: str) -> Iterator[Executor]:
+    """Connect to a scheduler that is there already."""
     import distributed  # noqa: PLC0415 - half a second that a run without Dask need not wait
 
+    if ":" not in address:
+        raise BadInput(
+            f"scheduler is {address!r}. Give an address such as tcp://host:8786, "
+            '"local", or "none".'
+        )
+    require_transport(address)
+    security = security_of(execution)
+    if security is not None:
+        require_trust(address, security)
+    require_answer(address, security)
     connect: Any = distributed.Client
-    if execution.scheduler not in (None, LOCAL):
-        if ":" not in str(execution.scheduler):
-            raise BadInput(
-                f"scheduler is {execution.scheduler!r}. Give an address such as tcp://host:8786, "
-                '"local", or "none".'
-            )
-        require_transport(str(execution.scheduler))
-        security = security_of(execution)
-        if security is not None:
-            require_trust(str(execution.scheduler), security)
-        require_answer(str(execution.scheduler), security)
-        with connect(execution.scheduler, set_as_default=False, security=security) as client:
-            workers = of_scheduler(client, execution)
-            workers.wait()
-            if others := workers.others():
-                raise BadInput(f"{' '.join(others)} {SAME_VERSIONS}")
-            yield OnDask(client, page_of(client), why, workers)
-        return
-    import dask.config  # noqa: PLC0415
+    with connect(address, set_as_default=False, security=security) as client:
+        workers = of_scheduler(client, execution)
+        workers.wait()
+        if others := workers.others():
+            raise BadInput(f"{' '.join(others)} {SAME_VERSIONS}")
+        yield OnDask(client, page_of(client), why, workers)
 
+
+@contextmanager
+def _on_own_cluster(execution: Execution, why: str) -> Iterator[Executor]:
+    """Start a scheduler, and workers of this machine: processes, or threads of this one."""
+    import dask.config  # noqa: PLC0415 - likewise
+    import distributed  # noqa: PLC0415 - likewise
+
+    connect: Any = distributed.Client
     security = distributed.Security.temporary() if execution.encrypt else None
     # A process that dies is started again, and given up for ever if that takes Dask's 15 seconds.
     patience = {LOST: f"{seconds_to_start(execution)}s"}

@@ -19,7 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 from fewpass.pipeline.errors import WorkerStandsStill
-from fewpass.pipeline.executors.workers import ANSWER_SECONDS, last_heard
+from fewpass.pipeline.executors.workers import ANSWER_SECONDS, last_seen
 
 SILENT_SECONDS = 30.0  # after others were heard of
 LEAST_BEATS = 10  # of those that a worker sends, however many there are
@@ -75,7 +75,7 @@ class RestartedWorkers(SilentWorkers):
 
     def look(self) -> None:
         with suppress(OSError, TimeoutError):
-            silent = self._silent(last_heard(self._client)) - self._given_up
+            silent = self._silent(last_seen(self._client)) - self._given_up
             for at in sorted(silent):
                 _log.warning(
                     "The Dask worker at %s has said nothing for %.0f s. It is given up: others do "
@@ -134,7 +134,7 @@ class AvoidedWorkers(SilentWorkers):
 
     def _newly_silent(self) -> list[str]:
         """Note who is silent; return those that were not before."""
-        heard = last_heard(self._client)
+        heard = last_seen(self._client)
         silent = self._silent(heard)
         new, self._before = silent - self._before, silent
         self._silences.update(new)

@@ -46,7 +46,7 @@ class Together:
     Attributes
     ----------
     topic : str
-        Where tasks tell: given to `tell`.
+        The topic that `send_to_client` is given.
     """
 
     def __init__(self, client: Any, watched: WatchedCluster, mark: str) -> None:
@@ -173,14 +173,14 @@ class Together:
         return {worker for worker, tasks in processing.items() if not set(tasks).isdisjoint(keys)}
 
 
-def tell(topic: str, message: Any) -> None:
+def send_to_client(topic: str, message: Any) -> None:
     """Tell the client of something, from inside a task: plain values only."""
     from distributed import get_worker  # noqa: PLC0415
 
     get_worker().log_event(topic, message)
 
 
-def here() -> str:
+def worker_address() -> str:
     """Return the address of the worker that a task runs on."""
     from distributed import get_worker  # noqa: PLC0415
 

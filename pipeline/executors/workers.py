@@ -143,7 +143,7 @@ class Workers:
         try:
             return self._asked(None)
         except TimeoutError:  # one of them holds up the answers of all
-            heard = last_heard(self._client)
+            heard = last_seen(self._client)
             since = max(heard.values(), default=0.0) - HEARD_SECONDS
             return self._asked([at for at, when in heard.items() if when > since])
 
@@ -189,7 +189,7 @@ def _as_option(size: float) -> str:
     return f"{math.ceil(size / 1e6)}MB"
 
 
-def last_heard(client: Any) -> dict[str, float]:
+def last_seen(client: Any) -> dict[str, float]:
     """Return when each worker was last heard of, by the scheduler's clock.
 
     TimeoutError without an answer.

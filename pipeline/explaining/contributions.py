@@ -23,7 +23,7 @@ from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.scoring.prediction import as_stepped
+from fewpass.pipeline.scoring.prediction import on_one_scale
 from fewpass.solvers.kernels.rows import DenseRows, Rows
 from fewpass.solvers.protocol import Weights
 from fewpass.storage.column_order import ColumnOrder
@@ -97,15 +97,9 @@ def _sums_by_term(w: Vector, of: Places, n_terms: int, rows: Rows) -> Vector:
     return sums.astype(np.float64).reshape(n, n_terms)
 
 
-def term_weights(model: Model, terms: ScoreTerms, means: Vector | None = None) -> TermWeights:
-    """Return a model's score as a sum of terms, for scaled rows, features in the source's order.
-
-    Parameters
-    ----------
-    means
-        (d,) mean features; by default those of the rows that the model learnt from.
-    """
-    means = mean_features(model) if means is None else means
+def term_weights(model: Model, terms: ScoreTerms) -> TermWeights:
+    """Return a model's score as a sum of terms, for scaled rows, features in the source's order."""
+    means = mean_features(model)
     taken = [_of_means(w, terms, means) for w in np.atleast_2d(model.weights.coef)]
     return TermWeights(model.weights, terms.of, np.array(taken))
 
@@ -117,7 +111,7 @@ def _of_means(w: Vector, terms: ScoreTerms, means: Vector) -> Vector:
 def contributions_of(at: TermWeights, model: Model, table: Table) -> Vector:
     """Return what terms contribute to the scores of raw rows, (n, K, T)."""
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
-    weights, rows = as_stepped(at.weights, scaler, table)
+    weights, rows = on_one_scale(at.weights, scaler, table)
     return for_weights(at, model, weights).contributions(row_view(rows))
 
 

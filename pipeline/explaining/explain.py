@@ -59,7 +59,6 @@ def explain_rows(
     rows: int = 5,
     label: str | None = None,
     memory: int | None = None,
-    storage_options: dict[str, Any] | None = None,
 ) -> list[ExplainedRow]:
     """Explain the scores of the first rows of files.
 
@@ -79,13 +78,13 @@ def explain_rows(
     BadInput
         Rows are unreadable or do not have the model's columns; there is no such class.
     """
-    _require_files(inputs, storage_options)
+    _require_files(inputs)
     explainer = Explainer.of(model, label)
     model = explainer.model
     columns = model.record.columns
     passed = (columns.feature_names or ()) if columns else ()
     budget = scoring_budget(model, memory)
-    source = open_like(model, inputs, options, budget, storage_options, passed)
+    source = open_like(model, inputs, options, budget, passed)
     size = piece_bytes(budget, model, 1)
     return [*islice(_explained(explainer, source, passed, size), rows)]
 
@@ -148,7 +147,6 @@ def explain(
     overwrite: bool = False,
     memory: int | None = None,
     threads: int | None = None,
-    storage_options: dict[str, Any] | None = None,
     on_progress: Callable[[PredictionProgress], None] = lambda _: None,
 ) -> PredictionResult:
     """Write what every column contributes to the score of every row.
@@ -168,7 +166,7 @@ def explain(
     BadInput
         As for `explain_rows`, or the output must not be written, or has too many columns.
     """
-    _require_files(inputs, storage_options)
+    _require_files(inputs)
     explainer = Explainer.of(model, label)
     if output.endswith(".npy"):
         raise BadInput("Contributions are several numbers for each row. Write .parquet or .csv.")
@@ -177,15 +175,13 @@ def explain(
             f"The file would have {n:,} columns. Explain some rows (`rows`), which shows the "
             "largest contributions of each."
         )
-    out = ScoredOutput(
-        output, overwrite, tuple(keep), memory, threads, storage_options, on_progress
-    )
+    out = ScoredOutput(output, overwrite, tuple(keep), memory, threads, on_progress)
     return write_rows(lambda _raw: explainer, model, inputs, options, out)
 
 
-def _require_files(inputs: Sequence[str], storage_options: dict[str, Any] | None) -> None:
+def _require_files(inputs: Sequence[str]) -> None:
     for one in inputs:
-        if is_data_set(one, storage_options):
+        if is_data_set(one):
             raise BadInput(
                 f"{one} is a data set, which has features and no columns as they were. Name the "
                 "files that it was made of, or others like them."

@@ -144,7 +144,7 @@ def sum_of_importance(n_rows: int) -> Sum:
 
 
 def sum_over_files(model: Model, terms: StoredTerms) -> Sum:
-    """Return the sum for a model's rows as `as_stepped` makes them, at the weights for these."""
+    """Return the sum for a model's rows as `on_one_scale` makes them, at the weights for these."""
 
     def zero(_at: Weights) -> ImportancePart:
         return _none(terms.raw)

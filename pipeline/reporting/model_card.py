@@ -11,7 +11,8 @@ from fewpass.pipeline.explaining.importance import Importance
 from fewpass.pipeline.reporting.model_shapes import form_in_words
 from fewpass.pipeline.runs.model import load_model, trained_lam
 from fewpass.pipeline.runs.outcome import Convergence
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.tables.encoding.schema import described_columns, recipe_in

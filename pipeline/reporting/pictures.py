@@ -12,7 +12,8 @@ from matplotlib.ticker import MaxNLocator
 
 from fewpass.pipeline.drawing.charts import MANY, smoothed
 from fewpass.pipeline.runs.sweep_times import PARTS, SweepTime
-from fewpass.pipeline.runs.timeline import Timeline, useful
+from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.pipeline.runs.timeline_points import useful
 from fewpass.pipeline.runs.validation import ValidationPoint
 from fewpass.pipeline.scoring.reliability import Reliability
 

@@ -82,7 +82,7 @@ _idle: list[tuple[str, TableBuffer]] = []  # with the fingerprint of the data se
 _giving = Lock()
 
 
-def borrowed(dataset: Dataset, rule: TargetRule, capacity: tuple[int, int]) -> DecodedRows:
+def borrow_rows(dataset: Dataset, rule: TargetRule, capacity: tuple[int, int]) -> DecodedRows:
     """Return rows in an idle buffer, or in a new one; idle buffers of other sizes are freed."""
     fingerprint = dataset.manifest.fingerprint
     with _giving:
@@ -97,14 +97,14 @@ def suits(buffer: TableBuffer, capacity: tuple[int, int]) -> bool:
     return all(n <= m <= AMPLE * n + 1 for n, m in zip(capacity, own, strict=True))
 
 
-def give_back(source: RowSource) -> None:
+def return_buffer(source: RowSource) -> None:
     """Return a buffer, for the next reader of this process."""
     if isinstance(source, DecodedRows):
         with _giving:
             _idle.append((source.fingerprint, source.buffer))
 
 
-def let_go_of_buffers() -> None:
+def free_buffers() -> None:
     """Free the idle buffers."""
     with _giving:
         _idle.clear()

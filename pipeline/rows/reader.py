@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.rows.buffers import RowSource, WindowRows, borrowed, give_back
+from fewpass.pipeline.rows.buffers import RowSource, WindowRows, borrow_rows, return_buffer
 from fewpass.pipeline.rows.row_state import RowStates
 from fewpass.pipeline.rows.stream import ReadingStatistics, VisitedBlock
 from fewpass.pipeline.rows.targets import TargetRule
@@ -101,10 +101,10 @@ class WindowReader:
             yield from read(windows, sources)
         finally:
             for source in sources:
-                give_back(source)
+                return_buffer(source)
 
     def _source(self) -> RowSource:
-        return self.resident or borrowed(self.dataset, self.rule, self.capacity)
+        return self.resident or borrow_rows(self.dataset, self.rule, self.capacity)
 
     def _one_by_one(
         self, windows: Sequence[Window], sources: Sequence[RowSource]

@@ -17,7 +17,7 @@ from fewpass.pipeline.rows.buffers import (
     WindowRows,
     cut_rows,
     dataset_block,
-    let_go_of_buffers,
+    free_buffers,
     numbers_per_row,
     row_view,
 )
@@ -112,8 +112,8 @@ def resident_rows(dataset: Dataset, rule: TargetRule) -> ResidentRows:
         return _retained[key]
 
 
-def let_go() -> None:
+def free_rows() -> None:
     """Free this process's rows and buffers, once no span uses them."""
-    let_go_of_buffers()
+    free_buffers()
     with _keeping:
         _retained.clear()

@@ -16,10 +16,10 @@ Bounds = tuple[float, float]
 
 def range_with(seen: Bounds | None, targets: NDArray[np.float64]) -> Bounds:
     """Return the lowest and the highest of targets (n,) and of those seen before."""
-    return joint(seen, (float(targets.min()), float(targets.max())))
+    return union_of(seen, (float(targets.min()), float(targets.max())))
 
 
-def joint(one: Bounds | None, other: Bounds) -> Bounds:
+def union_of(one: Bounds | None, other: Bounds) -> Bounds:
     """Return the range of two."""
     return other if one is None else (min(one[0], other[0]), max(one[1], other[1]))
 

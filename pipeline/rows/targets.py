@@ -123,11 +123,12 @@ def _require_defined(rule: TargetRule, targets: Labels | Values, loss: Loss) -> 
     if smallest < loss.least_target:
         raise BadInput(
             f"The smallest target is {smallest:g}, and the {loss.name} loss is for targets "
-            f"{above(loss.least_target)}. Correct or leave out such rows, or choose another loss."
+            f"{at_least(loss.least_target)}. Correct or leave out such rows, or choose another "
+            "loss."
         )
 
 
-def above(least: float) -> str:
+def at_least(least: float) -> str:
     """Say in words that targets are at least this."""
     return f"of at least {least:g}" if least == 0.0 else "above 0"
 
@@ -205,7 +206,7 @@ def label_text(label: float | str) -> str:
     return str(int(label)) if float(label).is_integer() else repr(float(label))
 
 
-def alike(unknown: str, labels: Sequence[str]) -> str:
+def similar_label(unknown: str, labels: Sequence[str]) -> str:
     """Name the label that an unknown one is spelled like, in small letters and without dots."""
     for label in labels:
         if _bare(label) == _bare(unknown):

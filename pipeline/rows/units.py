@@ -52,6 +52,6 @@ def _ratio_of_sizes(count: Vector, mean: Vector, variance: Vector, n: int) -> fl
     return ratio if ratio > UNLIKE else None
 
 
-def remedy(layout: str) -> str:
+def advised_scaling(layout: str) -> str:
     """Name the scaling that helps: sparse rows cannot be standardised."""
     return "scale=standard" if layout == "dense" else "scale=maxabs"

@@ -16,12 +16,12 @@ from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.runs.events import Event, SnapshotTaken
 from fewpass.pipeline.runs.lease import Lease
-from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.run_progress import Progress
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.forecast import Forecast
+from fewpass.pipeline.training.planning.method_choice import MethodChoice
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.spans.span import Stopwatch
 from fewpass.solvers.losses import Problem

@@ -11,9 +11,10 @@ from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.matching import Matched, listed, match_features
 from fewpass.pipeline.rows.scaling import Scaler
-from fewpass.pipeline.rows.target_range import Bounds, joint, with_zero
+from fewpass.pipeline.rows.target_range import Bounds, union_of, with_zero
 from fewpass.pipeline.rows.targets import TargetRule, target_rule
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.training.planning.problem import loss_word, problem_of
@@ -97,7 +98,7 @@ def model_in(run: RunFolder, record: RunRecord, snapshot: Snapshot) -> Model:
 def _seen(record: RunRecord, saved: Saved) -> Bounds | None:
     """Return the range of targets learnt from; of a source it was known only in the end."""
     later = saved.source.targets if saved.source else None
-    return record.seen if record.seen is None or later is None else joint(record.seen, later)
+    return record.seen if record.seen is None or later is None else union_of(record.seen, later)
 
 
 def require_calibration(

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.runs.lease import lease_faults
 from fewpass.pipeline.runs.model import model_in
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.run_snapshots import read_records
 from fewpass.storage.folder import Damaged
 from fewpass.storage.objects import StoredObject

@@ -8,137 +8,28 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import cache, cached_property
-from importlib.metadata import version
-from typing import Any, Final, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from functools import cached_property
+from typing import Any
 
 from fewpass.pipeline.errors import BadInput, PlanMismatch
-from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.runs.run_log import RunLog
+from fewpass.pipeline.runs.run_record import FORMAT_VERSION, RunRecord
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import SourceReading
-from fewpass.pipeline.settings.training_plan import TrainingPlan, as_stored
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.planning.auto import MethodChoice
-from fewpass.pipeline.training.planning.forecast import Forecast
-from fewpass.storage.column_schema import Groups, Schema
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.hashed_names import HashedNames, require_columns
 from fewpass.storage.kinds import OWN, RUN_FORMAT, RUN_KEY, instead, kind_of
-from fewpass.storage.manifest import Labels, Manifest, OffsetStats, Scaling, Values
+from fewpass.storage.manifest import Manifest
 from fewpass.storage.row_state_store import RowStateStore
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.set_generations import what_became
 from fewpass.storage.snapshot import Snapshot, SnapshotStore
 
-FORMAT_VERSION: Final = 2
 KEY = RUN_KEY
 MAY_WAIT = ("span", "reduce")  # events of which there are many
-
-
-class RunRecord(BaseModel):
-    """What a run is: written once, before the first row is read."""
-
-    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
-
-    format: Literal["fewpass-run"] = RUN_FORMAT
-    version: Literal[2] = FORMAT_VERSION
-    plan: TrainingPlan
-    dataset_fingerprint: str
-    """Of the data set that the run reads."""
-    layout: str
-    n_rows: int
-    n_features: int
-    targets: Labels | Values
-    scaling: Scaling
-    offsets: OffsetStats | None = None
-    """Means of the rows' offsets; None where they have none."""
-    columns: Schema | None = None
-    """The columns of that data set's source; None where nothing is known of them."""
-    hashed_names: HashedNames = Field(default_factory=dict)
-    """Names of columns that names were hashed to, as far as that data set knows them."""
-    versions: dict[str, str]
-    forecast: Forecast | None = None
-    """What the training was going to take; None where nothing was foreseen."""
-    warnings: tuple[str, ...] = ()
-    """Why the training was not expected to come to its end, in sentences."""
-    dtype: Literal["float32", "float64"] = "float32"
-    """Of the features of that data set, which rows to predict are read as."""
-    methods: MethodChoice | None = None
-    """The methods in place of `auto`; None where the plan names one."""
-    lam_origin: LamOrigin | None = None
-    """What the plan's lam was chosen from; None where it was given."""
-    seen: tuple[float, float] | None = None
-    """The lowest and the highest target of the data set, and of those that the model it starts from
-    has seen: predictions are clipped to it.  None where nothing is clipped, and in runs of earlier
-    versions."""
-
-    @field_validator("plan", mode="before")
-    @classmethod
-    def _of_any_version(cls, plan: Any) -> Any:
-        return as_stored(plan)
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> RunRecord:
-        if self.columns is not None and self.columns.n_features != self.n_features:
-            raise ValueError("its columns are not as many as its features")
-        require_columns(self.hashed_names, self.n_features)
-        return self
-
-    @property
-    def feature_groups(self) -> Groups | None:
-        """The group of every feature (d,); None where no column became several."""
-        return self.columns.feature_groups if self.columns is not None else None
-
-    def method(self, number: int = 0) -> str:
-        """Tell the method; of those that `auto` chose the first, or that and the one after it."""
-        if self.methods is None:
-            return self.plan.solver.kind
-        return ", then ".join(m.kind for m in self.methods.methods[: number + 1])
-
-    @classmethod
-    def of(
-        cls,
-        plan: TrainingPlan,
-        manifest: Manifest,
-        foreseen: Forecast | None,
-        methods: MethodChoice | None = None,
-        columns: Schema | None = None,
-        warnings: Sequence[str] = (),
-        hashed_names: HashedNames | None = None,
-        lam_origin: LamOrigin | None = None,
-        seen: tuple[float, float] | None = None,
-    ) -> RunRecord:
-        """Return the record of a run that is about to begin on a data set."""
-        return cls(
-            plan=plan,
-            dataset_fingerprint=manifest.fingerprint,
-            layout=manifest.layout,
-            n_rows=manifest.n_rows,
-            n_features=manifest.n_features,
-            targets=manifest.targets,
-            scaling=manifest.scaling,
-            offsets=manifest.offsets,
-            dtype=manifest.dtype,
-            columns=columns,
-            hashed_names=hashed_names or {},
-            versions=dict(recorded_versions()),
-            forecast=foreseen,
-            warnings=tuple(warnings),
-            methods=methods,
-            lam_origin=lam_origin,
-            seen=seen,
-        )
-
-
-@cache
-def recorded_versions() -> dict[str, str]:
-    """Return what a model's bits depend on; finding a version reads files for milliseconds."""
-    return {name: version(name) for name in ("fewpass", "numpy", "numba")}
 
 
 class RunFolder:

@@ -216,16 +216,14 @@ def _weights_in(snapshot: Snapshot, name: str, intercept: float | tuple[float, .
     return Weights(coef, np.array(intercept) if classes else intercept)
 
 
-def require_array(
-    snapshot: Snapshot, name: str, shape: tuple[int, ...], dtype: str = "float64"
-) -> NDArray[Any]:
-    """Return a snapshot's array; BadInput unless it has that shape and type."""
+def require_array(snapshot: Snapshot, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return a snapshot's array of float64; BadInput unless it is one of that shape."""
     array = snapshot.arrays.get(name)
     if array is None:
-        raise unfit(snapshot, f"it has no array {name}, {dtype} {shape}")
-    if (array.dtype.name, array.shape) != (dtype, shape):
+        raise unfit(snapshot, f"it has no array {name}, float64 {shape}")
+    if (array.dtype.name, array.shape) != ("float64", shape):
         raise unfit(
-            snapshot, f"{name} is {array.dtype} {array.shape}, where {dtype} {shape} was expected"
+            snapshot, f"{name} is {array.dtype} {array.shape}, where float64 {shape} was expected"
         )
     return array
 

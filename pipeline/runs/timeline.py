@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import fsum
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from fewpass.pipeline.runs.events import (
     Certification,
@@ -29,6 +29,7 @@ from fewpass.pipeline.runs.events import (
 from fewpass.pipeline.runs.pace import NEWEST, Silence, silence
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.sweep_times import SweepTimes, reading_of
+from fewpass.pipeline.runs.timeline_points import Certified, Point, Worker
 from fewpass.pipeline.runs.work_done import WorkDone
 from fewpass.pipeline.training.planning.rate import RECENT, SMALLEST
 
@@ -37,43 +38,6 @@ REDUCTIONS = -1  # the stream of all reductions
 STEPS = ("step", "h", "gamma0")  # the names of a step size in the metrics of methods
 
 LossSums = dict[int, tuple[float, float]]  # stream -> sum of losses, rows whose loss was taken
-
-
-class Point(NamedTuple):
-    """Progressive loss at one moment: of rows before they were learnt from."""
-
-    passes: float
-    average: float | None  # since the first row
-    since_last: float | None  # since the point before
-    seconds: float = 0.0
-    step: float | None = None  # size of the method's step
-
-
-class Certified(NamedTuple):
-    """A certificate at one moment."""
-
-    passes: float
-    objective: float
-    gap: float
-    seconds: float = 0.0
-    relative: float = 0.0  # what is compared with the tolerance
-
-    def gap_at(self, tol: float) -> float | None:
-        """Return the gap of a tolerance, by this certificate; None where nothing is left."""
-        return tol * self.gap / self.relative if self.relative > 0.0 else None
-
-
-def useful(certificates: Iterable[Certified]) -> list[Certified]:
-    """Leave out the certificates that say nothing: bars from an objective to 0 flatten a curve."""
-    return [one for one in certificates if one.gap < one.objective]
-
-
-class Worker(NamedTuple):
-    """What one process did."""
-
-    rows: int = 0  # of the current pass
-    memory: int = 0  # bytes, the most ever
-    seconds: float = 0.0  # when it was last heard of
 
 
 class Timeline:

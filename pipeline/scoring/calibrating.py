@@ -24,7 +24,7 @@ from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.buffers import cut_rows
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.runs.model import require_same_columns, stored_weights
-from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.probabilities import class_scores
 from fewpass.pipeline.training.planning.problem import loss_of

@@ -9,7 +9,7 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import Executor
-from fewpass.pipeline.rows.buffers import let_go_of_buffers, rows_taken
+from fewpass.pipeline.rows.buffers import free_buffers, rows_taken
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluated_slices import SLICE_BITS
@@ -54,7 +54,7 @@ def evaluate_slices(
     places = [k if order is None else int(dataset.column_order.place[k]) for k in features.values()]
     what = partial(_sums, measured, tuple(places))
     job, total, _ = scored(model, dataset, executor, what, rules=BY_NAME)
-    executor.everywhere(let_go_of_buffers)
+    executor.everywhere(free_buffers)
     return {
         name: full_figures(job.problem, model.record, model.weights, part)
         for name, part in zip(features, total, strict=True)

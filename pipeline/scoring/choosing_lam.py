@@ -11,7 +11,7 @@ from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_of, weights_of
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
-from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.compared_losses import (
     LossProducts,
     standard_errors,
@@ -25,11 +25,12 @@ from fewpass.pipeline.scoring.evaluation import (
     sum_of,
 )
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
-from fewpass.pipeline.scoring.row_metrics import Measured, Metric
+from fewpass.pipeline.scoring.metric import Metric
+from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.spans.span import Job
-from fewpass.solvers.each_model import sum_each
 from fewpass.solvers.protocol import Certificate, State, Sum, Weights
+from fewpass.solvers.reduce_each_model import sum_each
 from fewpass.solvers.tasks import Task
 from fewpass.storage.dataset import Dataset
 

@@ -26,7 +26,7 @@ from fewpass.pipeline.scoring.paired_figures import (
     paired,
     row_figures,
 )
-from fewpass.pipeline.scoring.prediction import as_stepped
+from fewpass.pipeline.scoring.prediction import on_one_scale
 from fewpass.pipeline.scoring.scoring_budget import piece_bytes, scoring_budget
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import Expected, open_source
@@ -106,7 +106,7 @@ def _scored_piece(of: Contestant, source: Source, number: int, piece: Piece) -> 
         return None
     y = targets_of(model, of.problem, parsed, where)
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
-    at, rows = as_stepped(model.weights, scaler, table)
+    at, rows = on_one_scale(model.weights, scaler, table)
     weight = np.ones(len(y)) if table.weight is None else table.weight
     block = table_block(rows, y, weight, offset=table.offset)
     part = of.what.add(of.problem, at, block, of.what.zero(at))

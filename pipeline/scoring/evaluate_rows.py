@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.buffers import table_block
 from fewpass.pipeline.rows.scaling import Scaler
-from fewpass.pipeline.rows.targets import alike, label_text, shown, target_rule
+from fewpass.pipeline.rows.targets import label_text, shown, similar_label, target_rule
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluated_slices import SLICE_BITS, Slicing
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
 from fewpass.pipeline.scoring.evaluation_job import positive_label
-from fewpass.pipeline.scoring.prediction import as_stepped
+from fewpass.pipeline.scoring.prediction import on_one_scale
 from fewpass.pipeline.scoring.probabilities import probabilities_of
 from fewpass.pipeline.scoring.reliability import Reliability, sum_of_reliability
 from fewpass.pipeline.scoring.reliability import summary as reliability_figures
@@ -70,8 +70,6 @@ def evaluate_rows(
     by: Sequence[str] = (),
     asked: AskedMetrics = USUAL,
     memory: int | None = None,
-    threads: int | None = None,
-    storage_options: dict[str, Any] | None = None,
     on_progress: Callable[[int, float], None] = lambda _rows, _fraction: None,
 ) -> EvaluatedRows:
     """Evaluate a model on rows of files, read once.
@@ -95,8 +93,6 @@ def evaluate_rows(
         What metrics depend on.
     memory
         Memory budget in bytes beyond that of imported libraries; default: 1 GiB plus the weights.
-    threads
-        Number of threads for parsing and scoring; default: the number of cores.
     on_progress
         Called with the rows read so far, and the fraction of all rows.
 
@@ -118,8 +114,8 @@ def evaluate_rows(
     expected = Expected(model.record.columns, budget=budget, passed=slicing.columns)
     like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
     options = options.model_copy(update=like_model)
-    source = open_source(inputs, options, storage_options, expected)
-    threads = threads or os.cpu_count() or 1
+    source = open_source(inputs, options, expected=expected)
+    threads = os.cpu_count() or 1
     size = piece_bytes(budget, model, threads)
     scored = partial(_sums_of_piece, model, problem, source, sums, slicing)
     each = each_piece(source, size, threads, threads + 1, scored)
@@ -180,7 +176,7 @@ def _sums_of_piece(
         return _Part((), parsed.n_skipped, 0, 0)
     y = targets_of(model, problem, parsed, where)
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift)
-    at, rows = as_stepped(model.weights, scaler, table)
+    at, rows = on_one_scale(model.weights, scaler, table)
     weight = np.ones(len(y)) if table.weight is None else table.weight
     block = table_block(rows, y, weight, offset=table.offset)
     parts = tuple(what.add(problem, at, block, what.zero(at)) for what in sums)
@@ -209,8 +205,8 @@ def targets_of(model: Model, problem: Problem, parsed: Parsed, where: str) -> Ve
     if unknown and record.plan.positive is None:
         raise BadInput(
             f'{where}: the label "{unknown[0]}" is unknown to the model, which has '
-            f"{shown(record.targets)}. {alike(unknown[0], names)}Leave such rows out, or check "
-            "`label`."
+            f"{shown(record.targets)}. {similar_label(unknown[0], names)}Leave such rows out, or "
+            "check `label`."
         )
     if positive is None:
         return np.array([float(names.index(name)) for name in labels])[places]

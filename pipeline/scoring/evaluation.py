@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.executors.executor import Executor
-from fewpass.pipeline.rows.buffers import let_go_of_buffers
+from fewpass.pipeline.rows.buffers import free_buffers
 from fewpass.pipeline.rows.target_range import Bounds, clipped
 from fewpass.pipeline.rows.targets import Targeted, TargetRule, label_text
 from fewpass.pipeline.runs.model import Model
@@ -99,7 +99,7 @@ def evaluate(
     measured = Measured.of(model, asked)
     what = partial(full_sum, measured)
     job, total, matched = scored(model, dataset, executor, what, on_report, rules)
-    executor.everywhere(let_go_of_buffers)
+    executor.everywhere(free_buffers)
     figures = full_figures(job.problem, model.record, model.weights, total, asked)
     return figures._replace(left_out=matched.left_out)
 

@@ -10,10 +10,10 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.matching import Matched
 from fewpass.pipeline.rows.resident import rows_in_memory
-from fewpass.pipeline.rows.targets import TargetRule, alike, label_text, shown, target_rule
+from fewpass.pipeline.rows.targets import TargetRule, label_text, shown, similar_label, target_rule
 from fewpass.pipeline.rows.windows import chunk_bytes, plan_windows
 from fewpass.pipeline.runs.model import Model, read_weights, require_same_columns
-from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.column_groups import with_groups
@@ -84,8 +84,8 @@ def _same_classes(targets: Labels | Values, trained: Labels | Values, width: int
     if unknown:
         raise BadInput(
             f'The label "{unknown[0]}" is unknown to the model, which has {shown(trained)}. '
-            f"{alike(unknown[0], names)}Ingest the rows with the training set as `like` to find "
-            "where it is."
+            f"{similar_label(unknown[0], names)}Ingest the rows with the training set as `like` to "
+            "find where it is."
         )
     values = tuple(float(names.index(label_text(label))) for label in targets.labels)
     return TargetRule(values=values, n_classes=len(names), width=width)

@@ -80,7 +80,7 @@ class Predictor(NamedTuple):
         """Predict the rows of a table."""
         weights = self.model.weights
         if self.scaler is not None:
-            weights, table = as_stepped(weights, self.scaler, table)
+            weights, table = on_one_scale(weights, self.scaler, table)
         rows = row_view(table)
         if self.labels is None:
             score = scores(weights.coef, weights.intercept, rows)
@@ -112,7 +112,7 @@ class Predictor(NamedTuple):
         return dict(zip(self._of_classes, each, strict=True)) | {"probability": chosen}
 
 
-def as_stepped(weights: Weights, scaler: Scaler, table: Table) -> tuple[Weights, Table]:
+def on_one_scale(weights: Weights, scaler: Scaler, table: Table) -> tuple[Weights, Table]:
     """Return matching weights and rows, from raw rows: usually scaled rows."""
     if scaler.shift is not None and isinstance(table, SparseTable):
         return unscaled(weights, scaler), table  # with a shift, scaled rows have no zeros
@@ -133,7 +133,6 @@ def predict(
     keep: Sequence[str] = (),
     threshold: float | None = None,
     threads: int | None = None,
-    storage_options: dict[str, Any] | None = None,
     on_progress: Callable[[PredictionProgress], None] = lambda _: None,
 ) -> PredictionResult:
     """Predict every row of `inputs` (files, or one data set) into `output`.
@@ -185,7 +184,7 @@ def predict(
     def into_file(
         specs: Sequence[str], url: str, tell: Callable[[PredictionProgress], None]
     ) -> PredictionResult:
-        out = ScoredOutput(url, overwrite, how.keep, memory, threads, storage_options, tell)
+        out = ScoredOutput(url, overwrite, how.keep, memory, threads, tell)
         return write_rows(how.maker(model, out), model, specs, options, out)
 
     if not is_folder(output):
@@ -193,8 +192,7 @@ def predict(
     settings = how._asdict() | {"clip": clip, "reading": options.model_dump(mode="json")}
     return predict_folder(
         lambda spec, url, tell: into_file([spec], url, tell),
-        model, inputs, output, settings, overwrite=overwrite, storage_options=storage_options,
-        on_progress=on_progress,
+        model, inputs, output, settings, overwrite=overwrite, on_progress=on_progress,
     )  # fmt: skip
 
 

@@ -60,7 +60,6 @@ def require_ending(url: str) -> None:
 def open_predictions(
     url: str,
     columns: Sequence[str],
-    storage_options: dict[str, Any] | None = None,
     *,
     replace: bool = True,
     before: Callable[[], None] = lambda: None,
@@ -77,7 +76,7 @@ def open_predictions(
         yield _Csv(sys.stdout.buffer, columns, io.BytesIO())
         sys.stdout.flush()
         return
-    opened = whole_file(url, storage_options, replace=replace, before=before)
+    opened = whole_file(url, replace=replace, before=before)
     with opened as target, tempfile.TemporaryFile() as scratch:
         writer = WRITERS[PurePosixPath(url).suffix](target, columns, scratch)
         yield writer

@@ -52,9 +52,8 @@ def predict_folder(
     output: str,
     settings: dict[str, Any],
     *,
-    overwrite: bool = False,
-    storage_options: dict[str, Any] | None = None,
-    on_progress: Callable[[PredictionProgress], None] = lambda _: None,
+    overwrite: bool,
+    on_progress: Callable[[PredictionProgress], None],
 ) -> PredictionResult:
     """Predict every file of `inputs` into a file of its own below `output`.
 
@@ -74,8 +73,8 @@ def predict_folder(
         The folder holds predictions of another model or of other settings; two files would be made
         of one name; the output is inside the input.
     """
-    partitions = _partitions(inputs, output, storage_options)
-    folder = Folder(output.rstrip("/"), storage_options)
+    partitions = _partitions(inputs, output)
+    folder = Folder(output.rstrip("/"))
     made_by = {"weights": weights_digest(model.weights), "settings": settings}
     done = _done(folder, made_by, overwrite=overwrite)
     whole = sum(part.size for part in partitions) or 1
@@ -157,9 +156,7 @@ def _is_done(folder: Folder, part: _Partition, done: dict[str, Any]) -> bool:
     return bool(folder.size(part.made) == record["bytes"])
 
 
-def _partitions(
-    inputs: Sequence[str], output: str, storage_options: dict[str, Any] | None
-) -> list[_Partition]:
+def _partitions(inputs: Sequence[str], output: str) -> list[_Partition]:
     """Return the files of the inputs, and what is made of each."""
     partitions: list[_Partition] = []
     for spec in inputs:
@@ -169,7 +166,7 @@ def _partitions(
                 f"{output} is inside the input {base}, whose files would be read again. Name "
                 "another folder."
             )
-        addresses = find([spec], storage_options)
+        addresses = find([spec])
         if table := next((address for address in addresses if address.format), None):
             raise BadInput(
                 f"{table.name} is a table, and {output} is to be a folder with a file for each of "

@@ -81,10 +81,10 @@ def reliability(
 
 def sum_of_reliability(made: Probabilities) -> Sum:
     """Return the sum for the reliability of probabilities."""
-    return Sum("reduce-reliability", nothing, partial(add_reliability, made))
+    return Sum("reduce-reliability", no_reliability, partial(add_reliability, made))
 
 
-def nothing(_at: Weights) -> ReliabilityPart:
+def no_reliability(_at: Weights) -> ReliabilityPart:
     """Return the zero of the sums."""
     return ReliabilityPart(0.0, 0.0, np.zeros((BINS, 4)))
 

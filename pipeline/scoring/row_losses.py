@@ -108,7 +108,7 @@ def losses_of_scores(
     return np.asarray(np.mean(each, axis=0), np.float64)
 
 
-def together(parts: Sequence[RowLosses]) -> RowLosses:
+def losses_of_all_rows(parts: Sequence[RowLosses]) -> RowLosses:
     """Return the losses of all rows, of models that correspond."""
     wrong = [one.wrong for one in parts if one.wrong is not None]
     return RowLosses(
@@ -127,7 +127,7 @@ def _mean_costs(parts: Sequence[RowLosses]) -> NDArray[np.float64] | None:
     return np.asarray(np.average(costs, axis=0, weights=weights), np.float64)
 
 
-def over_times(times: Sequence[RowLosses], orders: Sequence[NDArray[np.int64]]) -> RowLosses:
+def mean_over_times(times: Sequence[RowLosses], orders: Sequence[NDArray[np.int64]]) -> RowLosses:
     """Return the means of the same rows under models that correspond, each in an order of theirs.
 
     The loss of a row that was scored several times is one number for a standard error.

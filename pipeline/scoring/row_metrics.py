@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.target_range import Bounds, clipped
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.runs.model import Model
@@ -33,10 +32,9 @@ from fewpass.pipeline.scoring.probabilities import (
 from fewpass.pipeline.scoring.reliability import (
     ReliabilityPart,
     add_reliability_of,
-    nothing,
+    no_reliability,
     summary,
 )
-from fewpass.pipeline.settings.training_plan import MetricName
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.storage.manifest import Labels, Values
@@ -140,7 +138,7 @@ def sum_of_metrics(measured: Measured) -> Sum:
 
 def _none(measured: Measured, at: Weights) -> MetricPart:
     empty = np.zeros((measured.n_labels, measured.n_labels))
-    return MetricPart(empty, nothing(at), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    return MetricPart(empty, no_reliability(at), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def add_metrics(
@@ -296,55 +294,3 @@ def _add_each(
     sums: tuple[Sum, ...], problem: Problem, at: Any, block: Block, parts: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     return tuple(what.add(problem, at, block, part) for what, part in zip(sums, parts, strict=True))
-
-
-class Metric(NamedTuple):
-    """A figure that models are chosen by."""
-
-    name: MetricName
-
-    @property
-    def higher_is_better(self) -> bool:
-        """Whether a model is the better the higher it is."""
-        return self.name in HIGHER
-
-    def cost(self, evaluation: Any) -> float:
-        """Return the figure of an Evaluation with all metrics, negated where higher is better.
-
-        Where it has no meaning, as precision where nothing is called positive, it is the worst.
-        """
-        figure = self.figure(evaluation)
-        if figure is None:
-            return math.inf
-        return float(-figure if self.higher_is_better else figure)
-
-    def figure(self, evaluation: Any) -> float | None:
-        """Return the figure of an Evaluation with all metrics; None where it has no meaning."""
-        own = self.name in OF_EVALUATIONS
-        figure: float | None = getattr(evaluation if own else evaluation.metrics, self.name)
-        return figure
-
-    def require_defined(self, problem: Problem, rule: TargetRule) -> None:
-        """Refuse a metric that models of a problem have no figure of; BadInput names those."""
-        measured = Measured.of_problem(problem, rule)
-        names = {*_ALWAYS, *(_OF_NUMBERS if not measured.n_labels else _OF_LABELS)}
-        names |= {*_OF_TWO} if measured.n_labels == 2 else set()
-        names |= {*_OF_PROBABILITIES} if measured.probabilities else set()
-        names |= {*_OF_STEEP} if problem.loss.is_steep else set()
-        if self.name not in names:
-            raise BadInput(
-                f"metric is {self.name}, which these models have no figure of (loss "
-                f"{problem.loss.name}). They have {', '.join(sorted(names))}."
-            )
-
-
-#: Fields of an Evaluation; the others are its metrics.
-OF_EVALUATIONS = frozenset(("loss", "error", "auc", "mse", "r2", "deviance", "d2"))
-HIGHER = frozenset(
-    ("auc", "r2", "d2", "f1", "balanced_accuracy", "precision", "recall", "average_precision")
-)
-_ALWAYS, _OF_STEEP = ("loss",), ("deviance", "d2")
-_OF_NUMBERS = ("mse", "rmse", "mae", "mape", "r2")
-_OF_LABELS = ("error", "f1", "balanced_accuracy")
-_OF_TWO = ("auc", "precision", "recall", "average_precision")
-_OF_PROBABILITIES = ("log_loss", "brier", "calibration_error")

@@ -98,7 +98,6 @@ class ScoredOutput(NamedTuple):
     passed: tuple[str, ...] = ()  # columns of the input that are written, too
     memory: int | None = None  # bytes; None: 1 GiB and the weights
     threads: int | None = None  # None: one per core
-    storage_options: dict[str, Any] | None = None
     on_progress: Callable[[PredictionProgress], None] = lambda _: None
 
 
@@ -129,10 +128,10 @@ def write_rows(
     """
     began = time.perf_counter()
     require_ending(out.url)
-    file = OutputFile(out.url, out.overwrite, tuple(inputs), model.record, out.storage_options)
+    file = OutputFile(out.url, out.overwrite, tuple(inputs), model.record)
     if out.url != STANDARD_OUTPUT:
         file.require_free()
-    dataset = _as_dataset(inputs, out.storage_options)
+    dataset = _as_dataset(inputs)
     compute = make(dataset is None)
     columns = _all_columns(out.passed, compute.columns)
     budget, threads = scoring_budget(model, out.memory), out.threads or os.cpu_count() or 1
@@ -147,7 +146,7 @@ def write_rows(
         require_chunks(budget, model, dataset)
         open_rows = partial(_rows_of_dataset, compute, dataset, options, threads)
     with open_predictions(
-        out.url, columns, out.storage_options, replace=file.may_replace, before=file.require_free
+        out.url, columns, replace=file.may_replace, before=file.require_free
     ) as target:
         given_rows = open_rows()
         rows, beyond = _written(target, given_rows, out.on_progress)
@@ -193,7 +192,7 @@ def _rows_of_files(
     size: int,
     threads: int,
 ) -> _GivenRows:
-    source = open_like(compute.model, inputs, options, budget, out.storage_options, out.passed)
+    source = open_like(compute.model, inputs, options, budget, out.passed)
     whole, left_out = source.estimated_bytes(), source.left_out
     return _GivenRows(_of_files(compute, source, out.passed, size, threads), left_out, whole)
 
@@ -220,10 +219,10 @@ def _written(
     return rows, beyond
 
 
-def _as_dataset(inputs: Sequence[str], storage: dict[str, Any] | None) -> Dataset | None:
-    if len(inputs) != 1 or not is_data_set(inputs[0], storage):
+def _as_dataset(inputs: Sequence[str]) -> Dataset | None:
+    if len(inputs) != 1 or not is_data_set(inputs[0]):
         return None
-    return Dataset.open(inputs[0], storage)
+    return Dataset.open(inputs[0])
 
 
 def open_like(
@@ -231,15 +230,14 @@ def open_like(
     inputs: Sequence[str],
     options: SourceOptions,
     budget: Budget,
-    storage: dict[str, Any] | None = None,
-    passed: tuple[str, ...] = (),
+    passed: tuple[str, ...],
 ) -> Source:
     """Open files whose columns are those of a model, labels optional."""
     width = model.record.n_features
     like_model = {"n_features": width, "label_required": False, "dtype": model.record.dtype}
     options = options.model_copy(update=like_model)
     expected = Expected(model.record.columns, budget=budget, passed=passed)
-    return open_source(inputs, options, storage, expected)
+    return open_source(inputs, options, expected=expected)
 
 
 def _of_files(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from fewpass.pipeline.runs.saved import GroupDone, Saved, unfit
-from fewpass.solvers.multi_model import jointly
+from fewpass.solvers.multi_model import joint_certificate
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.storage.snapshot import Snapshot
 
@@ -111,4 +111,4 @@ class ModelGroups:
         """Return the certificate of all models; None where that of a group is missing."""
         certificates = [done.certificate for done in self.done]
         each = [own for one in certificates if one for own in one.each]
-        return jointly([*each]) if all(certificates) else None
+        return joint_certificate([*each]) if all(certificates) else None

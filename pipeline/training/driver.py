@@ -17,7 +17,7 @@ from fewpass.pipeline.runs.saved import Cursor, Saved
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.against_constant import worse_by_certificate
 from fewpass.pipeline.training.planning.advice import warnings
-from fewpass.pipeline.training.planning.auto import far_behind
+from fewpass.pipeline.training.planning.falling_back import far_behind
 from fewpass.pipeline.training.planning.forecast import Forecast, forecast
 from fewpass.pipeline.training.planning.source_job import source_warnings
 from fewpass.pipeline.training.training_states import TrainingStates

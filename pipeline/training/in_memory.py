@@ -10,8 +10,8 @@ from fewpass.pipeline.executors.calling_thread import CallingThread
 from fewpass.pipeline.runs.engine import Checkpoints, Training
 from fewpass.pipeline.runs.events import Event, Finish, Start
 from fewpass.pipeline.runs.outcome import Trained
-from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.run_progress import Progress
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.at_once import train_at_once

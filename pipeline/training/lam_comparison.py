@@ -11,11 +11,17 @@ import numpy as np
 from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.targets import Targeted, TargetRule
 from fewpass.pipeline.runs.model import require_same_columns, sourced_weights, stored_weights
-from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation import full_figures, full_sum
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
-from fewpass.pipeline.scoring.row_losses import RowLosses, over_times, row_losses, together
-from fewpass.pipeline.scoring.row_metrics import Measured, Metric
+from fewpass.pipeline.scoring.metric import Metric
+from fewpass.pipeline.scoring.row_losses import (
+    RowLosses,
+    losses_of_all_rows,
+    mean_over_times,
+    row_losses,
+)
+from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.lam_sample import in_memory, sample_of
@@ -76,7 +82,7 @@ def _on_all(
 ) -> RowLosses:
     """Hold out the parts of each number in turn; a row's loss is its mean over all of them."""
     scored = [_on_parts(dataset, table, parts, plan) for parts in each]
-    return over_times(scored, [np.argsort(np.concatenate(parts)) for parts in each])
+    return mean_over_times(scored, [np.argsort(np.concatenate(parts)) for parts in each])
 
 
 def _on_parts(
@@ -91,7 +97,7 @@ def _on_parts(
         block = dataset_block(take(table, part), rows, trained.planned.rule)
         problem, rule = trained.planned.problem, trained.planned.rule
         scored.append(_scored(plan, dataset.manifest, problem, rule, block, trained.models))
-    return together(scored)
+    return losses_of_all_rows(scored)
 
 
 def _on_given(

@@ -15,7 +15,7 @@ from fewpass.pipeline.rows.source_order import LossDrift, drift_sentence, sorted
 from fewpass.pipeline.rows.source_position import SourcePosition
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.events import Skipped, Warned
-from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.training.against_constant import FirstRowsLoss

@@ -9,21 +9,22 @@ from typing import NamedTuple, Protocol
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.from_source import OpenedSource
-from fewpass.pipeline.rows.target_range import Bounds, joint, range_of
+from fewpass.pipeline.rows.target_range import Bounds, range_of, union_of
 from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.runs.model import load_model, weights_to_start_at
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_log import LOG, SEGMENTS
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.run_snapshots import TrainedFolder
 from fewpass.pipeline.scoring.calibrating import require_calibratable
 from fewpass.pipeline.scoring.evaluation_job import evaluation_job
-from fewpass.pipeline.scoring.row_metrics import Metric
+from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.pipeline.training.planning.auto import MethodChoice
 from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
+from fewpass.pipeline.training.planning.method_choice import MethodChoice
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.pipeline.training.planning.source_job import choose_for_source, planned_for_source
@@ -101,7 +102,7 @@ def prepare(
     asked = plan
     if run.exists():
         origin = run.record().lam_origin
-        plan = with_largest_lam(as_begun(plan, run), dataset)
+        plan = with_largest_lam(as_in_run(plan, run), dataset)
         planner = Planner(plan, dataset, distributed=not near)
     else:
         planner, plan, origin = planned(plan, dataset, held_out, near=near)
@@ -111,7 +112,7 @@ def prepare(
     return Prepared(run, plan, dataset, planner, methods, held_out=held_out, lam_origin=origin)
 
 
-def seen_by(begins: Prepared) -> Bounds | None:
+def target_bounds(begins: Prepared) -> Bounds | None:
     """Return the range of targets that predictions are clipped to; None where none are.
 
     With offsets none are: a longer exposure has more than any row that was seen.
@@ -121,7 +122,7 @@ def seen_by(begins: Prepared) -> Bounds | None:
     own = range_of(data, problem_of(plan, data).loss, plan.positive) if clips else None
     if own is None or plan.start_from is None:
         return own
-    return joint(load_model(RunFolder(plan.start_from)).seen, own)
+    return union_of(load_model(RunFolder(plan.start_from)).seen, own)
 
 
 def _held_out_dataset(
@@ -178,7 +179,7 @@ def _on_source(asked: TrainingPlan, run: TrainedFolder, open_source: OpenSource)
     if plan.held_out is not None:
         plan = plan.model_copy(update={"held_out": Dataset.open(plan.held_out).folder.url})
     if run.exists():
-        plan = as_begun(plan, run)
+        plan = as_in_run(plan, run)
         methods = choose_for_source(plan, source)
     else:
         plan, methods = planned_for_source(plan, source)
@@ -249,7 +250,7 @@ def _fit_for_sure(plan: TrainingPlan, dataset: Dataset) -> bool:
     return classes * numbers <= plan.memory // 2
 
 
-def as_begun(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
+def as_in_run(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:
     """Return a plan with its open settings as in the run's plan.
 
     That is lam, one model of all classes or several, and the memory, of which other processes may

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from fewpass.pipeline.calibration import Calibration
-from fewpass.pipeline.rows.resident import let_go
+from fewpass.pipeline.rows.resident import free_rows
 from fewpass.pipeline.runs.engine import Training
 from fewpass.pipeline.runs.grid import Candidate, Choice, best_of, certificate_of, weights_of
 from fewpass.pipeline.runs.model import read_out, sourced_weights, stored_weights
-from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.calibrating import calibrate
 from fewpass.pipeline.scoring.choosing_lam import (
     AsRead,
@@ -144,7 +144,7 @@ class TrainedModels:
         """Return the held-out rows, if there are any, which are read from now on."""
         if self._training.plan.held_out is None:
             return self._once.held_out() if self._once else None
-        self._training.executor.everywhere(let_go)  # other rows are read, within the same budget
+        self._training.executor.everywhere(free_rows)  # other rows are read, within the same budget
         return held_out_rows(self._training)
 
     def _choose(

@@ -17,13 +17,13 @@ import numpy as np
 
 from fewpass.pipeline.errors import NoWorkers, WorkerStandsStill
 from fewpass.pipeline.executors.executor import Executor
-from fewpass.pipeline.rows.resident import let_go
+from fewpass.pipeline.rows.resident import free_rows
 from fewpass.pipeline.runs.engine import Checkpoints, Engine, Stopped, Training
 from fewpass.pipeline.runs.events import Compiled, Event, Finish, Resume, Start, Stop, Warned
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import Convergence, TrainingResult, hinge_gap
-from fewpass.pipeline.runs.run_folder import RunRecord
 from fewpass.pipeline.runs.run_progress import Progress
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Cursor, Saved
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
 from fewpass.pipeline.training.driver import Driver
@@ -35,7 +35,7 @@ from fewpass.pipeline.training.prepared import (
     no_source,
     prepare,
     prepared_again,
-    seen_by,
+    target_bounds,
 )
 from fewpass.solvers.kernels.compiling import Compiling
 from fewpass.solvers.losses import Problem
@@ -129,7 +129,7 @@ class TrainingRun:
         made, dataset = cls(begins, executor, storage_options, start_at), begins.dataset
         record = RunRecord.of(
             begins.plan, dataset.manifest, made.forecast, made.methods, dataset.schema,
-            made.warnings, dataset.hashed_names, begins.lam_origin, seen_by(begins),
+            made.warnings, dataset.hashed_names, begins.lam_origin, target_bounds(begins),
         )  # fmt: skip
         begins.require_fit(record)
         made.run.begin(record, dataset.manifest)
@@ -161,7 +161,7 @@ class TrainingRun:
                 # An iterator that was dropped is closed by whichever thread collects it, perhaps
                 # one that a span runs on: waiting there for spans would be for ever.
                 if threading.get_ident() == mine:
-                    self._executor.everywhere(let_go)
+                    self._executor.everywhere(free_rows)
 
     def stop(self) -> None:
         """Ask the run to stop: after the span under way iteration takes a snapshot and ends.

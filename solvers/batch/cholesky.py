@@ -1,7 +1,9 @@
-"""H^-1 g for steps of Newton's method, where it is a part of their time: in memory, or of large H.
+"""H^-1 g by Cholesky factorisation, for steps of Newton's method.
 
-Of a large H every number of the factor is a sum of thousands of products, which are added up eight
-at a time, of four rows and two columns together: a number that is loaded takes part in several.
+`solved` is the plain one; the others are for where it is a part of a step's time, in memory or of a
+large H.  Of that every number of the factor is a sum of thousands of products, which are added up
+eight at a time, of four rows and two columns together: a number that is loaded takes part in
+several.
 """
 
 from __future__ import annotations
@@ -15,6 +17,20 @@ from fewpass.solvers.kernels.simd.lanes import Eight, broadcast, fma, load, sum_
 EPSILON = 1e-15  # least pivot, relative: rounding may make it smaller
 #: Columns that are factored together, and products that are added up before the next rows.
 TILE, RUN = 32, 256
+
+
+@kernel
+def solved(H: LowerTriangle, g: PerColumn) -> PerColumn:
+    """Return H^-1 g by Cholesky factorisation in place, the sums in a fixed order."""
+    x = g.copy()
+    for i in range(H.shape[0]):
+        for j in range(i + 1):
+            left = H[i, j]
+            for k in range(j):
+                left -= H[i, k] * H[j, k]
+            H[i, j] = left / H[j, j] if j < i else math.sqrt(max(left, EPSILON * H[i, i]))
+    substitute(H, x)
+    return x
 
 
 @kernel

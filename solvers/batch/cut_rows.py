@@ -17,8 +17,6 @@ from fewpass.solvers.kernels.rows import DenseRows, Rows, SparseRows, dot_vector
 from fewpass.solvers.kernels.shapes import LowerTriangle, Order, PerColumn, PerRow, Vector
 from fewpass.solvers.kernels.simd.row_blocks import TILE, dot_eight
 
-PlaceInSet = np.ndarray[tuple[int], np.dtype[np.int32]]  # (d,)
-
 
 class CutRows(NamedTuple):
     """Values of sparse rows in the columns of a set, of a tile's rows one after the other."""

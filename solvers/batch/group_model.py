@@ -19,6 +19,7 @@ import numpy as np
 
 from fewpass.solvers.batch.column_model import MOST_FACES, MOST_ROUNDS, MOST_SWEEPS, NEARER
 from fewpass.solvers.batch.column_model import direction_to_minimum as direction
+from fewpass.solvers.gradient import SUFFICIENT_DECREASE
 from fewpass.solvers.kernels.dispatch import called_by_kernels, kernel
 from fewpass.solvers.kernels.rows import DenseRows, add_vector, dot_vector
 from fewpass.solvers.kernels.shapes import Matrix, PerColumn, Vector, WholeNumbers
@@ -27,7 +28,6 @@ from fewpass.solvers.penalties import GroupLasso, Penalty
 MOST_SHORTENED = 30  # times that a step on the groups that are not 0 is halved
 LARGE = 1000  # numbers that are not 0, from which on a factor is a part of a training's time
 MOST_PRODUCTS = 3e10  # in factors of so many, of a step: what is left is left to the next pass
-DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
 
 
 def minimised_by_groups(
@@ -264,7 +264,7 @@ def searched_along(
                 for j in range(starts[g], starts[g + 1]):
                     after += (u[j] + t * whole[j]) ** 2
                 change += charges[g] * (math.sqrt(after) - before)
-        if change <= DECREASE * t * slope:
+        if change <= SUFFICIENT_DECREASE * t * slope:
             for j in range(k):
                 u[j] += t * whole[j]
                 r[j] += t * image[j]

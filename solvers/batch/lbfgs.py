@@ -26,12 +26,11 @@ from pydantic import Field
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
 from fewpass.solvers.estimates.expected_passes import condition_of_all, conditioning, digits
 from fewpass.solvers.estimates.smoothness import smoothness
-from fewpass.solvers.gradient import Bounds
+from fewpass.solvers.gradient import SUFFICIENT_DECREASE, Bounds
 from fewpass.solvers.intercept import column_length
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ExpectedPasses, Part, ProblemStats, Weights
 
-DECREASE = 1e-4  # c1
 FLATTENING = 0.9  # c2
 MOST_TRIALS = 20  # of one search; then the pairs are dropped
 LEAST_CURVATURE = 1e-12  # least s.y / (||s|| ||y||) of a stored pair
@@ -174,8 +173,8 @@ def wolfe(state: LbfgsState, trial: Trial) -> Literal["accept", "shorter", "long
         slope_at(state, trial),
         float(state.g @ state.p),
     )
-    fell = f <= state.bounds.objective + DECREASE * state.search.t * at_zero
-    level = not state.bounds.has_risen(f) and slope <= (2.0 * DECREASE - 1.0) * at_zero
+    fell = f <= state.bounds.objective + SUFFICIENT_DECREASE * state.search.t * at_zero
+    level = not state.bounds.has_risen(f) and slope <= (2.0 * SUFFICIENT_DECREASE - 1.0) * at_zero
     if not (fell or level):
         return "shorter"
     return "longer" if slope < FLATTENING * at_zero else "accept"

@@ -20,52 +20,47 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
-from fewpass.solvers.batch.cholesky import EPSILON, solved_in_tiles, substitute
+from fewpass.solvers.batch.cholesky import solved, solved_in_tiles
+from fewpass.solvers.batch.curvature_sums import (
+    CURVED,
+    CurvedPart,
+    CurvedPoint,
+    thinning,
+    whole_curvature,
+)
 from fewpass.solvers.batch.working_set import (
     MOST_SET,
     SetState,
     absorbed,
-    first_set_state,
     newest_of,
     point_of,
     refuse_crowded,
-    started,
-    started_at,
 )
-from fewpass.solvers.batch.working_set_sums import SetPart, SetPoint, add_sums, no_sums
+from fewpass.solvers.batch.working_set_start import WALK_OF_FIRST_ROWS, first_set_state, started_at
+from fewpass.solvers.batch.working_set_sums import SetPoint
 from fewpass.solvers.estimates.expected_passes import conditioning, digits
-from fewpass.solvers.gradient import RISE, Bounds, added
-from fewpass.solvers.kernels.dispatch import kernel
-from fewpass.solvers.kernels.rows import Rows, add_vector, dot_vector, prefetch_row
-from fewpass.solvers.kernels.shapes import LowerTriangle, Order, PerColumn, PerRow
-from fewpass.solvers.kernels.simd.row_blocks import add_four_squares
-from fewpass.solvers.loss_monitor import ReportLosses, ignore_losses
-from fewpass.solvers.losses import Problem, curvature_at
+from fewpass.solvers.gradient import RISE, SUFFICIENT_DECREASE, Bounds
+from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs, refuse_unfit
 from fewpass.solvers.protocol import (
-    Block,
     Certificate,
     ExpectedPasses,
     Part,
     ProblemStats,
     Sum,
     Sweep,
-    Walk,
     Weights,
 )
 from fewpass.solvers.registry import WHOLE_GRADIENTS
 
 GROWTH = 6.0  # powers of e by which f may grow along a step that is then halved
-DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
-ENOUGH = 400  # rows per column for H
 LARGE = 1000  # columns from which on H is factored tile by tile
-AS_DEAR = 4  # columns whose part of H costs about as much as a row of a gradient
 START, PER_DIGIT = 4.0, 0.7  # expected passes, ...
 WITH_L1, EXACT_WITH_L1 = 8.0, 4.0  # ... and in place of the first with an l1 penalty
 
@@ -81,100 +76,6 @@ class NewtonState(NamedTuple):
     slope: float = 0.0  # of f at x along p
     evaluations: int = 0
     shortened: int = 0  # how often a step was too long
-
-
-class CurvedPoint(NamedTuple):
-    """The point of a reduction, and the thinning of H."""
-
-    coef: NDArray[np.float64]  # (d,)
-    intercept: float
-    thinned: int
-
-
-class CurvedPart(NamedTuple):
-    """Sums over some rows; parts can be added."""
-
-    loss: float
-    G: NDArray[np.float64]  # (d,) of weighted slopes times rows
-    g_b: float  # the same for the constant column
-    rows: int
-    H: NDArray[np.float64]  # (d + 1, d + 1), its lower triangle: of curvatures times squares
-    H_rows: int  # rows in it
-
-
-def whole_curvature(problem: Problem, total: CurvedPart) -> NDArray[np.float64]:
-    """Return the lower triangle of H, normalised and with lam."""
-    H = total.H / total.H_rows
-    H[np.diag_indices_from(H)] += problem.lam
-    if problem.intercept:
-        H[-1, -1] += problem.lam_b - problem.lam
-    return H
-
-
-def thinning(problem: Problem, stats: ProblemStats) -> int:
-    """Return k if H is summed over every k-th row: it then costs about as much as the gradient."""
-    if problem.loss.is_quadratic:
-        return 1
-    return max(1, min(stats.d // AS_DEAR, stats.n // (ENOUGH * (stats.d + 1))))
-
-
-def no_curvature(at: CurvedPoint | SetPoint) -> CurvedPart | SetPart:
-    """Return the zero of the sums."""
-    if isinstance(at, SetPoint):
-        return no_sums(at)
-    d = at.coef.shape[0]
-    return CurvedPart(0.0, np.zeros(d), 0.0, 0, np.zeros((d + 1, d + 1)), 0)
-
-
-def add_curvature(
-    problem: Problem, at: CurvedPoint | SetPoint, block: Block, part: Any,
-    report: ReportLosses = ignore_losses, every: int = 0,
-) -> CurvedPart | SetPart:  # fmt: skip
-    """Add one block's loss, gradient and curvature at the given weights, in place."""
-    if isinstance(at, SetPoint):
-        return add_sums(problem, at, block, part, report, every)
-    whole = added(part, at.coef, at.intercept, problem, block, report, every)
-    few = np.ascontiguousarray(
-        block.order[:: at.thinned]
-    )  # contiguous: one kernel for any thinning
-    add_squares(part.H, at.coef, at.intercept, problem, *block[:3], few)
-    return CurvedPart(*whole, part.H, part.H_rows + few.shape[0])
-
-
-#: Objective, gradient and H at a point.
-CURVED = Sum("reduce-curvature", no_curvature, add_curvature, telling=add_curvature)
-
-
-def first_of(_problem: Problem, _stats: ProblemStats, states: list[SetState]) -> SetState:
-    """Return the first stream's start: one is enough."""
-    return states[0]
-
-
-def nothing_to_say(_state: SetState) -> dict[str, float]:
-    """Return no metrics: a start is no progress to draw."""
-    return {}
-
-
-def rows_left(state: SetState) -> int:
-    """Return how many rows the start is made of."""
-    return state.rows_left
-
-
-def needs_no_start(state: NewtonState | SetState) -> bool:
-    """Whether a state has weights to begin with, or begins at 0."""
-    return not isinstance(state, SetState) or state.rows_left == 0
-
-
-#: Weights of the first rows, before the first pass with an l1 penalty.
-FIRST_ROWS = Walk(
-    name="walk-first-rows",
-    step=started,
-    join=first_of,
-    order="stored",
-    metrics=nothing_to_say,
-    rows=rows_left,
-    skips=needs_no_start,
-)
 
 
 class Newton(BatchMethod):
@@ -196,13 +97,13 @@ class Newton(BatchMethod):
 
     def program(self, epoch: int) -> tuple[Sweep, ...]:
         passes = super().program(epoch)
-        return (FIRST_ROWS, *passes) if epoch == 0 else passes
+        return (WALK_OF_FIRST_ROWS, *passes) if epoch == 0 else passes
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> NewtonState | SetState:
         if not problem.penalty.is_smooth:
             return first_set_state(problem, stats)
         x, p = np.append(np.zeros(stats.d), problem.level), np.zeros(stats.d + 1)
-        return NewtonState(x, p, Bounds(), thinning(problem, stats))
+        return NewtonState(x, p, Bounds(), thinning(problem, stats, stats.d))
 
     def start_at(
         self,
@@ -270,7 +171,7 @@ class Newton(BatchMethod):
 
     def is_good(self, state: NewtonState, trial: Trial) -> bool:
         """Whether f decreased enough relative to the slope, up to rounding."""
-        promised = DECREASE * state.t * state.slope
+        promised = SUFFICIENT_DECREASE * state.t * state.slope
         return trial.certificate.objective <= state.bounds.objective * (1.0 + RISE) + promised
 
     def go_on(
@@ -312,38 +213,3 @@ def growth(objective: float, trial: Trial) -> float:
     """
     risen = (trial.certificate.objective - objective) / max(1.0, abs(objective))
     return math.log1p(min(max(risen, 0.0), sys.float_info.max))
-
-
-@kernel
-def add_squares(
-    H: LowerTriangle, w: PerColumn, b: float, problem: Problem, rows: Rows, y: PerRow,
-    weight: PerRow, order: Order,
-) -> None:  # fmt: skip
-    """H += weighted curvatures times squares of the rows, constant column last."""
-    loss, intercept, d, last = problem.loss, problem.intercept, w.shape[0], order.shape[0] - 1
-    four, c = np.empty(4, np.int64), np.empty(4)
-    for start in range(0, order.shape[0], 4):
-        for k in range(4):
-            four[k] = i = order[min(start + k, last)]
-            prefetch_row(rows, y, weight, order, min(start + k, last))
-            p = dot_vector(rows, i, w) + intercept * b
-            c[k] = weight[i] * curvature_at(loss, p, y[i]) if start + k <= last else 0.0
-            if intercept != 0.0 and c[k] != 0.0:
-                add_vector(rows, i, c[k] * intercept, H[d])
-                H[d, d] += c[k] * intercept * intercept
-        if c[0] != 0.0 or c[1] != 0.0 or c[2] != 0.0 or c[3] != 0.0:
-            add_four_squares(rows, four, 0, c, H)
-
-
-@kernel
-def solved(H: LowerTriangle, g: PerColumn) -> PerColumn:
-    """Return H^-1 g by Cholesky factorisation in place, the sums in a fixed order."""
-    x = g.copy()
-    for i in range(H.shape[0]):
-        for j in range(i + 1):
-            left = H[i, j]
-            for k in range(j):
-                left -= H[i, k] * H[j, k]
-            H[i, j] = left / H[j, j] if j < i else math.sqrt(max(left, EPSILON * H[i, i]))
-    substitute(H, x)
-    return x

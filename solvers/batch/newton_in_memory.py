@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.batch.cholesky import solved_in_lanes
-from fewpass.solvers.batch.newton import DECREASE, CurvedPart, add_squares, whole_curvature
+from fewpass.solvers.batch.curvature_sums import CurvedPart, add_squares, whole_curvature
 from fewpass.solvers.batch.normal_equations import least_squares, moments_of
 from fewpass.solvers.certified_minimum import AfterReading, Minimum, Sizes
 from fewpass.solvers.gradient import (
     RISE,
+    SUFFICIENT_DECREASE,
     Bounds,
     add_gradient,
     certificate,
@@ -132,7 +133,7 @@ def _searched(
     """Return the first of x + p, x + p/2, ... with a sufficient decrease; None without one."""
     slope, t = float(here.g @ p), 1.0
     for _ in range(trials):
-        there, promised = rows.point(here.x + t * p), DECREASE * t * slope
+        there, promised = rows.point(here.x + t * p), SUFFICIENT_DECREASE * t * slope
         if there.certificate.objective <= here.certificate.objective * (1.0 + RISE) + promised:
             return there
         if rows.passes >= most:

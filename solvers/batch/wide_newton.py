@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import PositiveInt
 
 from fewpass.solvers.batch.batch_method import Trial
-from fewpass.solvers.gradient import Bounds
+from fewpass.solvers.gradient import SUFFICIENT_DECREASE, Bounds
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector, prefetch_row
 from fewpass.solvers.kernels.shapes import Matrix, Order, PerRow
@@ -50,7 +50,6 @@ from fewpass.solvers.wide_gradient import (
     wide_certificate,
 )
 
-DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
 SHORTER = 0.25  # the next length, over one that failed
 LEAST_LENGTH = 1e-8  # then the step is given up
 ROUNDED = 1e-12  # of an objective: smaller rises are none
@@ -198,7 +197,7 @@ def as_long(weights: Weights) -> NDArray[np.float64]:
 
 def fell(state: WideNewtonState, objective: float) -> bool:
     """Whether a trial is good enough; one too short to tell is."""
-    wanted = state.bounds.objective + DECREASE * state.t * state.slope
+    wanted = state.bounds.objective + SUFFICIENT_DECREASE * state.t * state.slope
     size = ROUNDED * abs(state.bounds.objective)
     return bool(objective <= wanted + size) or state.t < LEAST_LENGTH
 

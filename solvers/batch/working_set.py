@@ -22,20 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.batch.column_model import minimised
+from fewpass.solvers.batch.curvature_sums import thinning
 from fewpass.solvers.batch.group_model import minimised_by_groups
-from fewpass.solvers.batch.working_set_sums import (
-    SHORTER,
-    SetPart,
-    SetPoint,
-    add_sums,
-    no_sums,
-    set_point,
-)
-from fewpass.solvers.gradient import RISE, Bounds
+from fewpass.solvers.batch.working_set_sums import SHORTER, SetPart, SetPoint, set_point
+from fewpass.solvers.gradient import RISE, SUFFICIENT_DECREASE, Bounds
 from fewpass.solvers.kernels.shapes import Matrix
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.penalties import Penalty
-from fewpass.solvers.protocol import Block, Certificate, Outgrown, ProblemStats, Weights
+from fewpass.solvers.protocol import Certificate, Outgrown, ProblemStats, Weights
 from fewpass.solvers.registry import DUAL
 from fewpass.solvers.scaled_gap import FIRST, ScaledGap, knots, proven_zeros, scaled_gap
 
@@ -43,14 +37,10 @@ ALL_COLUMNS = 500  # up to here W has every column
 LEAST_SET, PER_NONZERO, MOST_SET = 64, 2.0, 1500  # columns of W
 ROUGHLY, FINELY, EXACTLY = 1e-2, 1e-3, 1e-10  # of the model's violation that is left
 NEAR = 1e-3  # relative gap, below which the model is solved finely
-DECREASE = 1e-4  # least decrease, as a fraction of that predicted by the slope
 SHORT = 0.25  # best step, below which the model is damped
 DAMPED, MORE_DAMPED, LESS_DAMPED, UNDAMPED = 3e-4, 16.0, 8.0, 1e-5  # kappa
-ENOUGH, AS_DEAR = 400, 4  # rows per column for H; columns that cost as much as a gradient
 CROWDED, PATIENCE = 0.95, 8  # share of MOST_SET that is not 0, and passes of it, before giving up
 MOST_HALVINGS = 40  # of the least gradient of a column in W
-FIRST_SHARE, FIRST_ROWS = 16, 500  # the start: every sixteenth row, but so many
-START_GAP, START_PASSES = 1e-2, 40
 
 Vector = NDArray[np.float64]
 
@@ -72,23 +62,6 @@ class SetState(NamedTuple):
     crowded: int = 0  # passes in which W had no room left
     zeros: int = 0  # columns that are proven to be 0 at the optimum
     rows_left: int = 0  # that the start is made of; 0: there are weights to begin with
-
-
-def first_set_state(problem: Problem, stats: ProblemStats) -> SetState:
-    """Return zero weights, and all columns if they are few."""
-    x = np.append(np.zeros(stats.d), problem.level)
-    every = np.full(stats.d, stats.d <= ALL_COLUMNS)
-    return SetState(x, np.zeros_like(x), every, Bounds(), rows_left=rows_of_start(stats.n))
-
-
-def started_at(penalty: Penalty, state: SetState, x: Vector) -> SetState:
-    """Return a first state at given weights (d + 1,), with no more of them than W has room for."""
-    w = x[:-1]
-    if np.count_nonzero(penalty.whole(w != 0.0)) > MOST_SET:
-        stays = np.zeros(w.shape[0], np.bool_)
-        stays[np.argsort(-penalty.slopes(w), kind="stable")[:MOST_SET]] = True
-        w[~penalty.complete(stays)] = 0.0
-    return state._replace(x=x, chosen=next_set(penalty, w, w), rows_left=0)
 
 
 def newest_of(state: SetState) -> Weights:
@@ -134,7 +107,7 @@ def absorbed(problem: Problem, stats: ProblemStats, state: SetState, total: SetP
     s = -trial.theta * total.G / total.rows
     zeros = proven_zeros(problem, stats, s, trial.certificate.gap)
     state = state._replace(evaluations=state.evaluations + 1, zeros=max(state.zeros, zeros))
-    promised = DECREASE * state.t * state.slope
+    promised = SUFFICIENT_DECREASE * state.t * state.slope
     most = state.bounds.objective + RISE * abs(state.bounds.objective) + promised
     if state.evaluations == 1 or state.t == 0.0 or trial.certificate.objective <= most:
         return accepted(problem, stats, state, trial, total)
@@ -162,7 +135,8 @@ def shortened(problem: Problem, state: SetState, trial: SetTrial, total: SetPart
             + 0.5 * problem.lam_b * (there[-1] - problem.level) ** 2
         )
         objective = total.shorter[k] / total.rows + charged
-        if objective < best + (DECREASE * SHORTER[k] * state.slope if t == 0.0 else 0.0):
+        promised = SUFFICIENT_DECREASE * SHORTER[k] * state.slope if t == 0.0 else 0.0
+        if objective < best + promised:
             best, t = objective, float(SHORTER[k])
     damped = max(MORE_DAMPED * state.kappa, DAMPED) if t < SHORT else state.kappa
     return state._replace(
@@ -194,7 +168,7 @@ def stepped(
     state = state._replace(
         p=p, t=1.0, slope=min(0.0, float(slopes @ (new - start)) + change),
         chosen=next_set(penalty, there, smooth),
-        thinned=1 if state.shortened else thinned(problem, stats, chosen.shape[0]),
+        thinned=1 if state.shortened else thinning(problem, stats, chosen.shape[0]),
     )  # fmt: skip
     return crowded(penalty, state, there, smooth)
 
@@ -229,13 +203,18 @@ def whole_matrix(
     return H
 
 
+def has_every_column(d: int) -> bool:
+    """Whether W is all of d columns."""
+    return d <= ALL_COLUMNS
+
+
 def next_set(penalty: Penalty, w: Vector, g: Vector) -> NDArray[np.bool_]:
     """Return the columns that are not 0 at w, and those of the largest gradient g, (d,).
 
     Of groups all columns: the last one may be larger than what is left, if there is room.
     """
     d, nonzero = w.shape[0], penalty.whole(w != 0.0)
-    if d <= ALL_COLUMNS:
+    if has_every_column(d):
         return np.full(d, fill_value=True)
     count = int(nonzero.sum())
     size = min(d, MOST_SET, max(LEAST_SET, int(PER_NONZERO * count)))
@@ -244,6 +223,14 @@ def next_set(penalty: Penalty, w: Vector, g: Vector) -> NDArray[np.bool_]:
     chosen[largest(score, size - count)] = True
     whole = penalty.whole(chosen)
     return whole if np.count_nonzero(whole) <= MOST_SET else penalty.complete(chosen)
+
+
+def cut_to_set(penalty: Penalty, w: Vector) -> None:
+    """Set all but the largest weights (d,) to 0 where more are not 0 than W has room for."""
+    if np.count_nonzero(penalty.whole(w != 0.0)) > MOST_SET:
+        stays = np.zeros(w.shape[0], np.bool_)
+        stays[np.argsort(-penalty.slopes(w), kind="stable")[:MOST_SET]] = True
+        w[~penalty.complete(stays)] = 0.0
 
 
 def largest(score: Vector, size: int) -> NDArray[np.int64]:
@@ -279,42 +266,3 @@ def refuse_crowded(state: SetState) -> None:
             f"More than {MOST_SET:,} weights are not 0 at this `lam`, and newton keeps a matrix of "
             f"those columns by those columns. Take `solver={DUAL}`, or a larger `lam`."
         )
-
-
-def thinned(problem: Problem, stats: ProblemStats, k: int) -> int:
-    """Return m if H is summed over every m-th row: it then costs about as much as the gradient."""
-    if problem.loss.is_quadratic:
-        return 1
-    return max(1, min(k // AS_DEAR, stats.n // (ENOUGH * (k + 1))))
-
-
-# -- the start -------------------------------------------------------------------------------------
-
-
-def rows_of_start(n: int) -> int:
-    """Return how many rows the start is made of; 0: too few for one."""
-    m = max(FIRST_ROWS, n // FIRST_SHARE)
-    return m if m <= n // 2 else 0
-
-
-def started(problem: Problem, stats: ProblemStats, state: SetState, block: Block) -> SetState:
-    """Return the state at weights of a block's first rows, with their working set.
-
-    l1 is larger by the root of rows to all rows, as the noise of a gradient is.
-    """
-    if not state.rows_left:
-        return state
-    order = np.ascontiguousarray(block.order[: state.rows_left])
-    few = stats._replace(n=order.shape[0], columns=None)
-    noisier = math.sqrt(stats.n / order.shape[0])
-    l1 = noisier * least_l1(problem.penalty)
-    penalty = problem.penalty._replace(l1=l1)  # type: ignore[attr-defined]
-    rough, rows = problem._replace(penalty=penalty), block._replace(order=order)
-    sample = started(rough, few, first_set_state(rough, few), rows)
-    for _ in range(START_PASSES):
-        at = point_of(sample)
-        sample = absorbed(rough, few, sample, add_sums(rough, at, rows, no_sums(at)))
-        if sample.bounds.certificate.relative <= START_GAP or sample.crowded > PATIENCE:
-            break
-    fresh = first_set_state(problem, stats)
-    return fresh._replace(x=sample.x, chosen=sample.chosen | fresh.chosen, rows_left=0)

@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fewpass.solvers.certificate import LEAST_SHARE
 from fewpass.solvers.certified_minimum import AfterReading, Minimum, Sizes
 from fewpass.solvers.dual.duality import (
     Column,
@@ -49,7 +50,7 @@ from fewpass.solvers.dual.rounds_in_memory import (
     seems_small,
 )
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.protocol import LEAST_SHARE, Block, Certificate, Weights
+from fewpass.solvers.protocol import Block, Certificate, Weights
 
 SHRINK = 0.3  # under smooth losses: see Aim
 CHARGE = 4.0  # for the intercept's distance from its centre, at least, in lam

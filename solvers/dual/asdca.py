@@ -49,9 +49,9 @@ from fewpass.solvers.dual.asdca_theta import (
     Theta,
     estimated_sigma_share,
     largest_theta,
-    printed_theta,
     scale_of,
     short_column,
+    theta_of_paper,
     uniform_variance,
     usual_batch,
     variance,
@@ -238,7 +238,7 @@ class Asdca(DualMethod):
     def _largest(self, of: Scale, m: int, S: float, V: float) -> float:
         if not isinstance(self.theta, str):
             return self.theta
-        return printed_theta(of, m) if self.theta == "paper" else largest_theta(of, m, S, V)
+        return theta_of_paper(of, m) if self.theta == "paper" else largest_theta(of, m, S, V)
 
     def end_pass(
         self, problem: Problem, stats: ProblemStats, states: list[AsdcaState]

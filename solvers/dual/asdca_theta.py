@@ -76,7 +76,7 @@ def estimated_sigma_share(problem: Problem, stats: ProblemStats) -> float:
     return min(1.0, (stats.sigma_square + column**2) / square) if square > 0.0 else 1.0
 
 
-def printed_theta(of: Scale, m: int) -> float:
+def theta_of_paper(of: Scale, m: int) -> float:
     """(3) of the paper."""
     return 0.25 * min(1.0, math.sqrt(of.k / m), of.k, math.pow(of.k, 2 / 3) / math.pow(m, 1 / 3))
 

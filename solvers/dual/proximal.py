@@ -21,7 +21,7 @@ no squares; q = lam / reg above, and r does not grow.  What is certified is a sh
 (dual_scale.py), whatever z and reg are.
 
 On many columns and a few very long rows the centre may pull some columns more than others
-(columns_apart.py): with h_j the larger the larger the values of column j are, reg is
+(column_pulls.py): with h_j the larger the larger the values of column j are, reg is
 lam + (r - 1) lam h_j there, and all else as above, column by column.
 
 The intercept has a centre of its own next to z, as in SDCA: what it is charged for leaving it grows
@@ -94,7 +94,7 @@ def proven_at_x(
     return gap_certificate(problem, at, b_dual, total, state.pull.away)
 
 
-def watched(pull: Pull, certificate: Certificate, growth: Growth, *, first: bool) -> Pull:
+def next_pull(pull: Pull, certificate: Certificate, growth: Growth, *, first: bool) -> Pull:
     """Return how much the centre weighs next, now that a pass has certified its x.
 
     The first pass certifies zero weights, which nothing rises from.
@@ -155,10 +155,10 @@ def move_centre(
     centre = state.centre._replace(offset=offset)
     x[-1] = (b - offset) / centre.unit if centre.unit > 0.0 else 0.0
     moved = state._replace(centre=centre, pull=pull._replace(alpha=alpha))
-    return at_rest(problem, stats, moved, worth)
+    return at_pass_start(problem, stats, moved, worth)
 
 
-def at_rest(
+def at_pass_start(
     problem: Problem, stats: ProblemStats, state: SdcaState, worth: float = 0.0
 ) -> SdcaState:
     """Note where a pass begins; `worth` is about U(1) of its dual variables."""

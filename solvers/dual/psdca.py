@@ -28,17 +28,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from fewpass.solvers.dual.columns_apart import LONG, MANY, after_a_pass, pulls
+from fewpass.solvers.dual.column_pulls import LONG, MANY, after_a_pass, pulls
 from fewpass.solvers.dual.duality import GAP, GapPart
 from fewpass.solvers.dual.proximal import (
     Growth,
-    at_rest,
+    at_pass_start,
     columns_are_few,
     first_r,
     move_centre,
+    next_pull,
     proven_at_x,
     stepped,
-    watched,
     worth_of,
     zeros_for_certain,
 )
@@ -172,7 +172,7 @@ class Psdca(Sdca):
         In the middle of a pass the result has the weights so far, to be looked at only.
         """
         state, pull = states[0], states[0].pull
-        charge = pull.charged if pull.apart else 1.0  # columns' own, next to the scale of the steps
+        charge = pull.charged if pull.per_column else 1.0  # next to the scale of the steps
         if len(states) > 1:
             duals = charge * (pull.begin - pull.shift)
             state = add_moves(states, self.combine, pull.begin, duals, charge)
@@ -186,7 +186,7 @@ class Psdca(Sdca):
         state = state if first else keep_better(state, certificate)
         most = self.grow_to if problem.penalty.is_smooth else 1
         zeros = zeros_for_certain(problem, stats, pull, certificate)
-        pull = watched(pull, certificate, Growth(self.grow_above, most), first=first)
+        pull = next_pull(pull, certificate, Growth(self.grow_above, most), first=first)
         pull = after_a_pass(state.pull, pull) if len(pull.h) else pull
         worth = worth_of(pull, total)
         moved = move_centre(problem, stats, state, pull._replace(zeros=zeros), worth)
@@ -214,4 +214,4 @@ def begin_centred(
     step = stepped(problem, stats)
     if state.pull.shrinks:
         state.pull.z[:-1] = state.W[:-1, START]  # the centre is where the weights are
-    return at_rest(problem, stats, begin_at_duals(problem, stats, state, total, sweep, step))
+    return at_pass_start(problem, stats, begin_at_duals(problem, stats, state, total, sweep, step))

@@ -33,7 +33,7 @@ PerColumnOrAll = NDArray[np.float64] | float  # (d + 1,), or a number that stand
 
 #: Columns are pulled alike so far, apart on trial, alike for good, apart as asked for.
 ALIKE, TRIED, BACK, ASKED = range(4)
-APART = (TRIED, ASKED)
+PER_COLUMN = (TRIED, ASKED)
 
 
 class PassSums(NamedTuple):
@@ -83,14 +83,14 @@ class Pull(NamedTuple):
     dual_v: Any = 0.0  # v's entry of the constant column there, times theta
 
     @property
-    def apart(self) -> bool:
+    def per_column(self) -> bool:
         """Whether columns are pulled with different strength in this pass."""
-        return self.ways.way in APART and len(self.h) > 0 and self.r > 1
+        return self.ways.way in PER_COLUMN and len(self.h) > 0 and self.r > 1
 
     @property
     def charged(self) -> PerColumnOrAll:
         """reg / base, of every column where these are pulled apart."""
-        return 1.0 + (self.r - 1) * self.h if self.apart else float(self.r)
+        return 1.0 + (self.r - 1) * self.h if self.per_column else float(self.r)
 
     @property
     def shift(self) -> PerColumnOrAll:
@@ -100,12 +100,12 @@ class Pull(NamedTuple):
     @property
     def scale(self) -> int:
         """What multiplies base in the steps of all columns."""
-        return 1 if self.apart else self.r
+        return 1 if self.per_column else self.r
 
     @property
     def gains(self) -> Gains:
         """lam / reg of every column; None where it is the same for all."""
-        return 1.0 / np.asarray(self.charged) if self.apart else None
+        return 1.0 / np.asarray(self.charged) if self.per_column else None
 
 
 class SdcaState(NamedTuple):
@@ -143,7 +143,7 @@ class SdcaState(NamedTuple):
     @property
     def goes_interleaved(self) -> bool:
         """Whether its steps need no vector but W, and can be taken together with other models'."""
-        return not self.adding and not self.pull.apart
+        return not self.adding and not self.pull.per_column
 
 
 def go_interleaved(states: list[SdcaState]) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.solvers.dual.duality import DualPoint, GapPart, constant_column, per_row
-from fewpass.solvers.dual.proximal import at_rest
+from fewpass.solvers.dual.proximal import at_pass_start
 from fewpass.solvers.dual.sdca_state import RUNNING, START, SdcaState
 from fewpass.solvers.dual.warm_start import best_share
 from fewpass.solvers.dual.wide_steps import sum_wide_brackets, write_wide_duals
@@ -106,7 +106,7 @@ def begin_at_wide_duals(
     begun = state._replace(
         centre=state.centre._replace(offset=centre), best=best, passes=1, row_version=sweep
     )
-    return at_rest(problem, stats, begun)
+    return at_pass_start(problem, stats, begun)
 
 
 def proven_of_given(problem: Problem, at: Weights, total: WideDualsPart) -> Certificate:

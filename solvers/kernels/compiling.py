@@ -9,7 +9,7 @@ from threading import Lock, Timer
 from types import TracebackType
 from typing import Self
 
-from fewpass.solvers.kernels.llvm import compiler_events
+from fewpass.solvers.kernels.part_compiler import compiler_events
 
 
 class Compiling(compiler_events.Listener):  # type: ignore[misc]

@@ -18,7 +18,7 @@ import gc
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, wraps
 from pathlib import Path
@@ -31,8 +31,8 @@ from numba import types
 from numba.extending import overload, register_jitable
 
 from fewpass.solvers.kernels.kernel_files import SUFFIX
-from fewpass.solvers.kernels.llvm import PartCompiler, compiler_lock, give_environments
 from fewpass.solvers.kernels.loading import is_on_disk, load_without_compiler
+from fewpass.solvers.kernels.part_compiler import PartCompiler, compiler_lock, give_environments
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -260,3 +260,10 @@ def by_type(generic: Callable[..., Any]) -> Verb:
     verb.register = register  # type: ignore[attr-defined]
     verb.bodies = lambda: frozenset(bodies)  # type: ignore[attr-defined]
     return cast("Verb", verb)
+
+
+def register_methods(verbs: Iterable[Verb], kind: type) -> None:
+    """Register a class's methods as its bodies of the verbs of their names."""
+    for verb in verbs:
+        if (body := getattr(kind, verb.__name__, None)) is not None:
+            verb.register(kind)(body)

@@ -1,12 +1,11 @@
-"""Extensions of numba: LLVM's vectors of float64, its prefetch, and parts of kernels.
+"""Extensions of numba: LLVM's vectors of float64, and their arithmetic.
 
 numba has no vectors, and a loop over models that LLVM vectorises by itself takes eight times as
-long.  lanes.py and prefetch.py give these operations names that also work in plain Python.
-Functions that only kernels call are compiled by `PartCompiler`: numba would make each
-one ready to be called from elsewhere, too, which is a quarter of the time of compiling.
+long.  lanes.py and prefetch.py give these operations, and those of llvm_memory.py, names that also
+work in plain Python.
 
-Only this file, kernels/loading.py and kernels/machine_code.py use numba.core, which changes without
-notice: pyproject.toml admits the versions that were tested.
+Only this file, llvm_memory.py, part_compiler.py, loading.py and machine_code.py use numba.core,
+which changes without notice: pyproject.toml admits the versions that were tested.
 """
 
 from __future__ import annotations
@@ -14,118 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import _dynfunc, types
-from numba.core import cgutils, event
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
-from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import register_pass
-from numba.core.typed_passes import NativeLowering
-from numba.core.typing.templates import AbstractTemplate, infer_global
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
 
 ir = cgutils.ir
-
-#: numba's lock: one thread of a process compiles at a time.
-compiler_lock = global_compiler_lock
-
-#: numba's events.
-compiler_events = event
-
-
-class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """LLVM's code of a function, to be linked into others, where it becomes machine code."""
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._verify_declare_only_symbols()
-        self._finalized = True
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
-class _PartLowering(NativeLowering):  # type: ignore[misc]
-    """Lowering to LLVM's code without entry points from Python and from C."""
-
-    _name = "part_lowering"
-
-    def run_pass(self, state: Any) -> bool:
-        state.flags.no_compile = True
-        state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
-        library = _PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library = library
-        super().run_pass(state)
-        library.finalize()
-        made = state.cr
-        where, name, nowhere = made.fndesc.lookup_module(), made.fndesc.qualname, 0
-        stub = _dynfunc.make_function(where, name, "", nowhere, made.env, (library,))
-        state.targetctx.insert_user_function(stub, made.fndesc, [library])
-        state.reload_init.extend(library._reload_init)
-        state.cr = made._replace(cfunc=stub)
-        return True
-
-
-class PartCompiler(Compiler):  # type: ignore[misc]
-    """numba's compiler for functions that only compiled functions call."""
-
-    def define_pipelines(self) -> Any:
-        """Replace the last pass."""
-        pipelines = super().define_pipelines()
-        for pipeline in pipelines:
-            pipeline.passes = [
-                (_PartLowering if step is NativeLowering else step, why)
-                for step, why in pipeline.passes
-            ]
-            pipeline._finalized = False
-            pipeline.finalize()
-        return pipelines
-
-
-def give_environments(kernel: Any) -> None:
-    """Point a compiled kernel to the globals of its parts, as numba does for a cached one."""
-    for compiled in kernel.overloads.values():
-        for environment in compiled._find_referenced_environments():
-            compiled.library.codegen.set_env(environment.env_name, environment)
-
-
-def _is_of(kind: Any, wanted: Any) -> bool:
-    return wanted is types.Any or isinstance(kind, wanted)
-
-
-def emitted(function: Any, kinds: tuple[Any, ...], inner: Any, takes: int | None = None) -> None:
-    """Have kernels emit an intrinsic where they call a function, which compiles faster than a part.
-
-    It has the fast-math flags of the function that it stands in, as a part would inherit them.
-
-    Parameters
-    ----------
-    function
-        A plain function, or an operator, of as many arguments as there are kinds.
-    kinds
-        Classes of the arguments' types.
-    inner
-        The intrinsic.
-    takes
-        How many arguments it takes: the last one is repeated [default: as many].
-    """
-    more = (takes or len(kinds)) - len(kinds)
-
-    class Emitted(AbstractTemplate):  # type: ignore[misc]
-        key = function
-
-        def generic(self, args: Any, kws: Any) -> Any:
-            if kws or len(args) != len(kinds) or not all(map(_is_of, args, kinds)):
-                return None
-            signature, _ = inner._defn(self.context, *args, *args[-1:] * more)
-            return signature.return_type(*signature.args[: len(kinds)])
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        given = (*signature.args, *signature.args[-1:] * more)
-        whole, make = inner._defn(context.typing_context, *given)
-        return make(context, builder, whole, (*args, *args[-1:] * more))
-
-    infer_global(function, types.Function(Emitted))
-    lower_builtin(function, *kinds)(generate)
-
 
 ONE_BITS = 1023 << 52  # of 1.0
 LEAST_BITS = 0x3FE6A09E667F3BCD  # of sqrt(1/2): mantissas lie between it and its double
@@ -337,63 +229,6 @@ def with_lane(_typing: Any, v: Any, k: Any, x: Any) -> Any:
     return v(v, types.intp, types.float64), generate
 
 
-def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [at]), vector.as_pointer())
-
-
-def _vector_of(context: Any, V: Any, kind: Lanes) -> Any:
-    """Return the vector type with the element type of an array."""
-    return ir.VectorType(context.get_value_type(V.dtype), kind.width)
-
-
-def _as_float64(builder: Any, vector: Any, to: Any) -> Any:
-    return vector if vector.type == to else builder.fpext(vector, to)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def load(_typing: Any, V: Any, place: Any, how: Any) -> Any:
-    """Return V[place:] as lanes; V may be of float32."""
-    kind = Lanes(how.instance_class._field_defaults["width"])
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        vector = _vector_of(context, V, kind)
-        loaded = builder.load(_place(context, builder, V, args[0], args[1], vector))
-        loaded.align = V.dtype.bitwidth // 8
-        return _as_float64(builder, loaded, context.get_value_type(kind))
-
-    return kind(V, types.intp, how), generate
-
-
-def _first_lanes(builder: Any, count: Any, width: int) -> Any:
-    """Return a mask of the first `count` lanes."""
-    number = ir.IntType(32)
-    lanes = ir.VectorType(number, width)
-    nothing = ir.Constant(lanes, ir.Undefined)
-    first = builder.insert_element(nothing, builder.trunc(count, number), number(0))
-    counts = builder.shuffle_vector(first, nothing, ir.Constant(lanes, [0] * width))
-    return builder.icmp_signed("<", ir.Constant(lanes, list(range(width))), counts)
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def load_first(_typing: Any, V: Any, place: Any, count: Any, how: Any) -> Any:
-    """Return the first `count` of them, and 0 in the other lanes, without reading further."""
-    kind = Lanes(how.instance_class._field_defaults["width"])
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        vector, width, number = _vector_of(context, V, kind), kind.width, ir.IntType(32)
-        mask = _first_lanes(builder, args[2], width)
-        pointer = _place(context, builder, V, args[0], args[1], vector)
-        signature = ir.FunctionType(vector, [pointer.type, number, mask.type, vector])
-        name = f"llvm.masked.load.v{width}f{V.dtype.bitwidth}.p0"
-        function = cgutils.get_or_insert_function(builder.module, signature, name)
-        nothing = ir.Constant(vector, [0.0] * width)
-        loaded = builder.call(function, [pointer, number(V.dtype.bitwidth // 8), mask, nothing])
-        return _as_float64(builder, loaded, context.get_value_type(kind))
-
-    return kind(V, types.intp, types.intp, how), generate
-
-
 @intrinsic  # type: ignore[untyped-decorator]
 def sum_lanes(_typing: Any, v: Any) -> Any:
     """Return the sum of all lanes: by halves, and halves of these."""
@@ -416,37 +251,6 @@ def sum_lanes(_typing: Any, v: Any) -> Any:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def store(_typing: Any, V: Any, at: Any, v: Any) -> Any:
-    """Write lanes to V[at:]."""
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        vector = context.get_value_type(v)
-        place = _place(context, builder, V, args[0], args[1], vector)
-        stored = builder.store(args[2], place)
-        stored.align = 8
-        return context.get_dummy_value()
-
-    return types.void(V, types.intp, v), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def store_first(_typing: Any, V: Any, at: Any, count: Any, v: Any) -> Any:
-    """Write the first `count` lanes to V[at:], and nothing after them."""
-
-    def generate(context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        vector, number = context.get_value_type(v), ir.IntType(32)
-        mask = _first_lanes(builder, args[2], v.width)
-        place = _place(context, builder, V, args[0], args[1], vector)
-        signature = ir.FunctionType(ir.VoidType(), [vector, place.type, number, mask.type])
-        name = f"llvm.masked.store.v{v.width}f64.p0"
-        function = cgutils.get_or_insert_function(builder.module, signature, name)
-        builder.call(function, [args[3], place, number(8), mask])
-        return context.get_dummy_value()
-
-    return types.void(V, types.intp, types.intp, v), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
 def broadcast_number(_typing: Any, x: Any, how: Any) -> Any:
     """Broadcast a number to all lanes."""
     kind = Lanes(how.instance_class._field_defaults["width"])
@@ -455,24 +259,3 @@ def broadcast_number(_typing: Any, x: Any, how: Any) -> Any:
         return _broadcast(context, builder, args[0], types.float64, kind)
 
     return kind(types.float64, how), generate
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def prefetch(_typing: Any, array: Any, index: Any, beyond: Any) -> Any:
-    """Prefetch the cache line `beyond` bytes after the array's index-th number."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = signature.args[0]
-        data = context.make_array(kind)(context, builder, args[0]).data
-        pointer = builder.bitcast(builder.gep(data, [args[1]]), cgutils.voidptr_t)
-        number = cgutils.int32_t
-        declared = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t] + [number] * 3),
-            "llvm.prefetch.p0",
-        )
-        place = builder.gep(pointer, [args[2]])
-        builder.call(declared, [place, number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, types.intp), generate

@@ -7,7 +7,7 @@ from typing import Any
 from numba.extending import overload
 
 from fewpass.solvers.kernels.dispatch import PART
-from fewpass.solvers.kernels.llvm import prefetch
+from fewpass.solvers.kernels.llvm_memory import prefetch
 from fewpass.solvers.kernels.shapes import Array, Index
 
 LINE = 64  # bytes per request

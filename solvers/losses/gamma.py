@@ -12,25 +12,17 @@ from fewpass.solvers.kernels.simd.exp_log import log_below
 from fewpass.solvers.kernels.simd.lanes import maximum, where
 from fewpass.solvers.losses.log_link import (
     INFINITE,
+    LogLink,
     excess,
     exp_capped,
     exp_or_inf,
-    exponential,
     log_of_root,
     log_or_zero,
-    within,
 )
-from fewpass.solvers.losses.loss import (
-    ROUNDED,
-    Link,
-    Loss,
-    NoParameters,
-    WithoutOffset,
-    slope,
-)
+from fewpass.solvers.losses.loss import ROUNDED, WithoutOffset
 
 
-class Gamma(Loss, NoParameters):
+class Gamma(LogLink):
     """y exp(-p) + p - log y - 1: half the deviance of positive targets of mean exp(p).
 
     An offset o is a row whose target is y e^-o, exactly.
@@ -41,19 +33,7 @@ class Gamma(Loss, NoParameters):
     __slots__ = ()
 
     name = "gamma"
-    curvature = math.inf
-    takes_numbers = True
-    is_steep = True
     least_target = math.nextafter(0.0, 1.0)
-
-    @property
-    def response(self) -> Link:
-        """exp(score)."""
-        return exponential
-
-    def level(self, mean: float) -> float:
-        """log(mean)."""
-        return math.log(mean) if mean > 0.0 else 0.0
 
     def rate(self, mean: float) -> float:
         """Return 1: the second derivative of a row is about its target over its prediction."""
@@ -70,10 +50,6 @@ class Gamma(Loss, NoParameters):
     def slope(self, p: Number, y: Number) -> Number:
         """1 - y exp(-p)."""
         return 1.0 - exp_capped(log_below(y) - p)
-
-    def counted_slope(self, p: Number, y: Number) -> Number:
-        """Return the slope of a prediction that is at most FAR times, or a FARth, of 1 + y."""
-        return slope(self, within(p, y), y)
 
     def curvature_at(self, p: Number, y: Number) -> Number:
         """y exp(-p)."""

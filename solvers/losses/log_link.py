@@ -10,6 +10,8 @@ where e^u is Wright's omega of x.  docs/methods.md, section 2.1.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +19,7 @@ from fewpass.solvers.kernels.dispatch import part_of_kernels
 from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.kernels.simd.exp_log import exp_below, log_below
 from fewpass.solvers.kernels.simd.lanes import any_lane, fma, maximum, minimum, where
+from fewpass.solvers.losses.loss import Link, Loss, NoParameters, slope
 
 HIGHEST = 700.0  # exp of more is not far from infinity
 LAST_STEP = 1e-6  # of Halley's, relative: what is left is its cube
@@ -98,3 +101,26 @@ def log_of_root(q: Number, r: Number) -> Number:
         if not any_lane(is_open):
             break
     return where(q > 0.0, u - log_q, r)
+
+
+class LogLink(Loss, NoParameters):
+    """Base class of losses whose prediction is the logarithm of a mean."""
+
+    __slots__ = ()
+
+    curvature = math.inf
+    takes_numbers = True
+    is_steep = True
+
+    @property
+    def response(self) -> Link:
+        """exp(score)."""
+        return exponential
+
+    def level(self, mean: float) -> float:
+        """log(mean)."""
+        return math.log(mean) if mean > 0.0 else 0.0
+
+    def counted_slope(self, p: Number, y: Number) -> Number:
+        """Return the slope of a prediction that is at most FAR times, or a FARth, of 1 + y."""
+        return slope(self, within(p, y), y)

@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import by_type, kernel, part_of_kernels
+from fewpass.solvers.kernels.dispatch import by_type, kernel, part_of_kernels, register_methods
 from fewpass.solvers.kernels.shapes import Number, PerRow
 from fewpass.solvers.kernels.simd.lanes import maximum, minimum, where
 from fewpass.solvers.penalties import Penalty, strength
@@ -125,10 +125,7 @@ class Loss:
 
     def __init_subclass__(cls) -> None:
         """Register the class's methods as bodies of the functions above."""
-        for formula in FORMULAS:
-            body = getattr(cls, formula.__name__, None)
-            if body is not None:
-                formula.register(cls)(body)
+        register_methods(FORMULAS, cls)
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,25 +9,17 @@ from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.kernels.simd.lanes import maximum, where
 from fewpass.solvers.losses.log_link import (
     INFINITE,
+    LogLink,
     excess,
     exp_capped,
     exp_or_inf,
-    exponential,
     log_of_root,
     log_or_zero,
-    within,
 )
-from fewpass.solvers.losses.loss import (
-    ROUNDED,
-    Link,
-    Loss,
-    NoParameters,
-    WithoutOffset,
-    slope,
-)
+from fewpass.solvers.losses.loss import ROUNDED, WithoutOffset
 
 
-class Poisson(Loss, NoParameters):
+class Poisson(LogLink):
     """exp(p) - y p, and what makes its least value 0: half the deviance of counts of mean exp(p).
 
     An offset o is a row whose target is y e^-o and whose weight is e^o times as large, exactly.
@@ -40,19 +30,7 @@ class Poisson(Loss, NoParameters):
     __slots__ = ()
 
     name = "poisson"
-    curvature = math.inf
-    takes_numbers = True
-    is_steep = True
     least_target = 0.0
-
-    @property
-    def response(self) -> Link:
-        """exp(score)."""
-        return exponential
-
-    def level(self, mean: float) -> float:
-        """log(mean)."""
-        return math.log(mean) if mean > 0.0 else 0.0
 
     def rate(self, mean: float) -> float:
         """Return the mean target: the second derivative of a row is its prediction."""
@@ -70,10 +48,6 @@ class Poisson(Loss, NoParameters):
     def slope(self, p: Number, y: Number) -> Number:
         """exp(p) - y."""
         return exp_capped(p) - y
-
-    def counted_slope(self, p: Number, y: Number) -> Number:
-        """Return the slope of a prediction that is at most FAR times, or a FARth, of 1 + y."""
-        return slope(self, within(p, y), y)
 
     def curvature_at(self, p: Number, y: Number) -> Number:
         """exp(p)."""

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import by_type
+from fewpass.solvers.kernels.dispatch import by_type, register_methods
 from fewpass.solvers.kernels.shapes import Matrix
 from fewpass.solvers.kernels.simd.wide_rows import PerClass, padded
 from fewpass.solvers.losses.loss import Loss
@@ -95,9 +95,7 @@ class WideLoss(Loss):
 
     def __init_subclass__(cls) -> None:
         """Register the class's methods as bodies of the functions above."""
-        for formula in WIDE_FORMULAS:
-            if (body := getattr(cls, formula.__name__, None)) is not None:
-                formula.register(cls)(body)
+        register_methods(WIDE_FORMULAS, cls)
 
     @classmethod
     def parameters(cls) -> tuple[str, ...]:

@@ -29,11 +29,11 @@ from fewpass.solvers.onepass.onepass_state import (
     NEWTON,
     OnepassState,
     WeightSquares,
-    ahead,
     charges,
     late_losses,
+    leading_output,
 )
-from fewpass.solvers.onepass.streaming_newton import given_up, pending
+from fewpass.solvers.onepass.streaming_newton import n_pending, unusable
 from fewpass.solvers.onepass.visit import ASGD, LAST, LEFT
 from fewpass.solvers.protocol import ENDLESS, ProblemStats
 from fewpass.solvers.sgd.averaged_state import has_exploded
@@ -100,7 +100,7 @@ def looked(
     for learner, leave in ((ADAGRAD, adagrad_left), (SGD, sgd_left), (QUADRATIC, newton_left)):
         if trail & state.trailing & learner.bit:
             state = leave(state)
-    return state._replace(trailing=trail, chosen=ahead(state))
+    return state._replace(trailing=trail, chosen=leading_output(state))
 
 
 def trailing(
@@ -113,16 +113,16 @@ def trailing(
     bits = 0
     for learner in (ADAGRAD, SGD, QUADRATIC):
         own = float(np.min(J[learner.outputs]))
-        judged = np.isfinite(own) and is_judged(problem, state, learner)
+        judged = np.isfinite(own) and is_comparable(problem, state, learner)
         if judged and (own - best) * share**learner.power > BEHIND * best:
             bits |= learner.bit
     return bits
 
 
-def is_judged(problem: Problem, state: OnepassState, learner: Learner) -> bool:
+def is_comparable(problem: Problem, state: OnepassState, learner: Learner) -> bool:
     """Whether a learner's losses say something of how it ends."""
     if learner is QUADRATIC:
-        return not (problem.loss.is_quadratic or pending(state.newton))
+        return not (problem.loss.is_quadratic or n_pending(state.newton))
     if learner is SGD:
         start = state.sgd.t0 - state.rows_before
         return state.t - state.rows_before >= AVERAGED * start
@@ -149,4 +149,4 @@ def sgd_left(state: OnepassState) -> OnepassState:
 
 def newton_left(state: OnepassState) -> OnepassState:
     """Return the state without streaming Newton."""
-    return state._replace(newton=given_up(state.newton))
+    return state._replace(newton=unusable(state.newton))

@@ -50,9 +50,9 @@ from fewpass.solvers.onepass.onepass_state import (
     Lead,
     OnepassState,
     ProgressiveLosses,
-    ahead,
     late_losses,
-    offer,
+    leading_output,
+    output_weights,
     pace_of,
     squares_of_weights,
     with_choice,
@@ -61,9 +61,9 @@ from fewpass.solvers.onepass.streaming_newton import (
     MOST_WORK,
     Proof,
     first_summary,
+    is_suitable,
     most_columns,
     no_summary,
-    suits,
     take,
     with_columns,
 )
@@ -124,7 +124,7 @@ class Onepass(Method):
         )  # fmt: skip
 
     def _runs_newton(self, problem: Problem, stats: ProblemStats) -> bool:
-        return stats.d <= self.newton_columns and suits(problem, stats)
+        return stats.d <= self.newton_columns and is_suitable(problem, stats)
 
     def for_more_columns(
         self, problem: Problem, stats: ProblemStats, models: int, fits: Callable[[Self, int], bool]
@@ -188,7 +188,7 @@ class Onepass(Method):
         sgd, newton = SGD.resized(problem, state.sgd, d), state.newton
         if newton.used and d > self.newton_columns:
             state = state._replace(newton=no_summary())
-            state = state._replace(chosen=ahead(state))
+            state = state._replace(chosen=leading_output(state))
         elif newton.used:
             state = state._replace(newton=with_columns(newton, scales(moments, d)))
         return state._replace(columns=columns, sgd=sgd)
@@ -213,7 +213,7 @@ class Onepass(Method):
 
     def weights(self, state: OnepassState) -> Weights:
         """Return the weights of the best output after the last block."""
-        best = offer(state, state.chosen)
+        best = output_weights(state, state.chosen)
         return best._replace(intercept=best.intercept + state.level)
 
     def certificate(self, state: OnepassState) -> Certificate | None:
@@ -250,7 +250,7 @@ class Onepass(Method):
                     shown, squares = as_shown(state, length), squares_of_weights(state)
                     state = looked(problem, stats, state, shown, squares)
                 elif end % PIECE == 0:
-                    state = state._replace(chosen=ahead(state))
+                    state = state._replace(chosen=leading_output(state))
             report(part.stop, state.progressive.reported)
         return with_choice(problem, as_shown(state, length))
 
@@ -272,15 +272,11 @@ class Onepass(Method):
         seen = [block._replace(y=as_sides(block.y, label)) for label in labels]
         states = [looking_at(state, W, k, L) for k, state in enumerate(models)]
         if states[0].values_per_row == 0.0:
-            states = [
-                begun(problem, stats, state, own)
-                for problem, state, own in zip(problems, states, seen, strict=True)
-            ]
+            new = zip(problems, states, seen, strict=True)
+            states = [begun(problem, stats, state, own) for problem, state, own in new]
             fill_lanes(W, len(models), L)
-        ready = [
-            prepared(problem, stats, state, own)
-            for problem, state, own in zip(problems, states, seen, strict=True)
-        ]
+        going = zip(problems, states, seen, strict=True)
+        ready = [prepared(problem, stats, state, own) for problem, state, own in going]
         owns, states, lengths = (list(each) for each in zip(*ready, strict=True))
         for part in sections(stats.stream_rows, len(block.order)):  # rounds as one model does
             end = part.start
@@ -290,18 +286,10 @@ class Onepass(Method):
                 end, rows = piece.stop, block._replace(order=block.order[piece])
                 states = visited_interleaved(problems, owns, stats, states, W, labels, rows)
                 if looks:
-                    each = zip(problems, states, lengths, squares_of_each(states, W), strict=True)
-                    states = [
-                        looked(problem, stats, state, as_shown(state, length), squares)
-                        for problem, state, length, squares in each
-                    ]
+                    states = looked_each(problems, stats, states, lengths, W)
                 elif end % PIECE == 0:
-                    states = [state._replace(chosen=ahead(state)) for state in states]
-            reported = [state.progressive.reported for state in states]
-            report(
-                part.stop,
-                (sum(one.n_monitored for one in reported), sum(one.loss_sum for one in reported)),
-            )
+                    states = [state._replace(chosen=leading_output(state)) for state in states]
+            report(part.stop, reported_together(states))
         for state in states:
             clear_left(state)
         each = zip(problems, states, lengths, squares_of_each(states, W), strict=True)
@@ -366,6 +354,24 @@ def visited_interleaved(
         seen = rows._replace(y=as_sides(rows.y, label)) if state.newton.used else rows
         moved.append(with_losses_counted(problem, stats, own, state, change, seen))
     return moved
+
+
+def looked_each(
+    problems: list[Problem], stats: ProblemStats, states: list[OnepassState],
+    lengths: list[float], W: NDArray[np.float64],
+) -> list[OnepassState]:  # fmt: skip
+    """Look at the learners of several models interleaved in W."""
+    each = zip(problems, states, lengths, squares_of_each(states, W), strict=True)
+    return [
+        looked(problem, stats, state, as_shown(state, length), squares)
+        for problem, state, length, squares in each
+    ]
+
+
+def reported_together(states: list[OnepassState]) -> tuple[int, float]:
+    """Return the rows whose losses several models report, and the sum of these losses."""
+    reported = [state.progressive.reported for state in states]
+    return sum(one.n_monitored for one in reported), sum(one.loss_sum for one in reported)
 
 
 def with_losses_counted(

@@ -50,8 +50,8 @@ from fewpass.solvers.onepass.visit import (
     OUTPUTS,
     Clock,
     StepConstants,
-    bounded,
-    late,
+    bounded_loss,
+    late_weight,
     learn,
     sgd_prediction,
 )
@@ -187,7 +187,7 @@ def visit_interleaved(
         i, next_row = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
         t += 1
-        share, square = late(t, horizon), square_of(loss, rows, i)
+        share, square = late_weight(t, horizon), square_of(loss, rows, i)
         for g in range(groups):
             start = g * columns * width
             mine = ABOUT * L * g
@@ -282,7 +282,7 @@ def monitor_alive(
     losses: Vector, first: int, alive: Truth, c: float, share: float, loss: Vector, how: LaneWidth
 ) -> None:
     """Add the losses of an output, for models whose averaged SGD has not diverged."""
-    loss, L = bounded(c, loss), how.width
+    loss, L = bounded_loss(c, loss), how.width
     before, plain = load(losses, first, how), load(losses, first + OUTPUTS * L, how)
     store(losses, first, where(alive, before + share * loss, before))
     store(losses, first + OUTPUTS * L, where(alive, plain + loss, plain))

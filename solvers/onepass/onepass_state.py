@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Matrix, SideBySide
-from fewpass.solvers.loss_monitor import LossSum
+from fewpass.solvers.loss_monitor import MOST_LOSS, LossSum
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.onepass.adagrad import U, W
 from fewpass.solvers.onepass.streaming_newton import Proof, Summary, weights_of
-from fewpass.solvers.onepass.visit import ASGD, LEFT, MOST_LOSS, OUTPUTS, POLY, StepConstants
+from fewpass.solvers.onepass.visit import ASGD, LEFT, OUTPUTS, POLY, StepConstants
 from fewpass.solvers.protocol import ProblemStats, Weights
 from fewpass.solvers.registry import ONE_LEARNER
 from fewpass.solvers.sgd.averaged_state import SgdState, has_exploded, read_out
@@ -73,7 +73,7 @@ class OnepassState(NamedTuple):
         return self.mass - self.progressive.mass_before
 
 
-def offer(state: OnepassState, output: int) -> Weights:
+def output_weights(state: OnepassState, output: int) -> Weights:
     """Return the weights of an output, the intercept from the level on."""
     if output == NEWTON:
         return weights_of(state.newton)
@@ -129,7 +129,7 @@ def charges(
     b = intercept_of(state.sgd)
     terms[ASGD] = 0.5 * (problem.lam * squares.sgd + problem.lam_b * b * b)
     if np.isfinite(losses[NEWTON]):
-        terms[NEWTON] = charge(problem, offer(state, NEWTON))
+        terms[NEWTON] = charge(problem, output_weights(state, NEWTON))
     terms[~np.isfinite(losses)] = 0.0
     return np.minimum(np.nan_to_num(terms, nan=MOST_LOSS), MOST_LOSS)
 
@@ -174,7 +174,7 @@ def square_of_sum(W: SideBySide, u: float, uh: float) -> float:
     return total
 
 
-def ahead(state: OnepassState) -> int:
+def leading_output(state: OnepassState) -> int:
     """Return the best output by the losses so far and the last regularisation terms."""
     return int(np.argmin(late_losses(state) + state.progressive.charges))
 

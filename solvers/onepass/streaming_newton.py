@@ -28,10 +28,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.gradient import GradientPart, certificate
+from fewpass.solvers.gradient import SUFFICIENT_DECREASE, GradientPart, certificate
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, add_vector
 from fewpass.solvers.kernels.shapes import Matrix, Order, PerColumn
+from fewpass.solvers.loss_monitor import MOST_LOSS
 from fewpass.solvers.losses import Problem, curvature_at, slope, value
 from fewpass.solvers.protocol import ENDLESS, Block, ProblemStats, Weights
 
@@ -41,10 +42,9 @@ FEW_COLUMNS = 128  # for an unknown number of rows: about ten microseconds per r
 FIRST_BLOCK, LARGEST_BLOCK, LEAST_START = 32, 2048, 1024  # rows
 FEW_STEPS, MANY_STEPS = 3, 30  # Newton steps per block, and for the first block
 ENOUGH_PRECISION = 1e-9  # of the mean objective, for a block
-DECREASE, MOST_HALVINGS = 1e-4, 30
+MOST_HALVINGS = 30
 POLISH = 5  # extra steps at the end
 RIDGE = 1e-9  # e: curvature of every column, for any lam
-MOST_LOSS = 1e100
 ADDED = ("rows", "late", "weight", "losses", "level")  # numbers that are summed over streams
 
 Vector = NDArray[np.float64]
@@ -87,7 +87,7 @@ def no_summary() -> Summary:
     return Summary(none, empty, empty, empty, empty, none, empty, empty)
 
 
-def suits(problem: Problem, stats: ProblemStats) -> bool:
+def is_suitable(problem: Problem, stats: ProblemStats) -> bool:
     """Whether the loss is smooth, and a stream has enough rows, but not too much work."""
     n, d = stats.stream_rows, stats.d
     bearable = d <= FEW_COLUMNS if n == ENDLESS else n <= MOST_WORK / (d * d)
@@ -99,7 +99,7 @@ def most_columns(problem: Problem, stats: ProblemStats, models: int) -> int:
 
     The work is that of all models together, but those that there are already may have theirs.
     """
-    if not suits(problem, stats):
+    if not is_suitable(problem, stats):
         return 0
     n = stats.stream_rows
     bearable = FEW_COLUMNS if n == ENDLESS else math.isqrt(int(MOST_WORK / (n * models)))
@@ -158,7 +158,7 @@ def take(problem: Problem, summary: Summary, block: Block, horizon: float) -> Su
     """Add a block's rows; fit w whenever a block of this method is full."""
     taken = len(block.order) if summary.left else 0
     while taken < len(block.order):
-        space = next_end(summary.rows, summary.start) - summary.rows - pending(summary)
+        space = next_end(summary.rows, summary.start) - summary.rows - n_pending(summary)
         if not 0 < space <= len(summary.X) - summary.filled:  # or compiled code would write outside
             raise ValueError(
                 f"Streaming Newton's {summary.filled} rows under way do not go with the "
@@ -178,21 +178,21 @@ def fitted(problem: Problem, summary: Summary, horizon: float, *, closing: bool 
     """Fit w to all rows so far; add the block to the quadratic unless the first one grows on."""
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         try:
-            if pending(summary):
+            if n_pending(summary):
                 summary = refitted(problem, summary, horizon)
             if summary.filled and (closing or summary.rows >= summary.start):
                 summary = summed_up(problem, summary)
         except np.linalg.LinAlgError:
-            return given_up(summary)
+            return unusable(summary)
     sound = all(np.isfinite(part).all() for part in (summary.A, summary.r, summary.w))
-    return summary if sound else given_up(summary)
+    return summary if sound else unusable(summary)
 
 
 def refitted(problem: Problem, summary: Summary, horizon: float) -> Summary:
     """Add the losses of w on the new rows, then fit w to them."""
     late, weight, losses = late_losses(problem, summary, horizon)
     summary = summary._replace(
-        rows=summary.rows + pending(summary),
+        rows=summary.rows + n_pending(summary),
         late=summary.late + late, weight=summary.weight + weight, losses=summary.losses + losses,
     )  # fmt: skip
     at_start = summary.filled == summary.rows
@@ -227,14 +227,14 @@ def take_prior(problem: Problem, summary: Summary) -> None:
     summary.r[:] = (summary.A + np.diag(own)) @ summary.prior
 
 
-def given_up(summary: Summary) -> Summary:
+def unusable(summary: Summary) -> Summary:
     """Return an unusable summary, never chosen, after an overflow."""
     for part in (summary.A, summary.r, summary.w):
         part[:] = 0.0
     return summary._replace(filled=0, start=0, late=MOST_LOSS, weight=1.0)
 
 
-def pending(summary: Summary) -> int:
+def n_pending(summary: Summary) -> int:
     """Return the number of rows that w is not fitted to yet."""
     return summary.filled - fitted_in_block(summary)
 
@@ -301,7 +301,7 @@ def minimiser(problem: Problem, summary: Summary, most_steps: int, enough: float
             there = w + share * step
             p = X @ there
             now = total(there, p)
-            if now <= before + DECREASE * share * promised:
+            if now <= before + SUFFICIENT_DECREASE * share * promised:
                 break
             share *= 0.5
         else:  # up to rounding, w is the minimum

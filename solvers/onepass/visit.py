@@ -17,7 +17,12 @@ from fewpass.solvers.kernels.rows import (
 )
 from fewpass.solvers.kernels.shapes import LaneVector, Number, Order, PerRow, SideBySide, Vector
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, fma, half, load, store, where
-from fewpass.solvers.loss_monitor import LossMonitor, in_counts, in_numbers
+from fewpass.solvers.loss_monitor import (
+    MOST_LOSS,
+    LossMonitor,
+    with_float_counts,
+    with_integer_counts,
+)
 from fewpass.solvers.losses import Problem, counted_slope, value
 from fewpass.solvers.onepass.adagrad import (
     RECORD,
@@ -51,7 +56,6 @@ from fewpass.solvers.sgd.steps import (
 #: SGD's average.
 LAST, POLY, ASGD = 0, 2, 4
 OUTPUTS = 5
-MOST_LOSS = 1e100  # larger losses are cut, to avoid infinity and NaN
 LEFT = 1e300  # late-weighted losses of an output that has left the pass (leaving.py)
 
 
@@ -78,7 +82,7 @@ class AveragedSgd(NamedTuple):
 
 
 @part_of_kernels
-def late(t: int, horizon: float) -> float:
+def late_weight(t: int, horizon: float) -> float:
     """Return (t/n)^5."""
     share = t / horizon
     square = share * share
@@ -86,7 +90,7 @@ def late(t: int, horizon: float) -> float:
 
 
 @part_of_kernels
-def bounded(c: float, loss: Number) -> Number:
+def bounded_loss(c: float, loss: Number) -> Number:
     """Return a row's weighted and bounded loss."""
     return c * where(loss <= MOST_LOSS, loss, MOST_LOSS)
 
@@ -94,7 +98,7 @@ def bounded(c: float, loss: Number) -> Number:
 @part_of_kernels
 def count_loss(losses: Vector, output: int, c: float, share: float, loss: float) -> None:
     """Add an output's loss before the row's step, late-weighted and plain."""
-    loss = bounded(c, loss)
+    loss = bounded_loss(c, loss)
     losses[output] += share * loss
     losses[OUTPUTS + output] += loss
 
@@ -105,7 +109,7 @@ def monitor_both(
     how: LaneWidth,
 ) -> None:  # fmt: skip
     """Add the losses of two adjacent outputs; `first` is the start of their models' sums."""
-    loss, L = bounded(c, loss), half(how)
+    loss, L = bounded_loss(c, loss), half(how)
     late_at, at = first + output * L, first + (OUTPUTS + output) * L
     store(losses, late_at, fma(share, loss, load(losses, late_at, how)))
     store(losses, at, loss + load(losses, at, how))
@@ -172,12 +176,12 @@ def visit_rows(
     place, last = RecordLayout(0, RECORD, V.shape[0] - RECORD), order.shape[0] - 1
     most = longest(rows, order)
     scratch, etas = np.empty(SCRATCH * (most + 1)), load(eta, 0, how)
-    at = StepScalars(sgd.theta, 1.0 / sgd.theta.alpha, sgd.bar, in_numbers(sgd.monitor))
+    at = StepScalars(sgd.theta, 1.0 / sgd.theta.alpha, sgd.bar, with_float_counts(sgd.monitor))
     for r in range(last + 1):
         i, next_row = order[r], order[min(r + 1, last)]
         prefetch_row(rows, y, weight, order, r)
         t += 1
-        target, c, share = y[i], weight[i], late(t, horizon)
+        target, c, share = y[i], weight[i], late_weight(t, horizon)
         if adagrad:
             prefetch_columns(rows, next_row, V, RECORD)
             learn(
@@ -206,4 +210,4 @@ def visit_rows(
             if at.theta.alpha > FLUSH_ABOVE or at.bar.beta > FLUSH_BETA_ABOVE:
                 flush(sgd_W, at.theta.alpha, at.bar.tau, at.bar.beta)
                 at = flushed(at)
-    return t, mass, AveragedSgd(at.theta, at.bar, in_counts(at.monitor))
+    return t, mass, AveragedSgd(at.theta, at.bar, with_integer_counts(at.monitor))

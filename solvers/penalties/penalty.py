@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.kernels.dispatch import by_type
+from fewpass.solvers.kernels.dispatch import by_type, register_methods
 from fewpass.solvers.kernels.rows import Rows
 from fewpass.solvers.kernels.shapes import LaneVector, Number, SideBySide
 from fewpass.solvers.kernels.simd.lanes import LaneWidth
@@ -88,10 +88,7 @@ class Penalty:
 
     def __init_subclass__(cls) -> None:
         """Register the class's methods as bodies of the functions above."""
-        for formula in FORMULAS:
-            body = getattr(cls, formula.__name__, None)
-            if body is not None:
-                formula.register(cls)(body)
+        register_methods(FORMULAS, cls)
 
     def scaled_dual(self, a: Number, theta: Number) -> Number:
         """Return theta a."""

@@ -22,10 +22,10 @@ from fewpass.solvers.loss_monitor import (
     LISTEN_EVERY,
     LossMonitor,
     end_of,
-    in_counts,
-    in_numbers,
     listen,
     smoothing,
+    with_float_counts,
+    with_integer_counts,
 )
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.wide_loss import PADDED, LossOfScores, loss_and_slopes
@@ -52,7 +52,7 @@ def step_wide_rows(
     lam, intercept, lam_b = strength(problem.penalty), problem.intercept, problem.lam_b
     wide, V, how, last = W.shape[2], W.reshape(-1), Eight(), order.shape[0] - 1
     v, g, more = np.empty(wide), np.empty(wide), np.empty(wide)
-    watched, noted, end, step = in_numbers(monitor), 0, end_of(ends, 0), 2 * W.shape[2]
+    watched, noted, end, step = with_float_counts(monitor), 0, end_of(ends, 0), 2 * W.shape[2]
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
@@ -85,7 +85,7 @@ def step_wide_rows(
         if r + 1 == end:
             curve[noted, 0], curve[noted, 1] = watched.n_monitored, watched.loss_sum
             noted, end = noted + 1, end_of(ends, noted + 1)
-    return alpha, tau, beta, in_counts(watched), t
+    return alpha, tau, beta, with_integer_counts(watched), t
 
 
 @part_of_kernels

@@ -23,7 +23,13 @@ from fewpass.solvers.kernels.simd.interleaved import (
     targets_of,
 )
 from fewpass.solvers.kernels.simd.lanes import LaneWidth, any_lane, load, store
-from fewpass.solvers.loss_monitor import LossMonitor, ReportLosses, end_of, in_counts, in_numbers
+from fewpass.solvers.loss_monitor import (
+    LossMonitor,
+    ReportLosses,
+    end_of,
+    with_float_counts,
+    with_integer_counts,
+)
 from fewpass.solvers.losses import Loss, Problem
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Block
@@ -216,13 +222,13 @@ def sgd_numbers(
 
 def as_scalars(state: SgdState) -> list[float]:
     """Return the SCALARS numbers of a model."""
-    return [*state.theta, 1.0 / state.theta.alpha, *state.bar, *in_numbers(state.monitor)]
+    return [*state.theta, 1.0 / state.theta.alpha, *state.bar, *with_float_counts(state.monitor)]
 
 
 def with_scalars(state: SgdState, t: int, scalars: Sequence[float]) -> SgdState:
     """Return the state at row t with these scalars."""
     theta, bar = Iterate(*scalars[:INVERSE]), Average(*scalars[BAR_B:N_MONITORED])
-    monitor = in_counts(LossMonitor(*scalars[N_MONITORED:]))  # type: ignore[arg-type]
+    monitor = with_integer_counts(LossMonitor(*scalars[N_MONITORED:]))  # type: ignore[arg-type]
     return state._replace(theta=theta, bar=bar, monitor=monitor, t=t)
 
 

@@ -33,10 +33,10 @@ from fewpass.solvers.loss_monitor import (
     LossMonitor,
     ReportLosses,
     end_of,
-    in_counts,
-    in_numbers,
     listen,
     smoothing,
+    with_float_counts,
+    with_integer_counts,
 )
 from fewpass.solvers.losses import Loss, Problem, sgd_slope, steps_exactly, value
 from fewpass.solvers.penalties import strength
@@ -88,7 +88,7 @@ def step_rows(
 
     After `ends` rows (ascending), `curve` gets the number of rows monitored and their loss sum.
     """
-    at = StepScalars(theta, 1.0 / theta.alpha, bar, in_numbers(monitor))
+    at = StepScalars(theta, 1.0 / theta.alpha, bar, with_float_counts(monitor))
     V, last, skips = at_hand(rows, W), order.shape[0] - 1, skipping_pays(rows)
     noted, end = 0, end_of(ends, 0)
     upcoming = step_size(schedule, gamma0, t + 1)  # computed a row ahead, as much depends on it
@@ -124,7 +124,7 @@ def step_rows(
             curve[noted, 0], curve[noted, 1] = at.monitor.n_monitored, at.monitor.loss_sum
             noted, end = noted + 1, end_of(ends, noted + 1)
     put_back(rows, V, W)
-    return at.theta, at.bar, in_counts(at.monitor), t
+    return at.theta, at.bar, with_integer_counts(at.monitor), t
 
 
 @part_of_kernels

@@ -18,7 +18,7 @@ from benchmarks.startup import (
 )
 from fewpass.flows import cli
 from fewpass.pipeline.settings.formats import EXTENSIONS, FORMATS, TABLES
-from fewpass.pipeline.tables.readers.opening import rows_class, source_class
+from fewpass.pipeline.tables.readers.reader_classes import rows_class, source_class
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from fewpass.pipeline.budget import ANYONE, PROGRAM, PROGRAM_BYTES, Budget, Copies, MemoryShare
 from fewpass.pipeline.sizes import format_bytes
+from testing.made_parts import with_part
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGE = PROJECT / "docs/scaling.md"
-BEGIN, END = "<!-- budget -->\n", "<!-- /budget -->\n"
 
 
 def table() -> str:
@@ -26,8 +26,7 @@ def table() -> str:
 
 def page() -> str:
     """The page with the table anew."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return f"{before}{BEGIN}{table()}{END}{rest.partition(END)[2]}"
+    return with_part(PAGE.read_text(encoding="utf-8"), "budget", table())
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from fewpass.solvers.able_methods import table_of_methods
+from testing.made_parts import with_part
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/methods.md"
-BEGIN, END = "<!-- methods -->\n", "<!-- /methods -->\n"
 
 
 def table() -> str:
@@ -19,8 +19,7 @@ def table() -> str:
 
 def page() -> str:
     """The page with the table anew."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return f"{before}{BEGIN}{table()}{END}{rest.partition(END)[2]}"
+    return with_part(PAGE.read_text(encoding="utf-8"), "methods", table())
 
 
 if __name__ == "__main__":

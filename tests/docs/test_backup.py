@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from fewpass.flows import cli
-from fewpass.pipeline.models.refresh.generations import models, publish_generation
+from fewpass.pipeline.models.refresh.generations import models
+from fewpass.pipeline.models.refresh.publishing import publish_generation
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from testing.prefect_server import PROJECT, clean_environment
 from testing.refreshing import refresh

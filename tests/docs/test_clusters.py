@@ -22,7 +22,7 @@ from fewpass.flows.cli import main
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.transports import PACKAGES, require_transport
-from testing.prefect_server import free_port, wait_for
+from testing.prefect_server import free_port, patience, wait_for
 from tests.conftest import PROJECT
 
 PAGE = PROJECT / "docs/clusters.md"
@@ -105,7 +105,7 @@ def cluster_of(heading, end="cluster.close()", before="", **names):
     try:
         yield owner.stdout.readline().strip()
     finally:
-        owner.communicate("\n", timeout=60)
+        owner.communicate("\n", timeout=patience(60))
 
 
 def test_a_batch_system(here, model):

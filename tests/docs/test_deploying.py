@@ -15,10 +15,10 @@ import yaml
 
 from fewpass.flows import cli
 from fewpass.flows.display.pass_lines import PassLines
-from fewpass.flows.display.training_display import SENTENCES
+from fewpass.flows.display.seldom_sentences import SENTENCES
 from fewpass.pipeline.dashboard.metrics import METRICS
 from fewpass.pipeline.tables.ingest.progress import IngestProgress
-from testing.prefect_server import PROJECT
+from testing.prefect_server import PROJECT, patience
 
 DEPLOY = PROJECT / "deploy"
 PAGE = (PROJECT / "docs/deploying.md").read_text()
@@ -102,9 +102,9 @@ time.sleep(60)
 """
 STARTS = """
 import os, signal, subprocess, sys, time
-child = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]])
 heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # it stops itself by that
 signal.signal(signal.SIGTERM, lambda *_: (child.kill(), os._exit(3 if heard else 4)))  # as a worker does
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]])
 while True: time.sleep(0.1) if child.poll() is None else time.sleep(0.01)
 """
 
@@ -118,7 +118,7 @@ def test_a_worker_that_is_stopped_ends_after_its_flows(tmp_path):
     ) as group:  # fmt: skip
         assert group.stdout.readline() == "ready\n"
         os.killpg(group.pid, signal.SIGTERM)  # as tini -g does
-        assert group.wait(30) == 3
+        assert group.wait(patience(30)) == 3
     assert (tmp_path / "snapshot").exists()
 
 

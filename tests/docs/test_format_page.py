@@ -4,7 +4,7 @@ import re
 from dataclasses import fields
 
 from fewpass.pipeline.runs.events import KINDS
-from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Attributes, Cursor
 from fewpass.storage.chunk_table import ChunkIndex, ChunkTable
 from fewpass.storage.column_schema import Schema

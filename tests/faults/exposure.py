@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from testing.prefect_server import patience
 from tests.faults import hostile
 from tests.faults.families import STORED, Case, Stored, _bits_of
 from tests.faults.sandbox import Sandbox
@@ -297,7 +298,7 @@ def _listened(sandbox: Sandbox, name: str) -> Verdict:
 
 def _look(pid: int, found: set[str], *, endless: bool) -> None:
     """Note the addresses that a process listens on; an endless one ends a second after the first."""
-    until = time.monotonic() + LOOK_S
+    until = time.monotonic() + patience(LOOK_S)
     with contextlib.suppress(psutil.Error):
         process = psutil.Process(pid)
         while process.is_running() and time.monotonic() < until:

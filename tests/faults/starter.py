@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import psutil
 
+from testing.prefect_server import patience
+
 PROJECT = Path(__file__).parents[2]
 TIMEOUT_S = 60.0
 MOST_MEMORY = 300 << 20  # bytes that a case may take beyond what the starter has
@@ -104,7 +106,7 @@ class Starter:
                 os.kill(pid, number)
         if meanwhile is not None:
             meanwhile(pid)
-        timed_out = self._waited_too_long(pid, began + timeout_s)
+        timed_out = self._waited_too_long(pid, began + patience(timeout_s))
         end = self._answer()
         return _ended(end, report, time.perf_counter() - began, timed_out)
 

@@ -304,17 +304,6 @@ SUBJECTS = {
 }  # fmt: skip
 
 TRAININGS = tuple(name for name, s in SUBJECTS.items() if s.kind == "training")
-#: Those that keep numbers per row beside their snapshots.
-KEEP_ROWS = (
-    "sdca",
-    "psdca",
-    "two streams",
-    "three classes",
-    "a grid of lam",
-    "pegasos",
-    "asdca",
-    "sag",
-)
 
 
 def publish_again(at: str) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fewpass.flows import cli
-from fewpass.flows.commands.demo import MARK, Demo
+from fewpass.flows.commands.demo_steps import MARK, Demo
 from fewpass.flows.display.console import Terminal
 from fewpass.flows.options import Output
 from fewpass.pipeline.clicks import FEWEST_COLUMNS, NUMBERS, VOCABULARY, columns_for, write_clicks

@@ -2,8 +2,9 @@
 
 import json
 import os
+import re
 import threading
-from datetime import datetime, timedelta
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,11 +15,11 @@ from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.lease import KEY, Holder, Lease
 from fewpass.pipeline.runs.pace import FLOOR_S, TIMES, silence
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.runs.run_log import LOG
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
-from fewpass.storage.seal import seal, unseal
+from fewpass.storage.seal import seal
+from testing.aged_log import age
 from testing.datasets import make
 
 
@@ -33,19 +34,6 @@ def run(tmp_path):
 
 def doctor(as_json, *words):
     return as_json("doctor", *words)
-
-
-def age(run, seconds):
-    """Have all that the log tells happened so long ago."""
-    lines = []
-    for line in run.folder.read(LOG).splitlines():
-        event = unseal(line + b"\n")
-        del event["fingerprint"]
-        time = datetime.fromisoformat(event["time"]) - timedelta(seconds=seconds)
-        lines.append(
-            seal(event | {"time": time.isoformat(timespec="milliseconds")}, allow_nan=True)
-        )
-    run.folder.write(LOG, b"".join(lines))
 
 
 def test_runs_below_a_folder_are_found_and_counted_once(
@@ -63,13 +51,15 @@ def test_runs_below_a_folder_are_found_and_counted_once(
 def test_alive_and_stuck_is_told(run, as_json, fewpass):
     with Lease(run.folder):
         assert doctor(as_json, run.url)["runs"][0]["alive"] is True
+        began = time.monotonic()
         age(run, FLOOR_S + 5)
         found = Timeline.of(run).silence()
         assert found.is_stalled == (found.seconds > TIMES * found.usual)
         status, out, _ = fewpass("doctor", run.url, "--json")
         told = json.loads(out)
         assert (status, told["stalled"], told["ill"]) == (1, 1, 0)
-        assert "no progress for 6" in told["runs"][0]["why"]
+        silent = int(re.search(r"no progress for (\d+) s", told["runs"][0]["why"])[1])
+        assert FLOOR_S + 5 <= silent <= FLOOR_S + 6 + time.monotonic() - began
         shown = fewpass("doctor", run.url)[1]
         assert f"{run.url}: stalled" in shown
         assert "0 dead, 1 stalled" in shown

@@ -16,6 +16,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.dataset import Dataset
 from testing.datasets import make
 from testing.far_away import far_away
+from testing.prefect_server import patience
 
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
 NO_DASK = ["--scheduler", "none"]
@@ -28,7 +29,7 @@ METHODS = {
     "walk": ["--solver", "asgd", "--passes", "8", "--certify", *LITTLE],
     "reduce": ["--solver", "gd", "--passes", "8", "--tol", "1e-12", "--lam", "1e-5", *LITTLE],
     "duals": ["--solver", "sdca", "--passes", "8", "--tol", "1e-12", "--lam", "1e-5", *LITTLE],
-    "simba": ["--solver", "simba", "--set", "solver.iterations=3000"],
+    "simba": ["--solver", "simba", "--set", "solver.iterations=6000"],
 }
 
 
@@ -83,7 +84,7 @@ def wait_for_event(process, run, kinds):
 
 def end(process, rows):
     """What a process said until its end; from now on rows come at once."""
-    said = process.communicate(timeout=120)[1]
+    said = process.communicate(timeout=patience(120))[1]
     rows.wait = 0.0
     return said
 

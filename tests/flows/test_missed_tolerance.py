@@ -5,15 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.reporting.report import draw_report
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.protocol import Certificate
 from testing.datasets import make
+from testing.interruptions import trained
 
 NO_DASK = ["--scheduler", "none"]
 MISSED = ["--solver", "gd", "--tol", "1e-9", "--passes", "3"]
@@ -105,10 +104,7 @@ def test_of_several_lam_the_returned_model_counts(datasets, tmp_path):
         dataset=datasets["two"], held_out=datasets["two"], lam="1,1e-7", solver={"kind": "gd"},
         tol=1e-3, passes=20, memory="97MB",
     )  # fmt: skip
-    run = TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
-    for _ in run:
-        pass
-    result = run.result
+    result = trained(plan, tmp_path / "run").result
     gap, objective = result.certificate, result.objective
     assert result.relative_gap == gap / objective
     assert result.converged == (result.relative_gap <= 1e-3)

@@ -105,11 +105,11 @@ def test_they_are_on_the_pages_port(store, tmp_path):
     thread.start()
     try:
         wait_for(lambda: urls, 60, "the server of the page")
-        answer = httpx.get(f"{urls[0]}/metrics")
+        answer = httpx.get(f"{urls[0]}/metrics", timeout=60)
         assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
         (run,) = runs_at([store])
         assert ("fewpass_passes", (("run", run),)) in parsed(answer.text)
-        hostile = httpx.get(f"{urls[0]}/metrics", headers={"Host": "attacker.example"})
+        hostile = httpx.get(f"{urls[0]}/metrics", headers={"Host": "attacker.example"}, timeout=60)
         assert hostile.status_code == 403
     finally:
         loop.call_soon_threadsafe(serving.cancel)

@@ -13,7 +13,6 @@ from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.targets import target_rule
-from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.packing import named_fields
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
@@ -36,7 +35,7 @@ from fewpass.solvers.sgd.averaged_sgd import Asgd
 from fewpass.solvers.tasks import Task
 from testing import oracles
 from testing.datasets import make
-from testing.interruptions import assert_cuts_change_nothing
+from testing.interruptions import assert_cuts_change_nothing, trained_model
 from testing.jobs import job_of
 from tests.conftest import CONVERGED
 
@@ -91,13 +90,6 @@ METHODS = {
 }
 
 
-def train(plan, url, executor=None):
-    run = TrainingRun.start(plan, str(url), executor or InProcess())
-    for _ in run:
-        pass
-    return load_model(RunFolder(str(url))), run.result
-
-
 def plan_for(dataset, **settings):
     settings = {"memory": "256MB", "classes": "ovr"} | settings
     return TrainingPlan(dataset=dataset.folder.url, **settings)
@@ -112,12 +104,12 @@ def dataset(request, tmp_path_factory):
 @pytest.mark.parametrize("method", METHODS)
 def test_each_model_has_the_bits_that_it_would_have_alone(tmp_path, dataset, method):
     plan = plan_for(dataset, **METHODS[method])
-    together, result = train(plan, tmp_path / "run")
+    together, result = trained_model(plan, tmp_path / "run")
     assert together.weights.coef.shape == (CLASSES, 30)
     gaps, objectives = [], []
     for k in range(CLASSES):
         own = plan.model_copy(update={"positive": str(k)})
-        model, alone = train(own, tmp_path / f"run{k}")
+        model, alone = trained_model(own, tmp_path / f"run{k}")
         assert np.array_equal(together.weights.coef[k], model.weights.coef)
         assert together.weights.intercept[k] == model.weights.intercept
         gaps.append(alone.certificate)
@@ -143,7 +135,7 @@ def test_each_model_has_the_bits_that_it_would_have_alone(tmp_path, dataset, met
 )
 def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
     plan = plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS)
-    _, quiet = train(plan, tmp_path / "quiet")
+    _, quiet = trained_model(plan, tmp_path / "quiet")
     assert_cuts_change_nothing(plan, tmp_path, quiet, 4)
 
 
@@ -153,10 +145,10 @@ def test_bits_do_not_depend_on_the_workers(tmp_path, dataset):
         plan_for(dataset, **METHODS[method], memory=SEVERAL_WINDOWS)
         for method in ("s2gd+", "sdca", "psdca with l1")
     ]
-    quiet = [train(plan, tmp_path / f"quiet{k}")[1] for k, plan in enumerate(plans)]
+    quiet = [trained_model(plan, tmp_path / f"quiet{k}")[1] for k, plan in enumerate(plans)]
     with open_executor(Execution(workers=2, threads=1)) as executor:
         for k, plan in enumerate(plans):
-            _, there = train(plan, tmp_path / f"run{k}", executor)
+            _, there = trained_model(plan, tmp_path / f"run{k}", executor)
             assert there.weights_sha256 == quiet[k].weights_sha256
 
 
@@ -182,10 +174,12 @@ def test_a_grid_of_lam_is_a_run_for_each_and_the_best_on_held_out_rows(tmp_path,
     lams = ("1e-1", "3/n", "1e-3")
     settings = METHODS[method] | {"lam": ",".join(lams)}
     plan = plan_for(dataset, **settings, held_out=fresh.folder.url)
-    model, result = train(plan, tmp_path / "run")
+    model, result = trained_model(plan, tmp_path / "run")
     losses = []
     for k, (lam, found) in enumerate(zip(lams, result.candidates, strict=True)):
-        alone, own = train(plan.model_copy(update={"lam": Lam.of(lam)}), tmp_path / f"run{k}")
+        alone, own = trained_model(
+            plan.model_copy(update={"lam": Lam.of(lam)}), tmp_path / f"run{k}"
+        )
         figures = evaluate(alone, fresh, InProcess())
         assert (found["loss"], found["error"]) == (figures.loss, figures.error)
         assert (found["objective"], found["gap"]) == (own.objective, own.certificate)
@@ -209,10 +203,12 @@ def test_a_model_that_has_reached_the_tolerance_stays_as_it_is(tmp_path, dataset
     """As it would have stopped alone, whatever the others still need."""
     settings = METHODS[method] | {"passes": 60, "tol": 1e-6, "lam": "10/n", "loss": "logistic"}
     plan = plan_for(dataset, **settings, class_weight={"0": 20.0})
-    together, result = train(plan, tmp_path / "run")
+    together, result = trained_model(plan, tmp_path / "run")
     passes = []
     for k in range(CLASSES):
-        model, alone = train(plan.model_copy(update={"positive": str(k)}), tmp_path / f"run{k}")
+        model, alone = trained_model(
+            plan.model_copy(update={"positive": str(k)}), tmp_path / f"run{k}"
+        )
         assert np.array_equal(together.weights.coef[k], model.weights.coef)
         passes.append(alone.passes)
     assert result.certificate <= 1e-6
@@ -255,7 +251,9 @@ def test_rows_to_choose_by_that_do_not_fit_are_refused_before_anything_is_writte
     dataset = make(tmp_path / "set", n=400, chunk_rows=100)
     other = make(tmp_path / "other", n=400, d=7, chunk_rows=100)
     with pytest.raises(BadInput, match="has 7 features, but the model has 30"):
-        train(plan_for(dataset, lam="1e-2,1e-3", held_out=other.folder.url), tmp_path / "run")
+        trained_model(
+            plan_for(dataset, lam="1e-2,1e-3", held_out=other.folder.url), tmp_path / "run"
+        )
     assert not (tmp_path / "run").exists()
 
 
@@ -276,7 +274,7 @@ def certified(tmp_path_factory):
         dataset, solver={"kind": "s2gd+"}, lam="10/n", tol=1e-9, intercept="none",
         class_weight={"0": 3.0, "2": 0.5},
     )  # fmt: skip
-    return dataset, *train(plan, folder / "run")
+    return dataset, *trained_model(plan, folder / "run")
 
 
 def test_class_and_row_weights_give_scikit_learns_model(certified):
@@ -336,12 +334,12 @@ def test_labels_and_weights_that_do_not_fit_are_refused(tmp_path, certified):
         target_rule(dataset.manifest, Logistic(), None, {"7": 2.0})
     values = make(tmp_path / "values", targets="values")
     with pytest.raises(BadInput, match="Class weights need classes"):
-        train(plan_for(values, class_weight="balanced"), tmp_path / "run")
+        trained_model(plan_for(values, class_weight="balanced"), tmp_path / "run")
     more = make(tmp_path / "more", classes=6, weighted=True)
     with pytest.raises(BadInput, match='label "4" is unknown to the model'):
         evaluate(model, more, InProcess())
     with pytest.raises(BadInput, match=r"too small: the model with"):
-        train(plan_for(dataset, memory="96MB"), tmp_path / "small")
+        trained_model(plan_for(dataset, memory="96MB"), tmp_path / "small")
 
 
 def test_a_plan_may_name_class_weights_as_text():

@@ -23,10 +23,11 @@ from fewpass.storage.folder import Damaged, Folder, NotADataset
 from fewpass.storage.manifest import Labels, SourceRecord, WeightStats
 from fewpass.storage.memory_dataset import manifest_of
 from fewpass.storage.objects import fault, get_chunk, put
-from fewpass.storage.seal import seal, unseal
+from fewpass.storage.seal import seal
 from fewpass.storage.table import DenseTable, SparseTable, concatenate, cut, n_bytes, take
 from fewpass.storage.table_buffer import TableBuffer
 from fewpass.storage.writer import DatasetWriter
+from testing.forged import forge
 
 
 def random_table(rng, layout, rows, d, dtype="float32", weight=True):
@@ -417,14 +418,6 @@ def test_places_without_a_data_set_are_told_apart_from_damage(tmp_path):
         NotADataset, match=r"version 7, where 'fewpass-dataset' version 1, 2, 3, 4, 5 or 6"
     ):
         Dataset.open(str(tmp_path))
-
-
-def forge(folder, change):
-    """Change a manifest as someone would who knows how it is sealed."""
-    document = unseal(folder.read("manifest.json"))
-    del document["fingerprint"]
-    change(document)
-    folder.write("manifest.json", seal(document))
 
 
 @pytest.mark.parametrize(

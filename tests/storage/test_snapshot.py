@@ -12,8 +12,9 @@ from hypothesis.extra import numpy as hnp
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.seal import seal, unseal
+from fewpass.storage.seal import seal
 from fewpass.storage.snapshot import SnapshotStore
+from testing.forged import forge
 
 STATE = {"step": 3, "loss": 0.1 + 0.2, "plan": {"seed": 7, "note": "é"}, "none": None, "list": [1]}
 fresh = count()
@@ -293,13 +294,6 @@ class StoreMachine(RuleBasedStateMachine):
 
 TestStoreMachine = StoreMachine.TestCase
 TestStoreMachine.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
-
-
-def forge(folder, change):
-    document = unseal(folder.read("manifest.json"))
-    del document["fingerprint"]
-    change(document)
-    folder.write("manifest.json", seal(document))
 
 
 def reshape(shape, chunks):

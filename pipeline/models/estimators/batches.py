@@ -14,8 +14,8 @@ from fewpass.pipeline.rows.buffers import table_block
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, moments_of
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.auto import FEW_MODELS, MOST_MODELS
 from fewpass.pipeline.training.planning.job import solver_of
+from fewpass.pipeline.training.planning.method_choice import FEW_MODELS, MOST_MODELS
 from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.drive import visit_again
@@ -50,8 +50,8 @@ def method_of(solver: Any, targets: Labels | Values, *, together: bool = False) 
     """Return the method that batches are learnt with, as plans have it.
 
     The one asked for where it is made for one pass; else several learners side by side, or averaged
-    SGD for more models than these are taken for (`planning/auto.py`).  Streaming Newton, whose
-    work nobody can foresee here, runs for up to four of them.
+    SGD for more models than these are taken for (planning/method_choice.py).  Streaming Newton,
+    whose work nobody can foresee here, runs for up to four of them.
 
     `together`: by one model of all classes, which is averaged SGD's.
     """

@@ -54,7 +54,7 @@ def checked(estimator: BaseEstimator, X: Any, **more: Any) -> Any:
 def _require_rows(X: Any) -> None:
     """Refuse queries and streams, whose names tell them: nothing is imported for it."""
     if type(X).__name__ in ("LazyFrame", "RecordBatchReader"):
-        from fewpass.pipeline.models.estimators.table_encoder import require_rows  # noqa: PLC0415
+        from fewpass.pipeline.models.estimators.frames import require_rows  # noqa: PLC0415
 
         require_rows(X)
 

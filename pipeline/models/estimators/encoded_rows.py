@@ -8,12 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.estimators.table_encoder import (
-    TableEncoder,
-    arrow_of,
-    as_table,
-    require_readable,
-)
+from fewpass.pipeline.models.estimators.frames import arrow_of, as_table, require_readable
+from fewpass.pipeline.models.estimators.table_encoder import TableEncoder
 from fewpass.pipeline.settings.encoding import ADDITIVE
 from fewpass.pipeline.tables.additive.rules import may_curve
 from fewpass.pipeline.tables.encoding.cells import is_span

@@ -89,7 +89,7 @@ def fit_rows(model: Any, table: Table, d: int, at: Weights | None) -> None:
     )
     model._take(unscaled(trained.weights, scaler))
     model._see(dataset.manifest.targets, more=at is not None)
-    tell(model, trained, plan, table.n_rows)
+    store_result(model, trained, plan, table.n_rows)
     if origin:
         model.candidates_ = origin.as_facts()["candidates"]
     model._last, model._weight_seen = None, total_weight(table)
@@ -248,7 +248,7 @@ def _parameter(model: Any, path: tuple[str, ...]) -> str:
     return f"{type(model).__name__}'s {named.get(path[0], '.'.join(path))}"
 
 
-def tell(model: Any, trained: Trained, plan: TrainingPlan, n_rows: int) -> None:
+def store_result(model: Any, trained: Trained, plan: TrainingPlan, n_rows: int) -> None:
     """Store the result of a training as attributes; warn if the tolerance is not certified."""
     cursor, certified = trained.cursor, trained.certified
     model.passes_ = cursor.passes

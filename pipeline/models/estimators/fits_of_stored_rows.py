@@ -10,7 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from fewpass.pipeline.models.estimators.encoded_rows import require_encode
-from fewpass.pipeline.models.estimators.fits import held_out_share, kernels_of, plan_of, tell
+from fewpass.pipeline.models.estimators.fits import (
+    held_out_share,
+    kernels_of,
+    plan_of,
+    store_result,
+)
 from fewpass.pipeline.models.estimators.interruptible import interruptible
 from fewpass.pipeline.models.estimators.meanings import budget_of, scaling_of, seed_of
 from fewpass.pipeline.models.estimators.stored import Task, Wanted, stored, train_stored
@@ -56,7 +61,7 @@ def fit_stored(
         )
         model._take(unscaled(trained.weights, scaler))
         model._see(rows.dataset.manifest.targets, more=at is not None)
-        tell(model, trained, plan, rows.dataset.n_rows)
+        store_result(model, trained, plan, rows.dataset.n_rows)
         model._last, model._weight_seen = None, rows.total_weight(None)
         model._has_offset = rows.dataset.manifest.has_offset
         model.dataset_ = rows.dataset.folder.url if folder.retained else None

@@ -12,7 +12,7 @@ Vector = NDArray[np.float64]
 
 def offset_of(offset: Any, exposure: Any, n_rows: int) -> Vector | None:
     """Return offsets (n,), or None where none are given; ValueError for what are none."""
-    require_one(offset, exposure)
+    refuse_both(offset, exposure)
     name, given = ("offset", offset) if exposure is None else ("exposure", exposure)
     if given is None:
         return None
@@ -30,7 +30,7 @@ def offset_of(offset: Any, exposure: Any, n_rows: int) -> Vector | None:
     return np.log(numbers) if name == "exposure" else numbers
 
 
-def require_one(offset: Any = None, exposure: Any = None) -> None:
+def refuse_both(offset: Any = None, exposure: Any = None) -> None:
     """Refuse offsets and exposures at once."""
     if offset is not None and exposure is not None:
         raise ValueError(
@@ -39,9 +39,9 @@ def require_one(offset: Any = None, exposure: Any = None) -> None:
         )
 
 
-def given_ones(offset: Any, exposure: Any) -> dict[str, Any]:
+def given_offset(offset: Any, exposure: Any) -> dict[str, Any]:
     """Return by its name the one that is given; {} where none is."""
-    require_one(offset, exposure)
+    refuse_both(offset, exposure)
     named = {"offset": offset, "exposure": exposure}
     return {name: given for name, given in named.items() if given is not None}
 

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from fewpass.pipeline.models.estimators.checked_rows import taken_out
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection
 from fewpass.pipeline.models.estimators.linear import LinearModel, Vector
-from fewpass.pipeline.models.estimators.offsets import given_ones, offset_of, require_offset
+from fewpass.pipeline.models.estimators.offsets import given_offset, offset_of, require_offset
 from fewpass.pipeline.models.estimators.shared_parameters import with_shared_words
 from fewpass.solvers.registry import LOSS_OF_NUMBERS, LOSSES, loss_class
 
@@ -140,13 +140,13 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     def _require_defined(self, y: Vector) -> None:
         """Refuse the first target that the loss is not defined for."""
-        from fewpass.pipeline.rows.targets import above
+        from fewpass.pipeline.rows.targets import at_least
 
         least = loss_class(self.loss).least_target if self.loss in LOSSES else -np.inf
         if (below := y < least).any():
             row = int(below.argmax())
             raise ValueError(
-                f"y[{row}] is {y[row]:g}, and loss={self.loss!r} is for targets {above(least)}. "
+                f"y[{row}] is {y[row]:g}, and loss={self.loss!r} is for targets {at_least(least)}. "
                 "Leave such rows out, or choose another loss."
             )
 
@@ -161,7 +161,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         rates.
         """
         if is_collection(X):
-            return self._lazily(self.predict, X, given_ones(offset, exposure))
+            return self._lazily(self.predict, X, given_offset(offset, exposure))
         X, *given = taken_out(X, offset, exposure)
         scores = self.decision(X)
         offsets = offset_of(given[0], given[1], len(scores))
@@ -178,7 +178,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         if is_collection(X):
             from fewpass.pipeline.models.estimators.lazy_predictions import sums_over
 
-            given = given_ones(offset, exposure)
+            given = given_offset(offset, exposure)
             sums = sums_over(self.predict, X, y, sample_weight, numbers=True, offsets=given)
             return 1.0 - sums.residual / sums.about_mean
         X, y, weight, offset, exposure = taken_out(X, y, sample_weight, offset, exposure)
@@ -189,10 +189,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
     def _see(self, targets: Values, *, more: bool) -> None:
         """Note the range of targets, of those learnt from before as well if there are `more`."""
-        from fewpass.pipeline.rows.target_range import joint
+        from fewpass.pipeline.rows.target_range import union_of
 
         before = getattr(self, "target_range_", None) if more else None
-        self.target_range_ = joint(before, (targets.minimum, targets.maximum))
+        self.target_range_ = union_of(before, (targets.minimum, targets.maximum))
 
     def _bounds(self) -> tuple[float, float] | None:
         """Return what predictions are clipped to; None: they are not."""

@@ -18,7 +18,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.models.estimators.encoded_rows import refuse_collection
 from fewpass.pipeline.models.estimators.kinds_of_rows import is_collection, is_paths
-from fewpass.pipeline.models.estimators.offsets import require_one
+from fewpass.pipeline.models.estimators.offsets import refuse_both
 from fewpass.pipeline.models.estimators.work_folder import WorkFolder
 from fewpass.pipeline.models.export.plain_model import as_labels
 from fewpass.pipeline.rows.targets import label_text
@@ -167,7 +167,7 @@ def _dask_source(X: Any, y: Any, sample_weight: Any, offsets: Mapping[str, Any])
         import dask.array as da  # noqa: PLC0415
 
         X = da.from_zarr(X)
-    require_one(**offsets)
+    refuse_both(**offsets)
     return DaskSource(X, y, sample_weight, offsets)
 
 

@@ -15,7 +15,7 @@ from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.rows.target_range import Bounds
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model, load_model
-from fewpass.pipeline.runs.run_folder import RunRecord
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in

@@ -11,8 +11,8 @@ from fewpass.pipeline.models.refresh.generations import (
     generations,
     write_decision,
 )
-from fewpass.pipeline.models.refresh.publications import NONE_YET, newest_readable, who
-from fewpass.pipeline.models.refresh.refreshing import alone_in, rows_before
+from fewpass.pipeline.models.refresh.publications import NONE_YET, newest_readable, user_and_host
+from fewpass.pipeline.models.refresh.refreshing import refresh_lock, rows_before
 from fewpass.storage.folder import Folder
 
 
@@ -40,7 +40,7 @@ def abandon(store: str, *, why: str = "") -> Generation:
     """
     if not generations(Folder(store)):
         raise BadInput(f"There is no generation at {Folder(store).url}. Check the address.")
-    with alone_in(store):
+    with refresh_lock(store):
         last = generations(Folder(store))[-1]
         if last.is_decided:
             raise BadInput(
@@ -63,6 +63,6 @@ def _given_up(store: str, generation: Generation, why: str) -> Decision:
         objective=None,
         certificate=None,
         decided_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        decided_by=who(),
+        decided_by=user_and_host(),
         abandoned=True,
     )

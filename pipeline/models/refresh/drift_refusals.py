@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ConfigDict, TypeAdapter
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.publications import who
+from fewpass.pipeline.models.refresh.publications import user_and_host
 from fewpass.storage.addresses import command
 from fewpass.storage.folder import Folder
 from fewpass.storage.seal import seal, unseal
@@ -73,6 +73,6 @@ def _record(generation: Folder, reason: str) -> None:
     if any(one.reason == reason for one in before):  # a schedule tries again every hour
         return
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    every = (*before, DriftRefusal(now, who(), reason))
+    every = (*before, DriftRefusal(now, user_and_host(), reason))
     document = {"refusals": [one._asdict() for one in every]}
     generation.write(DRIFT_REFUSED, seal(document, indent=1))

@@ -12,7 +12,7 @@ from fewpass.pipeline.models.refresh.drift import DRIFT
 from fewpass.pipeline.models.refresh.drift_refusals import DRIFT_REFUSED
 from fewpass.pipeline.models.refresh.generations import DECISION, FILES, Generation, generations
 from fewpass.pipeline.models.refresh.publications import history
-from fewpass.pipeline.models.refresh.refreshing import alone_in, first_of
+from fewpass.pipeline.models.refresh.refreshing import first_of, refresh_lock
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_series import Removed, is_free, removed
 from fewpass.storage.folder import Folder
@@ -29,7 +29,7 @@ def clean_store(store: str, keep: int, *, dry_run: bool = False) -> list[Removed
         raise BadInput(instead(Folder(store), "store"))
     if dry_run:
         return remove_old_generations(store, keep, dry_run=True)
-    with alone_in(store):
+    with refresh_lock(store):
         return remove_old_generations(store, keep)
 
 

@@ -173,7 +173,7 @@ def publish(
     if (current.number if current else NONE_YET) != after:
         raise _overtaken(store, after, current)
     number = max(numbers, default=NONE_YET) + 1  # unreadable ones count, too
-    made = Publication(number, generation, digest, now, by or who(), why)
+    made = Publication(number, generation, digest, now, by or user_and_host(), why)
     if not folder.create(_key(number), seal(made._asdict(), indent=1)):
         raise _overtaken(store, after, newest_readable(store))
     return made
@@ -193,7 +193,7 @@ def _overtaken(store: str, after: int, current: Publication | None) -> Published
     )
 
 
-def who() -> str:
+def user_and_host() -> str:
     """Return user@machine of this process."""
     try:
         user = getpass.getuser()

@@ -23,8 +23,8 @@ from fewpass.pipeline.models.refresh.generations import (
     taken,
     write_decision,
 )
-from fewpass.pipeline.models.refresh.publications import published, who
-from fewpass.pipeline.models.refresh.refused_files import forget, refused, worth_trying
+from fewpass.pipeline.models.refresh.publications import published, user_and_host
+from fewpass.pipeline.models.refresh.refused_files import forget, not_refused, refused
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -40,7 +40,7 @@ LEASE = "refresh.lease.json"  # of a store
 HELD_OUT = 0.1  # of the first generation's rows, without a given held-out data set
 
 
-def alone_in(store: str) -> Lease:
+def refresh_lock(store: str) -> Lease:
     """Lock a store against other refreshes during a `with` block.
 
     Raises
@@ -57,7 +57,7 @@ def next_generation(plan: RefreshPlan) -> Generation | None:
     Raises
     ------
     BegunMeanwhile
-        Another refresh began one at the same time; see `alone_in`.
+        Another refresh began one at the same time; see `refresh_lock`.
     """
     store = Folder(plan.store)
     every = generations(store)
@@ -76,7 +76,7 @@ def _new_in(plan: RefreshPlan, store: Folder, took: set[str]) -> list[Address]:
     gone = {one.file for one in records if one.file not in present and not _is_there(one.file)}
     forget(store, gone)
     free = [address for name, address in present.items() if name not in took]
-    return worth_trying(free, records, plan.ingest)
+    return not_refused(free, records, plan.ingest)
 
 
 def _files_of(sources: tuple[str, ...]) -> list[Address]:
@@ -203,7 +203,7 @@ def decide(
     now = datetime.now(UTC).isoformat(timespec="seconds")
     made = Decision(
         good, reason, loss, loss_before, rows, after, trained.objective, trained.certificate,
-        now, who(), converged, drift=drift, gates=tuple(one._asdict() for one in gates),
+        now, user_and_host(), converged, drift=drift, gates=tuple(one._asdict() for one in gates),
     )  # fmt: skip
     write_decision(plan.store, generation, made)
     return made

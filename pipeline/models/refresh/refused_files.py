@@ -77,7 +77,7 @@ def forget(store: Folder, files: Iterable[str]) -> None:
         store.delete(_key(file))
 
 
-def worth_trying(
+def not_refused(
     addresses: Sequence[Address], records: Iterable[Refused], plan: IngestPlan
 ) -> list[Address]:
     """Return the files not refused in their present state with these reading options."""
@@ -88,13 +88,13 @@ def worth_trying(
     def was_refused(address: Address) -> bool:
         if address.name not in suspects:
             return False
-        mark = mark_of(address)
+        mark = file_version(address)
         return mark is not None and (address.name, address.size, mark) in as_before
 
     return [address for address in addresses if not was_refused(address)]
 
 
-def mark_of(address: Address) -> str | None:
+def file_version(address: Address) -> str | None:
     """Return an identifier that changes with a file, apart from its size; None if unknown."""
     version = address.file.version if address.file else None
     return None if version is None else str(version)

@@ -20,8 +20,8 @@ from fewpass.pipeline.models.refresh.generations import Generation, leave_out
 from fewpass.pipeline.models.refresh.refreshing import first_of, ingest_plan
 from fewpass.pipeline.models.refresh.refused_files import (
     Refused,
+    file_version,
     forget,
-    mark_of,
     record_refused,
     refusal,
 )
@@ -29,7 +29,7 @@ from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.progress import IngestResult
-from fewpass.pipeline.tables.ingest.work_dir import tidy
+from fewpass.pipeline.tables.ingest.work_dir import remove_leftovers
 from fewpass.pipeline.tables.readers.finding import Address, find
 from fewpass.storage.addresses import READ_ONLY, protocol_of
 from fewpass.storage.folder import Folder
@@ -101,7 +101,7 @@ def take(
                 raise
             generation = _without(plan, generation, bad)
             refused_so_far += bad
-    tidy(ingest_plan(plan, generation))
+    remove_leftovers(ingest_plan(plan, generation))
     forget(Folder(plan.store), generation.files)
     return TakenFiles(generation, tuple(refused_so_far), left_out)
 
@@ -142,7 +142,7 @@ def _looked_at(name: str) -> _Trial:
         (address,) = find([name], {}, empty=True)
     except (FileNotFoundError, BadInput):
         return _Trial(name, None, None)
-    return _Trial(name, address, mark_of(address))
+    return _Trial(name, address, file_version(address))
 
 
 def _tried(

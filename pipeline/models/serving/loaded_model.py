@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,19 +13,16 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.explanation import Explainer, Explanation
 from fewpass.pipeline.models.export.model_form import (
-    InterpolatedShares,
     LabelOutput,
     NumberOutput,
-    SharesOfScores,
-    SigmoidShares,
     columns_of,
     outcome_of,
 )
 from fewpass.pipeline.models.export.plain_model import PlainModel, of_run
 from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.models.serving.one_row import absent, row_scorer
+from fewpass.pipeline.models.serving.score_outputs import number_of, shares_of_scores
 from fewpass.pipeline.models.serving.single_cells import typed_cells
-from fewpass.pipeline.models.serving.single_steps import interpolated
 from fewpass.pipeline.rows.target_range import clipped
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.saved import weights_digest
@@ -108,13 +104,13 @@ class LoadedModel:
         """
         scores = self._scores_of(row).tolist()
         if isinstance(self._outcome, NumberOutput):
-            return {"prediction": _number(scores[0], self._outcome)}
+            return {"prediction": number_of(scores[0], self._outcome)}
         classes = self._outcome.classes
         best = int(scores[0] > 0.0) if len(scores) == 1 else scores.index(max(scores))
         score = scores[0] if len(scores) == 1 else scores[best]
         answer: dict[str, Any] = {"label": classes[best], "score": score}
         if (how := self._outcome.probabilities) is not None:
-            p = _shares(scores, how)
+            p = shares_of_scores(scores, how)
             answer["probabilities"] = dict(zip(classes, p, strict=True))
         return answer
 
@@ -164,7 +160,7 @@ class LoadedModel:
                 "Train with `loss=logistic`, or with `held_out` rows and `calibrate=platt`."
             )
         how = outcome.probabilities
-        return np.array([_shares(scores, how) for scores in self._scores(rows).tolist()])
+        return np.array([shares_of_scores(scores, how) for scores in self._scores(rows).tolist()])
 
     def explain(self, rows: Any, label: str | None = None) -> Explanation:
         """Return what every column contributes to the scores of rows.
@@ -261,37 +257,9 @@ def _numbers(name: str, cells: Any) -> NDArray[np.float64]:
 
 
 def _of_frame(rows: Any) -> Any:
-    from fewpass.pipeline.models.estimators.table_encoder import as_table  # noqa: PLC0415 - an extra
+    from fewpass.pipeline.models.estimators.frames import as_table  # noqa: PLC0415 - an extra
 
     return as_table(rows)
-
-
-def _number(score: float, outcome: NumberOutput) -> float:
-    number = math.exp(score) if outcome.response == "exp" else score
-    low, high = outcome.clip or (-math.inf, math.inf)
-    return min(max(number, low), high)
-
-
-def _shares(scores: list[float], how: SharesOfScores) -> list[float]:
-    """Return the probability of every class."""
-    if isinstance(how, InterpolatedShares):
-        second = interpolated(scores[0], how.x, how.y)
-        return [1.0 - second, second]
-    if isinstance(how, SigmoidShares):
-        p = [_sigmoid(how.slope * score + how.offset) for score in scores]
-        if len(p) == 1:
-            return [1.0 - p[0], p[0]]
-    else:
-        sloped = [how.slope * s + o for s, o in zip(scores, how.offsets, strict=True)]
-        highest = max(sloped)
-        p = [math.exp(s - highest) for s in sloped]
-    whole = sum(p)
-    return [one / whole for one in p]
-
-
-def _sigmoid(s: float) -> float:
-    e = math.exp(-abs(s))
-    return (1.0 if s >= 0.0 else e) / (1.0 + e)
 
 
 def load(run: Any) -> LoadedModel:

@@ -9,7 +9,8 @@ from fewpass.pipeline.drawing.pieces import Bar, bars, card, section, table
 from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.runs.sweep_times import PARTS
-from fewpass.pipeline.runs.timeline import Point, Timeline
+from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.pipeline.runs.timeline_points import Point
 
 A_MOMENT_S = 0.05  # compiling that is worth a word
 EARLY = 20.0  # a curve whose first part in so many has ...

@@ -54,18 +54,18 @@ class Interaction(NamedTuple):
     df: float
 
 
-def binned_number(values: Floats, bins: int = BINS) -> Binned:
+def binned_number(values: Floats) -> Binned:
     """Return the quantile cell of every number; the last is the missing ones'."""
     present = values[~np.isnan(values)]
-    edges = np.asarray(knots_of(present, bins)[1:]) if len(present) else np.zeros(0)
+    edges = np.asarray(knots_of(present, BINS)[1:]) if len(present) else np.zeros(0)
     codes = np.searchsorted(edges, values, side="right")
     return Binned(np.where(np.isnan(values), len(edges) + 1, codes), len(edges) + 2)
 
 
-def binned_level(codes: Codes, n_levels: int, most: int = LEVELS) -> Binned:
+def binned_level(codes: Codes, n_levels: int) -> Binned:
     """Return the most frequent levels, one for all others between them and the missing ones'."""
     counts = np.bincount(codes, minlength=n_levels)
-    frequent = np.argsort(-counts[:-1], kind="stable")[:most]
+    frequent = np.argsort(-counts[:-1], kind="stable")[:LEVELS]
     own = np.full(n_levels, len(frequent))
     own[frequent] = np.arange(len(frequent))
     own[-1] = len(frequent) + 1

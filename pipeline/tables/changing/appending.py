@@ -49,7 +49,7 @@ from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY, ChangeRecord, Manifest
-from fewpass.storage.set_generations import retain, tidy
+from fewpass.storage.set_generations import prune_generations, retain
 
 ShowShare = Callable[[float, str], None]
 #: The record of what is being appended.
@@ -222,7 +222,7 @@ class _Append:
             home=before.folder,
         )
         now = Dataset.open(before.folder)
-        tidy(now.folder, now.manifest)
+        prune_generations(now.folder, now.manifest)
         return now
 
     def _change(self, before: Manifest, added: Dataset) -> ChangeRecord:

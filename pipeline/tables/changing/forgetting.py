@@ -34,7 +34,7 @@ from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import ChangeRecord
 from fewpass.storage.ordered import ordered_map
-from fewpass.storage.set_generations import tidy
+from fewpass.storage.set_generations import prune_generations
 from fewpass.storage.table import Table
 from fewpass.storage.writer import DatasetWriter
 
@@ -139,7 +139,7 @@ def _without(
     records = _written(before, writer, stay, first, summary, threads, progress)
     _finish(before, writer, records, summary, sum(gone))
     now = Dataset.open(before.folder)
-    tidy(now.folder, now.manifest)
+    prune_generations(now.folder, now.manifest)
     return now, sum(gone)
 
 

@@ -18,7 +18,7 @@ from fewpass.pipeline.tables.ingest.work_dir import WorkDir, work_dir_path
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY, place_of_generation
-from fewpass.storage.set_generations import tidy
+from fewpass.storage.set_generations import prune_generations
 from fewpass.storage.writer import DatasetWriter
 
 
@@ -41,7 +41,7 @@ def changing(plan: ChangePlan) -> Iterator[WorkDir]:
     work_dir = WorkDir(work_dir_path(folder, None))
     with work_dir.owned():
         _require_whole(work_dir, folder)
-        tidy(folder, Dataset.open(folder).manifest)
+        prune_generations(folder, Dataset.open(folder).manifest)
         try:
             yield work_dir
         except BadInput:

@@ -23,6 +23,7 @@ from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.date_recipe import SECONDS_OF_DAY, Date
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis, PairTable
+from fewpass.pipeline.tables.encoding.purification import purified
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.splines import Spline
 from fewpass.pipeline.tables.encoding.variables import (
@@ -33,8 +34,6 @@ from fewpass.pipeline.tables.encoding.variables import (
     Variable,
     VariablesOfRows,
 )
-
-MOST_SWEEPS, CONVERGED = 200, 1e-13  # of purification
 
 
 class ColumnCurve(NamedTuple):
@@ -284,21 +283,6 @@ def _put_missing(axis: HatAxis | LevelAxis, values: Floats, own: Floats) -> None
         shares = axis.shares_of(np.array([np.nan]))
         values[-1] = sum(one.share[0] * values[one.level[0]] for one in shares)
         own[-1] = sum(one.share[0] * own[one.level[0]] for one in shares)
-
-
-def purified(values: Floats, masses: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return a table (A, B) without weighted means of rows and columns, and these: (A,), (B,)."""
-    rows, columns = np.zeros(len(values)), np.zeros(values.shape[1])
-    by_row, by_column = masses.sum(axis=1), masses.sum(axis=0)
-    scale = max(float(np.abs(values).max(initial=0.0)), 1e-300)
-    for _ in range(MOST_SWEEPS):
-        r = (masses * values).sum(axis=1) / np.where(by_row > 0.0, by_row, 1.0)
-        values = values - r[:, None]
-        c = (masses * values).sum(axis=0) / np.where(by_column > 0.0, by_column, 1.0)
-        values, rows, columns = values - c, rows + r, columns + c
-        if max(np.abs(r).max(), np.abs(c).max()) <= CONVERGED * scale:
-            break
-    return values, rows, columns
 
 
 def _on(function: ColumnCurve | LevelSteps, axis: HatAxis | LevelAxis, part: Floats) -> Floats:

@@ -22,6 +22,7 @@ Vector = NDArray[np.float64]
 MOST_LABELS_GUESSED = 1000
 #: More distinct labels than this are refused: a model per label would not be of any use.
 MOST_LABELS = 100_000
+_LISTED = 8  # labels that a message names
 #: All labels together; manifests and models name every one.
 MOST_CHARACTERS = 1 << 24
 
@@ -41,10 +42,10 @@ def _label(code: float, name: str | None, *, as_words: bool) -> str | float:
     return float(name) if not as_words and is_number(name, padded=False) else name
 
 
-def listed_labels(labels: Sequence[object], most: int = 8) -> str:
+def listed_labels(labels: Sequence[object]) -> str:
     """Return the first labels as a message shows them, and how many there are."""
-    shown = ", ".join(str(label) for label in labels[:most])
-    return shown + (f", ... ({len(labels)} in all)" if len(labels) > most else "")
+    shown = ", ".join(str(label) for label in labels[:_LISTED])
+    return shown + (f", ... ({len(labels)} in all)" if len(labels) > _LISTED else "")
 
 
 class LabelEncoder:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fewpass.pipeline.matching import listed
-from fewpass.pipeline.rows.targets import alike, label_text
-from fewpass.pipeline.rows.units import remedy, unlike_columns
+from fewpass.pipeline.rows.targets import label_text, similar_label
+from fewpass.pipeline.rows.units import advised_scaling, unlike_columns
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.encoding.labels_or_amounts import FEW_LABELS
 from fewpass.pipeline.tables.readers.source import Source, notes_of
@@ -87,7 +87,7 @@ def _of_one_row(targets: Labels) -> Iterator[str]:
 def _written_twice(targets: Labels) -> Iterator[str]:
     """Yield a sentence where two labels are one, written in two ways."""
     names = [label_text(label) for label in targets.labels]
-    same = (alike(name, names[:k]) for k, name in enumerate(names))
+    same = (similar_label(name, names[:k]) for k, name in enumerate(names))
     for sentence in [one for one in same if one][:1]:
         yield f"Two labels may be one. {sentence.strip()}"
 
@@ -111,6 +111,6 @@ def notes_on_scaling(dataset: Dataset, plan: IngestPlan) -> Iterator[str]:
     if ratio is not None:
         yield (
             f"Columns differ in size by a factor of {ratio:.2g}, and steps of one size learn from "
-            f"the largest alone. Ingest with `{remedy(dataset.manifest.layout)}`, or train with "
-            "`solver=onepass` or `solver=newton`."
+            f"the largest alone. Ingest with `{advised_scaling(dataset.manifest.layout)}`, or "
+            "train with `solver=onepass` or `solver=newton`."
         )

@@ -27,19 +27,24 @@ from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.ingest.buckets import Buckets, Grouped, Keys, RowKind, buckets_needed
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
-from fewpass.pipeline.tables.ingest.held_out_share import held_out_of, split_asked, threshold_in
+from fewpass.pipeline.tables.ingest.held_out_share import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
 from fewpass.pipeline.tables.ingest.partitioned import Partitioned
 from fewpass.pipeline.tables.ingest.retained_columns import retained_of
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
-from fewpass.pipeline.tables.readers.source import HashesNames, Parsed, Piece, Source, has_offset
+from fewpass.pipeline.tables.readers.source import (
+    PIECE_BYTES,
+    HashesNames,
+    Parsed,
+    Piece,
+    Source,
+    has_offset,
+)
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.manifest import RETAINED_BYTES
 from fewpass.storage.ordered import ordered_map
 from fewpass.storage.table import SparseTable, Table, n_bytes
 
-#: Raw bytes parsed at a time. Part of what a seed means: keys are drawn piece by piece.
-PIECE_BYTES = 4 << 20
 #: First word after the seed of everything random in here.
 PARTITION = 1
 #: Skipped rows that are listed with their reason; all are counted.
@@ -114,7 +119,7 @@ class Partitioner:
         self.n_skipped: dict[str, int] = {}
         self.n_merged = self.n_beyond = 0
         self.skipped: list[str] = []
-        self._threshold = threshold  # of the keys that rows are held out by
+        self._held_out = HeldOutShare(plan.test_fraction, plan.seed, threshold)
         self._copies: deque[Future[None]] = deque()  # of rows into memory
 
     def _buckets(self) -> Iterator[Buckets]:
@@ -146,8 +151,9 @@ class Partitioner:
         """
         plan = self.plan
         split = split_asked(plan, plan.seed)
-        if self._threshold is None:
-            self._threshold = threshold_in(self.source, split, plan.test_fraction)
+        if self._held_out.threshold is None:
+            threshold = threshold_in(self.source, split, plan.test_fraction)
+            self._held_out = self._held_out._replace(threshold=threshold)
         self.rows = self._in_memory(threads) or tuple(self._buckets())
         in_flight = _in_flight(self.plan, threads)
         with ThreadPoolExecutor(threads, "ingest-parse") as pool:
@@ -166,7 +172,7 @@ class Partitioner:
         return Partitioned(
             self.kind, n_features, self.encoder, scaler, self.rows,
             self.n_skipped, self.skipped, self.n_merged, self.n_beyond,
-            self._orders(n_features), self._threshold,
+            self._orders(n_features), self._held_out.threshold,
         )  # fmt: skip
 
     def _orders(self, n_features: int) -> tuple[ColumnOrder, ...]:
@@ -189,13 +195,13 @@ class Partitioner:
             retained = retained_of(self.retained, parsed.passed, str(piece.file))
             parsed = parsed._replace(table=parsed.table._replace(retained=retained), passed=())
         self._refuse_wide(parsed.max_index)
-        random = np.random.default_rng([self.plan.seed, PARTITION, number])
-        n = parsed.table.n_rows
-        drawn = random.random(n)
-        keys = drawn if self.plan.shuffle else None
+        keys = None
+        if self.plan.shuffle:
+            random = np.random.default_rng([self.plan.seed, PARTITION, number])
+            keys = random.random(parsed.table.n_rows)
         shares = [self._share(TRAINING, None, parsed.table, keys)]
         if self.plan.test_fraction:
-            test = held_out_of(parsed, random, self.plan.test_fraction, self._threshold)
+            test = self._held_out.of(parsed, number)
             every = ((TRAINING, np.flatnonzero(~test)), (TEST, np.flatnonzero(test)))
             shares = [self._share(group, rows, parsed.table, keys) for group, rows in every]
         for share in shares if self.counts else ():

@@ -48,7 +48,12 @@ from fewpass.pipeline.tables.ingest.reading import (
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.ingest.target import IngestTarget
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
-from fewpass.pipeline.tables.ingest.work_dir import PARTITION, WorkDir, tidy, work_dir_path
+from fewpass.pipeline.tables.ingest.work_dir import (
+    PARTITION,
+    WorkDir,
+    remove_leftovers,
+    work_dir_path,
+)
 from fewpass.pipeline.tables.ingest.writing import (
     ChunkMaker,
     StoredAs,
@@ -187,7 +192,7 @@ class _Ingest:
                 done = self._make()
                 self.work_dir.remove()
         else:
-            tidy(self.plan)
+            remove_leftovers(self.plan)
         return self._result(done)
 
     def _reads(self) -> list[str]:

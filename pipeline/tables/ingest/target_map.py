@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.rows.targets import alike
+from fewpass.pipeline.rows.targets import similar_label
 from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder, listed_labels
 from fewpass.storage.manifest import Labels, Values
 
@@ -71,7 +71,7 @@ class TargetMap:
     def _refuse_unknown(self, label_counts: dict[str | float, list[int]]) -> None:
         unknown = [label for label in label_counts if label not in self.labels]
         if unknown or self._encoder.numbers is None:
-            slip = alike(str(unknown[0]), [*map(str, self.labels)]) if unknown else ""
+            slip = similar_label(str(unknown[0]), [*map(str, self.labels)]) if unknown else ""
             raise BadInput(
                 f"Labels {listed_labels(unknown)} are unknown to the data set given as `like`, "
                 f"which has {listed_labels(self.labels)}. {slip}Mend the sources, or ingest "

@@ -18,7 +18,7 @@ from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import INSIDE
-from fewpass.storage.local_files import sync_folder
+from fewpass.storage.new_file import sync_folder
 from fewpass.storage.seal import seal, unseal
 from fewpass.storage.spill import PARTITION_AGAIN, DamagedSpill
 
@@ -42,7 +42,7 @@ def is_partitioned(plan: IngestPlan) -> bool:
     return WorkDir(work_dir_path(folder, plan.spill)).folder.exists(f"{PARTITION}.json")
 
 
-def tidy(plan: IngestPlan) -> None:
+def remove_leftovers(plan: IngestPlan) -> None:
     """Remove what an ingest left that was killed after its data set was complete."""
     folder = Folder(plan.dataset, plan.storage_options)
     work_dir = WorkDir(work_dir_path(folder, plan.spill))

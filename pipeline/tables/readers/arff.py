@@ -16,6 +16,14 @@ import numpy as np
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.characters import (
+    APOSTROPHE,
+    BACKSLASH,
+    COMMA,
+    NEWLINE,
+    PERCENT,
+    QUOTE,
+)
 from fewpass.pipeline.tables.readers.charsets import charset_of
 from fewpass.pipeline.tables.readers.delimited import DelimitedRows
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
@@ -34,7 +42,6 @@ _ATTRIBUTE = re.compile(rf"@attribute\s+({_QUOTED}|[^\s]+)\s+(.*)", re.IGNORECAS
 _VALUE = re.compile(rf"\s*({_QUOTED}|[^,]*?)\s*(?:,|$)")
 _ENTRY = re.compile(rf"\s*(\d+)\s+({_QUOTED}|[^,]*?)\s*(?:,|$)")
 _NUMERIC = ("numeric", "real", "integer")
-_DOUBLE, _SINGLE, _BACKSLASH, _COMMA, _COMMENT, _NEWLINE = 34, 39, 92, 44, 37, 10
 _BYTES_OF_HEADER = 1 << 20
 
 
@@ -201,18 +208,18 @@ def _is_blank(c: Byte) -> bool:
 @part_of_kernels
 def _put_quoted(text: Bytes, at: int, out: Bytes, n: int) -> tuple[int, int]:
     """Write the quoted cell at text[at] with double quotes; return behind it in text and out."""
-    quote, out[n] = text[at], _DOUBLE
+    quote, out[n] = text[at], QUOTE
     at, n = at + 1, n + 1
-    while at < text.size and text[at] != _NEWLINE and text[at] != quote:
-        if text[at] == _BACKSLASH and text[at + 1] != _NEWLINE:
+    while at < text.size and text[at] != NEWLINE and text[at] != quote:
+        if text[at] == BACKSLASH and text[at + 1] != NEWLINE:
             at += 1
-        if text[at] == _DOUBLE:
-            out[n] = _DOUBLE
+        if text[at] == QUOTE:
+            out[n] = QUOTE
             n += 1
         out[n] = text[at]
         at, n = at + 1, n + 1
     if text[at] == quote:  # one that nothing closes is reported later
-        out[n] = _DOUBLE
+        out[n] = QUOTE
         at, n = at + 1, n + 1
     return at, n
 
@@ -221,7 +228,7 @@ def _put_quoted(text: Bytes, at: int, out: Bytes, n: int) -> tuple[int, int]:
 def _put_bare(text: Bytes, at: int, out: Bytes, n: int) -> tuple[int, int]:
     """Write what stands before the next comma or line end, without blanks behind it."""
     end = n
-    while text[at] not in (_NEWLINE, _COMMA):
+    while text[at] not in (NEWLINE, COMMA):
         out[n] = text[at]
         n += 1
         if not _is_blank(text[at]):
@@ -237,16 +244,16 @@ def _plain(text: Bytes, out: Bytes) -> int:
     while at < text.size:
         while _is_blank(text[at]):
             at += 1
-        if begins and text[at] == _COMMENT:
-            while text[at] != _NEWLINE:
+        if begins and text[at] == PERCENT:
+            while text[at] != NEWLINE:
                 at += 1
-        elif text[at] in (_SINGLE, _DOUBLE):
+        elif text[at] in (APOSTROPHE, QUOTE):
             at, n = _put_quoted(text, at, out, n)
             while _is_blank(text[at]):
                 at += 1
-        if text[at] not in (_NEWLINE, _COMMA):
+        if text[at] not in (NEWLINE, COMMA):
             at, n = _put_bare(text, at, out, n)
-        begins = text[at] == _NEWLINE
+        begins = text[at] == NEWLINE
         out[n] = text[at]
         at, n = at + 1, n + 1
     return n

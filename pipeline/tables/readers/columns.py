@@ -14,13 +14,13 @@ from fewpass.pipeline.matching import (
     require_distinct,
     shown_name,
 )
-from fewpass.pipeline.settings.source_options import Column, SourceOptions
+from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.column_names import ColumnNames
 from fewpass.pipeline.tables.readers.source import Expected
 from fewpass.storage.column_schema import Schema
 
 #: Names that a target column goes by, in any case.
 _TARGET_NAMES = ("label", "target", "y", "class")
-_LISTED = 20
 
 
 class TableColumns(NamedTuple):
@@ -97,7 +97,7 @@ def choose(
         A column that is not there or named twice, no label, no feature, a width other than
         `n_features`, or other columns than are expected.
     """
-    header = _Names(tuple(names) if names is not None else None, n_columns, where)
+    header = ColumnNames(tuple(names) if names is not None else None, n_columns, where)
     by_name = _is_by_name(header, options, expected)
     roles = (
         _roles_as_before(header, options, expected.schema)
@@ -121,7 +121,7 @@ def choose(
     return columns
 
 
-def _is_by_name(header: _Names, options: SourceOptions, expected: Expected) -> bool:
+def _is_by_name(header: ColumnNames, options: SourceOptions, expected: Expected) -> bool:
     """Whether the features are found by their names; BadInput when only one side has some."""
     schema = expected.schema
     if not header.names:
@@ -130,7 +130,7 @@ def _is_by_name(header: _Names, options: SourceOptions, expected: Expected) -> b
 
 
 def _roles(
-    header: _Names, options: SourceOptions, schema: Schema | None, default_label: int | None
+    header: ColumnNames, options: SourceOptions, schema: Schema | None, default_label: int | None
 ) -> _Roles:
     """Find what the options ask for; where they do not, what columns of the same number were."""
     named = (options.label, options.weight, options.offset, options.exposure)
@@ -143,7 +143,7 @@ def _roles(
     return _Roles(label, weight, _dropped(header, options), *_offsets(header, options, None))
 
 
-def _roles_as_before(header: _Names, options: SourceOptions, schema: Schema) -> _Roles:
+def _roles_as_before(header: ColumnNames, options: SourceOptions, schema: Schema) -> _Roles:
     """Find the label and the weight by the options, or else by their names in the schema."""
     label = _label(header, options, None) if options.label is not None else None
     if options.label is None:
@@ -160,7 +160,7 @@ def _roles_as_before(header: _Names, options: SourceOptions, schema: Schema) -> 
 
 
 def _offsets(
-    header: _Names, options: SourceOptions, schema: Schema | None
+    header: ColumnNames, options: SourceOptions, schema: Schema | None
 ) -> tuple[int | None, int | None]:
     """Find offset and exposure by the options, or else by their names in the schema."""
     places = []
@@ -175,7 +175,7 @@ def _name(schema: Schema, column: int | None) -> str:
     return "" if column is None or schema.names is None else shown_name(schema.names[column])
 
 
-def _dropped(header: _Names, options: SourceOptions) -> frozenset[int]:
+def _dropped(header: ColumnNames, options: SourceOptions) -> frozenset[int]:
     return frozenset(header.position(column, "drop") for column in options.drop)
 
 
@@ -244,7 +244,7 @@ def _check_width(features: tuple[int, ...], options: SourceOptions, where: str) 
         )
 
 
-def _label(header: _Names, options: SourceOptions, default: int | None) -> int | None:
+def _label(header: ColumnNames, options: SourceOptions, default: int | None) -> int | None:
     if options.label is not None:
         absent = isinstance(options.label, str) and not header.has(options.label)
         if absent and not options.label_required:
@@ -267,54 +267,3 @@ def _label(header: _Names, options: SourceOptions, default: int | None) -> int |
         f"{header.where}: which column holds the targets? No setting says so, and {reason}. "
         "Name it by `label`, as a name or a position (-1: the last)."
     )
-
-
-class _Names(NamedTuple):
-    """Columns of one file, and its name for messages."""
-
-    names: tuple[str, ...] | None
-    n_columns: int
-    where: str
-
-    def has(self, name: str) -> bool:
-        return name in (self.names or ()) or _as_position(name) is not None
-
-    def same_name(self, names: tuple[str, ...] | None, column: int | None) -> int | None:
-        """Position of the column that has the name of another file's column; None without one."""
-        if column is None or names is None or self.names is None:
-            return None
-        name = names[column]
-        return self.names.index(name) if name in self.names else None
-
-    def position(self, column: Column, setting: str) -> int:
-        """Position of a column, which must exist and be the only one of its name."""
-        count = self.names.count(column) if self.names and isinstance(column, str) else 0
-        if self.names and count == 1:
-            return self.names.index(str(column))
-        if count > 1:
-            raise BadInput(
-                f"{self.where}: {count} columns are named {column!r}, `{setting}` means one. "
-                "Give its position (from 0)."
-            )
-        position = _as_position(column)
-        if position is None or not -self.n_columns <= position < self.n_columns:
-            raise BadInput(
-                f"{self.where}: no column {column!r}, which `{setting}` names. {self._listed()}"
-            )
-        return position % self.n_columns
-
-    def _listed(self) -> str:
-        if not self.names:
-            return f"The file has {self.n_columns} columns and no header; give a position (from 0)."
-        more = ", ..." if len(self.names) > _LISTED else ""
-        return f"The columns are: {', '.join(map(repr, self.names[:_LISTED]))}{more}."
-
-
-def _as_position(column: Column) -> int | None:
-    """Number that stands for a position; text from a command line may hold one."""
-    if isinstance(column, int):
-        return column
-    try:
-        return int(column)
-    except ValueError:
-        return None

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.tables.readers.characters import DOT, MINUS, NINE, PLUS, ZERO
 from fewpass.solvers.kernels.dispatch import exact_part, reading_part
 from fewpass.solvers.kernels.shapes import Bytes, Index
 
@@ -30,7 +31,6 @@ STEP = np.uint64(1)
 #: What became of a token.
 OK, HARD, JUNK, NAN, INFINITE = 0, 1, 2, 3, 4
 
-_ZERO, _NINE, _DOT, _PLUS, _MINUS = ord("0"), ord("9"), ord("."), ord("+"), ord("-")
 _NAN, _INF, _INITY = tuple(b"nan"), tuple(b"inf"), tuple(b"inity")
 #: 10^0 to 10^22: the powers of ten that are doubles.
 TENS = np.array([10.0**k for k in range(23)])
@@ -83,17 +83,17 @@ def plain_number(text: Bytes, at: Position) -> tuple[float, Position, Position, 
         positions of the first digit, of the dot, and behind the number; and how many digits.
     """
     mantissa = np.int64(0)
-    negative = text[at] == _MINUS
+    negative = text[at] == MINUS
     at += np.uint64(negative)
     first = at
-    while _ZERO <= text[at] <= _NINE:
-        mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
+    while ZERO <= text[at] <= NINE:
+        mantissa = mantissa * 10 + (np.int64(text[at]) - ZERO)
         at += STEP
     point = at
-    if text[at] == _DOT:
+    if text[at] == DOT:
         at += STEP
-        while _ZERO <= text[at] <= _NINE:
-            mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
+        while ZERO <= text[at] <= NINE:
+            mantissa = mantissa * 10 + (np.int64(text[at]) - ZERO)
             at += STEP
     fraction = np.int64(at - point)
     fraction -= fraction > 0
@@ -182,14 +182,14 @@ def _first_digits(text: Bytes, at: Position, end: Position) -> tuple[np.uint64, 
     fraction, cut = False, False
     for k in range(at, end):
         c = text[k]
-        if c == _DOT:
+        if c == DOT:
             fraction = True
             continue
         if n_digits == _UNSIGNED_DIGITS:
-            cut = cut or c != _ZERO
+            cut = cut or c != ZERO
             exponent += 0 if fraction else 1
             continue
-        mantissa = mantissa * np.uint64(10) + np.uint64(np.int64(c) - _ZERO)
+        mantissa = mantissa * np.uint64(10) + np.uint64(np.int64(c) - ZERO)
         n_digits += 1 if mantissa != _U0 else 0
         exponent -= 1 if fraction else 0
     return mantissa, exponent, cut
@@ -199,13 +199,13 @@ def _first_digits(text: Bytes, at: Position, end: Position) -> tuple[np.uint64, 
 def _exponent(text: Bytes, at: Position) -> tuple[np.int64, Position]:
     """Number after an `e` at text[at - 1], and where it ends: at `at` when there is none."""
     start = at
-    negative = text[at] == _MINUS
-    if negative or text[at] == _PLUS:
+    negative = text[at] == MINUS
+    if negative or text[at] == PLUS:
         at += STEP
     digits, value = at, np.int64(0)
-    while _ZERO <= text[at] <= _NINE:
+    while ZERO <= text[at] <= NINE:
         if value < _ENDLESS:
-            value = value * 10 + np.int64(text[at]) - _ZERO
+            value = value * 10 + np.int64(text[at]) - ZERO
         at += STEP
     if at == digits:
         return np.int64(0), start
@@ -239,9 +239,9 @@ def _no_number(text: Bytes, at: Position) -> tuple[int, float, Position]:
 def may_be_a_name(text: Bytes, at: Position, behind: Position) -> bool:
     """Say whether a number may be no double as it is written: zeros in front, or many digits."""
     first = at
-    if text[first] == _MINUS or text[first] == _PLUS:
+    if text[first] == MINUS or text[first] == PLUS:
         first += STEP
-    padded = text[first] == _ZERO and _ZERO <= text[first + STEP] <= _NINE
+    padded = text[first] == ZERO and ZERO <= text[first + STEP] <= NINE
     return bool(padded or behind - first > np.uint64(PLAIN_DIGITS))
 
 
@@ -265,19 +265,19 @@ def decimal(text: Bytes, at: Position) -> tuple[int, float, Position]:
     at
         The first position behind the number.  What stands there is the caller's to judge.
     """
-    negative = text[at] == _MINUS
-    if negative or text[at] == _PLUS:
+    negative = text[at] == MINUS
+    if negative or text[at] == PLUS:
         at += STEP
     start, mantissa, exponent = at, np.int64(0), np.int64(0)
-    while _ZERO <= text[at] <= _NINE:
-        mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
+    while ZERO <= text[at] <= NINE:
+        mantissa = mantissa * 10 + (np.int64(text[at]) - ZERO)
         at += STEP
     digits = np.int64(at - start)
-    if text[at] == _DOT:
+    if text[at] == DOT:
         at += STEP
         point = at
-        while _ZERO <= text[at] <= _NINE:
-            mantissa = mantissa * 10 + (np.int64(text[at]) - _ZERO)
+        while ZERO <= text[at] <= NINE:
+            mantissa = mantissa * 10 + (np.int64(text[at]) - ZERO)
             at += STEP
         exponent = -np.int64(at - point)
         digits -= exponent

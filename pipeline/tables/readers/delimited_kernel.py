@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.tables.readers.characters import NEWLINE, QUOTE, RETURN, SPACE, TAB, ZERO
 from fewpass.pipeline.tables.readers.decimals import (
     JUNK,
     NAN,
@@ -42,8 +43,6 @@ DROPPED, FEATURE, TARGET, TEXT_TARGET, WEIGHT = range(5)
     BEHIND_QUOTE,
 ) = range(1, 9)
 
-_NEWLINE, _SPACE, _TAB, _RETURN, _QUOTE = 10, 32, 9, 13, ord('"')
-_ZERO = ord("0")
 #: Cells that stand for a missing value, in any case; the empty cell is one, too.
 MISSING_WORDS = (b"na", b"n/a", b"nan", b"null", b"none", b"?", b"#n/a", b"<na>", b"(null)")
 _LONGEST_WORD = max(len(word) for word in MISSING_WORDS)
@@ -89,21 +88,21 @@ class CellCounts(NamedTuple):
 
 @exact_part
 def _is_blank(c: Byte, delimiter: int) -> bool:
-    blank = c == _SPACE or c == _TAB or c == _RETURN  # noqa: PLR1714 -- `in` builds a set
+    blank = c == SPACE or c == TAB or c == RETURN  # noqa: PLR1714 -- `in` builds a set
     return bool(blank and c != delimiter)
 
 
 @exact_part
 def _ends_cell(c: Byte, delimiter: int) -> bool:
-    return bool(c == delimiter or c == _NEWLINE)  # noqa: PLR1714, SIM109
+    return bool(c == delimiter or c == NEWLINE)  # noqa: PLR1714, SIM109
 
 
 @exact_part
 def _closing_quote(text: Bytes, at: Position) -> Position:
     """Position of the quote that closes a cell whose content begins at `at`, or of the line end."""
-    while text[at] != _NEWLINE:
-        if text[at] == _QUOTE:
-            if text[at + STEP] != _QUOTE:
+    while text[at] != NEWLINE:
+        if text[at] == QUOTE:
+            if text[at + STEP] != QUOTE:
                 return at
             at += STEP
         at += STEP
@@ -118,7 +117,7 @@ def _cell(
     if text[at] == quote:
         start = at + STEP
         end = _closing_quote(text, start)
-        if text[end] == _NEWLINE:
+        if text[end] == NEWLINE:
             return OPEN_QUOTE, start, end, end
         at = end + STEP
         while _is_blank(text[at], delimiter):
@@ -223,7 +222,7 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
         cell = at
         while _is_blank(text[at], delimiter):
             at += STEP
-        if text[at] == _NEWLINE:
+        if text[at] == NEWLINE:
             at += STEP
             continue
         fault, feature, column = 0, 0, 0
@@ -245,7 +244,7 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
             else:
                 value, first, point, at, digits = plain_number(text, at)
                 if 0 < digits <= PLAIN_DIGITS and _ends_cell(text[at], delimiter):
-                    padded = text[first] == _ZERO and np.int64(point - first) > 1
+                    padded = text[first] == ZERO and np.int64(point - first) > 1
                 else:
                     padded = True  # whatever it is
                     fault, value, at, n_hard = _value(
@@ -273,7 +272,7 @@ def parse_cells(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than t
             fault = TOO_FEW_CELLS
         elif fault == 0 and text[at] == delimiter:
             fault = TOO_MANY_CELLS
-        while text[at] != _NEWLINE:
+        while text[at] != NEWLINE:
             at += STEP
         at += STEP
         if fault == 0:

@@ -8,18 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.readers.characters import NEWLINE, QUOTE, RETURN, SPACE, TAB
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
 
-RETURN = 13
-_QUOTE, _NO_BYTE = ord('"'), 256
+_NO_BYTE = 256
 DELIMITERS = ",;|\t"
 
 
 #: Lines that show whether cells stand between blanks.
 _LINES = 100
-_TAB, _NEWLINE, _RETURN, _SPACE = 9, 10, 13, 32
 
 
 class Dialect(NamedTuple):
@@ -31,7 +30,7 @@ class Dialect(NamedTuple):
     @property
     def quote(self) -> int:
         """The byte that encloses cells; none where quotes are part of the text."""
-        return _QUOTE if self.quotes else _NO_BYTE
+        return QUOTE if self.quotes else _NO_BYTE
 
     @property
     def marks(self) -> tuple[int, int]:
@@ -85,14 +84,14 @@ def _put_tabs(text: Bytes, quote: int, out: Bytes) -> int:
     n, waits, begun, quoted = 0, False, False, False
     for at in range(text.size):
         c = text[at]
-        if c == _NEWLINE:
+        if c == NEWLINE:
             out[n] = c
             n, waits, begun, quoted = n + 1, False, False, False
-        elif not quoted and (c == _SPACE or c == _TAB or c == _RETURN):  # noqa: PLR1714, SIM109 -- `in` builds a set
+        elif not quoted and (c == SPACE or c == TAB or c == RETURN):  # noqa: PLR1714, SIM109 -- `in` builds a set
             waits = begun
         else:
             if waits:
-                out[n] = _TAB
+                out[n] = TAB
                 n += 1
             if c == quote and (quoted or waits or not begun):
                 quoted = not quoted

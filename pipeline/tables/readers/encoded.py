@@ -20,9 +20,15 @@ from fewpass.pipeline.tables.readers.column_roles import LOOK_BYTES, SAMPLE_BYTE
 from fewpass.pipeline.tables.readers.fitted_table import FittedTable
 from fewpass.pipeline.tables.readers.rejection import Fault, without_bad_rows
 from fewpass.pipeline.tables.readers.row_roles import RoleValues
-from fewpass.pipeline.tables.readers.sampling import PIECE_BYTES, sampled
-from fewpass.pipeline.tables.readers.source import Expected, Parsed, Piece, TableRows
-from fewpass.pipeline.tables.readers.split_column import threshold_of
+from fewpass.pipeline.tables.readers.sampling import sampled
+from fewpass.pipeline.tables.readers.source import (
+    PIECE_BYTES,
+    Among,
+    Expected,
+    Parsed,
+    Piece,
+    TableRows,
+)
 from fewpass.pipeline.tables.readers.table_remarks import notes_on_form, remarks_on
 from fewpass.pipeline.tables.readers.words_for_numbers import WordsForNumbers
 from fewpass.storage.column_schema import Schema
@@ -77,10 +83,11 @@ class EncodedSource:
         """Decide by a sample what targets and columns hold; return what somebody should look at."""
         given = recipe_in(expected.schema)
         most = LOOK_BYTES if given else SAMPLE_BYTES
-        sample = sampled(self._rows, self._table.used, most, expected.budget.sample)
+        table = self._table
+        sample = sampled(self._rows, table.used, most, expected.budget.sample, table.drawn_by)
         with naming(self.files[0].name, self.files[0].name):
-            self._table.fit(sample, given)
-            remarks = () if given else tuple(remarks_on(self._table, sample.table))
+            table.fit(sample, given)
+            remarks = () if given else tuple(remarks_on(table, sample.table))
         del sample
         release_freed_memory()
         return remarks
@@ -115,13 +122,8 @@ class EncodedSource:
         return expansion_of(self.recipe) if self._in_codes else None
 
     def threshold(self, fraction: float) -> float:
-        """Read the column that rows are held out by; return the key that `fraction` are beyond."""
-        assert self._table.split is not None, "rows are held out by a column"
-        at, split = self._table.split
-        pieces = self._rows.pieces(PIECE_BYTES, [at])
-        keys = (split.keys(self._rows.cells(piece, [at]).columns[0]) for piece in pieces)
-        with naming(self.files[0].name, self.files[0].name):
-            return threshold_of(split, keys, fraction)
+        """Return the key of the column that rows are held out by that `fraction` are beyond."""
+        return self._table.threshold(fraction)
 
     def estimated_bytes(self) -> int:
         """Bytes of all rows in memory, from the first ones."""
@@ -142,7 +144,7 @@ class EncodedSource:
                 yield self._rows.cells(piece, used).columns
 
     def pieces(self, piece_bytes: int) -> Iterator[Piece]:
-        return self._rows.pieces(piece_bytes, self._used)
+        return self._rows.pieces(piece_bytes, self._table.cut_by)
 
     def parse(self, piece: Piece) -> Parsed:
         return self._parsed(piece, self._options, counted=True)
@@ -169,6 +171,7 @@ class EncodedSource:
             good.table, roles.targets.labels, self.recipe.n_outputs - 1, good.skipped,
             good.n_skipped, written=good.written, split=self._keys(own, good.rows),
             passed=self._passed(own, good.rows),
+            among=None if good.rows is None else Among(roles.targets.values, good.rows),
         )  # fmt: skip
 
     def _rows_of(

@@ -12,8 +12,7 @@ from fewpass.pipeline.tables.encoding.cells import words_of
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.text import DocumentCounts, slots_of
 from fewpass.pipeline.tables.encoding.text_recipe import Text, idf_text
-from fewpass.pipeline.tables.readers.sampling import PIECE_BYTES
-from fewpass.pipeline.tables.readers.source import Piece, TableRows
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Piece, TableRows
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 from fewpass.storage.ordered import ordered_map
 

@@ -21,6 +21,7 @@ from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
 from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.readers.borders import naming
 from fewpass.pipeline.tables.readers.column_roles import (
     chosen_columns,
     name_of,
@@ -29,10 +30,12 @@ from fewpass.pipeline.tables.readers.column_roles import (
     used_columns,
 )
 from fewpass.pipeline.tables.readers.exact_idf import with_exact_idf
+from fewpass.pipeline.tables.readers.random_split import held_out_at_random
 from fewpass.pipeline.tables.readers.row_roles import RowRoles
 from fewpass.pipeline.tables.readers.sampling import FirstSample
-from fewpass.pipeline.tables.readers.source import Expected, TableRows
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableRows
 from fewpass.pipeline.tables.readers.split_column import SplitColumn, threshold_of
+from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from fewpass.pipeline.tables.additive.choosing import Formed
@@ -48,6 +51,8 @@ class FittedTable:
         What each is used for; those that are left out are none of the features.
     used, passed : list of int
         The columns that are read, and those whose cells are handed on as they are.
+    cut_by : list of int
+        The columns that pieces are cut by.
     ids : dict
         Why columns are left out that nobody asked to drop, by name.
     roles : RowRoles
@@ -68,6 +73,7 @@ class FittedTable:
         self.formed: Formed | None = None
         self.passed = passed_columns(self.columns, expected, self.name)
         self.used = self._read_columns()
+        self._first_used, self._threshold = self.used, dict[float, float]()
 
     def fit(self, sample: FirstSample, given: Recipe | None) -> None:
         """Decide by a sample what targets and columns hold.
@@ -84,16 +90,65 @@ class FittedTable:
         BadInput
             Columns that do not hold what they are asked for.
         """
-        rows, n_rows = sample
+        rows = sample.table
         self.roles = RowRoles.of(self.columns, self.name, rows)
         self.split = self._split_in(rows)
         if given is not None:
             self.recipe = given
             return
-        self._leave_out_ids(rows, n_rows)
-        self.recipe = self._fitted(rows, n_rows)
+        self._leave_out_ids(rows, sample.n_rows)
+        self.recipe = self._fitted(sample)
         if self.options.idf == "exact":
             self.recipe = with_exact_idf(self.recipe, self.rows, self.columns.features)
+
+    # -- held-out rows -----------------------------------------------------------------------------
+
+    @property
+    def drawn_by(self) -> int | None:
+        """The column of targets where rows are held out at random, a share of those of each."""
+        drawn = self.expected.held_out and self.expected.split is None
+        return self.columns.label if drawn else None
+
+    @property
+    def cut_by(self) -> list[int]:
+        """The columns that pieces are cut by.
+
+        They decide where those of Arrow's files end, and so which rows are drawn: where some are,
+        columns that were left out after a look at the sample are among them.
+        """
+        return self.used if self.drawn_by is None else self._first_used
+
+    def threshold(self, fraction: float) -> float:
+        """Return the key that `fraction` of all rows are held out from on; reads them once.
+
+        BadInput where they can be read once only.
+        """
+        assert self.split is not None, "rows are held out by a column"
+        at, split = self.split
+        if self.name == STANDARD_INPUT:
+            raise BadInput(
+                f"`test_{split.how}` reads all rows once before, and {STANDARD_INPUT} is read once "
+                "only. Leave it out, or name a file."
+            )
+        if fraction not in self._threshold:
+            pieces = self.rows.pieces(PIECE_BYTES, [at])
+            keys = (split.keys(self.rows.cells(piece, [at]).columns[0]) for piece in pieces)
+            with naming(self.name, self.name):
+                self._threshold[fraction] = threshold_of(split, keys, fraction)
+        return self._threshold[fraction]
+
+    def _learnt(self, sample: FirstSample) -> Any:
+        """Return the rows of a sample that are not held out."""
+        fraction, seed = self.expected.held_out, self.expected.seed
+        if not fraction:
+            return sample.table
+        if self.split is not None:
+            at, split = self.split
+            keys = split.keys(sample.table.column(name_of(self.columns, at)).combine_chunks())
+            return sample.table.filter(pa.array(keys < self.threshold(fraction)))
+        targets = map(self.roles.targets_in, sample.labels)
+        held_out = [held_out_at_random(y, fraction, seed, k) for k, y in enumerate(targets)]
+        return sample.table.filter(pa.array(~np.concatenate(held_out)[sample.places]))
 
     # -- columns -----------------------------------------------------------------------------------
 
@@ -137,17 +192,17 @@ class FittedTable:
 
     # -- the recipe --------------------------------------------------------------------------------
 
-    def _fitted(self, sample: Any, n_rows: int | None) -> Recipe:
-        options = self.options
+    def _fitted(self, sample: FirstSample) -> Recipe:
+        options, rows, n_rows = self.options, sample.table, sample.n_rows
         self._require_named()
-        self._require_columns(sample)
+        self._require_columns(rows)
         crosses = [(a, b) for a, b in (pair.split(",") for pair in options.cross)]
         kinds = {**self.rows.kinds, **options.column}
         rules = RecipeRules(
             options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses,
-            n_rows=n_rows, classes=self.roles.n_classes(sample),
+            n_rows=n_rows, classes=self.roles.n_classes(rows),
         )  # fmt: skip
-        recipe = fitted(sample.select(self._feature_names()), rules)
+        recipe = fitted(rows.select(self._feature_names()), rules)
         return self._with_form(recipe, sample) if self._tries_forms(recipe, n_rows) else recipe
 
     def _require_named(self) -> None:
@@ -179,7 +234,7 @@ class FittedTable:
         may = self.expected.may_curve and not recipe.crosses and self.columns.label is not None
         return may and may_curve(kinds, n_rows)
 
-    def _with_form(self, recipe: Recipe, sample: Any) -> Recipe:
+    def _with_form(self, recipe: Recipe, sample: FirstSample) -> Recipe:
         """Add curves and pairs, chosen by the rows of the sample that may be learnt from."""
         # With the solvers that forms are tried by, which other recipes need not wait for.
         from fewpass.pipeline.tables.additive.choosing import with_form  # noqa: PLC0415
@@ -196,15 +251,6 @@ class FittedTable:
         self.formed = with_form(recipe, cells, targets, asked, expected.seed)
         self._leave_out(dict.fromkeys(self.formed.left_out, NEEDLESS))
         return self.formed.recipe
-
-    def _learnt(self, sample: Any) -> Any:
-        """Return the rows of a sample that are not held out by a column."""
-        held_out = self.expected.held_out
-        if self.split is None or not held_out:
-            return sample
-        at, split = self.split
-        keys = split.keys(sample.column(name_of(self.columns, at)).combine_chunks())
-        return sample.filter(pa.array(keys < threshold_of(split, [keys], held_out)))
 
     def _with_targets(self, sample: Any) -> tuple[Any, SampleTargets | None]:
         """Return the rows of a sample that have targets, and these; None where nothing has."""

@@ -18,11 +18,11 @@ class Foreign(NamedTuple):
     advice: str
 
 
-def _by_pandas(what: str, reader: str, access: str = "") -> Foreign:
+def _by_pandas(what: str, reader: str) -> Foreign:
     return Foreign(
         what,
         "Write its rows as CSV, in Python: `import pandas; "
-        f"pandas.{reader}({{python}}){access}.to_csv('rows.csv', index=False)`.",
+        f"pandas.{reader}({{python}}).to_csv('rows.csv', index=False)`.",
     )
 
 

@@ -20,6 +20,7 @@ from fewpass.pipeline.tables.encoding.codes import are_codes, is_whole
 from fewpass.pipeline.tables.encoding.plain_types import plain_schema, plain_table
 from fewpass.pipeline.tables.readers.arrow_rows import cells_of
 from fewpass.pipeline.tables.readers.borders import parsing
+from fewpass.pipeline.tables.readers.characters import NEWLINE
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.exact import count_byte
 from fewpass.pipeline.tables.readers.finding import Address, described
@@ -38,7 +39,6 @@ from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
 
 HEAD_BYTES = 16 << 20  # of text that tells what members there are
 MOST_NAMED = 10
-_NEWLINE = 10
 _CELL_BYTES = 9  # of a number, or of one that is missing, as Arrow has it
 _ALIKE = (
     "Write the members in a map of names and values, or as text in one (LIBSVM and VW have rows "
@@ -152,7 +152,7 @@ class JsonRows:
 
     def _require_table(self, n: int, text: Any, where: str) -> None:
         """Refuse lines of n different members that take too much as a table; BadInput."""
-        lines = count_byte(text, _NEWLINE)
+        lines = count_byte(text, NEWLINE)
         size = n * lines * _CELL_BYTES
         if size > 2 * len(text):  # most objects lack most members
             what = f"{where}: {lines:,} objects of {n:,} different members take, as a table,"

@@ -12,6 +12,7 @@ import json
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.tables.readers.characters import BACKSLASH, COLON, NEWLINE, QUOTE, SPACE
 from fewpass.pipeline.tables.readers.charsets import is_utf8
 from fewpass.pipeline.tables.readers.rejection import shown
 from fewpass.solvers.kernels.dispatch import kernel, part_of_kernels
@@ -19,7 +20,6 @@ from fewpass.solvers.kernels.shapes import Bytes
 
 #: Brackets inside each other that are read.
 MOST_DEEP = 100
-_NEWLINE, _BLANK, _QUOTE, _COLON, _BACKSLASH = 10, 32, 34, 58, 92
 #: Of a line that is nothing but objects no longer.
 _NONE = -(1 << 40)
 _SHORTEST = len("{}")
@@ -49,7 +49,7 @@ def _is_flat(text: Bytes) -> bool:
     for at in range(text.size):
         c = text[at]
         openers += c | _CASE == _OBJECT
-        if c == _NEWLINE:
+        if c == NEWLINE:
             is_framed = text[begin] == _OBJECT and text[at - 1] == _OBJECT_ENDS
             if at - begin < _SHORTEST or not is_framed or openers != 1:
                 return False
@@ -86,8 +86,8 @@ def _no_utf8(line: bytes) -> tuple[str, str]:
 def behind_text(text: Bytes, at: int) -> int:
     """Return the place of the quote that ends the text begun at `at`, or of the line's end."""
     at += 1
-    while at < text.size and text[at] != _NEWLINE and text[at] != _QUOTE:
-        if text[at] == _BACKSLASH and at + 1 < text.size and text[at + 1] != _NEWLINE:
+    while at < text.size and text[at] != NEWLINE and text[at] != QUOTE:
+        if text[at] == BACKSLASH and at + 1 < text.size and text[at + 1] != NEWLINE:
             at += 1
         at += 1
     return at
@@ -101,14 +101,14 @@ def _brackets(text: Bytes, at: int) -> tuple[int, int, int, int]:
     the depth of its brackets; whether there is anything; and where the line ends.
     """
     values, depth, deepest, filled = 0, 0, 0, 0
-    while at < text.size and text[at] != _NEWLINE:
+    while at < text.size and text[at] != NEWLINE:
         c = text[at]
-        filled |= c > _BLANK
-        if depth == 0 and c > _BLANK and c not in (_LIST, _OBJECT):
+        filled |= c > SPACE
+        if depth == 0 and c > SPACE and c not in (_LIST, _OBJECT):
             values = _NONE
-        if c == _QUOTE:
+        if c == QUOTE:
             at = behind_text(text, at)
-            if at >= text.size or text[at] == _NEWLINE:
+            if at >= text.size or text[at] == NEWLINE:
                 return -1, deepest, 1, at
         elif c in (_LIST, _OBJECT):
             if depth == 0:
@@ -155,7 +155,7 @@ def _count(text: Bytes, seen: NDArray[np.uint64], most: int) -> int:
     depth, n, at = 0, 0, 0
     while at < text.size and n <= most:
         c = text[at]
-        if c == _QUOTE:
+        if c == QUOTE:
             begin, at = at + 1, behind_text(text, at)
             if _is_name(text, at):
                 path = _hashed(text[begin:at], paths[max(depth - 1, 0)])
@@ -166,7 +166,7 @@ def _count(text: Bytes, seen: NDArray[np.uint64], most: int) -> int:
             paths[depth] = paths[depth - 1]
         elif c | _CASE == _CLOSES:
             depth = max(depth - 1, 0)
-        if at < text.size and text[at] == _NEWLINE:
+        if at < text.size and text[at] == NEWLINE:
             depth = 0
         at += 1
     return n
@@ -175,12 +175,12 @@ def _count(text: Bytes, seen: NDArray[np.uint64], most: int) -> int:
 @part_of_kernels
 def _is_name(text: Bytes, at: int) -> bool:
     """Say whether a colon follows the quote at `at`, but for blanks."""
-    if at >= text.size or text[at] != _QUOTE:
+    if at >= text.size or text[at] != QUOTE:
         return False
     at += 1
-    while at < text.size and text[at] <= _BLANK and text[at] != _NEWLINE:
+    while at < text.size and text[at] <= SPACE and text[at] != NEWLINE:
         at += 1
-    return at < text.size and text[at] == _COLON
+    return at < text.size and text[at] == COLON
 
 
 @part_of_kernels

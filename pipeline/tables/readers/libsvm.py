@@ -9,6 +9,7 @@ import numpy as np
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers import libsvm_kernel as grammar
 from fewpass.pipeline.tables.readers.as_written import in_text
+from fewpass.pipeline.tables.readers.characters import COLON
 from fewpass.pipeline.tables.readers.exact import count_byte, parse_exactly
 from fewpass.pipeline.tables.readers.libsvm_kernel import (
     LibsvmCounts,
@@ -25,7 +26,6 @@ from fewpass.solvers.kernels.shapes import Bytes
 from fewpass.storage.table import SparseTable, n_bytes
 
 _INT32_COLUMNS = 2**31 - 1
-_COLON = ord(":")
 #: A message shows less of an offending token.
 _TOKEN_BYTES = 200
 _TOKEN_ENDS = b" \t\r\n#"
@@ -147,7 +147,7 @@ def within(parsed: Parsed, n_features: int) -> Parsed:
 
 
 def _parse(piece: WholeLines, rules: LibsvmRules, dtype: str) -> tuple[LibsvmSpace, LibsvmCounts]:
-    values = count_byte(piece.bytes, _COLON)
+    values = count_byte(piece.bytes, COLON)
     index_dtype = np.int32 if rules.width <= _INT32_COLUMNS else np.int64
     space = LibsvmSpace(
         np.empty(values, dtype),

@@ -18,6 +18,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.tables.readers.characters import (
+    COLON,
+    COMMA,
+    HASH,
+    NEWLINE,
+    NINE,
+    RETURN,
+    SPACE,
+    TAB,
+    ZERO,
+)
 from fewpass.pipeline.tables.readers.decimals import (
     JUNK,
     NAN,
@@ -48,10 +59,7 @@ from fewpass.solvers.kernels.shapes import Byte, Bytes, Index
     VALUE_NOT_FINITE,
 ) = range(1, 13)
 
-_NEWLINE, _SPACE, _TAB, _RETURN = 10, 32, 9, 13
-_HASH, _COLON, _COMMA = ord("#"), ord(":"), ord(",")
 _QID = tuple(b"qid:")
-_ZERO, _NINE = ord("0"), ord("9")
 #: Indices are below 10^18, so that they fit 64 bits while they are read.
 _MOST_DIGITS = 18
 WIDEST = 10**_MOST_DIGITS
@@ -91,24 +99,24 @@ class LibsvmCounts(NamedTuple):
 
 @exact_part
 def _is_end(c: Byte) -> bool:
-    return bool(c <= _SPACE or c == _HASH)  # control characters are then found to be no entry
+    return bool(c <= SPACE or c == HASH)  # control characters are then found to be no entry
 
 
 @exact_part
 def _is_blank(c: Byte) -> bool:
-    return bool(c == _SPACE or c == _TAB or c == _RETURN)  # noqa: PLR1714, SIM109 -- `in` costs a set
+    return bool(c == SPACE or c == TAB or c == RETURN)  # noqa: PLR1714, SIM109 -- `in` costs a set
 
 
 @exact_part
 def _line_end(text: Bytes, at: Position) -> Position:
-    while text[at] != _NEWLINE:
+    while text[at] != NEWLINE:
         at += STEP
     return at
 
 
 @exact_part
 def _behind_digits(text: Bytes, at: Position) -> Position:
-    while _ZERO <= text[at] <= _NINE:
+    while ZERO <= text[at] <= NINE:
         at += STEP
     return at
 
@@ -116,16 +124,16 @@ def _behind_digits(text: Bytes, at: Position) -> Position:
 @exact_part
 def _begins_with_index(text: Bytes, at: Position) -> bool:
     behind = _behind_digits(text, at)
-    return bool(behind > at and text[behind] == _COLON)
+    return bool(behind > at and text[behind] == COLON)
 
 
 @exact_part
 def _label_fault(text: Bytes, status: int, behind: Position) -> int:
     """What is wrong with a label that ends at `behind`."""
     c = text[behind]
-    if status != JUNK and c == _COMMA:
+    if status != JUNK and c == COMMA:
         return SEVERAL_LABELS
-    if status == OK and c == _COLON:
+    if status == OK and c == COLON:
         return MISSING_LABEL
     if status == JUNK or not _is_end(c):
         return BAD_LABEL
@@ -149,7 +157,7 @@ def _index_fault(digits: Index, c: Byte, column: Index, last: Index, width: int)
     """Fault of an index of that number of digits, followed by `c`; 0: none."""
     if digits == 0:
         return BAD_INDEX
-    if c != _COLON:
+    if c != COLON:
         return MISSING_COLON if _is_end(c) else BAD_INDEX
     if column < 0:
         return INDEX_ZERO
@@ -195,7 +203,7 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
         line += 1
         while _is_blank(text[at]):
             at += STEP
-        if text[at] == _NEWLINE or text[at] == _HASH:
+        if text[at] == NEWLINE or text[at] == HASH:
             at = _line_end(text, at) + STEP
             continue
         fault, token = 0, at
@@ -211,11 +219,11 @@ def parse_rows(  # noqa: C901, PLR0912, PLR0915 -- calls would cost more than th
         while fault == 0:
             while _is_blank(text[at]):
                 at += STEP
-            if text[at] == _NEWLINE or text[at] == _HASH:
+            if text[at] == NEWLINE or text[at] == HASH:
                 break
             token, column = at, np.int64(0)
-            while _ZERO <= text[at] <= _NINE:
-                column = column * 10 + (np.int64(text[at]) - _ZERO)
+            while ZERO <= text[at] <= NINE:
+                column = column * 10 + (np.int64(text[at]) - ZERO)
                 at += STEP
             column -= first_index
             fault = _index_fault(np.int64(at - token), text[at], column, last, width)

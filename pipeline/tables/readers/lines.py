@@ -11,6 +11,7 @@ import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.tables.readers.characters import NEWLINE
 from fewpass.pipeline.tables.readers.charsets import as_utf8, peekable, with_line_feeds
 from fewpass.pipeline.tables.readers.dialect import by_tabs
 from fewpass.pipeline.tables.readers.exact import count_byte
@@ -26,7 +27,6 @@ SAMPLE_BYTES = 1 << 20
 #: The same for compressed text, where a decompressor takes in more than it has given out.
 _COMPRESSED_SAMPLE_BYTES = 8 << 20
 _HEAD_BYTES = 1 << 18
-_NEWLINE = 10
 #: What files that are no text begin with.
 _NO_TEXT = {
     b"\x1f\x8b": "gzip (.gz)", b"BZh": "bzip2 (.bz2)", b"\xfd7zXZ\x00": "xz (.xz)",
@@ -56,7 +56,7 @@ def _fill(stream: BinaryIO, buffer: memoryview) -> int:
 
 def _with_line_end(buffer: Bytes, filled: int, tail: bytes) -> Bytes:
     """Content of the buffer and the tail, ended by a line end."""
-    if filled and not tail and buffer[filled - 1] != _NEWLINE:
+    if filled and not tail and buffer[filled - 1] != NEWLINE:
         tail = b"\n"
     elif tail and not tail.endswith(b"\n"):
         tail += b"\n"
@@ -80,7 +80,7 @@ def read_lines(stream: BinaryIO, n_bytes: int, longest: int) -> Bytes:
     buffer = np.empty(n_bytes + n_bytes // 8 + 1024, np.uint8)  # most lines end within the slack
     filled = _fill(stream, buffer.data[:n_bytes])
     tail = b""
-    if filled == n_bytes and buffer[filled - 1] != _NEWLINE:
+    if filled == n_bytes and buffer[filled - 1] != NEWLINE:
         tail = stream.readline(longest)
         if len(tail) == longest and not tail.endswith(b"\n"):
             raise LineTooLong(longest)
@@ -144,7 +144,7 @@ def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[WholeL
 
 def _lines(text: Bytes, address: Address) -> WholeLines:
     return WholeLines(
-        by_tabs(text, address.quotes) if address.spaced else text, count_byte(text, _NEWLINE)
+        by_tabs(text, address.quotes) if address.spaced else text, count_byte(text, NEWLINE)
     )
 
 

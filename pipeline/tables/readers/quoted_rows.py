@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.tables.readers.dialect import RETURN, Dialect
+from fewpass.pipeline.tables.readers.characters import RETURN
+from fewpass.pipeline.tables.readers.dialect import Dialect
 from fewpass.pipeline.tables.readers.exact import count_byte
 from fewpass.pipeline.tables.readers.lines import WholeLines
 from fewpass.solvers.kernels.dispatch import kernel

@@ -81,6 +81,11 @@ class RowRoles(NamedTuple):
         offset, bad_offset = self._offsets(own)
         return RoleValues(targets, weight, offset, [*bad_target, *bad_weight, *bad_offset])
 
+    def targets_in(self, cells: Any) -> NDArray[np.float64]:
+        """Return the targets of rows (n,) by the cells of their column, bad ones NaN."""
+        assert self.columns.label is not None, "it has cells"
+        return self._targets({self.columns.label: cells}, len(cells), label_required=True)[0].values
+
     def _targets(
         self, own: CellsByColumn, n: int, *, label_required: bool
     ) -> tuple[Targets, list[Fault]]:

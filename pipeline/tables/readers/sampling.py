@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import SAMPLE_MEMORY
 from fewpass.pipeline.errors import BadInput
@@ -21,13 +23,13 @@ from fewpass.pipeline.tables.readers.column_roles import (
     name_of,
     used_columns,
 )
-from fewpass.pipeline.tables.readers.source import Expected, TableRows
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableRows
 
 #: Rows drawn of the first ones (column_roles.SAMPLE_BYTES) that decide on a recipe; of tables so
 #: wide that their cells take more memory than they may, fewer.
 SAMPLE_ROWS = 100_000
 SAMPLE_SEED = 0
-PIECE_BYTES = 1 << 22
+PLACES = "places"  # a column for as long as rows are drawn
 
 
 class FirstSample(NamedTuple):
@@ -35,23 +37,31 @@ class FirstSample(NamedTuple):
 
     table: Any  # of Arrow
     n_rows: int | None  # of the whole table, where these are drawn from all of it
+    places: NDArray[np.int64]  # (n,) of these rows among all that were read
+    labels: tuple[Any, ...] = ()  # of all rows that were read, piece by piece, if asked for
 
 
 def sampled(
-    rows: TableRows, used: Sequence[int], most: int, memory: int = SAMPLE_MEMORY
-) -> FirstSample:
+    rows: TableRows, used: Sequence[int], most: int, memory: int = SAMPLE_MEMORY,
+    label: int | None = None,
+) -> FirstSample:  # fmt: skip
     """Draw rows of the first `most` bytes: the columns `used` of them.
 
-    While they are drawn they take `memory` bytes at most, but for those of a piece.
+    While they are drawn they take `memory` bytes at most, but for those of a piece, and for the
+    column `label`, of which all cells are returned as well.
     """
     names = rows.names or tuple(f"x{k}" for k in range(len(rows.types)))
     parts: list[Any] = []
+    labels: list[Any] = []
     faults: list[tuple[int, str, str]] = []
     read, rate, n_rows, whole = 0, 1.0, 0, True  # rate: of rows retained, the same for all
     for piece in rows.pieces(min(most, PIECE_BYTES), used):
         cells = rows.cells(piece, used)
         columns = [words_of(c) if pa.types.is_dictionary(c.type) else c for c in cells.columns]
-        table = pa.table(columns, names=[names[k] for k in used])
+        if label is not None:
+            labels.append(columns[list(used).index(label)])
+        places = pa.array(np.arange(n_rows, n_rows + cells.n_rows))
+        table = pa.table([*columns, places], names=[*(names[k] for k in used), PLACES])
         parts.append(_thinned(table, rate))
         n_rows += table.num_rows
         faults += cells.faults[:1]
@@ -71,7 +81,9 @@ def sampled(
     sample = as_sample(sample, SAMPLE_ROWS, SAMPLE_SEED)
     parts.clear()
     release_freed_memory()
-    return FirstSample(sample, n_rows if whole else None)
+    last = sample.num_columns - 1
+    places = sample.column(last).to_numpy()
+    return FirstSample(sample.remove_column(last), n_rows if whole else None, places, tuple(labels))
 
 
 def _is_too_large(parts: Sequence[Any], memory: int) -> bool:

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 #: How many skipped rows of one piece are listed with their reason; all of them are counted.
 LISTED = 100
-
+#: Raw bytes of a piece, about.  Part of what a seed means: the order of rows, and which of them are
+#: held out, are drawn piece by piece.
+PIECE_BYTES = 4 << 20
 
 #: The largest value by type of number: finite, and such that the sums of fourth powers are, too.
 LARGEST: Mapping[str, float] = MappingProxyType(
@@ -108,6 +110,13 @@ class Piece(NamedTuple):
     n_bytes: int  # size of the content, decompressed
 
 
+class Among(NamedTuple):
+    """All rows of a piece, of which some were skipped."""
+
+    target: NDArray[np.float64]  # (n_read,)
+    good: NDArray[np.int64]  # (n,) which of them were not
+
+
 class Parsed(NamedTuple):
     """The rows of one piece."""
 
@@ -120,6 +129,7 @@ class Parsed(NamedTuple):
     n_beyond: int = 0  # values left out, whose index is beyond the features asked for
     written: AsWritten | None = None  # targets that may be no floats; None: all are
     split: NDArray[np.float64] | None = None  # (n,) keys that rows are held out by, if asked for
+    among: Among | None = None  # the rows that held-out ones are drawn from; None: these
     passed: tuple[Any, ...] = ()  # the columns that are handed on as they are, Arrow arrays (n,)
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.tables.readers.characters import NEWLINE, SPACE
 from fewpass.pipeline.tables.readers.delimited_header import dialect_of, without_comments
 from fewpass.pipeline.tables.readers.dialect import Dialect
 from fewpass.pipeline.tables.readers.exact import count_byte
@@ -18,7 +19,6 @@ from fewpass.pipeline.tables.readers.source import Piece
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.shapes import Bytes
 
-_SPACE, _NEWLINE = 32, 10
 #: Bytes that tell whether quotes are text.
 _LOOKED_AT = 4 << 20
 #: Share of the first lines that have a row's delimiters where quotes are part of the text.
@@ -57,12 +57,12 @@ def _weigh(  # noqa: C901
             quoted, at_start, opened = True, False, True
         elif c == delimiter:
             at_start, closed = True, False
-        elif c > _SPACE:
+        elif c > SPACE:
             behind |= closed
             at_start = False
-        elif c != _NEWLINE:
+        elif c != NEWLINE:
             at_start = False
-        if c != _NEWLINE:
+        if c != NEWLINE:
             continue
         all_whole &= in_line == n_delimiters
         in_line = 0

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.tables.encoding.hashing import murmur3
+from fewpass.pipeline.tables.readers.characters import APOSTROPHE, BAR, COLON, HAT, NEWLINE, SPACE
 from fewpass.pipeline.tables.readers.decimals import OK, Position, may_be_a_name
 from fewpass.pipeline.tables.readers.exact import Rounded, number
 from fewpass.solvers.kernels.dispatch import exact_part, kernel
@@ -22,8 +23,6 @@ from fewpass.solvers.kernels.shapes import Bytes, Index, Vector, WholeNumbers
 
 #: What can be wrong with a row (0: nothing).
 BAD_LABEL, BAD_WEIGHT, NO_BAR, BAD_VALUE, MISSING_LABEL, TOO_LARGE = range(1, 7)
-
-_NEWLINE, _SPACE, _BAR, _COLON, _QUOTE, _HAT = 10, 32, ord("|"), ord(":"), ord("'"), ord("^")
 
 
 class VwSpace(NamedTuple):
@@ -51,21 +50,21 @@ class VwCounts(NamedTuple):
 
 @exact_part
 def _behind_token(text: Bytes, at: Position) -> Position:
-    while text[at] > _SPACE and text[at] != _BAR:
+    while text[at] > SPACE and text[at] != BAR:
         at += 1
     return at
 
 
 @exact_part
 def _behind_name(text: Bytes, at: Position) -> Position:
-    while text[at] > _SPACE and text[at] != _BAR and text[at] != _COLON:
+    while text[at] > SPACE and text[at] != BAR and text[at] != COLON:
         at += 1
     return at
 
 
 @exact_part
 def _behind_blanks(text: Bytes, at: Position) -> Position:
-    while text[at] <= _SPACE and text[at] != _NEWLINE:
+    while text[at] <= SPACE and text[at] != NEWLINE:
         at += 1
     return at
 
@@ -95,9 +94,9 @@ def _head(
     """
     label, weight, numbers, fault, where = np.nan, np.nan, 0, 0, at
     written = np.int64(-1)
-    while text[at] != _NEWLINE and text[at] != _BAR and fault == 0:
+    while text[at] != NEWLINE and text[at] != BAR and fault == 0:
         behind = _behind_token(text, at)
-        if text[at] != _QUOTE and text[behind] != _BAR:  # else it is a tag
+        if text[at] != APOSTROPHE and text[behind] != BAR:  # else it is a tag
             status, value, end, n_hard = number(text, at, rounded, hard, n_hard)
             if status != OK or end != behind or (numbers == 1 and value < 0.0):
                 fault, where = (BAD_LABEL if numbers == 0 else BAD_WEIGHT), at
@@ -107,7 +106,7 @@ def _head(
             weight = value if numbers == 1 else weight
             numbers += 1
         at = _behind_blanks(text, behind)
-    if fault == 0 and text[at] != _BAR:
+    if fault == 0 and text[at] != BAR:
         fault = NO_BAR
     return label, weight, fault, where, at, n_hard, written
 
@@ -117,10 +116,10 @@ def _scaled(
     text: Bytes, behind: Position, rounded: Rounded, hard: WholeNumbers, n_hard: int
 ) -> tuple[float, Position, int]:
     """Read the number behind a name, 1 where there is none; `behind` is -1 where it is none."""
-    if text[behind] != _COLON:
+    if text[behind] != COLON:
         return 1.0, behind, n_hard
     status, value, end, n_hard = number(text, behind + 1, rounded, hard, n_hard)
-    if status != OK or (text[end] > _SPACE and text[end] != _BAR):
+    if status != OK or (text[end] > SPACE and text[end] != BAR):
         return 0.0, -1, n_hard
     return value, end, n_hard
 
@@ -141,11 +140,11 @@ def _namespace(
     behind = _behind_name(text, at)
     size = behind - at
     space.name[:size] = text[at:behind]
-    space.name[size] = _HAT
+    space.name[size] = HAT
     scale, behind, n_hard = _scaled(text, behind, rounded, hard, n_hard)
     while behind >= 0:
         at = _behind_blanks(text, behind)
-        if text[at] == _NEWLINE or text[at] == _BAR:
+        if text[at] == NEWLINE or text[at] == BAR:
             break
         behind = _behind_name(text, at)
         end = size + 1 + behind - at
@@ -179,14 +178,14 @@ def parse_rows(
     space.indptr[0] = 0
     while at < text.size:
         at = _behind_blanks(text, at)
-        nnz, empty = space.indptr[rows], text[at] == _NEWLINE
+        nnz, empty = space.indptr[rows], text[at] == NEWLINE
         if not empty:
             label, weight, fault, where, at, n_hard, written = _head(
                 text, at, rounded, hard, n_hard
             )
             if fault == 0 and np.isnan(label) and not unlabelled:
                 fault = MISSING_LABEL
-            while text[at] == _BAR and fault == 0:
+            while text[at] == BAR and fault == 0:
                 nnz, at, fault, n_hard = _namespace(
                     text, at + 1, mask, space, nnz, rounded, hard, n_hard, largest
                 )
@@ -205,7 +204,7 @@ def parse_rows(
             elif bad < space.bad.shape[0]:
                 space.bad[bad, 0], space.bad[bad, 1], space.bad[bad, 2] = fault, where, line
             bad += fault != 0
-        while text[at] != _NEWLINE:
+        while text[at] != NEWLINE:
             at += 1
         at, line = at + 1, line + 1
     return VwCounts(rows, bad, n_hard, merged, weighted)

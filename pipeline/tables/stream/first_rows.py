@@ -22,7 +22,7 @@ from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.encoding.schema import described_columns
-from fewpass.pipeline.tables.ingest.held_out_share import split_asked, threshold_in
+from fewpass.pipeline.tables.ingest.held_out_share import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.ingest.layout import laid_out
 from fewpass.pipeline.tables.ingest.notes import note_on_standardising, notes_on
 from fewpass.pipeline.tables.ingest.reading import (
@@ -228,7 +228,8 @@ class FirstRows:
         targets, words = decided_targets(self._pieces, plan, whole=self.whole)
         scaler = decided_scaler(self.source, tables, asked.scale)
         threshold = threshold_in(self.source, split_asked(asked, plan.seed), asked.test_fraction)
-        fixed = Fixed(targets, words, scaler, asked.test_fraction, plan.seed, threshold)
+        held_out = HeldOutShare(asked.test_fraction, plan.seed, threshold)
+        fixed = Fixed(targets, words, scaler, held_out)
         self.received = ReceivedRows(fixed, HeldOutRows(held_out_bytes(plan), plan.seed))
         self.first = self._received()
         rows, width = self.first.table, self.first.position.n_features

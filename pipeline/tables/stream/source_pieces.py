@@ -23,10 +23,9 @@ from fewpass.pipeline.rows.source_order import GroupSums
 from fewpass.pipeline.rows.source_position import LeftOut, SourcePosition
 from fewpass.pipeline.rows.target_range import range_with
 from fewpass.pipeline.rows.targets import label_text, shown
-from fewpass.pipeline.tables.ingest.held_out_share import held_out_of
-from fewpass.pipeline.tables.ingest.partition import PARTITION, PIECE_BYTES
+from fewpass.pipeline.tables.ingest.held_out_share import HeldOutShare
 from fewpass.pipeline.tables.readers.as_written import labelled
-from fewpass.pipeline.tables.readers.source import Piece, Source
+from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Piece, Source
 from fewpass.pipeline.tables.stream.held_out_rows import HeldOutRows, with_skipped
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
 from fewpass.storage.manifest import Labels, Values
@@ -71,9 +70,7 @@ class Fixed(NamedTuple):
     targets: Labels | Values
     words: bool  # whether labels are words
     scaler: Scaler
-    test_fraction: float
-    seed: int
-    threshold: float | None = None  # of the keys that rows are held out by
+    held_out: HeldOutShare
 
     def targets_of(self, piece: ParsedPiece) -> NDArray[np.float64]:
         """Return a piece's targets as they are learnt from; BadInput for a label that is new."""
@@ -111,11 +108,9 @@ class Fixed(NamedTuple):
     def rows(self, piece: ParsedPiece) -> tuple[Table, Table | None]:
         """Return the rows to learn from, and the held-out ones, drawn as an ingest draws them."""
         table = self.scaler.apply(piece.parsed.table._replace(target=self.targets_of(piece)))
-        if not self.test_fraction:
+        if not self.held_out.fraction:
             return table, None
-        random = np.random.default_rng([self.seed, PARTITION, piece.number])
-        random.random(table.n_rows)  # an ingest draws its buckets first
-        test = held_out_of(piece.parsed, random, self.test_fraction, self.threshold)
+        test = self.held_out.of(piece.parsed, piece.number)
         return take(table, np.flatnonzero(~test)), take(table, np.flatnonzero(test))
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fewpass.pipeline.rows.units import remedy, unlike_columns
+from fewpass.pipeline.rows.units import advised_scaling, unlike_columns
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
-from fewpass.pipeline.training.planning.auto import method
 from fewpass.pipeline.training.planning.clustering import clustering_warning
 from fewpass.pipeline.training.planning.forecast import Forecast
 from fewpass.pipeline.training.planning.ill_conditioned import (
@@ -17,6 +16,7 @@ from fewpass.pipeline.training.planning.ill_conditioned import (
     ill_conditioned,
 )
 from fewpass.pipeline.training.planning.job import streaming
+from fewpass.pipeline.training.planning.method_choice import method
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.estimates.expected_passes import (
@@ -76,7 +76,9 @@ def warnings(planner: Planner, plan: TrainingPlan, job: Job, predicted: Forecast
             "Naive batches step too far where rows are alike, and may circle or diverge. They are "
             "there to be compared with; use `solver.batch=aggressive`."
         )
-    columns = Columns(lambda: unlike_columns(job.dataset), remedy(job.dataset.manifest.layout))
+    columns = Columns(
+        lambda: unlike_columns(job.dataset), advised_scaling(job.dataset.manifest.layout)
+    )
     kind = streaming(plan).kind
     return [*said, *ill_conditioned(job.problem, job.stats, kind, plan.passes, columns)]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from fewpass.pipeline.budget import PROGRAM, PROGRAM_BYTES, Budget, TakenMemory, not_taken
+from fewpass.pipeline.budget import PROGRAM, PROGRAM_BYTES, Budget, TakenMemory, remaining
 from fewpass.pipeline.rows.windows import (
     chunk_bytes,
     largest_window,
@@ -158,7 +158,7 @@ def shares_of(plan: TrainingPlan, job: Job, predicted: Forecast) -> list[TakenMe
     ]
     if plan.early_stopping:
         taken.append(TakenMemory("held-out rows", plan.budget.held_out, Budget.held_out.why))
-    return [*taken, not_taken(plan.memory, taken)]
+    return [*taken, remaining(plan.memory, taken)]
 
 
 def _states_of(plan: TrainingPlan, job: Job) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.auto import MOST_MODELS
+from fewpass.pipeline.training.planning.method_choice import MOST_MODELS
 from fewpass.storage.manifest import Labels, Manifest
 
 PATH = Lam.of("1/n,.1/n,.01/n")

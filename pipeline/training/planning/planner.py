@@ -12,9 +12,10 @@ from functools import cached_property, partial
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.auto import MethodChoice, choose, method, smallest
+from fewpass.pipeline.training.planning.auto import choose
 from fewpass.pipeline.training.planning.clustering import clustering_warning
 from fewpass.pipeline.training.planning.job import is_distributed, is_grouped, make_job
+from fewpass.pipeline.training.planning.method_choice import MethodChoice, method, smallest
 from fewpass.pipeline.training.planning.planned_problem import PlannedProblem
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.storage.dataset import Dataset

@@ -13,7 +13,7 @@ from fewpass.pipeline.budget import PROGRAM_BYTES, Budget
 from fewpass.pipeline.rows.buffers import dataset_block
 from fewpass.pipeline.rows.from_source import OpenedSource
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.auto import MethodChoice
+from fewpass.pipeline.training.planning.method_choice import MethodChoice
 from fewpass.pipeline.training.planning.planned_problem import tasks_of
 from fewpass.pipeline.training.planning.source_job import (
     SourceProblem,

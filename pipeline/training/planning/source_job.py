@@ -11,29 +11,29 @@ from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.from_source import OpenedSource, SourceRows
 from fewpass.pipeline.rows.running_moments import moments_of
 from fewpass.pipeline.rows.targets import TargetRule, target_rule, with_offsets
-from fewpass.pipeline.rows.units import remedy, unlike_rows
+from fewpass.pipeline.rows.units import advised_scaling, unlike_rows
 from fewpass.pipeline.rows.windows import WindowPlan
 from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.planning.auto import (
-    MethodChoice,
-    for_each_class,
-    for_one_pass,
-    for_several_scores,
-    method,
-)
 from fewpass.pipeline.training.planning.default_memory import ROUND, most_by_default
 from fewpass.pipeline.training.planning.ill_conditioned import Columns, ill_conditioned
 from fewpass.pipeline.training.planning.job import solver_of
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
+from fewpass.pipeline.training.planning.method_choice import (
+    MethodChoice,
+    for_each_class,
+    for_one_pass,
+    method,
+)
 from fewpass.pipeline.training.planning.planned_problem import (
     sampled_sigma_square,
     stats_of,
     tasks_of,
 )
 from fewpass.pipeline.training.planning.problem import problem_of
+from fewpass.pipeline.training.planning.special_methods import for_several_scores
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ColumnMoments, ProblemStats, Solver
@@ -139,7 +139,9 @@ def source_job(plan: TrainingPlan, source: OpenedSource) -> tuple[Job, Solver]:
 def source_warnings(plan: TrainingPlan, job: Job, source: OpenedSource) -> list[str]:
     """Say why one pass may not do, by the first rows."""
     rows = source.first.table
-    columns = Columns(lambda: unlike_rows(rows), remedy(source.dataset.manifest.layout), "Say")
+    columns = Columns(
+        lambda: unlike_rows(rows), advised_scaling(source.dataset.manifest.layout), "Say"
+    )
     return ill_conditioned(job.problem, job.stats, plan.solver.kind, 1, columns)
 
 

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol
 
 from fewpass.pipeline.executors.executor import Executor
-from fewpass.pipeline.executors.together import Key, ResultOf, Task, Together, tell
+from fewpass.pipeline.executors.together import Key, ResultOf, Task, Together, send_to_client
 from fewpass.pipeline.training.spans.stragglers import SpanTimes
 from fewpass.pipeline.training.spans.walk_spans import SpanReport
 from fewpass.solvers.protocol import State
@@ -218,5 +218,5 @@ def reporting_span(
 ) -> State:
     """Do a span, tell its report, and return the state."""
     state, report = span(*given)
-    tell(topic, [name, number, pickle.dumps(report)])
+    send_to_client(topic, [name, number, pickle.dumps(report)])
     return state

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -87,17 +87,30 @@ def reduce(
             executor.compiled.add(what.name)
         return span
 
-    todo = deque(leaves)
-    most, parts = spans_at_once(executor, job, what, at)
-    spans: deque[tuple[Any, Any]] = deque()
+    def finished(report: Any) -> None:
+        on_report(executor.result(report))
+        check()
+
     # in this process a task runs once, and the parts added are no other task's
     tree = SumTree(partial(executor.submit_small, "add", add_to_part))
+    return add_in_order(leaves, submitted, finished, tree, spans_at_once(executor, job, what, at))
+
+
+def add_in_order(
+    leaves: Sequence[tuple[int, int]],
+    submitted: Callable[[int, int], tuple[Any, Any]],
+    finished: Callable[[Any], None],
+    tree: SumTree,
+    at_once: tuple[int, int],
+) -> Any:
+    """Add up leaves in their order; `at_once`: most spans under way, and most parts in memory."""
+    todo, (most, parts) = deque(leaves), at_once
+    spans: deque[tuple[Any, Any]] = deque()
     while todo or spans:
         while todo and len(spans) < max(1, min(most, parts - len(tree))):
             spans.append(submitted(*todo.popleft()))
         part, report = spans.popleft()
-        on_report(executor.result(report))
-        check()
+        finished(report)
         tree.push(part)
     return tree.total()
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.executors.packed import Packed, unpickled_once
-from fewpass.pipeline.executors.together import here, tell
+from fewpass.pipeline.executors.together import send_to_client, worker_address
 from fewpass.pipeline.training.spans.reduce_span import ReduceReport, reduce_span
 from fewpass.pipeline.training.spans.span import Job, LossSoFar
 from fewpass.pipeline.training.spans.sum_tree import added_up
@@ -114,8 +114,8 @@ class LeafNews:
 
     def _tell(self, *, is_done: bool) -> None:
         reports = [list(report._replace(row_state=())) for report in self._reports]
-        message = TaskNews(self._name, self._task, here(), is_done, self._sent, reports)
-        tell(self._topic, list(message))
+        message = TaskNews(self._name, self._task, worker_address(), is_done, self._sent, reports)
+        send_to_client(self._topic, list(message))
         self._sent += len(reports)
         self._reports, self._last = [], time.monotonic()
 

@@ -19,8 +19,10 @@ from numba import types
 from numba.extending import overload
 
 from fewpass.solvers.kernels import llvm as vectors
+from fewpass.solvers.kernels import llvm_memory as memory
 from fewpass.solvers.kernels.dispatch import PART, part_of_kernels
-from fewpass.solvers.kernels.llvm import Lanes, Mask, emitted, lane, with_lane
+from fewpass.solvers.kernels.llvm import Lanes, Mask, lane, with_lane
+from fewpass.solvers.kernels.part_compiler import emitted
 from fewpass.solvers.kernels.shapes import Floats, Index, LaneVector, Number, Truth
 
 LEAST_MANTISSA = math.sqrt(0.5)
@@ -98,7 +100,7 @@ def load(V: Floats, place: Index, how: LaneWidth) -> LaneVector:
     return V.reshape(-1)[int(place) : int(place) + how.width].astype(np.float64)
 
 
-emitted(load, _ANY[:3], vectors.load)
+emitted(load, _ANY[:3], memory.load)
 
 
 def load_first(V: Floats, place: Index, count: int, how: LaneWidth) -> LaneVector:
@@ -108,7 +110,7 @@ def load_first(V: Floats, place: Index, count: int, how: LaneWidth) -> LaneVecto
     return lanes
 
 
-emitted(load_first, _ANY[:4], vectors.load_first)
+emitted(load_first, _ANY[:4], memory.load_first)
 
 
 def store(V: Floats, place: Index, v: LaneVector) -> None:
@@ -116,7 +118,7 @@ def store(V: Floats, place: Index, v: LaneVector) -> None:
     V.reshape(-1)[int(place) : int(place) + len(v)] = v
 
 
-emitted(store, _ANY[:3], vectors.store)
+emitted(store, _ANY[:3], memory.store)
 
 
 def store_first(V: Floats, place: Index, count: int, v: LaneVector) -> None:
@@ -124,7 +126,7 @@ def store_first(V: Floats, place: Index, count: int, v: LaneVector) -> None:
     V.reshape(-1)[int(place) : int(place) + count] = v[:count]
 
 
-emitted(store_first, _ANY[:4], vectors.store_first)
+emitted(store_first, _ANY[:4], memory.store_first)
 
 
 def broadcast(x: float, how: LaneWidth) -> LaneVector:

@@ -16,7 +16,7 @@ from fewpass.flows.display.pass_lines import PassLines
 from fewpass.flows.display.training_display import LEARNING, PROVING, aligned, fitting
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.reporting.page.learning import losses
-from fewpass.pipeline.runs.timeline import Point
+from fewpass.pipeline.runs.timeline_points import Point
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.progress import IngestProgress
 from fewpass.pipeline.training.training_run import TrainingRun

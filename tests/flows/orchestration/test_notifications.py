@@ -143,13 +143,20 @@ def test_nowhere_and_to_nobody_is_refused(monkeypatch, capsys):
 def test_a_silence_is_told_once_and_again_after_progress():
     from fewpass.flows.orchestration.watching import StallWatch  # which imports Prefect
 
-    told = []
-    with StallWatch(told.append, floor_s=0.5, every_s=0.02) as watch:
+    told, now, looks = [], [0.0], []
+
+    def clock():
+        looks.append(now[0])
+        return now[0]
+
+    with StallWatch(told.append, floor_s=0.5, every_s=0.001, clock=clock) as watch:
         for _ in range(4):
             watch.progressed()
-        wait_for(lambda: told, 60, "the first silence")
-        time.sleep(0.2)
-        assert len(told) == 1
+        for moment, times in ((0.4, 0), (0.6, 1), (99.0, 1)):
+            now[0] = moment
+            wait_for(lambda: looks[-3:] == [now[0]] * 3, 60, "looks at the clock")
+            assert len(told) == times
         watch.progressed()
+        now[0] = 100.0
         wait_for(lambda: len(told) == 2, 60, "the second one")
     assert all(silence.is_stalled for silence in told)

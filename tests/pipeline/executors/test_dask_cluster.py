@@ -24,7 +24,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
 from testing.far_away import far_away
-from testing.prefect_server import PROJECT, free_port, kill, start, stop, wait_for
+from testing.prefect_server import PROJECT, free_port, kill, start, status_of, stop, wait_for
 
 DASK = str(Path(sys.executable).with_name("dask"))
 FEWPASS = str(Path(sys.executable).with_name("fewpass"))
@@ -160,7 +160,7 @@ def test_kill_two_workers_and_the_scheduler_in_one_run(cluster, rows, tmp_path):
         cluster.start_worker()
         snapshot(seen + 1)  # it went on without the dead one
     kill(cluster.scheduler)
-    assert training.wait(120) == 1
+    assert status_of(training, 120, "the end without a scheduler") == 1
     text = (tmp_path / "said").read_text()
     assert "scheduler is gone" in text, text
     assert "Traceback" not in text

@@ -70,7 +70,7 @@ def test_a_worker_that_comes_is_waited_for(scheduler, caplog, monkeypatch):
     monkeypatch.setattr(workers, "LOOK_SECONDS", 0.0)
     with caplog.at_level(logging.WARNING):
         workers_of(Scheduler({}, {}, {"tcp://worker": 1}), 60.0).wait()
-    (record,) = caplog.records
+    (record,) = (one for one in caplog.records if one.name.startswith("fewpass"))
     assert record.getMessage() == "The scheduler has no workers; waiting for 60 s. Start one."
     place = Execution(scheduler=scheduler.scheduler_address, wait_workers="0")
     with pytest.raises(NoWorkers), open_executor(place):

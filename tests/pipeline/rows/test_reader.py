@@ -7,7 +7,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 
-from fewpass.pipeline.rows.buffers import borrowed, give_back, let_go_of_buffers
+from fewpass.pipeline.rows.buffers import borrow_rows, free_buffers, return_buffer
 from fewpass.pipeline.rows.reader import WindowReader, with_new_chunks
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import Window, WindowPlan
@@ -60,18 +60,18 @@ def test_every_window_is_prefetched_once_and_one_ahead():
 
 
 def test_buffers_are_used_again_by_the_same_rows_only(tmp_path):
-    let_go_of_buffers()
+    free_buffers()
     rule = TargetRule(1)
     one = make(tmp_path / "one", n=300, chunk_rows=100)
-    first = borrowed(one, rule, (100, 3000))
-    give_back(first)
+    first = borrow_rows(one, rule, (100, 3000))
+    return_buffer(first)
     moved = Dataset.open(shutil.move(tmp_path / "one", tmp_path / "moved"))
-    again = borrowed(moved, rule, (100, 3000))
+    again = borrow_rows(moved, rule, (100, 3000))
     assert again.buffer is first.buffer
     assert again.load([1]).y.shape == (100,)  # read from where the set is now
-    give_back(again)
-    assert borrowed(moved, rule, (300, 9000)).buffer is not first.buffer  # too small
-    large = borrowed(moved, rule, (300, 9000))
-    give_back(large)
-    assert borrowed(moved, rule, (100, 3000)).buffer is not large.buffer  # far too large
-    let_go_of_buffers()
+    return_buffer(again)
+    assert borrow_rows(moved, rule, (300, 9000)).buffer is not first.buffer  # too small
+    large = borrow_rows(moved, rule, (300, 9000))
+    return_buffer(large)
+    assert borrow_rows(moved, rule, (100, 3000)).buffer is not large.buffer  # far too large
+    free_buffers()

@@ -8,7 +8,7 @@ from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.rows import resident
 from fewpass.pipeline.rows.reader import WindowReader
-from fewpass.pipeline.rows.resident import ResidentRows, let_go, resident_rows
+from fewpass.pipeline.rows.resident import ResidentRows, free_rows, resident_rows
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.rows.windows import (
     Window,
@@ -172,9 +172,9 @@ def test_another_data_set_takes_the_place_of_the_first(datasets):
     assert resident_rows(datasets[0], TargetRule(0)) is not first
     resident_rows(datasets[1], TargetRule(n_classes=3))
     assert len(resident._retained) == 1
-    let_go()
+    free_rows()
     assert resident_rows(datasets[0], TargetRule(1)) is not first
-    let_go()
+    free_rows()
 
 
 def test_a_damaged_chunk_is_refused_until_it_is_whole(tmp_path):

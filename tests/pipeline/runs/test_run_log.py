@@ -1,5 +1,7 @@
 """The log of a run on a store: segments, each line in one of them once, whatever ends the writer."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from fewpass.pipeline.runs import run_log
@@ -37,7 +39,8 @@ def test_every_line_once_and_in_order_whatever_is_compacted(folder, monkeypatch)
 
 def test_lines_that_may_wait_are_written_together(folder, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(run_log.time, "monotonic", lambda: now[0])
+    clock = SimpleNamespace(monotonic=lambda: now[0])  # of others of this process it goes on
+    monkeypatch.setattr(run_log, "time", clock)
     log = RunLog(folder)
     for k in range(10):
         log.append(str(k), may_wait=True)

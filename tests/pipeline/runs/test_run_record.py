@@ -22,6 +22,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.seal import seal, unseal
 from testing.datasets import make
+from testing.interruptions import trained
 
 NO_DASK = ["--scheduler", "none", "-q"]
 ELSEWHERE = "is not what a training of this run writes"
@@ -29,9 +30,7 @@ ELSEWHERE = "is not what a training of this run writes"
 
 def train(dataset, place, **changes):
     common = {"dataset": dataset.folder.url, "memory": "96.1MB", "snapshot_every": 1e-9}
-    run = TrainingRun.start(TrainingPlan(**common | changes), str(place), InProcess())
-    for _ in run:
-        pass
+    trained(TrainingPlan(**common | changes), place)
     return RunFolder(str(place))
 
 

@@ -6,7 +6,7 @@ import pytest
 from sklearn.metrics import r2_score
 
 from fewpass import LinearRegressor, evaluate, from_run, ingest, load_model, predict, train
-from fewpass.pipeline.rows.target_range import joint, range_of, with_zero
+from fewpass.pipeline.rows.target_range import range_of, union_of, with_zero
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.stream import first_rows
@@ -116,7 +116,10 @@ def test_an_estimator_clips_to_what_it_was_fitted_on():
 
 def test_ranges():
     assert with_zero((2.0, 5.0)) == (0.0, 5.0) and with_zero((-2.0, -1.0)) == (-2.0, -1.0)
-    assert joint(None, (1.0, 2.0)) == (1.0, 2.0) and joint((0.0, 1.5), (1.0, 2.0)) == (0.0, 2.0)
+    assert union_of(None, (1.0, 2.0)) == (1.0, 2.0) and union_of((0.0, 1.5), (1.0, 2.0)) == (
+        0.0,
+        2.0,
+    )
 
 
 def test_labels_that_are_numbers_have_a_range_and_classes_have_none(tmp_path):

@@ -26,6 +26,7 @@ from fewpass.solvers.gradient import GRADIENT
 from fewpass.solvers.protocol import Weights
 from fewpass.solvers.sgd.averaged_sgd import Sgd
 from testing.datasets import make
+from testing.interruptions import trained
 from testing.jobs import job_of
 
 CHUNKS = 67
@@ -185,7 +186,7 @@ def test_a_late_span_of_a_walk_is_done_elsewhere(executor, tmp_path, monkeypatch
         dataset=dataset.folder.url, solver={"kind": "asgd"}, streams=2, lam="10/n",
         memory="96.4MB", snapshot_every=1000.0,
     )  # fmt: skip
-    expected = trained(InProcess(2), plan, tmp_path / "threads")
+    expected = trained(plan, tmp_path / "threads", InProcess(2)).result
     program = Sgd.program
 
     def slow_program(self, epoch):
@@ -195,19 +196,12 @@ def test_a_late_span_of_a_walk_is_done_elsewhere(executor, tmp_path, monkeypatch
     SLOW[:] = [SlowStep(18), None]
     monkeypatch.setattr(Sgd, "program", slow_program)
     try:
-        result = trained(executor, plan, tmp_path / "cluster")
+        result = trained(plan, tmp_path / "cluster", executor).result
         assert not SLOW[0].ended
     finally:
         SLOW[0].go_on.set()
     assert SLOW[0].steps > 40
     assert result.weights_sha256 == expected.weights_sha256
-
-
-def trained(executor, plan, place):
-    run = TrainingRun.start(plan, str(place), executor)
-    for _ in run:
-        pass
-    return run.result
 
 
 @pytest.mark.parametrize("solver", ["asgd", "s2gd"])
@@ -217,10 +211,13 @@ def test_many_streams_are_joined_in_pairs(executor, tmp_path, monkeypatch, solve
         dataset=dataset.folder.url, solver={"kind": solver}, streams=18, passes=2, lam="10/n",
         classes="ovr", memory="128MB", snapshot_every=1000.0,
     )  # fmt: skip
-    expected = trained(InProcess(2), plan, tmp_path / "threads")
-    assert trained(executor, plan, tmp_path / "cluster").weights_sha256 == expected.weights_sha256
+    expected = trained(plan, tmp_path / "threads", InProcess(2)).result
+    assert (
+        trained(plan, tmp_path / "cluster", executor).result.weights_sha256
+        == expected.weights_sha256
+    )
     monkeypatch.setattr("fewpass.pipeline.training.stream_joins.MOST_JOINED", 100)
-    together = trained(InProcess(2), plan, tmp_path / "together")
+    together = trained(plan, tmp_path / "together", InProcess(2)).result
     assert together.weights_sha256 != expected.weights_sha256
     a, b = (load_model(RunFolder(str(tmp_path / n))).weights for n in ("threads", "together"))
     np.testing.assert_allclose(a.coef, b.coef, rtol=1e-12)
@@ -243,7 +240,7 @@ def test_a_snapshot_inside_a_walk_is_written_where_the_states_are(
         dataset=dataset.folder.url, solver=solver, streams=streams, passes=2, lam="10/n",
         memory="98MB", snapshot_every=1000.0,
     )  # fmt: skip
-    expected = trained(InProcess(2), plan, tmp_path / "threads")
+    expected = trained(plan, tmp_path / "threads", InProcess(2)).result
     run = TrainingRun.start(plan, str(tmp_path / "cut"), executor)
     kinds, ask = [], executor.result
     with monkeypatch.context() as patch:
@@ -274,12 +271,15 @@ def test_each_process_has_memory_for_its_own_streams(executor, tmp_path):
     )  # fmt: skip
     spread = Planner(plan, dataset, distributed=True).job(plan.memory)
     assert (spread.together, spread.windows.chunks_per_window) == (8, 1)
-    result = trained(executor, plan, tmp_path / "cluster")
+    result = trained(plan, tmp_path / "cluster", executor).result
     with pytest.raises(BadInput, match="or more"):
-        trained(InProcess(2), plan, tmp_path / "threads")
+        trained(plan, tmp_path / "threads", InProcess(2)).result
     wider = plan.model_copy(update={"memory": 97_300_000})
     assert Planner(wider, dataset).job(wider.memory).windows == spread.windows
-    assert trained(InProcess(2), wider, tmp_path / "wider").weights_sha256 == result.weights_sha256
+    assert (
+        trained(wider, tmp_path / "wider", InProcess(2)).result.weights_sha256
+        == result.weights_sha256
+    )
     with pytest.raises(BadInput, match="Start 4 or more, of 8 threads at most"):
         require_processes(spread, [1, 1, 1])
     with pytest.raises(BadInput, match="of up to 16 threads"):

@@ -14,6 +14,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.trained_models import held_out_rows
 from fewpass.pipeline.training.training_run import TrainingRun
 from testing.datasets import make
+from testing.interruptions import trained
 
 METHODS = {
     "asgd": {"passes": 40},
@@ -36,13 +37,6 @@ def plan(request, tmp_path_factory):
         dataset=rows.folder.url, held_out=judges.folder.url, solver={"kind": kind}, lam=1e-6,
         memory="128MB", early_stopping=True, n_iter_no_change=3, certify=True, **METHODS[kind],
     )  # fmt: skip
-
-
-def trained(plan, url):
-    run = TrainingRun.start(plan, str(url), InProcess())
-    for _ in run:
-        pass
-    return run
 
 
 @pytest.fixture(scope="module")

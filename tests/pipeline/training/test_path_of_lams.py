@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.reporting.page.path_of_lams import path_of_lams
 from fewpass.pipeline.runs.grid import Candidate, Choice
 from fewpass.pipeline.runs.model import load_model
@@ -15,11 +14,11 @@ from fewpass.pipeline.scoring.compared_losses import add_products, no_products, 
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Weights, add_parts
 from testing.datasets import make
+from testing.interruptions import trained
 from testing.oracles import block, dense_rows
 
 
@@ -64,10 +63,7 @@ def path(tmp_path_factory):
         dataset=sets[0].folder.url, held_out=sets[1].folder.url, penalty="l1", lam="path",
         solver={"kind": "newton"}, tol=1e-6,
     )  # fmt: skip
-    run = TrainingRun.start(plan, str(folder / "run"), InProcess())
-    for _ in run:
-        pass
-    return run.result, folder / "run"
+    return trained(plan, folder / "run").result, folder / "run"
 
 
 def test_every_lam_is_certified_counted_and_compared(path):

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.runs.model import load_model
-from fewpass.pipeline.runs.run_folder import RunFolder, RunRecord
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.scoring.prediction import predict
 from fewpass.pipeline.scoring.probabilities import caution
@@ -22,10 +22,9 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.problem import loss_word
 from fewpass.pipeline.training.prepared import with_classes_that_fit
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.manifest import Labels
 from testing.datasets import make
-from testing.interruptions import assert_cuts_change_nothing
+from testing.interruptions import assert_cuts_change_nothing, trained_model
 
 CLASSES = 5
 SEVERAL_WINDOWS = "96.4MB"
@@ -50,13 +49,6 @@ METHODS = {
 
 def plan_for(dataset, **settings):
     return TrainingPlan(dataset=dataset.folder.url, **({"memory": "256MB"} | settings))
-
-
-def train(plan, url, executor=None):
-    run = TrainingRun.start(plan, str(url), executor or InProcess())
-    for _ in run:
-        pass
-    return load_model(RunFolder(str(url))), run.result
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +84,7 @@ def test_class_and_row_weights_give_scikit_learns_model(tmp_path, dataset, solve
         dataset, lam="10/n", tol=1e-9, intercept="none", class_weight={"0": 3.0, "2": 0.5},
         solver=solver, classes="multinomial",
     )  # fmt: skip
-    model, result = train(plan, tmp_path / "run")
+    model, result = trained_model(plan, tmp_path / "run")
     X, y, weight = rows_of(dataset)
     n, factor = len(y), np.array([3.0, 1.0, 0.5, 1.0, 1.0])
     unit = weight * n / weight.sum() * (factor * n / factor[y].sum())[y]
@@ -114,7 +106,7 @@ def test_class_and_row_weights_give_scikit_learns_model(tmp_path, dataset, solve
 @pytest.mark.parametrize("method", METHODS)
 def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
     plan = plan_for(dataset, **{"memory": SEVERAL_WINDOWS} | METHODS[method])
-    _, quiet = train(plan, tmp_path / "quiet")
+    _, quiet = trained_model(plan, tmp_path / "quiet")
     assert quiet.loss == "softmax"
     assert quiet.certificate >= 0.0
     assert_cuts_change_nothing(plan, tmp_path, quiet, 3)
@@ -122,9 +114,9 @@ def test_interrupted_anywhere_equals_uninterrupted(tmp_path, dataset, method):
 
 def test_bits_do_not_depend_on_the_workers(tmp_path, dataset):
     plan = plan_for(dataset, **METHODS["psdca in streams"], memory=SEVERAL_WINDOWS)
-    _, quiet = train(plan, tmp_path / "quiet")
+    _, quiet = trained_model(plan, tmp_path / "quiet")
     with open_executor(Execution(workers=2, threads=1)) as executor:
-        _, there = train(plan, tmp_path / "there", executor)
+        _, there = trained_model(plan, tmp_path / "there", executor)
     assert there.weights_sha256 == quiet.weights_sha256
 
 
@@ -132,9 +124,11 @@ def test_bits_do_not_depend_on_the_workers(tmp_path, dataset):
 def test_a_grid_of_lam_is_a_run_for_each(tmp_path, dataset, fresh, method):
     lams = ("1e-1", "3/n")
     plan = plan_for(dataset, **METHODS[method] | {"lam": ",".join(lams)}, held_out=fresh.folder.url)
-    model, result = train(plan, tmp_path / "run")
+    model, result = trained_model(plan, tmp_path / "run")
     for k, (lam, candidate) in enumerate(zip(lams, result.candidates, strict=True)):
-        alone, own = train(plan.model_copy(update={"lam": Lam.of(lam)}), tmp_path / f"run{k}")
+        alone, own = trained_model(
+            plan.model_copy(update={"lam": Lam.of(lam)}), tmp_path / f"run{k}"
+        )
         figures = evaluate(alone, fresh, InProcess())
         assert (candidate["loss"], candidate["error"]) == (figures.loss, figures.error)
         assert (candidate["objective"], candidate["gap"]) == (own.objective, own.certificate)
@@ -145,7 +139,7 @@ def test_a_grid_of_lam_is_a_run_for_each(tmp_path, dataset, fresh, method):
 
 def test_probabilities_are_the_softmax_everywhere(tmp_path, dataset, fresh):
     plan = plan_for(dataset, **METHODS["psdca"])
-    model, result = train(plan, tmp_path / "run")
+    model, result = trained_model(plan, tmp_path / "run")
     X, y, _ = rows_of(fresh)
     scores = X @ model.weights.coef.T + model.weights.intercept
     p = softmax(scores, axis=1)
@@ -164,16 +158,16 @@ def test_probabilities_are_the_softmax_everywhere(tmp_path, dataset, fresh):
 
 def test_a_start_from_another_run_and_calibration(tmp_path, dataset, fresh):
     plan = plan_for(dataset, lam="1/n", tol=1e-5)
-    _, first = train(plan, tmp_path / "first")
+    _, first = trained_model(plan, tmp_path / "first")
     again = plan.model_copy(update={"start_from": str(tmp_path / "first")})
-    _, second = train(again, tmp_path / "second")
+    _, second = trained_model(again, tmp_path / "second")
     assert second.passes < 0.5 * first.passes
     assert second.objective == pytest.approx(first.objective, rel=1e-4)
     judged = plan_for(
         dataset, solver="asgd", passes=3, start_from=str(tmp_path / "first"),
         held_out=fresh.folder.url, calibrate="platt", early_stopping=True,
     )  # fmt: skip
-    model, _ = train(judged, tmp_path / "judged")
+    model, _ = trained_model(judged, tmp_path / "judged")
     assert len(model.calibration.offsets) == CLASSES
     diagram = reliability(model, fresh, InProcess())
     assert diagram.log_loss <= evaluate(model, fresh, InProcess()).loss + 1e-9
@@ -182,7 +176,7 @@ def test_a_start_from_another_run_and_calibration(tmp_path, dataset, fresh):
 def test_memory_that_does_not_do_is_refused_with_what_would(tmp_path, dataset):
     with pytest.raises(BadInput, match=r"too small.*One model tells all classes apart.*ovr"):
         joint = METHODS["psdca"] | {"classes": "multinomial"}
-        train(plan_for(dataset, memory="96MB", **joint), tmp_path / "run")
+        trained_model(plan_for(dataset, memory="96MB", **joint), tmp_path / "run")
 
 
 def test_where_memory_is_short_for_one_model_of_all_each_class_has_its_own(tmp_path):
@@ -240,12 +234,12 @@ def test_contradictions_are_refused():
 def test_methods_for_one_score_are_refused_by_name(tmp_path, dataset):
     for method in ("s2gd", "sdca", "onepass", "agd"):
         with pytest.raises(ValueError, match=rf"{method} trains one score.*psdca.*asgd.*ovr"):
-            train(plan_for(dataset, loss="softmax", solver=method), tmp_path / "run")
+            trained_model(plan_for(dataset, loss="softmax", solver=method), tmp_path / "run")
 
 
 def test_a_run_of_an_earlier_version_has_a_model_for_each_class(tmp_path, dataset):
     plan = plan_for(dataset, **METHODS["psdca"], classes="ovr")
-    train(plan, tmp_path / "run")
+    trained_model(plan, tmp_path / "run")
     record = RunFolder(str(tmp_path / "run")).record()
     document = json.loads(record.model_dump_json())
     del document["plan"]["classes"]

@@ -24,17 +24,14 @@ from fewpass.solvers.gradient import GRADIENT
 from fewpass.solvers.protocol import Diverged, Weights
 from fewpass.storage.folder import Damaged
 from testing.datasets import make
-from testing.interruptions import assert_cuts_change_nothing
+from testing.interruptions import assert_cuts_change_nothing, trained
 from testing.jobs import job_of
 
 MEMORY = "96.1MB"  # leaves windows of a few small chunks
 
 
 def train(plan, url, executor=None):
-    run = TrainingRun.start(plan, str(url), executor or InProcess())
-    for _ in run:
-        pass
-    return run.result
+    return trained(plan, url, executor).result
 
 
 def plan_for(dataset, **settings):

@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from scipy.sparse import csr_matrix
 
 from fewpass.solvers.batch.agd import Agd, step_from
 from fewpass.solvers.batch.gd import Gd
-from fewpass.solvers.batch.lbfgs import DECREASE, FLATTENING, Lbfgs, direction
+from fewpass.solvers.batch.lbfgs import FLATTENING, Lbfgs, direction
 from fewpass.solvers.batch.newton import Newton
 from fewpass.solvers.drive import permutations, sweeps
-from fewpass.solvers.gradient import RISE
+from fewpass.solvers.gradient import RISE, SUFFICIENT_DECREASE
 from fewpass.solvers.intercept import column_length, with_column
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from fewpass.solvers.loss_monitor import EXPLODED
@@ -25,13 +24,11 @@ from fewpass.solvers.sag import DRAWS, RENEW_EVERY, Sag, SagPlus, SagScalars, vi
 from testing import oracles
 from testing.oracles import (
     INTERCEPTS,
-    block,
+    as_block,
     close,
-    dense_rows,
     gradient_part,
     problem_of,
     rows_of,
-    sparse_rows,
     stats,
 )
 from tests.conftest import CONVERGED, ROUNDING
@@ -39,11 +36,6 @@ from tests.conftest import CONVERGED, ROUNDING
 SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.is_steep]
 KINDS = [DenseRows, SparseRows]
 ALL = [Gd(), Agd(), Sag(), SagPlus(), Lbfgs(), Newton()]
-
-
-def as_block(kind, X, y, weight):
-    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
-    return block(rows, y, weight)
 
 
 def in_memory(solver, problem, kind, X, y, weight, **known):
@@ -322,7 +314,10 @@ def test_every_search_ends_with_wolfes_conditions_wherever_it_begins(sigma_squar
         at_start, at_end = step @ before.g, step @ state.g
         assert at_start < 0.0
         assert at_end >= FLATTENING * at_start
-        assert state.bounds.objective <= before.bounds.objective + DECREASE * at_start + RISE
+        assert (
+            state.bounds.objective
+            <= before.bounds.objective + SUFFICIENT_DECREASE * at_start + RISE
+        )
         before = copy_state(state)
         if state.bounds.gap < 1e-9:
             break

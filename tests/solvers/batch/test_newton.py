@@ -2,24 +2,20 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 
 from fewpass.solvers.batch import newton
-from fewpass.solvers.batch.newton import Newton, add_squares, solved, thinning
+from fewpass.solvers.batch.cholesky import solved
+from fewpass.solvers.batch.curvature_sums import add_squares, thinning
+from fewpass.solvers.batch.newton import Newton
 from fewpass.solvers.drive import sweeps
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import LOSSES, Problem, curvature_at, slope, value
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Weights
 from testing import oracles
-from testing.oracles import block, dense_rows, problem_of, rows_of, sparse_rows, stats
+from testing.oracles import as_block, problem_of, rows_of, stats
 
 SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.is_steep]
-
-
-def as_block(kind, X, y, weight):
-    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
-    return block(rows, y, weight)
 
 
 def passes_to(tol, problem, kind, X, y, weight, most=40, **known):
@@ -93,7 +89,7 @@ def test_rows_that_stand_for_all_do_and_where_they_do_not_all_are_asked(rng, mon
     y = np.where(X @ rng.standard_normal(d) + rng.standard_normal(n) > 0.0, 1.0, -1.0)
     problem, weight = problem_of("logistic", 1e-4, "none"), np.ones(n)
     known = stats(X, DenseRows, weight, y)
-    assert thinning(problem, known) == 2
+    assert thinning(problem, known, known.d) == 2
     passes, state = passes_to(1e-9, problem, DenseRows, X, y, weight)
     with monkeypatch.context() as all_rows:
         all_rows.setattr(newton, "thinning", lambda *_: 1)

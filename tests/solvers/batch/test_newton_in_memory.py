@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from fewpass.solvers.batch.cholesky import solved_in_lanes, solved_in_tiles
-from fewpass.solvers.batch.newton import solved
+from fewpass.solvers.batch.cholesky import solved, solved_in_lanes, solved_in_tiles
 from fewpass.solvers.batch.newton_in_memory import corrected, minimise
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.protocol import Weights

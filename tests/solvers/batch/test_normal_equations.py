@@ -2,25 +2,18 @@
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_matrix
 
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.batch.normal_equations import add_moments, least_squares, moments_of
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
 from testing.oracles import (
-    block,
-    dense_rows,
+    as_block,
     objective,
     optimum,
     problem_of,
     rows_of,
-    sparse_rows,
     stats,
 )
-
-
-def held(kind, X, y, weight=None):
-    return block(dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X)), y, weight)
 
 
 @pytest.mark.parametrize("kind", [DenseRows, SparseRows])
@@ -30,7 +23,7 @@ def test_one_reading_ends_at_the_optimum_and_proves_it(kind, intercept, n):
     X, y, weight = rows_of(n, 6, "squared", seed=1)
     X[:, 2] *= 1e4
     problem = problem_of("squared", 1e-3, intercept)
-    found = minimise(problem, stats(X, kind, weight, y), held(kind, X, y, weight), 1e-4, 60)
+    found = minimise(problem, stats(X, kind, weight, y), as_block(kind, X, y, weight), 1e-4, 60)
     assert found.passes == 1.0
     assert found.certificate.relative <= 1e-4
     true, least = (
@@ -48,7 +41,7 @@ def test_what_rounding_hides_is_not_proven():
     X = rng.standard_normal((500, 4))
     y = 1e6 * (X @ np.ones(4)) + 1e-6 * rng.standard_normal(500)
     problem = problem_of("squared", 1e-30)
-    _, certified = least_squares(problem, moments_of(problem, 4, held(DenseRows, X, y)))
+    _, certified = least_squares(problem, moments_of(problem, 4, as_block(DenseRows, X, y)))
     assert not certified.relative <= 1e-4
 
 
@@ -57,7 +50,7 @@ def test_errors_of_sums_are_within_what_is_counted():
     X, y, _ = rows_of(400, 5, "squared", seed=3)
     X, y = np.round(X, 2), np.round(y, 2)
     problem = problem_of("squared", 1e-2)
-    sums = moments_of(problem, 5, held(DenseRows, X, y))
+    sums = moments_of(problem, 5, as_block(DenseRows, X, y))
     exact = X.astype(np.longdouble).T @ X.astype(np.longdouble)
     gamma = 450 * 2.0**-53
     bound = gamma * np.sqrt(np.outer(np.diagonal(exact), np.diagonal(exact)))
@@ -68,7 +61,7 @@ def test_errors_of_sums_are_within_what_is_counted():
 def test_plain_python_adds_the_same():
     X, y, weight = rows_of(21, 5, "squared", seed=2)
     for kind in (DenseRows, SparseRows):
-        rows = held(kind, X, y, weight)
+        rows = as_block(kind, X, y, weight)
         sums = []
         for add in (add_moments, add_moments.py_func):
             S, G = np.zeros((6, 6)), np.zeros(6)

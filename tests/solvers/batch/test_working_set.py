@@ -7,7 +7,6 @@ from lzma import LZMAFile
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.sparse import csr_matrix
 from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
 from sklearn.linear_model import LogisticRegression
@@ -34,12 +33,7 @@ from fewpass.solvers.protocol import Diverged, Weights
 from fewpass.solvers.scaled_gap import knots
 from fewpass.solvers.tasks import Task
 from testing import oracles
-from testing.oracles import block, dense_rows, rows_of, sparse_rows, stats
-
-
-def as_block(kind, X, y, weight):
-    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
-    return block(rows, y, weight)
+from testing.oracles import as_block, block, rows_of, sparse_rows, stats
 
 
 def penalised(loss, l1, l2=0.0, column=1.0):
@@ -265,7 +259,7 @@ def test_some_rows_stand_for_all_in_the_matrix_and_the_optimum_is_that_of_all(rn
     *_, (some, certified) = trained(problem, DenseRows, X, y, weight, tol=1e-9)
     assert some.thinned == 2
     assert certified.gap <= 1e-9
-    monkeypatch.setattr(working_set, "thinned", lambda *_: 1)
+    monkeypatch.setattr(working_set, "thinning", lambda *_: 1)
     *_, (every, _) = trained(problem, DenseRows, X, y, weight, tol=1e-9)
     assert every.thinned == 1
     assert every.evaluations <= some.evaluations <= every.evaluations + 3

@@ -24,9 +24,9 @@ from fewpass.solvers.dual.asdca_theta import (
     Scale,
     estimated_sigma_share,
     largest_theta,
-    printed_theta,
     scale_of,
     short_column,
+    theta_of_paper,
     usual_batch,
 )
 from fewpass.solvers.dual.sdca import Sdca
@@ -234,7 +234,7 @@ def test_theta_is_the_largest_that_meets_both_conditions(rng):
         assert 0.0 < theta <= 1.0
         assert meets(theta * (1.0 - 1e-9))
         assert theta > 1.0 - 1e-9 or not meets(theta * (1.0 + 1e-9))
-        assert printed_theta(of, m) <= largest_theta(of, m, 1.0, V) <= theta * (1.0 + 1e-9)
+        assert theta_of_paper(of, m) <= largest_theta(of, m, 1.0, V) <= theta * (1.0 + 1e-9)
         of_one = largest_theta(of, 1, S, 1.0)
         few = min(int(n), int(1.0 / S))
         assert largest_theta(of, few, S, (n - few) / (n - 1)) > 0.89 * of_one
@@ -253,7 +253,7 @@ def test_the_theorem_holds_for_batches_drawn_as_it_says(k, m, kind):
     scale = scale_of(problem, stats)
     S = estimated_sigma_share(problem, stats) if kind == "sigma" else 1.0
     V = (n - m) / (n - 1)
-    theta = printed_theta(scale, m) if kind == "paper" else largest_theta(scale, m, S, V)
+    theta = theta_of_paper(scale, m) if kind == "paper" else largest_theta(scale, m, S, V)
     steps = min(math.ceil(2.0 * n / (m * theta)), 60 * n // m)
     at_zero = 0.5 - best.objective  # the loss of zero weights; D is 0 there
     bound = (1.0 - theta * m / n) ** steps * (m * at_zero + n * best.objective)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fewpass.solvers.dual.columns_apart import MANY, after_a_pass
+from fewpass.solvers.dual.column_pulls import MANY, after_a_pass
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_state import BACK, TRIED, Pull
@@ -241,16 +241,16 @@ def test_columns_go_back_where_three_passes_bring_less_than_three_did_before(lef
     pull = Pull(h=np.ones(3))
     for gap in (8.0, 4.0, 2.0, 1.0):  # an eighth is left
         pull = passed(pull, gap, 2)
-        assert not pull.apart
+        assert not pull.per_column
     pull = passed(pull, 0.5, 3)
-    assert (pull.apart, pull.r, pull.ways.left) == (True, 2, 0.125)
+    assert (pull.per_column, pull.r, pull.ways.left) == (True, 2, 0.125)
     for gap in (0.49, 0.48, 0.5 * left):
-        assert pull.apart
+        assert pull.per_column
         pull = passed(pull, gap, 9)
     assert (pull.ways.way, pull.r) == (ends, r)
     for k in range(9):
         pull = passed(pull, 1e-3 * 0.4**k, 20)
-    assert pull.apart == (ends == TRIED)
+    assert pull.per_column == (ends == TRIED)
 
 
 def test_it_needs_fewer_passes_than_sdca_where_lam_is_small():

@@ -9,7 +9,6 @@ from scipy.sparse import csr_matrix
 from fewpass.pipeline.runs.packing import named_fields
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.sdca_interleaved import visit_interleaved as sdca_interleaved
-from fewpass.solvers.each_model import enter_each, filled
 from fewpass.solvers.kernels.rows import SparseRows
 from fewpass.solvers.kernels.simd.interleaved import LINE, lanes_for, lanes_taken, pack, unpacked
 from fewpass.solvers.multi_model import MultiModel
@@ -19,6 +18,7 @@ from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd, Sgd
 from fewpass.solvers.sgd.interleaved_steps import visit_interleaved
 from fewpass.solvers.tasks import Task
+from fewpass.solvers.walk_each_model import enter_each, filled
 from testing.oracles import block, problem_of, rows_of, sparse_rows, stats
 from tests.conftest import ROUNDING
 

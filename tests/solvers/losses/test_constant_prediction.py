@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
+from fewpass.solvers.certificate import LEAST_SHARE, Certificate
 from fewpass.solvers.losses import LOSSES, value
 from fewpass.solvers.losses.constant_prediction import ROUNDED, constant_losses
-from fewpass.solvers.protocol import LEAST_SHARE, Certificate
 
 
 @pytest.mark.parametrize("name", LOSSES)

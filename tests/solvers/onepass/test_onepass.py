@@ -13,7 +13,7 @@ from fewpass.solvers.losses import LOSSES
 from fewpass.solvers.multi_model import MultiModel, one_by_one
 from fewpass.solvers.onepass.joining import join
 from fewpass.solvers.onepass.onepass import Onepass
-from fewpass.solvers.onepass.onepass_state import offer, progressive_objectives
+from fewpass.solvers.onepass.onepass_state import output_weights, progressive_objectives
 from fewpass.solvers.onepass.visit import ASGD, LAST, OUTPUTS, POLY, visit_rows
 from fewpass.solvers.protocol import copy_state
 from fewpass.solvers.sgd.averaged_sgd import Asgd
@@ -70,7 +70,7 @@ def test_the_learners_are_the_recursion(loss, kind, intercept):
         np.testing.assert_allclose(progressive, expected.losses, rtol=ROOT)
         np.testing.assert_allclose(state.weight, expected.weight, rtol=ROUNDING)
         for output, found in ((LAST + k, expected.last), (POLY + k, expected.poly)):
-            close(with_constant(offer(state, output)), found, ROOT)
+            close(with_constant(output_weights(state, output)), found, ROOT)
 
 
 @pytest.mark.parametrize("kind", [DenseRows, SparseRows])
@@ -83,7 +83,7 @@ def test_averaged_sgd_is_among_them_as_it_is_alone(kind):
     state = visit(problem, X, y, weight, kind)
     assert (state.sgd.t, state.sgd.t0, state.sgd.gamma0) == (alone.t, alone.t0, alone.gamma0)
     np.testing.assert_allclose(state.sgd.W, alone.W, rtol=1e-9, atol=ROUNDING)
-    close(with_constant(offer(state, ASGD)), with_constant(read_out(alone)[1]), 1e-10)
+    close(with_constant(output_weights(state, ASGD)), with_constant(read_out(alone)[1]), 1e-10)
 
 
 @settings(max_examples=15)
@@ -147,7 +147,7 @@ def test_nothing_explodes_whatever_the_norms(seed, pair, what, span, exponent, n
     state = join(problem, known, [visit(problem, X, y, weight, kind, known=known, solver=solver)])
     assert all(np.isfinite(value).all() for _, value in named_fields(state))
     at_zero = oracles.objective(loss, problem, X, y, weight, np.zeros(5))[0]
-    for w in (solver.weights(state), *(offer(state, k) for k in range(ASGD))):
+    for w in (solver.weights(state), *(output_weights(state, k) for k in range(ASGD))):
         assert oracles.objective(loss, problem, X, y, weight, *w)[0] <= EXPLODED * at_zero + 1e-300
 
 
@@ -192,7 +192,7 @@ def test_averaged_sgd_that_explodes_leaves_the_choice_and_the_others_alone():
     assert state.chosen != ASGD
     unit, pull = np.sqrt(np.mean(y[:1000] ** 2)), np.mean((weight[:1000] * y[:1000]) ** 2)
     expected = oracles.adagrad("squared", problem, X, y, weight, 1.0, unit, 0.0, pull)
-    close(with_constant(offer(state, LAST)), expected.last, ROOT)
+    close(with_constant(output_weights(state, LAST)), expected.last, ROOT)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
@@ -216,7 +216,7 @@ def test_a_model_that_has_learnt_from_rows_before_is_not_thrown_away(loss):
     anew = visit(problem, X[new], y[new], weight[new], known=own, solver=solver)
     for k in (POLY, POLY + 1):
         excess = [
-            oracles.objective(loss, problem, X, y, weight, *offer(state, k))[0] - best
+            oracles.objective(loss, problem, X, y, weight, *output_weights(state, k))[0] - best
             for state in (on, anew)
         ]
         assert excess[0] < 0.1 * excess[1]
@@ -231,12 +231,12 @@ def test_streams_average_their_outputs_and_what_was_heard():
     ends = [
         visit(problem, X[p], y[p], weight[p], SparseRows, known=known, solver=solver) for p in parts
     ]
-    outputs = [[with_constant(offer(s, k)) for s in ends] for k in range(OUTPUTS)]
+    outputs = [[with_constant(output_weights(s, k)) for s in ends] for k in range(OUTPUTS)]
     sums = np.sum([s.progressive.sums[0] for s in ends], axis=0)
     weights = sum(s.weight for s in ends)
     joined = join(problem, known, ends)
     for k, each in enumerate(outputs):
-        close(with_constant(offer(joined, k)), np.mean(each, axis=0), 1e-12)
+        close(with_constant(output_weights(joined, k)), np.mean(each, axis=0), 1e-12)
     np.testing.assert_allclose(joined.progressive.sums[0] / joined.weight, sums / weights)
     J = progressive_objectives(problem, joined)
     assert joined.chosen == np.argmin(J)

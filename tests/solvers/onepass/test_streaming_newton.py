@@ -6,13 +6,13 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_matrix
 
 from fewpass.solvers.kernels.rows import DenseRows, SparseRows
+from fewpass.solvers.loss_monitor import MOST_LOSS
 from fewpass.solvers.onepass.joining import join
 from fewpass.solvers.onepass.onepass import Onepass
-from fewpass.solvers.onepass.onepass_state import NEWTON, offer, progressive_objectives
+from fewpass.solvers.onepass.onepass_state import NEWTON, output_weights, progressive_objectives
 from fewpass.solvers.onepass.streaming_newton import (
     LARGEST_BLOCK,
     LEAST_START,
-    MOST_LOSS,
     first_summary,
     fitted,
     next_end,
@@ -106,7 +106,7 @@ def test_logistic_loss_is_the_recursion(kind):
     problem = problem_of("logistic", 1e-3, "free")
     state = one_pass(problem, X, y, weight, kind, cuts=[1000, 1001, 5000])
     expected, (late, shares) = quadratics("logistic", problem, X, y, weight)
-    close(np.append(*offer(state, NEWTON)), np.append(*expected), 1e-4)
+    close(np.append(*output_weights(state, NEWTON)), np.append(*expected), 1e-4)
     np.testing.assert_allclose([state.newton.late, state.newton.weight], [late, shares], rtol=1e-4)
 
 
@@ -116,7 +116,7 @@ def test_smooth_losses_end_near_the_optimum_however_columns_are_scaled(loss):
     problem = problem_of(loss, 1e-3, "free")
     for scale in (1.0, 10.0 ** np.arange(6)):
         own = oracles.single(X * scale)
-        w = offer(one_pass(problem, own, y, weight), NEWTON)
+        w = output_weights(one_pass(problem, own, y, weight), NEWTON)
         found = oracles.objective(loss, problem, own, y, weight, *w)[0]
         zero = oracles.objective(loss, problem, own, y, weight, np.zeros(6))[0]
         best = oracles.optimum(loss, problem, X, y, weight) if np.isscalar(scale) else None
@@ -132,7 +132,7 @@ def test_streams_are_nearly_as_good_as_one():
     best = oracles.optimum("logistic", problem, X, y, weight)
     excess = []
     for streams in (1, 4):
-        w = offer(one_pass(problem, X, y, weight, streams=streams), NEWTON)
+        w = output_weights(one_pass(problem, X, y, weight, streams=streams), NEWTON)
         excess.append(oracles.objective("logistic", problem, X, y, weight, *w)[0] - best)
     assert excess[1] <= 20.0 * excess[0] + 1e-6
 
@@ -143,7 +143,7 @@ def test_rows_before_count_as_if_they_were_like_these():
     old, new = slice(0, 3000), slice(3000, 6000)
     before = ridge(problem, X[old], y[old], weight[old])
     at = Weights(before[:-1], before[-1]), 3000
-    w = offer(one_pass(problem, X[new], y[new], weight[new], at=at), NEWTON)
+    w = output_weights(one_pass(problem, X[new], y[new], weight[new], at=at), NEWTON)
     alone = ridge(problem, X[new], y[new], weight[new])
     whole = ridge(problem, X, y, weight)
     assert np.linalg.norm(np.append(*w) - whole) < 0.5 * np.linalg.norm(alone - whole)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import csr_matrix
 
 from fewpass.solvers.drive import block_of, independent, permutations, stats_of, sweeps
 from fewpass.solvers.estimates.smoothness import smoothness
@@ -22,6 +21,7 @@ from fewpass.solvers.s2gd.theory import Curvature, best_parameters
 from testing import oracles
 from testing.oracles import (
     INTERCEPTS,
+    as_block,
     block,
     close,
     dense_rows,
@@ -37,11 +37,6 @@ from tests.conftest import ROUNDING
 SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.is_steep]
 KINDS = [DenseRows, SparseRows]
 FOLDED = 1e-11  # z and B G may be 1/FOLD_BELOW times larger than y
-
-
-def as_block(kind, X, y, weight):
-    rows = dense_rows(X) if kind is DenseRows else sparse_rows(csr_matrix(X))
-    return block(rows, y, weight)
 
 
 def in_memory(solver, problem, kind, X, y, weight, orders=None):

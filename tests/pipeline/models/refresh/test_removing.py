@@ -7,8 +7,9 @@ import pytest
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.models.refresh.generations import generations, models, publish_generation
+from fewpass.pipeline.models.refresh.generations import generations, models
 from fewpass.pipeline.models.refresh.old_generations import clean_store
+from fewpass.pipeline.models.refresh.publishing import publish_generation
 from fewpass.pipeline.models.refresh.refreshing import next_generation
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.model import load_model

@@ -10,7 +10,7 @@ from fewpass import LinearRegressor, TableEncoder, ingest
 from fewpass.flows.cli import main
 from fewpass.flows.short_options import spelled_out
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.estimators.table_encoder import as_table
+from fewpass.pipeline.models.estimators.frames import as_table
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.additive import candidates, choosing
 from fewpass.pipeline.tables.additive.interactions import (

@@ -35,7 +35,7 @@ from fewpass.storage.seal import seal
 from fewpass.storage.table import SparseTable, concatenate
 from fewpass.storage.writer import DatasetWriter
 from testing.datasets import make, random_table
-from testing.interruptions import cut_and_resumed
+from testing.interruptions import cut_and_resumed, trained_model
 from tests.conftest import ROUNDING
 
 D = CACHED_COLUMNS + 1000
@@ -319,20 +319,13 @@ def plan_for(dataset, method="asgd", **changes):
     )
 
 
-def train(plan, place):
-    run = TrainingRun.start(plan, str(place), InProcess())
-    for _ in run:
-        pass
-    return load_model(RunFolder(str(place))), run.result
-
-
 def close(a, b, rel=1e-9):
     assert np.linalg.norm(a - b) <= rel * np.linalg.norm(a)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_model_is_the_same_up_to_rounding(tmp_path, pair, method):
-    found = [train(plan_for(pair[name], method), tmp_path / name) for name in ORDERS]
+    found = [trained_model(plan_for(pair[name], method), tmp_path / name) for name in ORDERS]
     (a, of_a), (b, of_b) = found
     close(a.weights.coef, b.weights.coef)
     assert b.weights.intercept == pytest.approx(a.weights.intercept, rel=1e-8, abs=1e-10)
@@ -346,7 +339,9 @@ def test_models_of_several_classes_too(tmp_path, pair, method):
         plan_for(pair[f"classes-{name}"], method, class_weight="balanced", streams=1)
         for name in ORDERS
     ]
-    found = [train(plan, tmp_path / name)[0] for plan, name in zip(plans, ORDERS, strict=True)]
+    found = [
+        trained_model(plan, tmp_path / name)[0] for plan, name in zip(plans, ORDERS, strict=True)
+    ]
     assert found[0].weights.coef.shape == (3, D)
     close(*(model.weights.coef for model in found))
     figures = [evaluate(found[1], pair[f"classes-{name}"], InProcess()) for name in ORDERS]
@@ -370,7 +365,7 @@ def test_simba_sees_the_source(tmp_path, pair):
 @pytest.mark.parametrize("trained_on", ORDERS)
 def test_a_model_meets_sets_in_other_orders(tmp_path, pair, trained_on):
     """Evaluated, started from and asked for predictions: with SciPy's figures on the source."""
-    model, _ = train(plan_for(pair[trained_on]), tmp_path / "run")
+    model, _ = trained_model(plan_for(pair[trained_on]), tmp_path / "run")
     w, b = model.weights
     for name in ("source", "frequency", "other-source", "other-frequency"):
         X, table = matrix(pair[name])
@@ -392,11 +387,11 @@ def test_a_model_meets_sets_in_other_orders(tmp_path, pair, trained_on):
 def test_held_out_rows_in_another_order_judge_the_same(tmp_path, pair, judges):
     held_out = pair[judges].folder.url
     plan = plan_for(pair["frequency"], lam="1e-1,1e-2,1e-3", held_out=held_out)
-    model, result = train(plan, tmp_path / "run")
+    model, result = trained_model(plan, tmp_path / "run")
     assert len(result.candidates) == 3
     for k, told in enumerate(result.candidates):
         alone = plan.model_copy(update={"lam": Lam.of(told["lam"]), "held_out": None})
-        own, _ = train(alone, tmp_path / f"run{k}")
+        own, _ = trained_model(alone, tmp_path / f"run{k}")
         figures = evaluate(own, pair["other-source"], InProcess())
         assert told["loss"] == pytest.approx(figures.loss, rel=1e-12)
         if told["lam"] == result.lam:
@@ -404,7 +399,7 @@ def test_held_out_rows_in_another_order_judge_the_same(tmp_path, pair, judges):
 
 
 def test_a_file_is_predicted_as_the_set_is(tmp_path, pair):
-    model, _ = train(plan_for(pair["frequency"]), tmp_path / "run")
+    model, _ = trained_model(plan_for(pair["frequency"]), tmp_path / "run")
     options = SourceOptions(n_features=D)
     predict(model, [pair["file"]], str(tmp_path / "file.npy"), options)
     X, _ = popular_rows(300, 1, first=5)
@@ -415,7 +410,7 @@ def test_a_file_is_predicted_as_the_set_is(tmp_path, pair):
 @pytest.mark.parametrize("method", ["asgd", "s2gd+", "sdca"])
 def test_cut_short_it_has_the_quiet_runs_bits(tmp_path, pair, method):
     plan = plan_for(pair["frequency"], method, snapshot_every=1e-9)
-    _, quiet = train(plan, tmp_path / "quiet")
+    _, quiet = trained_model(plan, tmp_path / "quiet")
     for stop in (1, 3, 6, 9):
         found = cut_and_resumed(plan, str(tmp_path / f"cut{stop}"), stop)
         assert found.weights_sha256 == quiet.weights_sha256
@@ -430,7 +425,9 @@ def test_a_million_columns(tmp_path):
                           options={"n_features": 1_000_000})  # fmt: skip
         ingest(plan)
         dataset = Dataset.open(plan.dataset)
-        models.append(train(plan_for(dataset, memory="512MB"), tmp_path / f"run-{order}")[0])
+        models.append(
+            trained_model(plan_for(dataset, memory="512MB"), tmp_path / f"run-{order}")[0]
+        )
     close(*(model.weights.coef for model in models))
     seen = np.flatnonzero(X.getnnz(axis=0))
     assert np.array_equal(np.flatnonzero(models[1].weights.coef), seen)

@@ -16,7 +16,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.finding import find
-from fewpass.pipeline.tables.readers.opening import rows_class
+from fewpass.pipeline.tables.readers.reader_classes import rows_class
 from fewpass.storage.dataset import Dataset
 from testing.postgres_server import postgres_server, programs
 

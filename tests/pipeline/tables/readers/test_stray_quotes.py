@@ -14,7 +14,6 @@ from fewpass.pipeline.tables.readers import Expected
 from tests.pipeline.tables.readers.test_tables import read, source_of
 
 WORDS = st.text(st.sampled_from("abc \"'"), min_size=1, max_size=8).filter(str.strip)
-MESSAGE = r"rows\.tsv, line \d+: .*quote"
 
 
 @st.composite

@@ -13,7 +13,9 @@ from fewpass.pipeline.reporting.report import draw_report
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Cursor, read_attributes
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.auto import MethodChoice, choose, far_behind
+from fewpass.pipeline.training.planning.auto import choose
+from fewpass.pipeline.training.planning.falling_back import far_behind
+from fewpass.pipeline.training.planning.method_choice import MethodChoice
 from fewpass.pipeline.training.planning.rate import Mark, left_passes, noted, rate
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.solvers.batch.newton import Newton
@@ -269,7 +271,7 @@ def changeable(wide, monkeypatch):
     """S2GD+ is taken for any set in memory, and judged soon."""
     monkeypatch.setattr("fewpass.pipeline.training.planning.auto.SHORT", np.inf)
     monkeypatch.setattr("fewpass.pipeline.training.planning.auto.CHEAPER", 0.0)
-    monkeypatch.setattr("fewpass.pipeline.training.planning.auto.PATIENCE", 0.5)
+    monkeypatch.setattr("fewpass.pipeline.training.planning.falling_back.PATIENCE", 0.5)
 
 
 def test_few_columns_are_newtons(tmp_path, uneven):

@@ -1,0 +1,267 @@
+"""The steps of the demo: rows of clicks, their model, and a table with words."""
+# ruff: noqa: PLC0415
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fewpass.flows.commands.evaluating import evaluate_shown
+from fewpass.flows.commands.ingesting import ingest_shown
+from fewpass.flows.commands.result_sentences import certificate_sentence
+from fewpass.flows.commands.training import train_shown
+from fewpass.flows.commands.weights import weights_table
+from fewpass.flows.options import WHERE
+from fewpass.flows.refusals import BadPlace
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_bytes, parse_bytes
+from fewpass.storage.addresses import command
+
+if TYPE_CHECKING:
+    from fewpass.flows.display.console import Terminal
+    from fewpass.pipeline.clicks import ClickFile
+    from fewpass.pipeline.runs.outcome import TrainingResult
+    from fewpass.pipeline.scoring.evaluation import Evaluation
+    from fewpass.pipeline.tables.ingest.progress import IngestResult
+
+TEST_FRACTION = 0.1
+LAM = "100/n"
+VISITS = 200_000  # rows of the raw table
+TOP = 8
+MARK = "made-by-fewpass-demo.json"  # folders without it are not touched
+
+
+class Demo:
+    """The steps, and where they put things."""
+
+    def __init__(self, terminal: Terminal, folder: Path, size: int, memory: str, seed: int) -> None:
+        from fewpass.pipeline.clicks import columns_for
+
+        self.terminal, self.folder = terminal, folder
+        self.size, self.memory, self.seed = size, memory, seed
+        self.columns = columns_for(size, parse_bytes(memory))
+        self.clicks = folder / "clicks.svm"
+        self.dataset, self.test = folder / "clicks", folder / "clicks-test"
+        self.run = folder / "run"
+        self.visits = folder / "visits.csv"
+        self.table, self.table_run = folder / "visits", folder / "visits-run"
+        self.visit_rows = max(2_000, min(VISITS, size // 1_000))
+
+    def clear(self) -> None:
+        """Make the folder, without what an earlier demo left; refuse anybody else's."""
+        mark = self.folder / MARK
+        if self.folder.exists() and any(self.folder.iterdir()) and not mark.exists():
+            raise BadPlace(
+                f"{self.folder} has files that no demo made. Name another folder: "
+                "fewpass demo FOLDER."
+            )
+        for old in (self.dataset, self.test, self.run, self.table, self.table_run):
+            shutil.rmtree(old, ignore_errors=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        mark.write_text(json.dumps({"size": self.size, "seed": self.seed}) + "\n")
+
+    def write(self) -> ClickFile:
+        """Make the text."""
+        from fewpass.flows.display.bars import work_display
+        from fewpass.flows.display.console import format_seconds
+        from fewpass.flows.display.log_lines import GrowingIntervals
+        from fewpass.pipeline.clicks import write_clicks
+
+        self._head(
+            "1. A log of clicks",
+            f"Writing {format_bytes(self.size)} of text, one line for each time an ad was shown: "
+            "six numbers and up to 26 categories, hashed to columns, most of them rare. Whether "
+            "it was clicked follows a hidden linear model plus chance." + self._hashed_to_fewer(),
+        )
+        began = time.perf_counter()
+        due = GrowingIntervals()
+        with work_display(self.terminal, "Writing text") as show:
+
+            def tell(written: int) -> None:
+                show(written / self.size, format_bytes(written))
+                if not self.terminal.live and due.due():
+                    self.terminal.say(f"{format_bytes(written)} written", style="dim")
+
+            made = write_clicks(self.clicks, self.size, self.seed, tell, self.columns)
+        self.terminal.say(
+            f"{made.path}: {made.rows:,} rows, {made.columns:,} columns, "
+            f"{made.clicks / made.rows:.1%} clicked, {format_seconds(time.perf_counter() - began)}."
+        )
+        return made
+
+    def _hashed_to_fewer(self) -> str:
+        from fewpass.pipeline.clicks import columns_for
+
+        usual = columns_for(self.size)
+        if self.columns == usual:
+            return ""
+        return (
+            f" Text of this size would be hashed to {usual:,} columns; the memory, "
+            f"{self.memory}, has room for {self.columns:,}, which more of the values share."
+        )
+
+    def ingest_plan(self, columns: int) -> IngestPlan:
+        """Return what the ingest is asked to do."""
+        from fewpass.flows.settings import checked
+
+        wanted = {
+            "sources": (str(self.clicks),),
+            "dataset": str(self.dataset),
+            "n_features": columns,
+            "test_fraction": TEST_FRACTION,
+            "memory": self.memory,
+        }
+        return checked(IngestPlan, wanted)
+
+    def ingest(self, made: ClickFile) -> IngestResult:
+        """Make the data sets."""
+        from fewpass.flows.display.console import format_seconds
+
+        self._head(
+            "2. Ingest",
+            f"Reading the text once and storing its rows in random order, in compressed chunks "
+            f"with checksums (Zarr), with at most {self.memory} of memory beyond what the "
+            f"libraries take. A tenth of the rows is held out for testing.",
+            command(
+                "ingest",
+                str(self.clicks),
+                str(self.dataset),
+                "--features",
+                str(made.columns),
+                "--test-fraction",
+                str(TEST_FRACTION),
+                "--memory",
+                self.memory,
+            ),
+        )
+        plan = self.ingest_plan(made.columns)
+        result = ingest_shown(self.terminal, plan)
+        self.terminal.say(
+            f"{result.rows:,} rows for training and {result.test_rows:,} for testing, "
+            f"{format_bytes(result.bytes_in)} of text became {format_bytes(result.bytes_out)}, "
+            f"{format_seconds(result.seconds)}."
+        )
+        return result
+
+    def train(self) -> TrainingResult:
+        """Train in one pass."""
+        from fewpass.flows.display.console import format_seconds
+        from fewpass.flows.settings import checked
+
+        self._head(
+            "3. Train, in one pass",
+            "Every row is read from disk, used for one step, and dropped. Step sizes are found "
+            "automatically. The loss below is that of each row before the model learnt from it. "
+            "Several learners run side by side and the best is kept (onepass); where the memory "
+            "has room for one alone, it is averaged stochastic gradient descent (asgd). Trainings "
+            "that take minutes run on Dask and print the address of a dashboard (--scheduler local "
+            "does so for any training).",
+            command(
+                "train", str(self.dataset), str(self.run), "--lam", LAM, "--memory", self.memory
+            ),
+        )
+        wanted = {"dataset": str(self.dataset), "lam": LAM, "memory": self.memory}
+        plan = checked(TrainingPlan, wanted)
+        result = train_shown(self.terminal, plan, str(self.run), Execution())
+        self.terminal.say(
+            f"{result.rows_seen:,} rows in {format_seconds(result.seconds)}. "
+            f"{certificate_sentence(result, None)}"
+        )
+        return result
+
+    def evaluate(self) -> Evaluation:
+        """Look at the held-out rows."""
+        self._head(
+            "4. Evaluate",
+            "How good is the model on rows it has never seen?",
+            command("evaluate", str(self.run), str(self.test)),
+        )
+        result = evaluate_shown(self.terminal, str(self.run), str(self.test))
+        assert result.error is not None, "clicks are labels"
+        self.terminal.say(
+            f"{result.rows:,} held-out rows: loss {result.loss:.4f}, error {result.error:.2%}, "
+            f"area under the ROC curve {result.auc:.4f}."
+        )
+        return result
+
+    def report(self) -> str:
+        """Make the page; return where it lies."""
+        from fewpass.flows.commands.report_tables import write_page
+        from fewpass.pipeline.runs.run_folder import RunFolder
+
+        self._head(
+            "5. A page to look at",
+            "Figures and curves for the held-out rows, the largest weights, the times.",
+            command("report", str(self.run), "--html"),
+        )
+        page = write_page(self.terminal, RunFolder(str(self.run)), None, WHERE)
+        self.terminal.say(page)
+        return page
+
+    def raw_table(self) -> TrainingResult:
+        """From words, dates and gaps to a model, and back to names."""
+        from fewpass.flows.display.console import columns_table
+        from fewpass.flows.settings import checked
+        from fewpass.pipeline.clicks import write_visits
+        from fewpass.pipeline.reporting.largest_weights import largest_weights
+        from fewpass.pipeline.runs.model import load_model
+        from fewpass.pipeline.runs.run_folder import RunFolder
+
+        self._head(
+            "6. A table with words, dates and gaps",
+            "The same with an ordinary CSV. A sample of the rows decides what each column contains "
+            "and how it becomes numbers. The data set and the model remember this, so the model "
+            "predicts raw rows.",
+            command(
+                "ingest", str(self.visits), str(self.table), "--label", "bought", "--drop", "visit"
+            ),
+        )
+        write_visits(self.visits, self.visit_rows, self.seed)
+        wanted = {
+            "sources": (str(self.visits),),
+            "dataset": str(self.table),
+            "label": "bought",
+            "drop": ("visit",),
+            "memory": self.memory,
+        }
+        made = ingest_shown(self.terminal, checked(IngestPlan, wanted))
+        self.terminal.show(columns_table(dict(made.encoded)))
+        self.terminal.command(
+            command("train", str(self.table), str(self.table_run), "--tol", "1e-3")
+        )
+        plan = checked(
+            TrainingPlan, {"dataset": str(self.table), "tol": 1e-3, "memory": self.memory}
+        )
+        trained = train_shown(self.terminal, plan, str(self.table_run), Execution())
+        self.terminal.command(command("weights", str(self.table_run), "--top", str(TOP)))
+        model = load_model(RunFolder(str(self.table_run)))
+        self.terminal.show(weights_table([(None, w) for w in largest_weights(model, TOP)]))
+        return trained
+
+    def files(self, made: ClickFile) -> list[Path]:
+        """Write the small files of the documentation's pages."""
+        from fewpass.pipeline.demo_files import write_demo_files
+
+        self._head(
+            "7. Files for the pages of the documentation",
+            "Two more days of clicks, later visits, messages, ads and people: what tutorials and "
+            "other pages work on.",
+        )
+        return write_demo_files(self.folder, made, self.visit_rows, self.seed)
+
+    def _head(self, title: str, text: str, command: str = "") -> None:
+        """Say what comes next, and begin it without what the step before has left in memory."""
+        from fewpass.pipeline.memory import release_freed_memory
+
+        release_freed_memory()
+        self.terminal.say()
+        self.terminal.say(title, style="bold")
+        if text:
+            self.terminal.explain(text)
+        if command:
+            self.terminal.command(command)

@@ -1,0 +1,43 @@
+"""What is made of a single score: a number, or shares of several."""
+
+from __future__ import annotations
+
+import math
+
+from fewpass.pipeline.models.export.model_form import (
+    InterpolatedShares,
+    NumberOutput,
+    SharesOfScores,
+    SigmoidShares,
+)
+from fewpass.pipeline.models.serving.single_steps import interpolated
+
+
+def number_of(score: float, outcome: NumberOutput) -> float:
+    """Return the predicted number."""
+    number = math.exp(score) if outcome.response == "exp" else score
+    low, high = outcome.clip or (-math.inf, math.inf)
+    return min(max(number, low), high)
+
+
+def shares_of_scores(scores: list[float], how: SharesOfScores) -> list[float]:
+    """Return the probability of every class."""
+    if isinstance(how, InterpolatedShares):
+        second = interpolated(scores[0], how.x, how.y)
+        return [1.0 - second, second]
+    if isinstance(how, SigmoidShares):
+        p = [sigmoid(how.slope * score + how.offset) for score in scores]
+        if len(p) == 1:
+            return [1.0 - p[0], p[0]]
+    else:
+        sloped = [how.slope * s + o for s, o in zip(scores, how.offsets, strict=True)]
+        highest = max(sloped)
+        p = [math.exp(s - highest) for s in sloped]
+    whole = sum(p)
+    return [one / whole for one in p]
+
+
+def sigmoid(s: float) -> float:
+    """Return 1 / (1 + exp(-s))."""
+    e = math.exp(-abs(s))
+    return (1.0 if s >= 0.0 else e) / (1.0 + e)

@@ -45,7 +45,7 @@ LOOKING: Commands = {
         "List the training methods, or show what one of them needs and its settings."
     ),
     "inspecting:inspect": "Show what a data set, a run or a snapshot contains.",
-    "first_rows:head": (
+    "dataset_head:head": (
         "Show the first rows of a data set: names, values where they are known, label and weight."
     ),
     "inspecting:verify": (

@@ -6,7 +6,6 @@ all bytes of a `write`, or is unchanged.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from fewpass.storage.addresses import local_path, require_no_secrets
 from fewpass.storage.local_files import LinkInPath, LocalFiles, NoFile
+from fewpass.storage.os_errors import described
 from fewpass.storage.redaction import without_secrets
 from fewpass.storage.remote_files import RemoteFiles
 
@@ -300,17 +300,6 @@ class Folder:
                 f"{self.address(key)} cannot be reached ({without_secrets(str(error))}). "
                 "Check the network and the credentials."
             ) from error
-
-
-def described(error: OSError, address: str) -> OSError:
-    """Return a storage error with its address and advice."""
-    advice = "Check the storage, then run the same command again."
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        advice = "Free some space or choose another place, then run the same command again."
-    text = error.strerror or str(error)
-    if error.errno is None:
-        return OSError(f"{address}: {text}. {advice}")
-    return OSError(error.errno, f"{text}. {advice}", address)
 
 
 def _trimmed(url: str) -> str:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import io
+import os
+import re
+import time
 from collections.abc import Callable, Iterator
+from io import FileIO
 from pathlib import Path
 from typing import IO, Any
 
 from fewpass.storage.addresses import local_path, open_store, require_no_secrets
-from fewpass.storage.folder import described
-from fewpass.storage.new_file import NewFile, sync_folder
+from fewpass.storage.new_file import PARTIAL, NewFile, sync_folder
+from fewpass.storage.os_errors import described
 from fewpass.storage.own_files import mark
+
+_BEFORE_ITS_LOCK = 10.0  # seconds that a writer may take from a file to its lock
 
 
 @contextlib.contextmanager
@@ -54,6 +61,7 @@ def _local(path: Path, replace: bool, before: Callable[[], None]) -> Iterator[IO
     """Write next to the final file, on the same disk."""
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(path.parent))
+    _remove_abandoned(path)
     with _described(path):
         file = _Described(path)
     with file:
@@ -73,8 +81,27 @@ def _local(path: Path, replace: bool, before: Callable[[], None]) -> Iterator[IO
         sync_folder(path.parent)
 
 
+def _remove_abandoned(path: Path) -> None:
+    """Remove what killed writers of a file have left next to it: those at work hold a lock.
+
+    A file system without locks keeps it.
+    """
+    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}{re.escape(PARTIAL)}")
+    for name in filter(pattern.fullmatch, os.listdir(path.parent)):  # noqa: PTH208 - names alone
+        left = path.with_name(name)
+        with contextlib.suppress(OSError), FileIO(left, "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if time.time() - os.fstat(file.fileno()).st_mtime > _BEFORE_ITS_LOCK:
+                left.unlink()
+
+
 class _Described(NewFile):
-    """A new file whose write errors name the final path."""
+    """A new file whose write errors name the final path, locked while it is written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        with contextlib.suppress(OSError):
+            fcntl.flock(self, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def write(self, content: Any, /) -> int:
         with _described(self.path):

@@ -161,7 +161,7 @@ def _partitions(inputs: Sequence[str], output: str) -> list[_Partition]:
     partitions: list[_Partition] = []
     for spec in inputs:
         base = _base(spec)
-        if Location.of(output.rstrip("/")).is_in(Location.of(base)):
+        if _reads_below(spec) and Location.of(output.rstrip("/")).is_in(Location.of(base)):
             raise BadInput(
                 f"{output} is inside the input {base}, whose files would be read again. Name "
                 "another folder."
@@ -190,6 +190,14 @@ def _base(spec: str) -> str:
     if marked:
         return "/".join(parts[: marked[0]]) or "."
     return spec if here is None or here.is_dir() else str(here.parent)
+
+
+def _reads_below(spec: str) -> bool:
+    """Say whether files in new folders next to the files of a source would be among these."""
+    if any(mark in spec for mark in "*?["):
+        return "**" in spec
+    here = local_path(spec)
+    return here is None or here.is_dir()
 
 
 def _partition(address: Address, base: str) -> _Partition:

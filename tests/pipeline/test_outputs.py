@@ -13,6 +13,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.outputs import OutputFile
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder
+from fewpass.storage.whole_file import whole_file
 
 TRAIN = {"lam": 1e-2, "memory": "128MB", "verbose": 0}
 
@@ -260,3 +261,26 @@ def test_what_is_written_is_on_the_disk_before_it_has_its_name(home, monkeypatch
             assert calls[at - 1].parent == home
             assert calls[at - 1].name.startswith(f".{out.name}.")
             assert calls[at + 1] == home
+
+
+def test_what_a_killed_writer_left_goes_when_the_file_is_written_again(tmp_path):
+    """A writer at work keeps its file, and a file of the user that is called alike stays."""
+    path = tmp_path / "scores.csv"
+    killed, fresh = (tmp_path / f".scores.csv.{12 * letter}.partial" for letter in "ab")
+    others = [
+        tmp_path / name for name in (".scores.csv.mine.partial", f".scores-csv.{12 * 'a'}.partial")
+    ]
+    for left in (killed, fresh, *others):
+        left.write_text("left")
+    for left in (killed, *others):
+        os.utime(left, (0, 0))
+    with whole_file(str(path), replace=True) as first:
+        first.write(b"first")
+        first.flush()
+        (working,) = set(tmp_path.glob(".scores.csv.*")) - {killed, fresh, others[0]}
+        os.utime(working, (0, 0))
+        with whole_file(str(path), replace=True) as second:
+            second.write(b"second")
+        assert working.exists() and path.read_bytes() == b"second"
+    assert path.read_bytes() == b"first"
+    assert {*tmp_path.iterdir()} == {path, fresh, *others}

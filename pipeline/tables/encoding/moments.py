@@ -178,9 +178,11 @@ def _iso(cells: Any) -> Floats:
         except pa.ArrowInvalid:
             continue
     tidy = pc.replace_substring_regex(_tidy(cells, r"\1.\2"), r" ([-+]\d{4})$", r"\1")
-    for short, padded in _SHORT:
-        tidy = pc.replace_substring_regex(tidy, short, padded)
     fits = pc.match_substring_regex(tidy, _ISO)
+    if not pc.all(fits).as_py():
+        for short, padded in _SHORT:
+            tidy = pc.replace_substring_regex(tidy, short, padded)
+        fits = pc.match_substring_regex(tidy, _ISO)
     zoned = has_zone(tidy)
     local = _cast(tidy, pc.and_(fits, pc.invert(zoned)), pa.timestamp("us"))
     absolute = _cast(tidy, pc.and_(fits, zoned), pa.timestamp("us", "UTC"))
@@ -242,18 +244,12 @@ def _numbers(parts: Any, name: str) -> Floats:
 
 def _seconds(moments: Any) -> Floats:
     """Return the whole seconds since 1970 that had gone by: half a second before it was -1."""
-    unit = _unit_of(moments.type)
+    unit = moments.type.unit if pa.types.is_timestamp(moments.type) else "ms"
     counts = pc.cast(pc.cast(moments, pa.timestamp(unit)), pa.int64())
     if isinstance(counts, pa.ChunkedArray):
         counts = counts.combine_chunks()
     whole = np.asarray(counts.fill_null(0)) // _PER_SECOND[unit]
     return np.where(np.asarray(counts.is_null()), np.nan, whole.astype(np.float64))
-
-
-def _unit_of(kind: Any) -> str:
-    if pa.types.is_timestamp(kind):
-        return str(kind.unit)
-    return "ms" if pa.types.is_date64(kind) else "s"
 
 
 def impossible(cells: Any, form: str) -> Any:

@@ -25,6 +25,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.folder import Folder
+from fewpass.storage.os_errors import described
 
 MEMORY = 128 << 20
 
@@ -212,11 +213,17 @@ def test_a_file_that_cannot_be_finished_is_not_there(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
-        with pytest.raises(OSError, match="Check the storage") as told:
+        with pytest.raises(OSError, match="Allow larger files") as told:
             write_zeros(str(path))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (told.value.errno, told.value.filename) == (errno.EFBIG, str(path))
+    for number, advice in (
+        (errno.EACCES, "permissions"),
+        (errno.EROFS, "permissions"),
+        (errno.EIO, "storage"),
+    ):
+        assert f" {advice}" in str(described(OSError(number, "No"), "scores.csv"))
     with pytest.raises(OSError, match="no such row") as told:
         write_zeros(str(path), OSError("There is no such row."))
     assert str(told.value) == "There is no such row."  # what readers say stays theirs

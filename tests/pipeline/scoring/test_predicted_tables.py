@@ -159,8 +159,13 @@ def test_a_folder_is_of_one_model_one_question_and_files_as_they_are(shop, tmp_p
     rows_of(9, 9).assign(id=1).to_parquet(tmp_path / "new/day=06/part.parquet")
     result = again(keep=["id"])
     assert (result.done_before, result.rows) == (1 + 1, 50 + 9 + 52)
-    with pytest.raises(BadInput, match="is inside the input"):
-        predicted(shop, f"{shop}/new/out/", "new")
+    for source in ("new", "new/**/*.parquet"):
+        with pytest.raises(BadInput, match="is inside the input"):
+            predicted(shop, f"{shop}/new/out/", source)
+    for source in ("new/day=05/part.parquet", "new/*/part.parquet"):  # a folder beside files
+        beside = predicted(shop, f"{shop}/new/day=05/out/", source)
+        assert beside.rows == (153 if "*" in source else 50)
+        shutil.rmtree(shop / "new/day=05/out")
     raw = bytearray((tmp_path / "out" / KEY).read_bytes())
     raw[len(raw) // 2] ^= 1
     (tmp_path / "out" / KEY).write_bytes(raw)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from fewpass.pipeline.tables.showing.original_values import ShownColumn
 
-#: Letters of a cell that a terminal shows, and blanks beside a column.
+#: Letters of a cell that a terminal shows, and blanks behind a column.
 WIDEST, _BETWEEN = 40, 2
 
 _Laid = tuple[str, list[str]]  # a column: title and cells
@@ -61,7 +61,7 @@ def head(
 def _rows_shown(columns: tuple[ShownColumn, ...], rows: list[dict[str, Any]], width: int) -> Group:
     """Lay rows out; features that one column became are together in one, those that are not 0.
 
-    Columns that do not fit beside each other are shown below, the rows by their number.
+    Columns that do not fit next to each other are shown below, the rows by their number.
     """
     from rich.console import Group
 
@@ -72,12 +72,12 @@ def _rows_shown(columns: tuple[ShownColumn, ...], rows: list[dict[str, Any]], wi
         own = ([(one.name, row[one.name]) for one in members] for row in rows)
         cells = [_cell(one[0][1]) if len(one) == 1 else _features(name, one) for one in own]
         shown.append((f"{printable(name)}{said}", cells))
-    parts = _beside_each_other(shown, width)
+    parts = _in_parts(shown, width)
     numbers = ("row", [f"{k}" for k in range(1, len(rows) + 1)])
     return Group(*(_side_by_side([numbers, *p] if len(parts) > 1 else p) for p in parts))
 
 
-def _beside_each_other(columns: list[_Laid], width: int) -> list[list[_Laid]]:
+def _in_parts(columns: list[_Laid], width: int) -> list[list[_Laid]]:
     """Return columns in parts that are at most so wide, and have one at least."""
     from rich.cells import cell_len
 

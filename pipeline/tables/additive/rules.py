@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: Rows from which on there are splines, pairs, finer ones, and a second round.
-SPLINES, PAIRS, FINE, TWO_ROUNDS = 50, 500, 2_000, 10_000
+#: Rows from which on there are splines, pairs, and finer ones with a second round.
+SPLINES, PAIRS, FINE = 50, 500, 2_000
 COARSE_LEVELS, FINE_LEVELS = 3, 5
 FEW_BINS, BINS = 4, 8
 FINER_BINS = 32  # of pairs that the second round takes again
@@ -89,7 +89,7 @@ class FormRules(NamedTuple):
             pairs = asked.pairs
         bins = asked.pair_bins or (FEW_BINS if n < FINE else BINS)
         cells = min(MOST_FEATURES, int(SHARE_OF_MANY * n)) if d > MANY_COLUMNS else MOST_FEATURES
-        alone = n < TWO_ROUNDS or isinstance(asked.pairs, int)
+        alone = n < FINE or isinstance(asked.pairs, int)
         pairs = 0 if asked.form == "splines" else pairs
         finer = asked.pair_bins or FINER_BINS
         return cls(levels, pairs, bins, 1 if alone else 2, cells, finer)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: Rows from which on there are splines, pairs, and finer ones with a second round.
-SPLINES, PAIRS, FINE = 50, 500, 2_000
+#: Rows from which on there are splines; and finer ones, pairs and a second round.
+SPLINES, PAIRS = 50, 500
 COARSE_LEVELS, FINE_LEVELS = 3, 5
 FEW_BINS, BINS = 4, 8
 FINER_BINS = 32  # of pairs that the second round takes again
 MOST_PAIRS = 60  # of a round
-ROWS_OF_PAIR = 200  # a pair for so many rows, where they are few
 MANY_COLUMNS, MOST_COLUMNS = 150, 1_000
 SHARE_OF_MANY = 0.05  # of n: features of pairs, where columns are many
 MOST_FEATURES = 20_000  # of splines and pairs together
@@ -26,8 +25,8 @@ LEAST_ROWS = 1_000
 #: Rows of a table without text up to which curves are tried that nobody asked for, from those that
 #: have any: of more a pass takes much longer.
 LEAST_UNASKED, MOST_UNASKED = SPLINES, 500_000
-#: Standard errors by which these are to be better, where rows are fewer than FINE.
-ERRORS_OF_FEW = 1.5
+#: Standard errors by which these are to be better, where rows are few.
+ERRORS_OF_FEW, FEW = 1.5, 2_000
 _NOT_UNASKED = ("text", "vector", "tags", "map", "bins")  # kinds of columns
 
 
@@ -57,7 +56,7 @@ class AskedForm(NamedTuple):
         are too few for pairs; else just better.
         """
         if self.unasked:
-            return ERRORS_OF_FEW if n < FINE else 1.0
+            return ERRORS_OF_FEW if n < FEW else 1.0
         return 1.0 if n < PAIRS else 0.0
 
     def most_rows(self, entries: int) -> int:
@@ -79,17 +78,17 @@ class FormRules(NamedTuple):
     @classmethod
     def of(cls, n: int, d: int, asked: AskedForm) -> FormRules:
         """Return what is fitted to n rows of d columns."""
-        levels = 0 if n < SPLINES else COARSE_LEVELS if n < FINE else FINE_LEVELS
+        levels = 0 if n < SPLINES else COARSE_LEVELS if n < PAIRS else FINE_LEVELS
         if d > MANY_COLUMNS:
             levels = min(levels, COARSE_LEVELS)
         if asked.knots is not None:
             levels = max(1, (asked.knots - 1).bit_length())
-        pairs = 0 if n < PAIRS else max(1, n // ROWS_OF_PAIR) if n < FINE else min(d, MOST_PAIRS)
+        pairs = 0 if n < PAIRS else min(d, MOST_PAIRS)
         if isinstance(asked.pairs, int):
             pairs = asked.pairs
-        bins = asked.pair_bins or (FEW_BINS if n < FINE else BINS)
+        bins = asked.pair_bins or (FEW_BINS if n < PAIRS else BINS)
         cells = min(MOST_FEATURES, int(SHARE_OF_MANY * n)) if d > MANY_COLUMNS else MOST_FEATURES
-        alone = n < FINE or isinstance(asked.pairs, int)
+        alone = n < PAIRS or isinstance(asked.pairs, int)
         pairs = 0 if asked.form == "splines" else pairs
         finer = asked.pair_bins or FINER_BINS
         return cls(levels, pairs, bins, 1 if alone else 2, cells, finer)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: Rows from which on there are splines; and finer ones, pairs and a second round.
-SPLINES, PAIRS = 50, 500
+#: Rows from which on there are splines; pairs, in two rounds; and finer pieces of both.
+SPLINES, PAIRS, FINE = 50, 500, 2_000
 COARSE_LEVELS, FINE_LEVELS = 3, 5
 FEW_BINS, BINS = 4, 8
 FINER_BINS = 32  # of pairs that the second round takes again
@@ -25,8 +25,8 @@ LEAST_ROWS = 1_000
 #: Rows of a table without text up to which curves are tried that nobody asked for, from those that
 #: have any: of more a pass takes much longer.
 LEAST_UNASKED, MOST_UNASKED = SPLINES, 500_000
-#: Standard errors by which these are to be better, where rows are few.
-ERRORS_OF_FEW, FEW = 1.5, 2_000
+#: Standard errors by which these are to be better, where rows are fewer than FINE.
+ERRORS_OF_FEW = 1.5
 _NOT_UNASKED = ("text", "vector", "tags", "map", "bins")  # kinds of columns
 
 
@@ -56,7 +56,7 @@ class AskedForm(NamedTuple):
         are too few for pairs; else just better.
         """
         if self.unasked:
-            return ERRORS_OF_FEW if n < FEW else 1.0
+            return ERRORS_OF_FEW if n < FINE else 1.0
         return 1.0 if n < PAIRS else 0.0
 
     def most_rows(self, entries: int) -> int:
@@ -78,7 +78,7 @@ class FormRules(NamedTuple):
     @classmethod
     def of(cls, n: int, d: int, asked: AskedForm) -> FormRules:
         """Return what is fitted to n rows of d columns."""
-        levels = 0 if n < SPLINES else COARSE_LEVELS if n < PAIRS else FINE_LEVELS
+        levels = 0 if n < SPLINES else COARSE_LEVELS if n < FINE else FINE_LEVELS
         if d > MANY_COLUMNS:
             levels = min(levels, COARSE_LEVELS)
         if asked.knots is not None:
@@ -86,7 +86,7 @@ class FormRules(NamedTuple):
         pairs = 0 if n < PAIRS else min(d, MOST_PAIRS)
         if isinstance(asked.pairs, int):
             pairs = asked.pairs
-        bins = asked.pair_bins or (FEW_BINS if n < PAIRS else BINS)
+        bins = asked.pair_bins or (FEW_BINS if n < FINE else BINS)
         cells = min(MOST_FEATURES, int(SHARE_OF_MANY * n)) if d > MANY_COLUMNS else MOST_FEATURES
         alone = n < PAIRS or isinstance(asked.pairs, int)
         pairs = 0 if asked.form == "splines" else pairs

@@ -77,8 +77,8 @@ def test_rules_by_rows_and_columns():
         return FormRules.of(n, d, AskedForm(**asked))
 
     assert of(49, 5).levels == 0 and of(50, 5).levels == 3 and of(50, 5).pairs == 0
-    assert of(499, 9, pairs=2)[:4] == (3, 2, 4, 1)
-    assert of(500, 9)[:4] == (5, 9, 8, 2)
+    assert of(500, 9)[:4] == (3, 9, 4, 2)
+    assert of(2000, 9)[:4] == (5, 9, 8, 2)
     assert of(5000, 90).pairs == 60
     assert of(10_000, 200).levels == 3 and of(10_000, 200).most_cells == 500
     assert of(5000, 9, form="splines").pairs == 0 and of(5000, 9, knots=100).levels == 7

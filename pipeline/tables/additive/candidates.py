@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.additive.forms import (
     Rows,
     Tried,
 )
-from fewpass.pipeline.tables.additive.interactions import Cells
+from fewpass.pipeline.tables.additive.interactions import VariablesInCells
 from fewpass.pipeline.tables.additive.needless_columns import is_surely_less
 from fewpass.pipeline.tables.additive.pairing import both_rounds
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
@@ -139,14 +139,14 @@ class PairsUpon(NamedTuple):
 
     columns: CurvedColumns
     base: FormCandidate
-    bins: Cells  # of all rows
+    bins: VariablesInCells  # of all rows
     parts: list[PairsTried]
 
     @classmethod
     def of(cls, columns: CurvedColumns, base: FormCandidate, held_out: HeldOutParts) -> PairsUpon:
         """Choose pairs, and try them, for every part."""
         sample = columns.sample
-        bins = Cells.of(sample.variables, sample.numbers, sample.categories)
+        bins = VariablesInCells.of(sample.variables, sample.numbers, sample.categories)
         each = zip(held_out.trials(sample), base.tried, strict=True)
         parts = [trial.with_pairs(columns.encoded, own, bins) for trial, own in each]
         return cls(columns, base, bins, parts)

@@ -14,8 +14,8 @@ from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.tables.additive.interactions import (
     FINER_LEVELS,
     LEVELS,
-    Cells,
     Interaction,
+    VariablesInCells,
     holds,
     interactions,
     phis_of,
@@ -210,7 +210,7 @@ class FormTrial:
         self._sample, self._targets = sample, targets
         self._learnt, self._scored = learnt, scored
 
-    def with_pairs(self, curved: EncodedForm, tried: Tried, bins: Cells) -> PairsTried:
+    def with_pairs(self, curved: EncodedForm, tried: Tried, bins: VariablesInCells) -> PairsTried:
         """Return what pairs come to next to curves, for as long as any are significant."""
         first, looked_at = self.chosen(curved, tried, (), bins)
         second: list[PairTable] = []
@@ -259,7 +259,7 @@ class FormTrial:
         return own.slopes(model.scores(0, form.seen(self._learnt)))
 
     def chosen(
-        self, form: EncodedForm, tried: Tried, taken: Sequence[PairTable], bins: Cells
+        self, form: EncodedForm, tried: Tried, taken: Sequence[PairTable], bins: VariablesInCells
     ) -> tuple[list[PairTable], int]:
         """Return the pairs that most is left to be explained by, and how many were looked at.
 

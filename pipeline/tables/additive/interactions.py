@@ -73,7 +73,7 @@ def binned_level(codes: Codes, n_levels: int, most: int = LEVELS) -> Binned:
     return Binned(own[codes], len(frequent) + 2)
 
 
-class Cells(NamedTuple):
+class VariablesInCells(NamedTuple):
     """Variables in cells."""
 
     usual: dict[Variable, Binned]
@@ -82,7 +82,7 @@ class Cells(NamedTuple):
     @classmethod
     def of(
         cls, variables: VariablesOfRows, numbers: Sequence[Variable], categories: Sequence[Variable]
-    ) -> Cells:
+    ) -> VariablesInCells:
         """Return all variables of rows."""
         usual = {variable: binned_number(variables.numbers(variable)) for variable in numbers}
         finer = dict(usual)
@@ -92,13 +92,13 @@ class Cells(NamedTuple):
                 cells[variable] = binned_level(levels.codes, len(levels.names), most)
         return cls(usual, finer)
 
-    def some(self, rows: Codes) -> Cells:
+    def some(self, rows: Codes) -> VariablesInCells:
         """Return those of some rows."""
         usual, finer = (
             {variable: Binned(one.codes[rows], one.size) for variable, one in cells.items()}
             for cells in self
         )
-        return Cells(usual, finer)
+        return VariablesInCells(usual, finer)
 
     def pair(self, of: tuple[Variable, Variable], *, finer: bool) -> tuple[Binned, Binned]:
         """Return the cells of two variables."""

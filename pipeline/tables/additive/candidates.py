@@ -13,7 +13,6 @@ import numpy as np
 from fewpass.pipeline.tables.additive.forms import (
     PAIRS,
     SECOND,
-    Bins,
     EncodedForm,
     FormSample,
     FormTrial,
@@ -21,7 +20,7 @@ from fewpass.pipeline.tables.additive.forms import (
     Rows,
     Tried,
 )
-from fewpass.pipeline.tables.additive.interactions import binned
+from fewpass.pipeline.tables.additive.interactions import VariablesInCells
 from fewpass.pipeline.tables.additive.needless_columns import is_surely_less
 from fewpass.pipeline.tables.additive.pairing import both_rounds
 from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
@@ -140,14 +139,14 @@ class PairsUpon(NamedTuple):
 
     columns: CurvedColumns
     base: FormCandidate
-    bins: Bins  # of all rows
+    bins: VariablesInCells  # of all rows
     parts: list[PairsTried]
 
     @classmethod
     def of(cls, columns: CurvedColumns, base: FormCandidate, held_out: HeldOutParts) -> PairsUpon:
         """Choose pairs, and try them, for every part."""
         sample = columns.sample
-        bins = binned(sample.variables, sample.numbers, sample.categories, np.arange(sample.n_rows))
+        bins = VariablesInCells.of(sample.variables, sample.numbers, sample.categories)
         each = zip(held_out.trials(sample), base.tried, strict=True)
         parts = [trial.with_pairs(columns.encoded, own, bins) for trial, own in each]
         return cls(columns, base, bins, parts)
@@ -165,15 +164,22 @@ class PairsUpon(NamedTuple):
         """Return the pairs of each form: where there are several parts, those of all rows."""
         first, second = self.parts[0].pairs
         if len(self.parts) > 1:
-            first, second = self._of_all_rows(held_out), []
+            first, second = self._of_all_rows(held_out)
         return {PAIRS: first, SECOND: both_rounds(first, second)}
 
-    def _of_all_rows(self, held_out: HeldOutParts) -> list[PairTable]:
-        sample, encoded = self.columns.sample, self.columns.encoded
-        every = np.arange(sample.n_rows)
+    def _of_all_rows(self, held_out: HeldOutParts) -> tuple[list[PairTable], list[PairTable]]:
+        """Return the pairs of both rounds, each given the form before it at its best lam."""
+        every = np.arange(self.columns.sample.n_rows)
+        sample = self.columns.sample
         trial = FormTrial(sample, held_out.targets, every, every[:LEAST_HELD_OUT])
-        tried = trial.tried(encoded, (self.base.lam,))
-        return trial.chosen(encoded, tried, (), self.bins)[0]
+        encoded = self.columns.encoded
+        first, _ = trial.chosen(encoded, trial.tried(encoded, (self.base.lam,)), (), self.bins)
+        forms = {one.form: one for one in self.candidates}
+        if SECOND not in forms:
+            return first, []
+        paired = EncodedForm.of(sample.recipe(first), sample.cells)
+        tried = trial.tried(paired, (forms[PAIRS].lam,))
+        return first, trial.chosen(paired, tried, first, self.bins)[0]
 
 
 def drawn_rows(n: int, most: int, seed: int) -> Rows:

@@ -54,8 +54,8 @@ from fewpass.pipeline.tables.additive.sample_fit import SampleTargets
 from fewpass.pipeline.tables.additive.shape_grids import with_masses
 from fewpass.pipeline.tables.additive.stretches import (
     RowsInTime,
-    are_of_whole_years,
     is_better_at_all_times,
+    unseen_parts,
 )
 from fewpass.pipeline.tables.encoding.additive_recipe import ChosenForm
 from fewpass.pipeline.tables.encoding.cells import Floats
@@ -102,15 +102,16 @@ def with_form(
         Of the rows that are drawn.
     """
     rules = FormRules.of(len(cells[0]), len(today.columns), asked)
-    if asked.unasked and (targets is None or not are_of_whole_years(today, cells)):
+    if asked.unasked and targets is None:
         return Formed(today, None)  # nothing tells whether curves are better
     explicit = asked.form == SPLINES or asked.knots is not None or asked.pairs is not None
     if not rules.levels or (len(today.columns) > MOST_COLUMNS and not explicit):
         return Formed(today, None)
-    whole = FormSample.of(today, cells, rules)
     if asked.pairs is not None and not isinstance(asked.pairs, int):
+        whole = FormSample.of(today, cells, rules)
         pairs = named_pairs(asked.pairs, whole.numbers, whole.categories)
         return _finished(whole, [whole.table(pair) for pair in pairs], None)
+    whole = FormSample.of(today, cells, rules, unseen_parts(today, cells))
     if targets is None or asked.form == SPLINES:
         return _finished(whole, [], None)
     entries = sum(part.n_slots for part in whole.recipe().parts) + 4 * rules.rounds * rules.pairs
@@ -120,7 +121,8 @@ def with_form(
     few = few if entries * len(rows) * scores <= MOST_IN_TURN else 0
     columns = CurvedColumns.of(whole, rows)
     in_time = RowsInTime.of(today, columns.sample.cells)
-    later = None if asked.unasked else in_time
+    at_random = asked.unasked and (in_time is None or in_time.are_of_whole_years)
+    later = None if at_random else in_time
     held_out = HeldOutParts.of(len(rows), targets.of(rows), seed, few, later)
     formed = FormChoice(rows, held_out, asked).formed(columns)
     if in_time is None or not asked.unasked or formed.recipe.additive is None:

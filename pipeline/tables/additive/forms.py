@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.tables.additive.interactions import (
-    Binned,
+    FINER_LEVELS,
+    LEVELS,
     Interaction,
+    VariablesInCells,
     holds,
     interactions,
     phis_of,
@@ -56,7 +58,6 @@ LINEAR, SPLINES, NAMES, PAIRS, SECOND = FORMS = (
 )  # fmt: skip
 ALL_COLUMNS = "all columns"  # the best form with them, where some were left out
 Rows = NDArray[np.int64]
-Bins = dict[Variable, Binned]
 
 
 class FormSample(NamedTuple):
@@ -69,14 +70,19 @@ class FormSample(NamedTuple):
     categories: list[Variable]
     splines: tuple[Spline, ...]
     rules: FormRules
+    unseen: Collection[Variable]  # parts of dates that rows tell too little of
 
     @classmethod
-    def of(cls, today: Recipe, cells: Sequence[Any], rules: FormRules) -> FormSample:
-        """Fit splines to the numbers."""
+    def of(
+        cls, today: Recipe, cells: Sequence[Any], rules: FormRules,
+        unseen: Collection[Variable] = (),
+    ) -> FormSample:  # fmt: skip
+        """Fit splines to the numbers; `unseen` ones have neither splines nor pairs."""
         variables = VariablesOfRows(today.columns, cells)
-        numbers, categories = variables_of(today.columns)
+        every = variables_of(today.columns)
+        numbers, categories = ([one for one in own if one not in unseen] for own in every)
         splines = fitted_splines(variables, numbers, rules.levels)
-        return cls(today, cells, variables, numbers, categories, splines, rules)
+        return cls(today, cells, variables, numbers, categories, splines, rules, unseen)
 
     @property
     def n_rows(self) -> int:
@@ -84,21 +90,23 @@ class FormSample(NamedTuple):
 
     def with_names(self, names: Sequence[str]) -> FormSample:
         """Return the same with columns of numbers as words."""
-        return FormSample.of(as_names(self.today, self.cells, names), self.cells, self.rules)
+        named = as_names(self.today, self.cells, names)
+        return FormSample.of(named, self.cells, self.rules, self.unseen)
 
     def without(self, names: Sequence[str]) -> FormSample:
         """Return the same without some columns."""
         each = zip(self.today.columns, self.cells, strict=True)
         columns, cells = zip(*(one for one in each if one[0].name not in names), strict=True)
         today = self.today.model_copy(update={"columns": columns})
-        return FormSample.of(today, cells, self.rules)
+        return FormSample.of(today, cells, self.rules, self.unseen)
 
     def some(self, rows: Rows) -> FormSample:
         """Return some of the rows, with the splines of all."""
         if len(rows) == self.n_rows:
             return self
         cells = [of.take(pa.array(rows)) for of in self.cells]
-        return FormSample.of(self.today, cells, self.rules)._replace(splines=self.splines)
+        some = FormSample.of(self.today, cells, self.rules, self.unseen)
+        return some._replace(splines=self.splines)
 
     def recipe(self, pairs: Sequence[PairTable] = ()) -> Recipe:
         """Return the recipe with splines and pairs; splines replace ranks and logarithms."""
@@ -118,8 +126,11 @@ class FormSample(NamedTuple):
         if isinstance(pair, Interaction):
             selection = PairSelection(score=pair.score, z=pair.z, df=pair.df)
         variables = (pair[0], pair[1])
-        bins = self.rules.finer_bins if finer else self.rules.bins
-        return pair_table(variables, self.numbers, self.variables, bins, selection)
+        rules = self.rules
+        bins, most = (rules.finer_bins, FINER_LEVELS) if finer else (rules.bins, LEVELS)
+        return pair_table(
+            variables, self.numbers, self.variables, bins, selection, most, rules.bins
+        )
 
     def may_be_finer(self, table: PairTable) -> bool:
         """Say whether the table of a pair would have other axes with more bins."""
@@ -199,7 +210,7 @@ class FormTrial:
         self._sample, self._targets = sample, targets
         self._learnt, self._scored = learnt, scored
 
-    def with_pairs(self, curved: EncodedForm, tried: Tried, bins: Bins) -> PairsTried:
+    def with_pairs(self, curved: EncodedForm, tried: Tried, bins: VariablesInCells) -> PairsTried:
         """Return what pairs come to next to curves, for as long as any are significant."""
         first, looked_at = self.chosen(curved, tried, (), bins)
         second: list[PairTable] = []
@@ -248,7 +259,7 @@ class FormTrial:
         return own.slopes(model.scores(0, form.seen(self._learnt)))
 
     def chosen(
-        self, form: EncodedForm, tried: Tried, taken: Sequence[PairTable], bins: Bins
+        self, form: EncodedForm, tried: Tried, taken: Sequence[PairTable], bins: VariablesInCells
     ) -> tuple[list[PairTable], int]:
         """Return the pairs that most is left to be explained by, and how many were looked at.
 
@@ -258,14 +269,19 @@ class FormTrial:
         if not rules.pairs or not every:
             return [], 0
         g, h = self._left(form, tried)
-        cells = {
-            variable: Binned(one.codes[self._learnt], one.size) for variable, one in bins.items()
-        }
-        phis = phis_of(g, h, numbers=not self._targets.classes)
-        measured = interactions(cells, every, g, h, numbers=not self._targets.classes)
-        final = [table.of for table in taken if not self._sample.may_be_finer(table)]
-        best = ranked(measured, len(measured), final)
-        holding = (one for one in best if holds(cells[one.a], cells[one.b], g, h, phis))
+        cells = bins.some(self._learnt)
+        numbers = not self._targets.classes
+        phis = phis_of(g, h, numbers=numbers)
+        before = [table.of for table in taken]
+        again = [table.of for table in taken if self._sample.may_be_finer(table)]
+        new = [pair for pair in every if pair not in before]
+        measured = interactions(cells.usual, new, g, h, numbers=numbers)
+        measured += interactions(cells.finer, again, g, h, numbers=numbers)
+        holding = (
+            one
+            for one in ranked(measured)
+            if holds(*cells.pair((one.a, one.b), finer=(one.a, one.b) in again), g, h, phis)
+        )
         return self._sample.tables([*islice(holding, rules.pairs)], taken), len(every)
 
     def _candidates(self, form: EncodedForm, tried: Tried) -> list[tuple[Variable, Variable]]:

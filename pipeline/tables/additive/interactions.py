@@ -29,6 +29,7 @@ from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
 
 BINS, LEVELS = 16, 64  # of numbers, and of the most frequent values of categories
+FINER_LEVELS = 256  # of categories in pairs that the second round takes again
 SWEEPS = 3
 LEAST_PHI = 0.5
 SIGNIFICANT = 3.0  # z
@@ -72,16 +73,37 @@ def binned_level(codes: Codes, n_levels: int) -> Binned:
     return Binned(own[codes], len(frequent) + 2)
 
 
-def binned(
-    variables: VariablesOfRows, numbers: Sequence[Variable], categories: Sequence[Variable],
-    rows: Codes,
-) -> dict[Variable, Binned]:  # fmt: skip
-    """Return all variables of some rows in cells."""
-    cells = {variable: binned_number(variables.numbers(variable)[rows]) for variable in numbers}
-    for variable in categories:
-        levels = variables.levels(variable)
-        cells[variable] = binned_level(levels.codes[rows], len(levels.names))
-    return cells
+class VariablesInCells(NamedTuple):
+    """Variables in cells."""
+
+    usual: dict[Variable, Binned]
+    finer: dict[Variable, Binned]  # more values of categories, for pairs that were taken before
+
+    @classmethod
+    def of(
+        cls, variables: VariablesOfRows, numbers: Sequence[Variable], categories: Sequence[Variable]
+    ) -> VariablesInCells:
+        """Return all variables of rows."""
+        usual = {variable: binned_number(variables.numbers(variable)) for variable in numbers}
+        finer = dict(usual)
+        for variable in categories:
+            levels = variables.levels(variable)
+            for cells, most in ((usual, LEVELS), (finer, FINER_LEVELS)):
+                cells[variable] = binned_level(levels.codes, len(levels.names), most)
+        return cls(usual, finer)
+
+    def some(self, rows: Codes) -> VariablesInCells:
+        """Return those of some rows."""
+        usual, finer = (
+            {variable: Binned(one.codes[rows], one.size) for variable, one in cells.items()}
+            for cells in self
+        )
+        return VariablesInCells(usual, finer)
+
+    def pair(self, of: tuple[Variable, Variable], *, finer: bool) -> tuple[Binned, Binned]:
+        """Return the cells of two variables."""
+        cells = self.finer if finer else self.usual
+        return cells[of[0]], cells[of[1]]
 
 
 def interactions(
@@ -168,8 +190,7 @@ def _shrunk(v: Floats) -> float:
     return float((v / (v + 1.0)).sum())
 
 
-def ranked(measured: Sequence[Interaction], most: int, taken: Sequence[tuple[Variable, Variable]]
-           ) -> list[Interaction]:  # fmt: skip
-    """Return the significant pairs of the highest scores, but those that were taken before."""
-    new = [one for one in measured if one.z > SIGNIFICANT and (one.a, one.b) not in taken]
-    return sorted(new, key=lambda one: (-one.score, one.a, one.b))[:most]
+def ranked(measured: Sequence[Interaction]) -> list[Interaction]:
+    """Return the significant pairs, those of the highest scores first."""
+    significant = [one for one in measured if one.z > SIGNIFICANT]
+    return sorted(significant, key=lambda one: (-one.score, one.a, one.b))

@@ -79,10 +79,12 @@ def level_axis(variable: Variable, variables: VariablesOfRows, most: int) -> Lev
 
 def pair_table(
     pair: tuple[Variable, Variable], numbers: Sequence[Variable], variables: VariablesOfRows,
-    bins: int, selection: PairSelection | None,
+    bins: int, selection: PairSelection | None, most: int = LEVELS, least_bins: int = 1,
 ) -> PairTable:  # fmt: skip
-    """Return the table of a pair, its cells those that rows have; at most MOST_CELLS of them."""
-    most = LEVELS
+    """Return the table of a pair, its cells those that rows have; at most MOST_CELLS of them.
+
+    Of a number and a category pieces give way first, down to `least_bins`, then values.
+    """
     while True:
         a, b = (
             number_axis(variable, variables, bins)
@@ -92,7 +94,11 @@ def pair_table(
         )
         if a.n_features * b.n_features <= MOST_CELLS:
             break
-        most, bins = (most - 1, bins) if "levels" in (a.kind, b.kind) else (most, bins - 1)
+        has_levels, has_bins = "levels" in (a.kind, b.kind), "hats" in (a.kind, b.kind)
+        if has_levels and not (has_bins and bins > least_bins):
+            most -= 1
+        else:
+            bins -= 1
     shape = len(a.names), len(b.names)
     empty = PairTable(
         name=f"{pair[0].title} x {pair[1].title}", a=a, b=b, selection=selection,

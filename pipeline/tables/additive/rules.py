@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-#: Rows from which on there are splines, pairs, finer ones, and a second round.
-SPLINES, PAIRS, FINE, TWO_ROUNDS = 50, 500, 2_000, 10_000
+#: Rows from which on there are splines; pairs, in two rounds; and finer pieces of both.
+SPLINES, PAIRS, FINE = 50, 500, 2_000
 COARSE_LEVELS, FINE_LEVELS = 3, 5
 FEW_BINS, BINS = 4, 8
 FINER_BINS = 32  # of pairs that the second round takes again
 MOST_PAIRS = 60  # of a round
-ROWS_OF_PAIR = 200  # a pair for so many rows, where they are few
 MANY_COLUMNS, MOST_COLUMNS = 150, 1_000
 SHARE_OF_MANY = 0.05  # of n: features of pairs, where columns are many
 MOST_FEATURES = 20_000  # of splines and pairs together
@@ -84,12 +83,12 @@ class FormRules(NamedTuple):
             levels = min(levels, COARSE_LEVELS)
         if asked.knots is not None:
             levels = max(1, (asked.knots - 1).bit_length())
-        pairs = 0 if n < PAIRS else max(1, n // ROWS_OF_PAIR) if n < FINE else min(d, MOST_PAIRS)
+        pairs = 0 if n < PAIRS else min(d, MOST_PAIRS)
         if isinstance(asked.pairs, int):
             pairs = asked.pairs
         bins = asked.pair_bins or (FEW_BINS if n < FINE else BINS)
         cells = min(MOST_FEATURES, int(SHARE_OF_MANY * n)) if d > MANY_COLUMNS else MOST_FEATURES
-        alone = n < TWO_ROUNDS or isinstance(asked.pairs, int)
+        alone = n < PAIRS or isinstance(asked.pairs, int)
         pairs = 0 if asked.form == "splines" else pairs
         finer = asked.pair_bins or FINER_BINS
         return cls(levels, pairs, bins, 1 if alone else 2, cells, finer)

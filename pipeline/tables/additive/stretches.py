@@ -7,13 +7,16 @@ training will choose it.
 
 Rows of a stretch share what is particular to their time, so that their number makes nothing
 certain: what counts are stretches.  The form stays if their mean losses are lower by more than a
-standard error of the five, and if it surely loses more in none, row by row.  Where the rows are not
-of all months, none of this is tried: later rows are of months that no stretch is of.
+standard error of the five, and if it surely loses more in none, row by row.
+
+Later rows may be of months that no row is of.  So where dates are not of all twelve, month and day
+of the year have neither curves nor pairs, and the last fifth chooses the form in place of rows
+drawn at random.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,9 +32,10 @@ from fewpass.pipeline.tables.additive.sample_fit import (
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.recipe import Recipe
-from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, level_of_date
+from fewpass.pipeline.tables.encoding.variables import LEVELS_OF, Part, Variable, level_of_date
 
 STRETCHES = 5
+PARTS_OF_YEARS: tuple[Part, ...] = ("month", "day of the year")
 
 
 class RowsInTime(NamedTuple):
@@ -44,14 +48,23 @@ class RowsInTime(NamedTuple):
     @classmethod
     def of(cls, recipe: Recipe, cells: Sequence[Any]) -> RowsInTime | None:
         """Sort rows by the first column of dates that differ; None: there is none."""
+        return next(cls.by_each(recipe, cells), None)
+
+    @classmethod
+    def by_each(cls, recipe: Recipe, cells: Sequence[Any]) -> Iterator[RowsInTime]:
+        """Yield rows sorted by each column of dates that differ."""
         for column, own in zip(recipe.columns, cells, strict=True):
             if isinstance(column, Date):
                 moments = column.moments(own)
                 if np.nanmin(moments) < np.nanmax(moments):
                     at = np.where(np.isnan(moments), -np.inf, moments)
                     months = np.unique(level_of_date(moments[~np.isnan(moments)], "month"))
-                    return cls(column.name, np.argsort(at, kind="stable"), len(months))
-        return None
+                    yield cls(column.name, np.argsort(at, kind="stable"), len(months))
+
+    @property
+    def are_of_whole_years(self) -> bool:
+        """Whether rows are of all months."""
+        return self.months == len(LEVELS_OF["month"])
 
     @property
     def last(self) -> Rows:
@@ -65,10 +78,11 @@ class RowsInTime(NamedTuple):
         return [np.sort(part) for part in np.array_split(self.order, STRETCHES)[::-1]]
 
 
-def are_of_whole_years(recipe: Recipe, cells: Sequence[Any]) -> bool:
-    """Say whether rows are of all months, or have no dates."""
-    rows = RowsInTime.of(recipe, cells)
-    return rows is None or rows.months == len(LEVELS_OF["month"])
+def unseen_parts(recipe: Recipe, cells: Sequence[Any]) -> list[Variable]:
+    """Return month and day of the year of the dates that are not of all of a year's months."""
+    each = RowsInTime.by_each(recipe, cells)
+    short = [one.by for one in each if not one.are_of_whole_years]
+    return [Variable(name, part) for name in short for part in PARTS_OF_YEARS]
 
 
 class FormAtLam(NamedTuple):

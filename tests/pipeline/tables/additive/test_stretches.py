@@ -23,17 +23,20 @@ def rows_in_time(turns_at, days=365, n=2500, seed=0):
 
 
 @pytest.mark.parametrize(
-    ("turns_at", "days", "is_curved"), [(1.0, 365, True), (0.8, 365, False), (1.0, 270, False)]
+    ("turns_at", "days", "is_curved"),
+    [(1.0, 365, True), (0.8, 365, False), (1.0, 270, True), (0.8, 270, False)],
 )
 def test_curves_are_taken_unasked_where_they_hold_at_all_times(turns_at, days, is_curved, tmp_path):
-    """Not where the last fifth differs, nor where no row tells of the months that come."""
+    """Not where the last fifth differs."""
     rows = rows_in_time(turns_at, days)
     rows.to_csv(tmp_path / "rows.csv", index=False)
     made = ingest(str(tmp_path / "rows.csv"), str(tmp_path / "data"), label="y")
     own = recipe_in(Dataset.open(made.dataset).schema).additive
     assert (own is not None) == is_curved
     if own is not None:
-        assert own.chosen.agreed_by == "on" and own.chosen.held_out_by is None
+        assert own.chosen.agreed_by == "on"
+        assert own.chosen.held_out_by == (None if days == 365 else "on")
+        assert ("day of the year" in {part.part for part in own.splines}) == (days == 365)
         assert any("of every fifth by 'on'" in note for note in made.notes)
     X, y = rows.drop(columns="y"), rows["y"]
     model = LinearRegressor(encode="auto", tol=1e-2).fit(X, y)

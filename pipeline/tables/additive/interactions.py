@@ -63,10 +63,10 @@ def binned_number(values: Floats) -> Binned:
     return Binned(np.where(np.isnan(values), len(edges) + 1, codes), len(edges) + 2)
 
 
-def binned_level(codes: Codes, n_levels: int) -> Binned:
-    """Return the most frequent levels, one for all others between them and the missing ones'."""
+def binned_level(codes: Codes, n_levels: int, most: int) -> Binned:
+    """Return the `most` frequent levels, one for all others between them and the missing ones'."""
     counts = np.bincount(codes, minlength=n_levels)
-    frequent = np.argsort(-counts[:-1], kind="stable")[:LEVELS]
+    frequent = np.argsort(-counts[:-1], kind="stable")[:most]
     own = np.full(n_levels, len(frequent))
     own[frequent] = np.arange(len(frequent))
     own[-1] = len(frequent) + 1

@@ -181,3 +181,4 @@ def test_progress_while_a_silence_is_told_of_begins_another(monkeypatch):
         for moment in (1.0, 2.0):
             now[0] = moment
             wait_for(lambda moment=moment: len(told) == moment, 60, "a silence")
+    assert all(silence.is_stalled for silence in told) and len(told) == 2

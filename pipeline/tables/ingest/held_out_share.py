@@ -40,7 +40,7 @@ def threshold_in(source: Any, split: SplitBy | None, fraction: float) -> float |
             f"Rows are held out by a column (`{split.setting}`), and this format has none with a "
             "name. Leave it out."
         )
-    threshold: float = source.threshold(fraction)
+    threshold: float = source.threshold()
     return threshold
 
 

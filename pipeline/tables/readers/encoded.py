@@ -121,9 +121,9 @@ class EncodedSource:
         self._in_codes = has_codes(self.recipe)
         return expansion_of(self.recipe) if self._in_codes else None
 
-    def threshold(self, fraction: float) -> float:
-        """Return the key of the column that rows are held out by that `fraction` are beyond."""
-        return self._table.threshold(fraction)
+    def threshold(self) -> float:
+        """Return the key from which on rows are held out, of the column that says which."""
+        return self._table.threshold
 
     def estimated_bytes(self) -> int:
         """Bytes of all rows in memory, from the first ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,7 +74,7 @@ class FittedTable:
         self.formed: Formed | None = None
         self.passed = passed_columns(self.columns, expected, self.name)
         self.used = self._read_columns()
-        self._first_used, self._threshold = self.used, dict[float, float]()
+        self._first_used = self.used
 
     def fit(self, sample: FirstSample, given: Recipe | None) -> None:
         """Decide by a sample what targets and columns hold.
@@ -118,8 +119,9 @@ class FittedTable:
         """
         return self.used if self.drawn_by is None else self._first_used
 
-    def threshold(self, fraction: float) -> float:
-        """Return the key that `fraction` of all rows are held out from on; reads them once.
+    @cached_property
+    def threshold(self) -> float:
+        """The key from which on rows are held out; all are read for it.
 
         BadInput where they can be read once only.
         """
@@ -130,12 +132,10 @@ class FittedTable:
                 f"`test_{split.how}` reads all rows once before, and {STANDARD_INPUT} is read once "
                 "only. Leave it out, or name a file."
             )
-        if fraction not in self._threshold:
-            pieces = self.rows.pieces(PIECE_BYTES, [at])
-            keys = (split.keys(self.rows.cells(piece, [at]).columns[0]) for piece in pieces)
-            with naming(self.name, self.name):
-                self._threshold[fraction] = threshold_of(split, keys, fraction)
-        return self._threshold[fraction]
+        pieces = self.rows.pieces(PIECE_BYTES, [at])
+        keys = (split.keys(self.rows.cells(piece, [at]).columns[0]) for piece in pieces)
+        with naming(self.name, self.name):
+            return threshold_of(split, keys, self.expected.held_out)
 
     def _learnt(self, sample: FirstSample) -> Any:
         """Return the rows of a sample that are not held out."""
@@ -145,7 +145,7 @@ class FittedTable:
         if self.split is not None:
             at, split = self.split
             keys = split.keys(sample.table.column(name_of(self.columns, at)).combine_chunks())
-            return sample.table.filter(pa.array(keys < self.threshold(fraction)))
+            return sample.table.filter(pa.array(keys < self.threshold))
         targets = map(self.roles.targets_in, sample.labels)
         held_out = [held_out_at_random(y, fraction, seed, k) for k, y in enumerate(targets)]
         return sample.table.filter(pa.array(~np.concatenate(held_out)[sample.places]))

@@ -75,7 +75,7 @@ def steps_exactly(loss: Loss) -> bool:
 
 
 @by_type
-def from_level(loss: Loss, level: Number) -> Loss:  # type: ignore[empty-body]
+def from_level(loss: Loss, level: Number) -> Loss:
     """Return the loss of scores that count from a level, where targets cannot be moved instead."""
 
 

@@ -95,7 +95,8 @@ def trial_objective(
     for r in range(order.shape[0]):
         i = order[r]
         total += weight[i] * value(loss, dot(rows, i, W) / alpha + intercept * b, y[i])
-    square, up = 0.0, b - problem.level
+    up: float = b - problem.level
+    square = 0.0
     for j in range(W.shape[0]):
         square += W[j, 0] * W[j, 0]
     return total / order.shape[0] + 0.5 * lam * square / alpha**2 + 0.5 * lam_b * up * up

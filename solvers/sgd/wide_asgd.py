@@ -51,8 +51,8 @@ class WideAsgd(Asgd):
         """Return the best constant; ValueError for what is not built for several scores."""
         self.refuse_one_score(problem)
         of_one = super().first_state(problem, stats._replace(d=0))
-        W, level = wide_zeros(stats.d, 2, padded(self.width)), level_of_scores(problem)
-        return at_intercept(of_one._replace(W=W), level)
+        level: Any = level_of_scores(problem)
+        return at_intercept(of_one._replace(W=wide_zeros(stats.d, 2, len(level))), level)
 
     def start_at(
         self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
@@ -157,6 +157,8 @@ def join_wide(K: int, _problem: Problem, _stats: ProblemStats, states: list[SgdS
     thetas, bars = zip(*(read_wide(s, K) for s in states), strict=True)
     first.W[:, 0, :K] = np.mean([theta.coef for theta in thetas], axis=0).T
     first.W[:, 1, :K] = np.mean([bar.coef for bar in bars], axis=0).T
+    b: Any
+    b_bar: Any
     b, b_bar = (
         padded_scores(np.mean([weights.intercept for weights in each], axis=0), K)
         for each in (thetas, bars)

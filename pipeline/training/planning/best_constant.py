@@ -49,8 +49,9 @@ def levelled(problem: Problem, rule: TargetRule, dataset: Dataset, sample: Table
     """
     manifest, loss, intercept = dataset.manifest, problem.loss, problem.intercept != 0.0
     targets, weight = manifest.targets, unit_weights(sample, dataset, rule)
-    labels = isinstance(targets, Labels)
-    own = _weight_of_each(targets, rule, sample.target, weight) if labels else weight
+    own = weight
+    if isinstance(targets, Labels):
+        own = _weight_of_each(targets, rule, sample.target, weight)
     if isinstance(loss, WideLoss):
         constant = loss.constant_loss(own / own.sum(), intercept=intercept)
         return _with_level(problem, loss.best_scores(_some(own)), (constant,))
@@ -61,7 +62,7 @@ def levelled(problem: Problem, rule: TargetRule, dataset: Dataset, sample: Table
         constants = tuple(float(weights.sum()) / float(weight.sum()) * one for one in constants)
     if loss.is_steep:
         return _with_level(problem, (_of_logs(problem, rule, manifest),), constants)
-    if labels and not loss.takes_numbers:
+    if not loss.takes_numbers:
         best = best_constants(loss, y, _some(weights), intercept=intercept)
     return _with_level(problem, best.scores, constants)
 

@@ -47,7 +47,7 @@ def main() -> None:
         for lam in (1.0 / n, 1e-3, 1e-2, 0.1):
             kind, of = LOSSES[loss](), data(X, y)
             of = of._replace(stats=of.stats._replace(target_mean=y.mean()))
-            problem = Problem(kind, L2(lam), 1.0, lam / 100, kind.level(y.mean()))
+            problem = Problem(kind, L2(lam), 1.0, lam / 100, float(kind.best_constant(y.mean())))
             run, dual = Run(Psdca(), problem, of, 1), []
             for k in range(MOST):
                 if certified := run.one_pass().solver.certificate(run.state):

@@ -31,20 +31,11 @@ def column_length(problem: Problem, stats: ProblemStats) -> float:
 
 def with_column(problem: Problem, length: float) -> Problem:
     """Return the same problem with the intercept in units of `length`."""
-    return problem._replace(intercept=length * problem.intercept, lam_b=length**2 * problem.lam_b)
-
-
-def level(problem: Problem, block: Block) -> float:
-    """Return the start value of the intercept: what a block's mean target asks for, else 0.
-
-    Regression targets may be far from 0, and without a start value the first steps would be spent
-    on reaching their mean.
-    """
-    total = float(block.weight[block.order].sum())
-    if problem.intercept == 0.0 or not problem.loss.takes_numbers or total == 0.0:
-        return 0.0
-    mean = float(np.dot(block.weight[block.order], block.y[block.order])) / total
-    return problem.loss.level(mean)
+    level = np.divide(problem.level, length).tolist()
+    return problem._replace(
+        intercept=length * problem.intercept, lam_b=length**2 * problem.lam_b,
+        level=tuple(level) if isinstance(level, list) else level,
+    )  # fmt: skip
 
 
 def from_level(problem: Problem, block: Block) -> tuple[Problem, Block]:
@@ -52,7 +43,9 @@ def from_level(problem: Problem, block: Block) -> tuple[Problem, Block]:
 
     The intercept is then less by the level, and losses are the same.
     """
-    if not problem.level:
-        return problem, block
-    seen = problem.loss.at_offset(block.y, np.full(len(block.y), problem.level))
-    return problem._replace(level=0.0), block._replace(y=seen.y, weight=block.weight * seen.weight)
+    loss, level = problem.loss, problem.level
+    moved = problem._replace(loss=loss.from_level(level), level=0.0)
+    if not level or not loss.takes_numbers:
+        return moved, block
+    seen = loss.at_offset(block.y, np.full(len(block.y), level))
+    return moved, block._replace(y=seen.y, weight=block.weight * seen.weight)

@@ -127,7 +127,7 @@ class MultiModel(Models):
         """Return the size of all states, with the lanes that are padded."""
         in_lanes = stats.rows_kind is SparseRows and goes_interleaved(self.solver)
         models = lanes_planned(len(self.tasks)) if in_lanes else len(self.tasks)
-        return models * self.solver.state_bytes(problem, stats)
+        return models * self.solver.state_bytes(self.tasks[0].problem(problem), stats)
 
     def expected_passes(self, problem: Problem, stats: ProblemStats, tol: float) -> ExpectedPasses:
         """Return the passes of one model."""

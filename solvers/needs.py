@@ -40,8 +40,6 @@ class Needs(NamedTuple):
     """Most columns, for a method that stores a matrix of columns by columns."""
     steep: bool = False
     """Whether it takes losses whose slope and curvature have no bound."""
-    any_level: bool = False
-    """Whether it charges the intercept for its distance from a level other than 0, too."""
 
 
 def refuse_loss(kind: str, needs: Needs, problem: Problem) -> None:
@@ -82,11 +80,6 @@ def refuse_unfit(kind: str, needs: Needs, problem: Problem, d: int, streams: int
     """Raise ValueError if a method does not suit a problem with d columns, or the streams."""
     refuse_loss(kind, needs, problem)
     refuse_penalty(kind, needs, problem)
-    if problem.level and not needs.any_level:
-        raise ValueError(
-            f"{kind} charges the intercept for its distance from 0, and this problem for that from "
-            f"{problem.level:g}. Use `solver={DUAL}` or `solver={SECOND_ORDER}`."
-        )
     if needs.one_stream and streams > 1:
         raise ValueError(
             f"{kind}{needs.one_stream} and cannot walk {streams} streams. Use `streams=1`, or "

@@ -80,6 +80,7 @@ __all__ = [
     "add_to_part",
     "array_bytes",
     "as_sides",
+    "constant_weights",
     "copy_state",
     "never",
     "no_recovery",
@@ -87,7 +88,6 @@ __all__ = [
     "rows_visited",
     "same",
     "with_row_version",
-    "zero_weights",
 ]
 
 
@@ -98,9 +98,9 @@ class Weights(NamedTuple):
     intercept: Any  # a number, or (n_classes,)
 
 
-def zero_weights(d: int) -> Weights:
-    """Return zero weights for d features."""
-    return Weights(np.zeros(d), 0.0)
+def constant_weights(problem: Problem, d: int) -> Weights:
+    """Return where methods begin: zero weights for d features, and the intercept at its level."""
+    return Weights(np.zeros(d), problem.level)
 
 
 class ExpectedPasses(NamedTuple):

@@ -24,7 +24,6 @@ every twentieth pass a reduction recomputes all slopes and D, which also certifi
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -60,6 +59,7 @@ from fewpass.solvers.protocol import (
 )
 from fewpass.solvers.registry import PRIMAL
 from fewpass.solvers.s2gd.inner_loop import fold
+from fewpass.solvers.sgd.averaged_sgd import loss_of_zero
 
 FOLD_BELOW = 1e-4  # P
 RENEW_EVERY = 20  # passes
@@ -106,11 +106,11 @@ class Sag(Method):
     """h: 1/(4 L), 1/(16 L) as in the theory ("safe"), L the largest of the rows; or a number."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> SagState:
-        """Return zero weights and slopes; ValueError for a step size that is too long."""
+        """Return the best constant and zero slopes; ValueError for a step size that is too long."""
         h = self._first_step(problem, stats)
         refuse_long_step(h, problem.lam)
         return SagState(
-            paired_zeros(stats.rows_kind, stats.d), SagScalars(), t=0, seen=0, h=h,
+            paired_zeros(stats.rows_kind, stats.d), SagScalars(problem.level), t=0, seen=0, h=h,
             monitor=LossMonitor(), row_version=-1, renewed=0, objective=0.0, gap=0.0,
         )  # fmt: skip
 
@@ -163,7 +163,7 @@ class Sag(Method):
         block = block._replace(order=block.order[draws])
         h = state.h if m == stats.n else min(state.h, self._longest_late_step(problem, stats))
         length = column_length(problem, stats)
-        least, scale = value(problem.loss, 0.0, math.sqrt(stats.target_square)), state.scale
+        least, scale = loss_of_zero(problem, stats), state.scale
         scale, t, seen, monitor = visit_rows(
             state.W, scale._replace(b=scale.b / length, D_b=scale.D_b * length), state.t,
             state.seen, state.monitor, with_column(problem, length), least, h, stats.n,
@@ -190,7 +190,7 @@ class Sag(Method):
         )  # fmt: skip
 
     def restarted(self, problem: Problem, stats: ProblemStats, state: SagState) -> SagState:
-        """Restart from zero weights, with half the step size if the state has exploded."""
+        """Restart, with half the step size if the state has exploded."""
         begun: SagState = self.init(problem, stats)
         return begun._replace(h=0.5 * state.h) if has_exploded(state) else begun
 
@@ -249,7 +249,8 @@ def visit_rows(
     """
     (b, D_b, P, S), watched = scale, with_float_counts(monitor)
     loss, lam = problem.loss, strength(problem.penalty)
-    intercept, lam_b = problem.intercept, problem.lam_b
+    intercept, lam_b, level = problem.intercept, problem.lam_b, problem.level
+    first = intercept * level
     for r in range(order.shape[0]):
         i = order[r]
         prefetch_row(rows, y, weight, order, r)
@@ -259,7 +260,7 @@ def visit_rows(
         t += 1
         if t % LISTEN_EVERY == 0:
             rate = smoothing(watched.n_monitored + 1.0)
-            watched = listen(watched, rate, value(loss, p, y[i]), value(loss, 0.0, y[i]), least)
+            watched = listen(watched, rate, value(loss, p, y[i]), value(loss, first, y[i]), least)
             if watched.diverged > 0.0:
                 break
 
@@ -273,7 +274,7 @@ def visit_rows(
         N = n if counts_all else seen
         P *= 1.0 - h * lam
         S += h / (N * P)
-        b -= h * (lam_b * b + D_b / N)
+        b -= h * (lam_b * (b - level) + D_b / N)
         if P < FOLD_BELOW:
             fold(W, P, P * S)
             P, S = 1.0, 0.0

@@ -39,10 +39,12 @@ class Task(NamedTuple):
     scale: float = 1.0  # of the other rows' weights, so that their mean over all rows stays 1
 
     def problem(self, problem: Problem) -> Problem:
-        """Return the problem with the model's own lam, and lam_b changed in proportion.
+        """Return the problem with the model's own level and lam, and lam_b in proportion to that.
 
         Without squares in the penalty lam_b does not depend on lam (intercept.py).
         """
+        if isinstance(problem.level, tuple) and self.label >= 0:
+            problem = problem._replace(level=problem.level[self.label])
         if self.lam == 0.0:
             return problem
         other = problem._replace(penalty=problem.penalty.at(self.lam))

@@ -41,6 +41,12 @@ class WideGradientPart(NamedTuple):
         return self.G[:, :K].T / self.rows, self.g_b[:K] / self.rows
 
 
+def constant_scores(problem: Problem, d: int) -> Weights:
+    """Return where methods begin: zero weights for d features, the intercepts at their level."""
+    K = problem.loss.width
+    return Weights(np.zeros((K, d)), np.broadcast_to(np.asarray(problem.level, float), K).copy())
+
+
 def in_columns(coef: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return coef (K, d) as (d, wide), padded with zeros."""
     V = np.zeros((coef.shape[1], padded(len(coef))))
@@ -88,15 +94,15 @@ WIDE_GRADIENT = Sum(
 
 def wide_certificate(problem: Problem, at: Weights, total: WideGradientPart) -> Certificate:
     """Return the certificate that follows from the sums over all rows."""
-    w, b = at.coef.ravel(), np.asarray(at.intercept)
+    w, up = at.coef.ravel(), at.intercept - np.asarray(problem.level)
     means, g_b = total.of(len(at.coef))
     g = (means + problem.lam * at.coef).ravel()
     with np.errstate(over="ignore", invalid="ignore"):  # huge weights: inf or nan
         square, error = float(w @ w), float(g @ g)
-    charged = 0.5 * problem.lam * square + 0.5 * problem.lam_b * float(b @ b)
+    charged = 0.5 * problem.lam * square + 0.5 * problem.lam_b * float(up @ up)
     objective, gap = total.loss / total.rows + charged, error / (2.0 * problem.lam)
     if problem.intercept:
-        slopes = g_b + problem.lam_b * b
+        slopes = g_b + problem.lam_b * up
         gap += float(slopes @ slopes) / (2.0 * problem.lam_b)
     return Certificate(objective, min(gap, objective))
 
@@ -104,7 +110,8 @@ def wide_certificate(problem: Problem, at: Weights, total: WideGradientPart) -> 
 def whole_wide_gradient(problem: Problem, at: Weights, total: WideGradientPart) -> Weights:
     """Return the gradient of the objective."""
     means, g_b = total.of(len(at.coef))
-    return Weights(means + problem.lam * at.coef, g_b + problem.lam_b * np.asarray(at.intercept))
+    up = at.intercept - np.asarray(problem.level)
+    return Weights(means + problem.lam * at.coef, g_b + problem.lam_b * up)
 
 
 @kernel

@@ -89,9 +89,10 @@ def phi(name, p, y, width=1.0):
 def objective(name, problem, X, y, weight, w, b=0.0):
     """f(w, b) and its gradient (g, g_b)."""
     values, slopes = phi(name, X @ w + problem.intercept * b, y)
-    f = np.mean(weight * values) + 0.5 * problem.lam * w @ w + 0.5 * problem.lam_b * b * b
+    up = b - problem.level
+    f = np.mean(weight * values) + 0.5 * problem.lam * w @ w + 0.5 * problem.lam_b * up * up
     g = X.T @ (weight * slopes) / len(y) + problem.lam * w
-    return f, g, problem.intercept * np.mean(weight * slopes) + problem.lam_b * b
+    return f, g, problem.intercept * np.mean(weight * slopes) + problem.lam_b * up
 
 
 def gamma(gamma0, a, c, t):

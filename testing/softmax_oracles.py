@@ -31,9 +31,10 @@ def objective(problem, of, coef, intercept):
     own = one_hot(of, len(coef))
     loss = np.mean(of.weight * (logsumexp(V, axis=1) - (V * own).sum(axis=1)))
     slopes = of.weight[:, None] * (softmax(V, axis=1) - own) / len(of.y)
-    charge = problem.lam * np.sum(coef**2) + problem.lam_b * np.sum(intercept**2)
+    up = intercept - np.asarray(problem.level)
+    charge = problem.lam * np.sum(coef**2) + problem.lam_b * np.sum(up**2)
     gradient = slopes.T @ of.X + problem.lam * coef
-    at_b = problem.intercept * slopes.sum(axis=0) + problem.lam_b * intercept
+    at_b = problem.intercept * slopes.sum(axis=0) + problem.lam_b * up
     return loss + 0.5 * charge, gradient, at_b
 
 

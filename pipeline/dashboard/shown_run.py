@@ -10,7 +10,6 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.work_done import WorkDone
-from fewpass.pipeline.training.planning.problem import problem_of
 
 MOST_SHOWN = 16  # runs, the newest
 RECENT_S = 30.0  # what the recent shares of time look back on
@@ -43,7 +42,7 @@ def shown_run(run: RunFolder) -> ShownRun:
     record, timeline, holder = run.record(), Timeline.of(run), holder_of(run.folder)
     alive = holder is not None and not holder.is_dead()
     state = "finished" if timeline.finished else "running" if alive else "stopped"
-    return ShownRun(run.url, record, problem_of(record.plan, record).penalty.total, state, timeline)
+    return ShownRun(run.url, record, record.problem().penalty.total, state, timeline)
 
 
 def read_again(url: str) -> ShownRun:

@@ -15,7 +15,6 @@ from fewpass.pipeline.runs.sweep_times import totals
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.work_done import WorkDone
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.planning.problem import problem_of
 
 TIME = "report/time.png"
 IMAGE = "report/loss.png"
@@ -100,7 +99,7 @@ def read_report(run: RunFolder) -> ReportedRun:
     record, cursor = model.record, saved.cursor
     if not (timeline.points or timeline.certificates):
         raise BadInput(f"The log of {run.url} holds no step yet. Go on with fewpass resume.")
-    problem = problem_of(record.plan, record, model.lam)
+    problem = record.problem(model.lam)
     losses, work = timeline.losses, timeline.marks[-1] if timeline.marks else WorkDone()
     report = RunReport(
         run=run.url,

@@ -57,13 +57,13 @@ class TargetRule(NamedTuple):
             return targets.mean
         return float(np.average(self.values, weights=targets.counts))
 
-    def mean_square(self, targets: Labels | Values) -> float:
-        """Return the mean of y^2 over the rows that `targets` describes."""
+    def mean_square(self, targets: Labels | Values, level: float = 0.0) -> float:
+        """Return the mean of (y - level)^2 over the rows of `targets`; 1 for classes."""
         if self.positive >= 0 or self.n_classes:
             return 1.0
         if isinstance(targets, Values):
-            return targets.mean**2 + targets.variance
-        return float(np.average(np.square(self.values), weights=targets.counts))
+            return (targets.mean - level) ** 2 + targets.variance
+        return float(np.average(np.square(np.subtract(self.values, level)), weights=targets.counts))
 
 
 def target_rule(

@@ -17,7 +17,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
-from fewpass.pipeline.training.planning.problem import loss_word, problem_of
+from fewpass.pipeline.training.planning.problem import loss_word
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.protocol import Solver, State, Weights
 from fewpass.solvers.registry import loss_class
@@ -84,7 +84,7 @@ def model_in(run: RunFolder, record: RunRecord, snapshot: Snapshot) -> Model:
     """Read the model of one snapshot; BadInput or Damaged when it is not one of the run's."""
     run.require_own(snapshot)
     plan, saved = record.plan, Saved.of(snapshot)
-    loss = problem_of(plan, record).loss
+    loss = record.problem().loss
     rule = target_rule(record, loss, plan.positive, plan.class_weight)
     require_array(snapshot, "coef", coef_shape(rule, record.n_features))
     scale, shift = _scaling_in(snapshot, record)
@@ -136,7 +136,7 @@ def _scaling_in(
 
 def trained_lam(record: RunRecord, saved: Saved) -> float:
     """Return the strength of regularisation that a snapshot's weights were trained with."""
-    return saved.choice.lam if saved.choice else problem_of(record.plan, record).penalty.total
+    return saved.choice.lam if saved.choice else record.problem().penalty.total
 
 
 def read_weights(

@@ -13,6 +13,8 @@ from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.settings.training_plan import TrainingPlan, as_stored
 from fewpass.pipeline.training.planning.forecast import Forecast
 from fewpass.pipeline.training.planning.method_choice import MethodChoice
+from fewpass.pipeline.training.planning.problem import problem_of
+from fewpass.solvers.losses import Problem
 from fewpass.storage.column_schema import Groups, Schema
 from fewpass.storage.hashed_names import HashedNames, require_columns
 from fewpass.storage.kinds import RUN_FORMAT
@@ -58,6 +60,10 @@ class RunRecord(BaseModel):
     has seen: predictions are clipped to it.  None where nothing is clipped, and in runs of earlier
     versions."""
 
+    level: float | tuple[float, ...] = 0.0
+    """What the intercept is charged from: about the best constant score, of each class's model or
+    score if there are several."""
+
     @field_validator("plan", mode="before")
     @classmethod
     def _of_any_version(cls, plan: Any) -> Any:
@@ -74,6 +80,10 @@ class RunRecord(BaseModel):
     def feature_groups(self) -> Groups | None:
         """The group of every feature (d,); None where no column became several."""
         return self.columns.feature_groups if self.columns is not None else None
+
+    def problem(self, lam: float | None = None) -> Problem:
+        """Return the problem that was trained, with that lam, or the hardest of several."""
+        return problem_of(self.plan, self, lam)._replace(level=self.level)
 
     def method(self, number: int = 0) -> str:
         """Tell the method; of those that `auto` chose the first, or that and the one after it."""
@@ -93,6 +103,7 @@ class RunRecord(BaseModel):
         hashed_names: HashedNames | None = None,
         lam_origin: LamOrigin | None = None,
         seen: tuple[float, float] | None = None,
+        level: float | tuple[float, ...] = 0.0,
     ) -> RunRecord:
         """Return the record of a run that is about to begin on a data set."""
         return cls(
@@ -113,6 +124,7 @@ class RunRecord(BaseModel):
             methods=methods,
             lam_origin=lam_origin,
             seen=seen,
+            level=level,
         )
 
 

@@ -32,7 +32,6 @@ from fewpass.pipeline.tables.readers.as_written import labelled
 from fewpass.pipeline.tables.readers.source import Parsed, Piece, Source
 from fewpass.pipeline.tables.stream.parsed_pieces import ParsedPiece, each_piece
 from fewpass.pipeline.training.planning.column_groups import with_groups
-from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Sum, add_parts
 from fewpass.storage.manifest import Labels
@@ -101,7 +100,7 @@ def evaluate_rows(
     BadInput
         Rows are unreadable, or do not have the model's columns or labels.
     """
-    problem = problem_of(model.record.plan, model.record, model.lam)
+    problem = model.record.problem(model.lam)
     problem = with_groups(problem, model.record.feature_groups)
     rule = target_rule(model.record, problem.loss, model.record.plan.positive)
     measured = Measured.of(model, asked)

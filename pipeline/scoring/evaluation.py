@@ -51,7 +51,7 @@ class Evaluation(NamedTuple):
     """Result of an evaluation, as in `fewpass evaluate --json`; None: undefined for the targets."""
 
     rows: int
-    objective: float  # mean loss + (lam/2) ||w||^2 + (lam_b/2) b^2
+    objective: float  # mean loss + (lam/2) ||w||^2 + (lam_b/2) (b - b_0)^2
     loss: float  # mean, weighted by row weights
     error: float | None  # weighted fraction of misclassified rows
     auc: float | None  # area under the ROC curve
@@ -76,7 +76,7 @@ class ScorePart(NamedTuple):
     loss: float
     wrong: float
     square: float  # of p - y
-    y: float
+    y: float  # of y - b_0
     y_square: float
     null: NDArray[np.float64]  # (3,) of rows without offsets: weight, y, losses of zero scores
     positive: NDArray[np.float64]  # (2^18,) weight of rows with y > 0 by score
@@ -155,15 +155,15 @@ def score_part(
     p = block_scores(problem, at, block)
     y, weight, predicted = block.y, block.weight, clipped(responses(problem.loss, p), bounds)
     positive = y > 0
-    bins = score_bins(p, bits)
+    bins, away = score_bins(p, bits), y - problem.target_level
     return ScorePart(
         rows=len(y),
         weight=float(weight.sum()),
         loss=loss_sum(problem.loss, p, y, weight),
         wrong=float(weight[(p > 0) != positive].sum()),
         square=float((weight * (predicted - y) ** 2).sum()),
-        y=float((weight * y).sum()),
-        y_square=float((weight * y * y).sum()),
+        y=float((weight * away).sum()),
+        y_square=float((weight * away * away).sum()),
         null=_null_sums(problem.loss, block) if problem.loss.is_steep else np.zeros(3),
         positive=_histogram(bins[positive], weight[positive], bits),
         negative=_histogram(bins[~positive], weight[~positive], bits),
@@ -243,7 +243,7 @@ def deviances(loss: Loss, total: ScorePart) -> dict[str, float | None]:
     """
     weight, y, at_zero = total.null.tolist()
     mean = y / weight
-    p = loss.level(mean)
+    p = loss.best_constant(np.array(mean))
     alone = at_zero + weight * float(value(loss, p, mean) - value(loss, 0.0, mean))
     explained = 1.0 - total.loss / alone if alone > 0.0 else None
     return {"deviance": 2.0 * total.loss / total.weight, "d2": explained}

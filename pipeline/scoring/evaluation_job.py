@@ -18,7 +18,7 @@ from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.column_groups import with_groups
 from fewpass.pipeline.training.planning.planned_problem import stats_of
-from fewpass.pipeline.training.planning.problem import loss_word, problem_of
+from fewpass.pipeline.training.planning.problem import loss_word
 from fewpass.pipeline.training.spans.reduce import reduce
 from fewpass.pipeline.training.spans.reduce_span import ReduceReport
 from fewpass.pipeline.training.spans.span import Job
@@ -57,7 +57,7 @@ def evaluation_job(
     require_same_columns(trained, dataset, rules)
     plan, manifest = trained.plan, dataset.manifest
     # lam, "10/n" and the default label are those of the training set.
-    problem = with_groups(problem_of(plan, trained, lam), trained.feature_groups)
+    problem = with_groups(trained.problem(lam), trained.feature_groups)
     trained_rule = target_rule(trained, problem.loss, plan.positive)
     if trained_rule.n_classes:
         rule = _same_classes(manifest.targets, trained.targets, problem.loss.width)
@@ -68,7 +68,7 @@ def evaluation_job(
     state = max(0, min(weights, most))  # the training budget suffices, with windows of one chunk
     windows = plan_windows(manifest, budget=plan.budget, state_bytes=state, streams=1, seed=0)
     here = rows_in_memory(dataset, rule)
-    return Job(dataset, problem, stats_of(manifest, rule), rule, windows, rows=here)
+    return Job(dataset, problem, stats_of(manifest, rule, problem), rule, windows, rows=here)
 
 
 def _same_classes(targets: Labels | Values, trained: Labels | Values, width: int) -> TargetRule:

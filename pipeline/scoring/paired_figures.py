@@ -26,7 +26,6 @@ from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_s
 from fewpass.pipeline.scoring.reliability import NORMAL_975, several_classes, two_classes
 from fewpass.pipeline.scoring.row_metrics import Measured, predicted_labels
 from fewpass.pipeline.training.planning.column_groups import with_groups
-from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
 from fewpass.storage.manifest import Labels
@@ -101,7 +100,7 @@ def contestants(models: Sequence[Model]) -> list[Contestant]:
 
 
 def _contestant(model: Model, measured: Measured, names: tuple[str, ...]) -> Contestant:
-    problem = problem_of(model.record.plan, model.record, model.lam)
+    problem = model.record.problem(model.lam)
     problem = with_groups(problem, model.record.feature_groups)
     rule = target_rule(model.record, problem.loss, model.record.plan.positive)
     return Contestant(model, problem, measured, full_sum(measured, rule), names)

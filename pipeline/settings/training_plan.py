@@ -112,7 +112,8 @@ class TrainingPlan(Described):
     """What held-out rows judge models by, in place of their mean loss, where they choose among
     several lam or end a training: error, auc, f1, log_loss, mae, ... [default: loss]."""
     intercept: Intercept = "free"
-    """No intercept, one penalised like a weight, or (free) with a hundredth of lam."""
+    """No intercept, or one whose distance from the best constant is penalised with lam
+    (regularised), or with a hundredth of it (free)."""
     positive: str | None = None
     """The label that counts as +1, all others as -1 [default: the larger one of two; with more
     labels each in turn, a model per class]."""

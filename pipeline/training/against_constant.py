@@ -12,7 +12,7 @@ from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.runs.events import Warned
 from fewpass.pipeline.scoring.row_losses import row_losses
 from fewpass.pipeline.training.lam_sample import in_memory
-from fewpass.pipeline.training.planning.best_constant import best_constants
+from fewpass.pipeline.training.planning.best_constant import levelled
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, Weights
 from fewpass.storage.memory_dataset import MemoryDataset
@@ -46,7 +46,8 @@ class FirstRowsLoss(NamedTuple):
 
     def worse(self, problem: Problem, rule: TargetRule, weights: Weights) -> Warned | None:
         """Warn of a mean loss above that of the best constant."""
-        constants = best_constants(problem, rule, in_memory(self.dataset, self.sample), self.sample)
+        rows = in_memory(self.dataset, self.sample)
+        constants = levelled(problem, rule, rows, self.sample).constants
         constant = sum(constants) / len(constants)
         block = dataset_block(self.sample, self.dataset, rule)
         loss = float(row_losses(problem, block, [weights]).mean()[0])

@@ -19,7 +19,7 @@ from fewpass.pipeline.runs.outcome import Convergence, Trained
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import FEW_COLUMNS
-from fewpass.pipeline.training.planning.best_constant import best_constants
+from fewpass.pipeline.training.planning.best_constant import levelled
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.certified_minimum import AfterReading, Minimum, Sizes
@@ -61,7 +61,7 @@ def train_at_once(
         return None
     if start is not None and not problem.intercept:
         start = start._replace(intercept=0.0)
-    constants = best_constants(problem, rule, dataset, _sample(problem, dataset))
+    problem, constants = levelled(problem, rule, dataset, _sample(problem, dataset))
     sizes = Sizes(dataset.table.n_rows, dataset.n_features, constants)
     block = dataset_block(dataset.table, dataset, rule)
     reports = _Reports(on_event, is_stopping, sizes, before)
@@ -131,7 +131,7 @@ def _fitted(
 
 
 def _sample(problem: Problem, dataset: MemoryDataset) -> Table:
-    """Return rows for F_0: a random thousand, or any where counts or moments of targets tell it."""
+    """Return rows for the best constant: a random thousand, or any where targets' sums tell it."""
     table, labelled = dataset.table, isinstance(dataset.manifest.targets, Labels)
     if table.weight is None and table.offset is None and (labelled or problem.loss.is_quadratic):
         return take(table, np.arange(min(1, table.n_rows)))

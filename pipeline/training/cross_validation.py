@@ -168,7 +168,9 @@ def _of_lams(
     training = TrainingRun(begins, executor)
     one = begins.plan.model_copy(update={"lam": lams[0]})
     dataset = begins.dataset
-    record = RunRecord.of(one, dataset.manifest, None, begins.methods, dataset.schema)
+    record = RunRecord.of(
+        one, dataset.manifest, None, begins.methods, dataset.schema, level=training.problem.level
+    )
     training.run.begin(record)
     for event in training:
         on_event(event)

@@ -13,7 +13,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.targets import target_rule, with_offsets
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
-from fewpass.pipeline.training.planning.best_constant import best_constants
+from fewpass.pipeline.training.planning.best_constant import levelled
 from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.drive import NO_ROW_STATE, sweeps
@@ -86,8 +86,8 @@ def feature_data(plan: TrainingPlan, dataset: Dataset) -> FeatureData:
     mapped = has_columns(dataset)
     arrays = map_columns(dataset) if mapped else _in_memory(plan, dataset)
     y = np.ascontiguousarray(rule.read(arrays["target"]))
-    constants = best_constants(problem, rule, dataset, dataset.sample(MOST_ROWS))
-    stats = stats_of(manifest, rule, seed=plan.seed)._replace(constants=constants)
+    constants = levelled(problem, rule, dataset, dataset.sample(MOST_ROWS)).constants
+    stats = stats_of(manifest, rule, problem, seed=plan.seed)._replace(constants=constants)
     copies, rows = _as_kernels_see(arrays)
     return FeatureData(dataset, problem, stats, copies, rows, y, mapped)
 

@@ -110,7 +110,8 @@ def _on_given(
         planned = trained.planned
         return _scored(plan, dataset.manifest, planned.problem, planned.rule, block, trained.models)
     one = plan.model_copy(update={"lam": Lam.of("1/n")})
-    record = RunRecord.of(one, dataset.manifest, None, None, dataset.schema)
+    level = trained.planned.problem.level
+    record = RunRecord.of(one, dataset.manifest, None, None, dataset.schema, level=level)
     matched = require_same_columns(record, others)
     job = evaluation_job(record, others)
     models = (

@@ -130,6 +130,7 @@ class TrainingRun:
         record = RunRecord.of(
             begins.plan, dataset.manifest, made.forecast, made.methods, dataset.schema,
             made.warnings, dataset.hashed_names, begins.lam_origin, target_bounds(begins),
+            made.problem.level,
         )  # fmt: skip
         begins.require_fit(record)
         made.run.begin(record, dataset.manifest)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Literal, NamedTuple
 
+import numpy as np
 from pydantic import PositiveFloat
 
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
@@ -36,8 +37,8 @@ from fewpass.solvers.protocol import (
     Part,
     ProblemStats,
     Weights,
+    constant_weights,
     copy_state,
-    zero_weights,
 )
 
 MOST_DOUBLINGS = 40
@@ -68,14 +69,15 @@ class Agd(BatchMethod):
     objective rises."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> AgdState:
-        """Start at zero weights; ValueError for an L below lam."""
+        """Start at the best constant; ValueError for an L below lam."""
         L = self.smoothness or smoothness(problem, stats, stats.sigma_square)
         if problem.lam > L:
             raise ValueError(
                 f"smoothness = {L:g} is below lam = {problem.lam:g}, which is part of it. Leave "
                 "solver.smoothness out, or give a larger one."
             )
-        x, v, g = (zero_weights(stats.d) for _ in range(3))
+        x, v = (constant_weights(problem, stats.d) for _ in range(2))
+        g = Weights(np.zeros(stats.d), 0.0)
         return AgdState(x, v, g, Bounds(), L)
 
     def start_at(

@@ -38,7 +38,7 @@ class Trial(NamedTuple):
 class BatchMethod(Method):
     """A method that computes one full gradient per pass."""
 
-    needs: ClassVar[Needs] = Needs(loss="smooth", any_level=True)
+    needs: ClassVar[Needs] = Needs(loss="smooth")
     sum: ClassVar[Sum] = GRADIENT
     """The sum of a pass; the first fields of its parts are those of GradientPart."""
 

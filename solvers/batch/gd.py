@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import ClassVar, Literal, NamedTuple
 
+import numpy as np
 from pydantic import PositiveFloat
 
 from fewpass.solvers.batch.batch_method import BatchMethod, Trial
@@ -29,8 +30,8 @@ from fewpass.solvers.protocol import (
     Part,
     ProblemStats,
     Weights,
+    constant_weights,
     copy_state,
-    zero_weights,
 )
 
 MOST_HALVINGS = 40
@@ -57,7 +58,8 @@ class Gd(BatchMethod):
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> GdState:
         h = self.step or 1.0 / smoothness(problem, stats, stats.sigma_square)
-        return GdState(zero_weights(stats.d), zero_weights(stats.d), Bounds(), h)
+        x, g = constant_weights(problem, stats.d), Weights(np.zeros(stats.d), 0.0)
+        return GdState(x, g, Bounds(), h)
 
     def start_at(
         self,

@@ -82,15 +82,18 @@ class Lbfgs(BatchMethod):
     """Pairs of vectors that approximate the curvature."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> LbfgsState:
-        size = problem.loss.width * (stats.d + 1)
+        K, length = problem.loss.width, column_length(problem, stats)
+        size = K * (stats.d + 1)
+        x = np.zeros(size)
+        x[-K:] = np.divide(problem.level, length)
         return LbfgsState(
-            np.zeros(size),
+            x,
             np.zeros(size),
             np.zeros(size),
             Bracket(),
             CurvaturePairs(np.zeros((self.memory, size)), np.zeros((self.memory, size))),
             Bounds(),
-            length=column_length(problem, stats),
+            length=length,
             L=smoothness(problem, stats, stats.sigma_square),
         )
 

@@ -83,7 +83,7 @@ class Newton(BatchMethod):
 
     needs: ClassVar[Needs] = Needs(
         loss="smooth", penalty="sizes", most_columns=5000, instead=WHOLE_GRADIENTS,
-        any_level=True, steep=True,
+        steep=True,
     )  # fmt: skip
     sum: ClassVar[Sum] = CURVED
     states: ClassVar[tuple[type, ...]] = (NewtonState, SetState)

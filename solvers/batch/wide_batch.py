@@ -18,7 +18,12 @@ from fewpass.solvers.batch.lbfgs import Lbfgs
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import Part, ProblemStats, Sum, Weights
-from fewpass.solvers.wide_gradient import WIDE_GRADIENT, whole_wide_gradient, wide_certificate
+from fewpass.solvers.wide_gradient import (
+    WIDE_GRADIENT,
+    constant_scores,
+    whole_wide_gradient,
+    wide_certificate,
+)
 
 
 class WideBatch(BatchMethod):
@@ -48,7 +53,8 @@ class WideGd(WideBatch, Gd):
     """Gradient descent for several scores."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> GdState:
-        """Return zero weights, and the step."""
-        zeros = [Weights(np.zeros((self.width, stats.d)), np.zeros(self.width)) for _ in range(2)]
+        """Return the best constant, and the step."""
+        x, K = constant_scores(problem, stats.d), self.width
+        g = Weights(np.zeros((K, stats.d)), np.zeros(K))
         first: GdState = super().first_state(problem, stats)
-        return first._replace(x=zeros[0], g=zeros[1])
+        return first._replace(x=x, g=g)

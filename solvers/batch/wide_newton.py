@@ -44,6 +44,7 @@ from fewpass.solvers.wide_gradient import (
     WideGradientPart,
     add_wide_gradient,
     base_of,
+    constant_scores,
     in_columns,
     no_wide_gradient,
     whole_wide_gradient,
@@ -125,10 +126,10 @@ class WideNewton(Method):
         """Return one reduction."""
         return (Reduce(WIDE_CURVED, self.newest, self.absorb),)
 
-    def first_state(self, _problem: Problem, stats: ProblemStats) -> WideNewtonState:
-        """Return zero weights."""
-        size = self.width * (stats.d + 1)
-        return WideNewtonState(np.zeros(size), np.zeros(size), Bounds())
+    def first_state(self, problem: Problem, stats: ProblemStats) -> WideNewtonState:
+        """Return the best constant."""
+        x = as_long(constant_scores(problem, stats.d))
+        return WideNewtonState(x, np.zeros(len(x)), Bounds())
 
     def start_at(
         self,

@@ -146,7 +146,8 @@ class Asdca(DualMethod):
         return AsdcaState(
             W=side_by_side(stats.rows_kind, stats.d + 1, 5), best=no_weights(stats.d),
             s=1.0, momentum=Momentum(self._first_sigma_share(problem, stats)),
-            centre=Centre(short_column(problem, stats).unit), offset_before=0.0, share=1.0,
+            centre=Centre(short_column(problem, stats).unit, problem.level),
+            offset_before=problem.level, share=1.0,
             sums=np.zeros(SUMS), rows=0, passes=0, monitor=LossSum(), row_version=-1,
         )  # fmt: skip
 
@@ -283,7 +284,7 @@ def begin_pass(problem: Problem, stats: ProblemStats, state: AsdcaState) -> Asdc
     W[:, LAG] *= state.s
     W[:, NEXT] = 0.0
     b = state.centre.intercept(W[-1, RUNNING] + W[-1, LAG])
-    unit, offset = state.centre.unit, column.remains * b
+    unit, offset = state.centre.unit, column.offset(b)
     if unit > 0.0:  # x stays where it is, for it is the answer; e follows w
         W[-1, LAG] = (b - offset) / unit - W[-1, RUNNING]
     W[:, X_START] = W[:, RUNNING] + W[:, LAG]
@@ -303,7 +304,7 @@ def begin_at_duals(
 ) -> AsdcaState:
     """Begin the first pass at a given x and at its dual variables, as many of them as help."""
     W, b, column = state.W, state.centre.offset, short_column(problem, stats)
-    centre = column.remains * b
+    centre = column.offset(b)
     w = np.append(total.V, column.unit * total.v_b) / (problem.lam * total.rows)
     worth = (total.worth - total.v_b * centre) / total.rows
     share = best_share(worth, 0.5 * problem.lam * float(w @ w))
@@ -348,7 +349,7 @@ def certificate_of(
     at = state.centre.weights(state.W[:, column].copy())
     difference = state.W[:-1, column] - state.W[:-1, W_START]
     away = problem.lam * float(difference @ difference)
-    b_dual = state.centre.unit * float(state.W[-1, W_START]) / short_column(problem, stats).left
+    b_dual = short_column(problem, stats).under_lam_b(float(state.W[-1, W_START]))
     return gap_certificate(problem, DualPoint(*at, np.ones(1)), b_dual, total, away)
 
 
@@ -369,9 +370,9 @@ def potential(problem: Problem, stats: ProblemStats, state: AsdcaState, offset: 
     unit = state.centre.unit
     if unit > 0.0:
         v, b = float(state.W[-1, W_START]), state.centre.intercept(state.W[-1, X_START])
-        b_dual = unit * v / short_column(problem, stats).left
-        P += 0.5 * problem.lam * ((b - offset) / unit) ** 2 - 0.5 * problem.lam_b * b**2
-        D += 0.5 * problem.lam_b * b_dual**2 - problem.lam * v * (0.5 * v + offset / unit)
+        s_b, level = problem.lam * v / unit, problem.level  # lam_b (b(a) - b_0)
+        P += 0.5 * problem.lam * ((b - offset) / unit) ** 2 - 0.5 * problem.lam_b * (b - level) ** 2
+        D += s_b * (0.5 * s_b / problem.lam_b + level) - problem.lam * v * (0.5 * v + offset / unit)
     return state.momentum.batch * P - stats.n * D
 
 

@@ -47,6 +47,7 @@ from fewpass.solvers.kernels.rows import (
 )
 from fewpass.solvers.kernels.shapes import Order, PerColumn, PerRow, RowState, Shares, SideBySide
 from fewpass.solvers.losses import Problem, bracket, conjugate, value
+from fewpass.solvers.losses.wide_loss import level_of_scores
 from fewpass.solvers.protocol import Block, Certificate, Mispaired, Sum, Weights
 
 LARGEST = 1e300
@@ -68,13 +69,13 @@ class Column(NamedTuple):
     unit: float
     remains: float  # 1 - left
     left: float  # lam_b / lam_p, which may be far below the rounding of `row_state`
-    level: float = 0.0  # b_0
+    level: Any = 0.0  # b_0; of several scores (wide,)
 
-    def offset(self, centre: float) -> float:
+    def offset(self, centre: Any) -> Any:
         """Return the intercept's part that does not depend on v, with this centre."""
         return self.remains * centre + self.left * self.level
 
-    def under_lam_b(self, v: float) -> float:
+    def under_lam_b(self, v: Any) -> Any:
         """Return b(a), the intercept that goes with the dual variables under lam_b alone."""
         return self.unit * v / self.left + self.level
 
@@ -94,7 +95,9 @@ def constant_column(problem: Problem, stats: Lengths, least: float = 0.0) -> Col
     typical = problem.lam * problem.intercept**2 / min(stats.mean_square or 1.0, LONGEST)
     charge = max(problem.lam_b, min(typical, MOST_CHARGED * problem.lam_b, LARGEST), least)
     unit, left = math.sqrt(problem.lam / charge), problem.lam_b / charge
-    return Column(problem.intercept * unit, unit, 1.0 - left, left, problem.level)
+    wide = problem.loss.width > 1
+    level = level_of_scores(problem) if wide else problem.level
+    return Column(problem.intercept * unit, unit, 1.0 - left, left, level)
 
 
 class Centre(NamedTuple):
@@ -161,7 +164,7 @@ def gap_certificate(
     lam times the square of the weights' distance from w(a), or twice the penalty's brackets.  What
     is no number any more is `LARGEST`.
     """
-    difference, up = at.intercept - b_dual, at.intercept - problem.level
+    difference, up = at.intercept - b_dual, at.intercept - np.asarray(problem.level)
     charged = float(np.sum(problem.lam_b * up * up))
     square = 2.0 * problem.penalty.value(at.coef.ravel()) + charged
     far = away + float(np.sum(problem.lam_b * difference * difference))

@@ -150,8 +150,9 @@ def move_centre(
     charges = Charges(state.pull.charged, pull.charged, own)
     move(w, x, z, weights_of_steps(step, state), beta, charges)
 
-    left = constant_column(step, stats).left / float(np.ravel(pull.charged)[-1])
-    offset = (1.0 - left) * (b + beta * (b - b_before)) + left * problem.level
+    column = constant_column(step, stats)
+    left = column.left / float(np.ravel(pull.charged)[-1])
+    offset = (1.0 - left) * (b + beta * (b - b_before)) + left * column.level
     centre = state.centre._replace(offset=offset)
     x[-1] = (b - offset) / centre.unit if centre.unit > 0.0 else 0.0
     moved = state._replace(centre=centre, pull=pull._replace(alpha=alpha))

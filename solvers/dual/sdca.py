@@ -80,7 +80,7 @@ PER_K = 1.5  # passes to expect, times K and the digits
 class Sdca(DualMethod):
     """Dual coordinate ascent: no step size, any loss, and a certificate that costs no pass."""
 
-    needs: ClassVar[Needs] = Needs(penalty="strong", numbers_per_row=1, any_level=True, steep=True)
+    needs: ClassVar[Needs] = Needs(penalty="strong", numbers_per_row=1, steep=True)
     states: ClassVar[tuple[type, ...]] = (SdcaState,)
     #: Most dual variables of the hinge sit at a bound: the others are worth more visits.
     better: ClassVar[Mapping[str, Mapping[str, Any]]] = {Hinge.name: {"shrink_rounds": 100}}

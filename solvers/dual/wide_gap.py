@@ -89,7 +89,7 @@ def begin_at_wide_duals(
     n, b, column = total.rows, np.asarray(state.centre.offset), constant_column(problem, stats)
     r, K, z = float(state.pull.r), len(state.best.intercept), state.pull.z
     left = column.left / r
-    centre = (1.0 - left) * b
+    centre = (1.0 - left) * b + left * column.level
     v = np.concatenate([total.S, column.unit * total.s_b[None]]) / (problem.lam * n)
     charged = np.ravel(v[:-1]), v[-1] / np.sqrt(r)
     worth = (total.worth - float(total.s_b @ centre)) / n
@@ -111,9 +111,10 @@ def begin_at_wide_duals(
 
 def proven_of_given(problem: Problem, at: Weights, total: WideDualsPart) -> Certificate:
     """Return objective and gap of the weights that the slopes were taken at."""
-    n, coef, b = total.rows, at.coef.ravel(), np.asarray(at.intercept)
-    charged = 0.5 * problem.lam * float(coef @ coef) + 0.5 * problem.lam_b * float(b @ b)
-    S, A = total.S.ravel(), total.worth / n
+    n, coef, level = total.rows, at.coef.ravel(), np.asarray(problem.level)
+    up = at.intercept - level
+    charged = 0.5 * problem.lam * float(coef @ coef) + 0.5 * problem.lam_b * float(up @ up)
+    S, A = total.S.ravel(), (total.worth - float(np.sum(level * total.s_b[: len(up)]))) / n
     B = 0.5 * float(S @ S) / (problem.lam * n * n)
     B += 0.5 * float(total.s_b @ total.s_b) / (n * n * problem.lam_b)
     theta, objective = best_share(A, B), total.loss / n + charged

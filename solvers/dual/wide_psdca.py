@@ -32,10 +32,10 @@ from fewpass.solvers.dual.sdca_state import (
 )
 from fewpass.solvers.dual.wide_gap import WIDE_GAP, WIDE_SLOPES_AS_DUALS, begin_at_wide_duals
 from fewpass.solvers.dual.wide_steps import visit_wide_rows
-from fewpass.solvers.kernels.simd.wide_rows import padded, wide_zeros
+from fewpass.solvers.kernels.simd.wide_rows import padded, padded_scores, wide_zeros
 from fewpass.solvers.loss_monitor import LossSum, ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.losses.wide_loss import PADDED
+from fewpass.solvers.losses.wide_loss import PADDED, level_of_scores
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import Block, ProblemStats, Reduce, Weights
 
@@ -72,7 +72,7 @@ class WidePsdca(Psdca):
         return SdcaState(
             W=wide_zeros(size, 2, wide), fresh=wide_zeros(size, wide),
             best=no_weights(stats.d, self.width),
-            centre=Centre(constant_column(problem, stats).unit, np.zeros(wide)),
+            centre=Centre(constant_column(problem, stats).unit, level_of_scores(problem)),
             shares=np.ones(1 if stats.streams == 1 else 2),
             stretch=1.0 if self.combine == "average" else float(stats.streams), beta=0.0,
             sums=PassSums(), monitor=LossSum(), passes=0, visits=0, unproven=0, row_version=-1,
@@ -89,8 +89,7 @@ class WidePsdca(Psdca):
         """Return given weights; the warm start's pass finds dual variables for them."""
         state: SdcaState = self.init(problem, stats)
         state.W[:-1, START, : self.width] = weights.coef.T
-        offset = np.zeros(padded(self.width))
-        offset[: self.width] = weights.intercept
+        offset = padded_scores(weights.intercept, self.width)
         return state._replace(centre=state.centre._replace(offset=offset))
 
     def _is_plain(self) -> bool:

@@ -1,11 +1,13 @@
-"""The mean loss of the best constant prediction: what certified gaps are compared with.
+"""The best constant prediction: where the intercept is charged from, and what gaps compare with.
 
     F_0 = min over b of sum_i weight_i phi(b, y_i) / sum_i weight_i
 
-It says how large objectives are before anything is learnt.
+F_0 says how large objectives are before anything is learnt, and b_0, its b, where scores are.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +17,22 @@ from fewpass.solvers.losses.loss import Loss, slope, value
 #: Halvings of the interval around the best constant: F_0 is a scale, not a result.
 HALVINGS, LOOK, CLOSE = 48, 6, 1e-3
 MOST_DOUBLINGS = 100
-#: Least F_0 over the loss at 0: targets far from 0 leave no more digits of their differences.
+#: Of b_0: targets so far from 0 leave no more digits of their differences, and F_0 is no less than
+#: the loss of a constant so far off.
 ROUNDED = 1e-9
 
 
-def constant_losses(
+class BestConstants(NamedTuple):
+    """Of each of K models."""
+
+    scores: tuple[float, ...]  # b_0
+    losses: tuple[float, ...]  # F_0
+
+
+def best_constants(
     loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64], *, intercept: bool
-) -> tuple[float, ...]:
-    """Return F_0 for the targets y (m,) with each row of weights (K, m), or at b = 0.
+) -> BestConstants:
+    """Return b_0 and F_0 for the targets y (m,) with each row of weights (K, m), or of b = 0.
 
     Parameters
     ----------
@@ -37,13 +47,15 @@ def constant_losses(
     """
     share = weight / weight.sum(axis=1, keepdims=True)
     zero = np.zeros((len(share), 1))
+    at_zero = _means(loss, zero, y, share)
     if not intercept:
-        return tuple(_means(loss, zero, y, share).tolist())
+        return BestConstants((0.0,) * len(share), tuple(at_zero.tolist()))
     b = loss.best_constant((share * y).sum(axis=1, keepdims=True))
     b = _searched(loss, y, share) if b is None else b
-    both = _means(loss, np.concatenate([zero, b]), y, np.concatenate([share, share]))
-    at_zero, best = np.split(both, 2)
-    return tuple(np.maximum(np.minimum(best, at_zero), ROUNDED * at_zero).tolist())
+    best = np.maximum(
+        *(_means(loss, b * side, y, share) for side in (1.0 - ROUNDED, 1.0 + ROUNDED))
+    )
+    return BestConstants(tuple(b[:, 0].tolist()), tuple(np.minimum(best, at_zero).tolist()))
 
 
 def _searched(

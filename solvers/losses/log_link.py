@@ -117,9 +117,10 @@ class LogLink(Loss, NoParameters):
         """exp(score)."""
         return exponential
 
-    def level(self, mean: float) -> float:
-        """log(mean)."""
-        return math.log(mean) if mean > 0.0 else 0.0
+    def best_constant(self, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+        """log(mean); 0 where all targets are 0."""
+        log: NDArray[np.float64] = np.log(np.where(mean > 0.0, mean, 1.0))
+        return log
 
     def counted_slope(self, p: Number, y: Number) -> Number:
         """Return the slope of a prediction that is at most FAR times, or a FARth, of 1 + y."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,7 @@ from fewpass.solvers.kernels.dispatch import part_of_kernels
 from fewpass.solvers.kernels.shapes import Number
 from fewpass.solvers.kernels.simd.exp_log import exp_below, log_below, log_one_plus
 from fewpass.solvers.kernels.simd.lanes import any_lane, clip, maximum, where
-from fewpass.solvers.losses.loss import Link, Loss, NoParameters, inside, onto
+from fewpass.solvers.losses.loss import Link, Loss, inside, onto
 
 
 @part_of_kernels
@@ -40,7 +42,13 @@ MOST_STEPS = 60
 MOST_MEAN = 1.0 - 1e-15  # of targets: odds of a single class have no end
 
 
-class Logistic(Loss, NoParameters):
+class ScoreLevel(NamedTuple):
+    """What scores count from."""
+
+    level: float = 0.0
+
+
+class Logistic(Loss, ScoreLevel):
     """log(1 + exp(-z)): logistic regression, with probabilities."""
 
     __slots__ = ()
@@ -49,6 +57,11 @@ class Logistic(Loss, NoParameters):
     liblinear = "L2R_LR"
     liblinear_l1 = "L1R_LR"
     curvature = 0.25
+
+    @classmethod
+    def parameters(cls) -> tuple[str, ...]:
+        """Return none: the level is the data's, and no setting."""
+        return ()
 
     @property
     def link(self) -> Link:
@@ -60,26 +73,31 @@ class Logistic(Loss, NoParameters):
         odds: NDArray[np.float64] = 2.0 * np.arctanh(np.clip(mean, -MOST_MEAN, MOST_MEAN))
         return odds
 
+    def from_level(self, level: Number) -> Logistic:
+        """Add the level to all scores."""
+        return Logistic(level)
+
     def value(self, p: Number, y: Number) -> Number:
         """log(1 + exp(-z)), with exp(-|z|) alone."""
-        z = y * p
+        z = y * (p + self.level)
         return where(z > 0.0, 0.0, -z) + log_one_plus(exp_below(-abs(z)))
 
     def slope(self, p: Number, y: Number) -> Number:
         """-y / (1 + exp(z))."""
-        z = y * p
+        z = y * (p + self.level)
         e = exp_below(-abs(z))
         return -y * where(z > 0.0, e, 1.0) / (1.0 + e)
 
     def curvature_at(self, p: Number, y: Number) -> Number:
         """exp(-|p|) / (1 + exp(-|p|))^2."""
-        e = exp_below(-abs(p))
+        e = exp_below(-abs(p + self.level))
         return e / ((1.0 + e) * (1.0 + e))
 
     def conjugate(self, a: Number, y: Number) -> Number:
         """a log a + (1 - a) log(1 - a) for 0 <= a <= 1."""
         small, log_small, log_large = logs(a)
-        return inside(onto(a, 1.0), 1.0, small * log_small + (1.0 - small) * log_large)
+        entropy = small * log_small + (1.0 - small) * log_large
+        return inside(onto(a, 1.0), 1.0, entropy + a * y * self.level)
 
     def dual_step(self, a: Number, p: Number, y: Number, q: Number) -> Number:
         """Move a to sigmoid(s), s the root of the increasing F(s) = s + z + q (sigmoid(s) - a).
@@ -87,7 +105,7 @@ class Logistic(Loss, NoParameters):
         One Newton step from sigmoid(s) = a, then Halley steps, or bisection where these are slow.
         Few operations depend on p, as a model's next row waits for this step.
         """
-        z = y * p
+        z = y * (p + self.level)
         low, high = -z - q * (1.0 - a), -z + q * a
         _, log_small, log_large = logs(a)
         s = where(a > 0.5, log_large - log_small, log_small - log_large)

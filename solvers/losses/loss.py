@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,11 @@ def steps_exactly(loss: Loss) -> bool:
 
 
 @by_type
+def from_level(loss: Loss, level: Number) -> Loss:
+    """Return the loss of scores that count from a level, where targets cannot be moved instead."""
+
+
+@by_type
 def sgd_slope(loss: Loss, p: Number, y: Number, q: Number) -> Number:
     """Return the slope of a row's SGD step; q = gamma c (||x||^2 + column^2) if steps are exact."""
 
@@ -82,7 +87,7 @@ def sgd_slope(loss: Loss, p: Number, y: Number, q: Number) -> Number:
 Link = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 FORMULAS = (
     value, slope, counted_slope, curvature_at, conjugate, bracket, dual_step, direction,
-    steps_exactly, sgd_slope,
+    steps_exactly, sgd_slope, from_level,
 )  # fmt: skip
 
 
@@ -176,6 +181,15 @@ class Loss:
         return None
 
     @property
+    def has_level(self) -> bool:
+        """Whether the best constant may be far from 0: that of a hinge is between -1 and 1."""
+        return self.takes_numbers or self.link is not None
+
+    def from_level(self, _level: Number) -> Self:
+        """Return the loss itself: `at_offset` has numbers count from a level."""
+        return self
+
+    @property
     def width(self) -> int:
         """Number of scores of a row that it is a function of."""
         return 1
@@ -193,10 +207,6 @@ class Loss:
     def response(self) -> Link | None:
         """Function from scores (n,) to predictions (n,); None if scores are predictions."""
         return None
-
-    def level(self, mean: float) -> float:
-        """Return about the best constant score for numbers of this mean."""
-        return mean
 
     def rate(self, mean: float) -> float:
         """Return about the second derivative at good predictions; 1 where there is a kink."""
@@ -241,7 +251,13 @@ class Problem(NamedTuple):
     penalty: Penalty
     intercept: float  # value of the constant column: 1.0, or 0.0 for no intercept
     lam_b: float  # in place of lam for the intercept's distance from `level`
-    level: float = 0.0
+    level: Any = 0.0  # a number; of several models, or scores, a tuple of each one's
+
+    @property
+    def target_level(self) -> float:
+        """The level of numbers as targets: that of the scores, but of logarithms and labels 0."""
+        moves = self.loss.takes_numbers and not self.loss.is_steep
+        return float(self.level) if moves else 0.0
 
     @property
     def lam(self) -> float:

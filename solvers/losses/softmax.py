@@ -137,6 +137,11 @@ class SoftmaxLoss(WideLoss, Classes):
         p = shares[shares > 0.0]
         return float(-(p @ np.log(p))) if intercept else float(np.log(self.n_classes))
 
+    def best_scores(self, weight: NDArray[np.float64]) -> tuple[float, ...]:
+        """Return the logarithms of the shares, of mean 0."""
+        log = np.log(weight)
+        return tuple((log - log.mean()).tolist())
+
     def loss_and_slopes(self, v: PerClass, y: int, g: PerClass) -> float:
         """softmax(v) - e_y."""
         how = Eight()

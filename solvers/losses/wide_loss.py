@@ -1,6 +1,6 @@
 """Losses of several scores: one score of a row for every class, and one model that makes them all.
 
-    f(W, b) = (1/n) sum_i weight_i phi(v_i, y_i) + (lam/2) ||W||^2 + (lam_b/2) ||b||^2,
+    f(W, b) = (1/n) sum_i weight_i phi(v_i, y_i) + (lam/2) ||W||^2 + (lam_b/2) ||b - b_0||^2,
     v_i = W' x_i + b  in R^K,      y_i the number of row i's class
 
 A loss of several scores is one file next to this one, as all losses are, with the formulas below
@@ -8,7 +8,7 @@ in place of those of `loss.py`.  Scores come as vectors of `wide` numbers: those
 then padding (`PADDED`), which a formula may compute with; what it writes there has to be 0.  With
 
     a_i = -d phi / d v       S(a) = (1/n) sum_i weight_i x_i a_i'
-    D(a) = -(1/n) sum_i weight_i phi*(-a_i) - ||S||^2 / (2 lam)
+    D(a) = -(1/n) sum_i weight_i phi*(-a_i) - ||S||^2 / (2 lam)   (of the intercept: duality.py)
 
 D is never above the optimum, and f(W) - D(a) is the sum of the rows' brackets
 phi(v) + phi*(-a) + a . v, none of which is negative, and (lam/2) ||W - S/lam||^2.  a = 0 has to be
@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from fewpass.solvers.kernels.dispatch import by_type, register_methods
 from fewpass.solvers.kernels.shapes import Matrix
-from fewpass.solvers.kernels.simd.wide_rows import PerClass, padded
-from fewpass.solvers.losses.loss import Loss
+from fewpass.solvers.kernels.simd.wide_rows import PerClass, padded, padded_scores
+from fewpass.solvers.losses.loss import Loss, Problem
 
 #: Score of classes that there are not: their exponential is 0 next to any other.
 PADDED = -1e30
@@ -79,6 +79,11 @@ def curvature_of_scores(loss: WideLoss, v: PerClass, y: int, g: PerClass, C: Mat
 WIDE_FORMULAS = (loss_and_slopes, loss_and_bracket, worth_of, best_duals, curvature_of_scores)
 
 
+def level_of_scores(problem: Problem) -> NDArray[np.float64]:
+    """Return what the intercepts are charged from, (wide,)."""
+    return padded_scores(problem.level, problem.loss.width)
+
+
 class Classes(NamedTuple):
     """The parameter of a loss of several scores."""
 
@@ -114,6 +119,13 @@ class WideLoss(Loss):
         g = np.zeros(v.shape[1])
         each = zip(v, y.astype(np.int64).tolist(), strict=True)
         return np.array([loss_and_slopes(self, row, k, g) for row, k in each])
+
+    def best_scores(self, weight: NDArray[np.float64]) -> tuple[float, ...]:
+        """Return the best constant scores, of mean 0, for weights of the classes (K,) above 0.
+
+        Here zeros, as `constant_loss` has them.
+        """
+        return (0.0,) * len(weight)
 
     def constant_loss(self, shares: NDArray[np.float64], *, intercept: bool) -> float:
         """Return the mean loss of the best constant scores for these shares of the classes (K,).

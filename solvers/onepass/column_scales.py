@@ -1,4 +1,4 @@
-"""Scales for the steps, before the first row: moments of columns, mean and unit of targets."""
+"""Scales for the steps, before the first row: moments of columns, unit of targets."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.solvers.intercept import level
 from fewpass.solvers.kernels.dispatch import kernel
 from fewpass.solvers.kernels.rows import Rows, dot_vector
 from fewpass.solvers.kernels.shapes import Matrix, Order, PerColumn, PerRow
@@ -35,10 +34,7 @@ def begun(problem: Problem, stats: ProblemStats, state: OnepassState, block: Blo
     if state.newton.used:
         scaled(state.newton, scales(moments, len(columns) - 1))
     first = block._replace(order=block.order[:TRIAL_ROWS])
-    start = level(problem, first)
-    unit = unit_of(problem, stats, first, start)
-    if state.t == 0 and start:
-        columns[-1, W : W + 2] = start / problem.intercept
+    unit = unit_of(problem, stats, first)
     labelled_anew = state.t == 0 and not problem.loss.takes_numbers
     w = np.ascontiguousarray(columns[:, W])
     pull = 1.0 if labelled_anew else mean_square_slope(w, problem, *first[:4]) or 1.0
@@ -71,12 +67,15 @@ def write_inverses(columns: Matrix, share: PerColumn, square: PerColumn) -> None
     columns[-1, INVERSE_SHARE] = columns[-1, INVERSE_SCALE] = 1.0
 
 
-def unit_of(problem: Problem, stats: ProblemStats, first: Block, start: float) -> float:
+def unit_of(problem: Problem, stats: ProblemStats, first: Block) -> float:
     """Return the unit of steps: the standard deviation of the targets; 1 for labels and logs."""
     if not problem.loss.takes_numbers or problem.loss.is_steep:
         return 1.0
-    away = first.y[first.order] - start
-    return float(np.sqrt(np.mean(np.square(away)))) or math.sqrt(stats.target_square) or 1.0
+    return (
+        float(np.sqrt(np.mean(np.square(first.y[first.order]))))
+        or math.sqrt(stats.target_square)
+        or 1.0
+    )
 
 
 @kernel

@@ -99,23 +99,23 @@ class Onepass(Method):
     tries_several_lam: ClassVar[bool] = True
     states: ClassVar[tuple[type, ...]] = (OnepassState,)
     most_work: ClassVar[float] = MOST_WORK
-    needs: ClassVar[Needs] = Needs(any_level=True, steep=True)
+    needs: ClassVar[Needs] = Needs(steep=True)
     kind: Literal["onepass"] = "onepass"
     newton_columns: NonNegativeInt = 512
     """Most columns for streaming Newton as a further learner; it also needs a smooth loss, 50 rows
     per column and stream, and at most 2e10 rows times squared columns.  0: never."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> OnepassState:
-        """Return the state at zero weights; ValueError for columns without known moments."""
+        """Return the state at the best constant; ValueError for columns without known moments."""
         if stats.columns is None:
             raise ValueError(
                 "onepass scales its steps by what ingest measured of every column, and nothing is "
                 "known of these. Use `solver=asgd`, or ingest the rows."
             )
-        steep = problem.loss.is_steep
+        steep, from_zero = problem.loss.is_steep, problem._replace(level=0.0)
         return OnepassState(
             columns=np.zeros((stats.d + 1, RECORD)),
-            sgd=excluded(problem, stats) if steep else SGD.init(problem, stats),
+            sgd=excluded(from_zero, stats) if steep else SGD.init(from_zero, stats),
             newton=first_summary(stats.d) if self._runs_newton(problem, stats) else no_summary(),
             progressive=ProgressiveLosses(np.zeros((2, OUTPUTS)), np.zeros(OUTPUTS + 1)), t=0,
             rows_before=0, mass=0.0,
@@ -268,7 +268,7 @@ class Onepass(Method):
         """Visit the rows of one block with several models, see protocol.py: Interleaved."""
         L = lanes_for(len(models)).width
         moved = [from_level(problem, block) for problem in problems]
-        problems, block = [one[0] for one in moved], moved[0][1]  # their level is the same
+        problems, block = [one[0] for one in moved], moved[0][1]  # of numbers one level
         seen = [block._replace(y=as_sides(block.y, label)) for label in labels]
         states = [looking_at(state, W, k, L) for k, state in enumerate(models)]
         if states[0].values_per_row == 0.0:

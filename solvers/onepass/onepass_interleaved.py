@@ -33,7 +33,7 @@ from fewpass.solvers.kernels.simd.lanes import (
     where,
 )
 from fewpass.solvers.loss_monitor import LossMonitor
-from fewpass.solvers.losses import Loss, Problem, value
+from fewpass.solvers.losses import Loss, Problem, from_level, value
 from fewpass.solvers.onepass.adagrad import ETAS, RECORD, SCRATCH, RecordLayout, longest
 from fewpass.solvers.onepass.adagrad import U as AVERAGES
 from fewpass.solvers.onepass.adagrad import W as LAST_WEIGHTS
@@ -82,13 +82,13 @@ from fewpass.solvers.sgd.steps import (
 
 COLUMNS = RECORD + 2  # numbers of a column: AdaGrad's record, and averaged SGD's two
 #: Numbers of each model in `about`, two for its two AdaGrad learners; see interleaved_steps.py.
-ABOUT = 8
+ABOUT = 10
 SQUARES = 2 * ASGD + 1
 TWICE: dict[type[LaneWidth], LaneWidth] = {Two: Four(), Four: Eight(), Eight: Sixteen()}
 #: Largest memory of interleaved models: beyond it, what every column costs at each look, and when
 #: models are interleaved and unpacked, is more than their steps side by side save.
 MOST_BYTES = 48 << 20
-LAM, LAM_B, STEP, LABEL = range(0, ABOUT, 2)
+LAM, LAM_B, STEP, LABEL, LEVEL = range(0, ABOUT, 2)
 
 
 def fit_together(states: list[OnepassState]) -> bool:
@@ -148,7 +148,11 @@ def walk_interleaved(
     first, how = states[0], lanes_for(len(states))
     twice = TWICE[type(how)]
     about = [
-        (p.lam, p.lam, p.lam_b, p.lam_b, *(s.unit * eta for eta in ETAS), label, label)
+        (
+            *(p.lam, p.lam, p.lam_b, p.lam_b),
+            *(s.unit * eta for eta in ETAS),
+            *(label, label, s.level, s.level),
+        )
         for p, s, label in zip(problems, states, labels, strict=True)
     ]
     of_sgd = sgd_numbers(owns, schedules, [s.sgd for s in states])
@@ -175,7 +179,7 @@ def visit_interleaved(
     """visit_rows for models in lanes, all at one row; W, losses and scalars change in place.
 
     For every model W has ten numbers per column, `losses` the ten of visit_rows, `scalars` the
-    scalars of averaged SGD, `about` lam, lam_b, step and label of both AdaGrad learners, and
+    scalars of averaged SGD, `about` lam, lam_b, step, label and level of both AdaGrad learners, and
     `of_sgd` the `numbers` of visit_interleaved in sgd/.  Returns t and mass.
     """
     (t, mass), (horizon, root_n) = clock, pace
@@ -192,16 +196,18 @@ def visit_interleaved(
             start = g * columns * width
             mine = ABOUT * L * g
             lam, lam_b = load(about, mine + LAM * L, twice), load(about, mine + LAM_B * L, twice)
+            of_adagrad = from_level(loss, load(about, mine + LEVEL * L, twice))
+            of_average = from_level(loss, load(about, mine + LEVEL * L, how))
             if any_lane(load(losses, (2 * OUTPUTS * g + LAST) * L, how) < LEFT):
                 learn(
                     rows, i, targets_of(load(about, mine + LABEL * L, twice), y[i]), weight[i],
-                    share, Problem(loss, L2(lam), intercept, lam_b, 0.0),
+                    share, Problem(of_adagrad, L2(lam), intercept, lam_b, 0.0),
                     load(about, mine + STEP * L, twice), root_n, mass, V,
                     RecordLayout(start, width, start + width * (columns - 1)), losses,
                     2 * OUTPUTS * L * g, scratch, most, twice,
                 )  # fmt: skip
 
-            problem, gamma = problem_and_step(of_sgd, NUMBERS * L * g, loss, c, t, how)
+            problem, gamma = problem_and_step(of_sgd, NUMBERS * L * g, of_average, c, t, how)
             target, first = targets_of(load(about, mine + LABEL * L, how), y[i]), SCALARS * L * g
             place = start + RECORD * L
             at = load_scalars(scalars, first, how)
@@ -212,7 +218,7 @@ def visit_interleaved(
             p = sgd_prediction(at, problem, t, t0, s, s_bar)
             monitor_alive(
                 losses, (2 * OUTPUTS * g + ASGD) * L, alive, weight[i], share,
-                value(loss, p, target), how,
+                value(of_average, p, target), how,
             )  # fmt: skip
             moved, k = row_step(at, problem, least, gamma, t, target, weight[i], s, square)
             at = of_those(alive, moved, at)

@@ -64,7 +64,7 @@ class OnepassState(NamedTuple):
     chosen: int  # best output
     lead: Lead
     proof: Proof  # of streaming Newton's, after a pass under the squared loss
-    level: float = 0.0  # that the intercepts of all outputs count from
+    level: float = 0.0  # that the intercepts of all outputs count from (intercept.py: from_level)
     trailing: int = 0  # bits of the learners that trailed at the last look (leaving.py)
 
     @property

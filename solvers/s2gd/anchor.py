@@ -58,7 +58,8 @@ def first_anchor(at: Weights, h: float, stats: ProblemStats, subspace: int) -> S
 def gradient_at_anchor(problem: Problem, state: S2gdState) -> Weights:
     """Return the gradient of the whole objective at x."""
     x = state.x
-    return Weights(state.W[:, 1] + problem.lam * x.coef, state.G_b + problem.lam_b * x.intercept)
+    g_b = state.G_b + problem.lam_b * (x.intercept - problem.level)
+    return Weights(state.W[:, 1] + problem.lam * x.coef, g_b)
 
 
 def remember_anchor(problem: Problem, state: S2gdState) -> S2gdState:

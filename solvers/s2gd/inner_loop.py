@@ -46,7 +46,7 @@ def inner_steps(
         share = h / batch
         A *= 1.0 - share * size * lam
         B = (1.0 - share * size * lam) * B + share * size
-        b -= share * (size * (lam_b * b + G_b) + intercept * total)
+        b -= share * (size * (lam_b * (b - problem.level) + G_b) + intercept * total)
         for k in range(size):
             if change[k] != 0.0:
                 add(rows, order[start + k], -share / A * change[k], W)

@@ -51,7 +51,7 @@ from fewpass.solvers.protocol import (
     Walk,
     Weights,
     array_bytes,
-    zero_weights,
+    constant_weights,
 )
 from fewpass.solvers.s2gd.anchor import (
     IN_PAIRS,
@@ -102,11 +102,11 @@ class S2gd(Method):
     paper.  Each takes two vectors of memory."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> State:
-        """Start at zero weights; ValueError for step sizes that are too long."""
+        """Start at the best constant; ValueError for step sizes that are too long."""
         h = self._first_step(problem, stats)
         refuse_long_step(h, problem.lam)
         self._refuse_convexity(problem, stats, h)
-        return first_anchor(zero_weights(stats.d), h, stats, self.subspace)
+        return first_anchor(constant_weights(problem, stats.d), h, stats, self.subspace)
 
     def start_at(
         self,

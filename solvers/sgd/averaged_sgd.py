@@ -31,10 +31,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveFloat
 
-from fewpass.solvers.intercept import column_length, level, with_column
+from fewpass.solvers.intercept import column_length, with_column
 from fewpass.solvers.kernels.rows import DenseRows, paired_zeros
 from fewpass.solvers.loss_monitor import LossMonitor, ReportLosses, ends_of, ignore_losses
-from fewpass.solvers.losses import Problem, value
+from fewpass.solvers.losses import Problem, from_level, value
 from fewpass.solvers.protocol import (
     ENDLESS,
     Block,
@@ -90,7 +90,7 @@ class Sgd(Method):
     the model and what is proven of it stay in double precision."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> SgdState:
-        """Return zero weights; ValueError for a step size with a negative decay factor.
+        """Return the best constant; ValueError for a step size with a negative decay factor.
 
         And for iterates in single precision on dense rows, which are stepped in a copy in double.
         """
@@ -108,8 +108,8 @@ class Sgd(Method):
         t0 = self._averaging_start(stats)
         return SgdState(
             W=paired_zeros(stats.rows_kind, stats.d, DTYPES[self.precision]),
-            theta=Iterate(),
-            bar=Average(),
+            theta=Iterate(problem.level),
+            bar=Average(problem.level),
             bar_loss=0.0,
             monitor=LossMonitor(),
             t=0,
@@ -228,23 +228,18 @@ class Sgd(Method):
         length = column_length(problem, stats) if self.gamma0 == "calibrated" else 1.0
         problem = with_column(problem, length)
         state = scale_intercept(state, 1.0 / length)
-        if self.gamma0 == "calibrated" and (state.t == 0 or state.gamma0 == 0.0):
+        if self.gamma0 == "calibrated" and state.gamma0 == 0.0:
             state = self._begin(problem, stats, state, block)
         return problem, state, length
 
     def _begin(
         self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
     ) -> SgdState:
-        """Set the intercept to the mean target and estimate the first step size, on first rows."""
+        """Estimate the first step size on first rows."""
         first = block._replace(order=block.order[:TRIAL_ROWS])
-        start = level(problem, first)
-        if state.gamma0 == 0.0:
-            square, shifted = largest_square(problem, stats), first._replace(y=first.y - start)
-            gamma0 = calibrate(problem, self.schedule(problem), square, stats, shifted)
-            state = state._replace(gamma0=gamma0)
-        if state.t > 0:  # at another model's weights, whose intercept is kept
-            return state
-        return at_intercept(state, start / (problem.intercept or 1.0))
+        square = largest_square(problem, stats)
+        gamma0 = calibrate(problem, self.schedule(problem), square, stats, first)
+        return state._replace(gamma0=gamma0)
 
     def restarted(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
         """Restart, with half the first step size if the state has exploded."""
@@ -252,12 +247,12 @@ class Sgd(Method):
         return begin(problem, stats, state)
 
     def halve_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
-        """Restart from zero weights with half the first step size."""
+        """Restart with half the first step size."""
         begun: SgdState = self.init(problem, stats)
         return begun._replace(gamma0=0.5 * state.gamma0)
 
     def keep_step(self, problem: Problem, stats: ProblemStats, state: SgdState) -> SgdState:
-        """Restart from zero weights with the estimated first step size."""
+        """Restart with the estimated first step size."""
         begun: SgdState = self.init(problem, stats)
         return begun._replace(gamma0=state.gamma0)
 
@@ -308,8 +303,10 @@ class Asgd(Sgd):
 
 
 def loss_of_zero(problem: Problem, stats: ProblemStats) -> float:
-    """Return the mean loss of zero weights, approximately."""
-    return float(value(problem.loss, 0.0, math.sqrt(stats.target_square)))
+    """Return the mean loss of the first state's weights, approximately: of labels that of 0."""
+    up = problem.intercept * problem.level if problem.loss.takes_numbers else 0.0
+    away = up + math.sqrt(stats.target_square)
+    return float(value(from_level(problem.loss, 0.0), up, away))
 
 
 def largest_square(problem: Problem, stats: ProblemStats) -> float:

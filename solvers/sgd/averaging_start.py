@@ -84,7 +84,7 @@ def step_and_compare(
         p = prediction(at, problem, s)
         p_bar = (at.bar.tau * s + s_bar) / at.bar.beta + problem.intercept * at.bar.b
         rate = smoothing(t)
-        at = monitored(at, loss, least, rate, p, y[i])
+        at = monitored(at, problem, least, rate, p, y[i])
         bar_loss += rate * (value(loss, p_bar, y[i]) - bar_loss)
         gamma, square = step_size(schedule, gamma0, t), square_of(loss, rows, i)
         at, k = move(at, problem, gamma, p, y[i], weight[i], square)

@@ -40,10 +40,10 @@ BothVectors = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]  # (d, 2, w
 def step_wide_rows(
     W: BothVectors, b: PerClass, b_bar: PerClass, alpha: float, tau: float, beta: float,
     monitor: LossMonitor, t: int, t0: int, gamma0: float, schedule: Schedule, problem: Problem,
-    least: float, ends: WholeNumbers, curve: Matrix, rows: Rows, y: PerRow, weight: PerRow,
-    order: Order,
+    level: PerClass, least: float, ends: WholeNumbers, curve: Matrix, rows: Rows, y: PerRow,
+    weight: PerRow, order: Order,
 ) -> tuple[float, float, float, LossMonitor, int]:  # fmt: skip
-    """Take the steps; W and the intercepts b, b_bar (wide,) change in place.
+    """Take the steps; W and the intercepts b, b_bar (wide,), charged from `level`, change in place.
 
     Returns alpha, tau, beta, the monitor and t.  After `ends` rows (ascending), `curve` gets the
     number of rows monitored and their loss sum.
@@ -70,7 +70,8 @@ def step_wide_rows(
         pull = gamma * weight[i]
         for k in range(0, wide, 8):
             own, slope = load(b, k, how), load(g, k, how)
-            store(b, k, own - (gamma * lam_b * own + pull * intercept * slope))
+            up = own - load(level, k, how)
+            store(b, k, own - (gamma * lam_b * up + pull * intercept * slope))
             store(g, k, -alpha * pull * slope)
             store(more, k, tau * alpha * pull * slope)
         if t > t0 + 1:
@@ -128,14 +129,14 @@ def flush_wide(W: BothVectors, alpha: float, tau: float, beta: float) -> None:
 
 @kernel
 def wide_trial_objective(
-    W: BothVectors, b: PerClass, gamma0: float, schedule: Schedule, problem: Problem, rows: Rows,
-    y: PerRow, weight: PerRow, order: Order,
+    W: BothVectors, level: PerClass, gamma0: float, schedule: Schedule, problem: Problem,
+    rows: Rows, y: PerRow, weight: PerRow, order: Order,
 ) -> float:  # fmt: skip
-    """Return the objective on rows `order` after one pass of SGD over them, from zeros."""
+    """Return the objective on rows `order` after one pass of SGD over them, from a constant."""
     loss: LossOfScores = problem.loss
     lam, intercept, lam_b = strength(problem.penalty), problem.intercept, problem.lam_b
     wide, V, alpha, step = W.shape[2], W.reshape(-1), 1.0, 2 * W.shape[2]
-    v, g = np.empty(wide), np.empty(wide)
+    v, g, b = np.empty(wide), np.empty(wide), level.copy()
     for r in range(order.shape[0]):
         i = order[r]
         gamma = step_size(schedule, gamma0, r + 1)
@@ -143,7 +144,7 @@ def wide_trial_objective(
         loss_and_slopes(loss, v, int(y[i]), g)
         alpha /= 1.0 - lam * gamma
         for k in range(wide):
-            b[k] -= gamma * (lam_b * b[k] + weight[i] * intercept * g[k])
+            b[k] -= gamma * (lam_b * (b[k] - level[k]) + weight[i] * intercept * g[k])
             g[k] *= -alpha * gamma * weight[i]
         add_wide(rows, i, g, V, step, 0)
         if alpha > 1e100:
@@ -159,6 +160,6 @@ def wide_trial_objective(
             square += W[j, 0, k] * W[j, 0, k]
     charged = 0.0
     for k in range(loss.n_classes):
-        charged += b[k] * b[k]
+        charged += (b[k] - level[k]) ** 2
     mean = total / order.shape[0]
     return float(mean + 0.5 * lam * square / alpha**2 + 0.5 * lam_b * charged)

@@ -78,7 +78,7 @@ def trial_objective(
     loss: Loss = problem.loss
     lam: float = strength(problem.penalty)
     intercept, lam_b = problem.intercept, problem.lam_b
-    b, alpha = 0.0, 1.0
+    b, alpha = problem.level, 1.0
     for r in range(order.shape[0]):
         i = order[r]
         gamma = step_size(schedule, gamma0, r + 1)
@@ -86,7 +86,7 @@ def trial_objective(
         g = weight[i] * sgd_slope(loss, dot(rows, i, W) / alpha + intercept * b, y[i], q)
         alpha /= 1.0 - lam * gamma
         add(rows, i, -alpha * gamma * g, W)
-        b -= gamma * (lam_b * b + intercept * g)
+        b -= gamma * (lam_b * (b - problem.level) + intercept * g)
         if alpha > 1e100:
             for j in range(W.shape[0]):  # W[:, 0] /= alpha takes numba 1.7 s to compile
                 W[j, 0] /= alpha
@@ -95,7 +95,8 @@ def trial_objective(
     for r in range(order.shape[0]):
         i = order[r]
         total += weight[i] * value(loss, dot(rows, i, W) / alpha + intercept * b, y[i])
+    up: float = b - problem.level
     square = 0.0
     for j in range(W.shape[0]):
         square += W[j, 0] * W[j, 0]
-    return total / order.shape[0] + 0.5 * lam * square / alpha**2 + 0.5 * lam_b * b * b
+    return total / order.shape[0] + 0.5 * lam * square / alpha**2 + 0.5 * lam_b * up * up

@@ -47,10 +47,10 @@ from fewpass.solvers.sgd.steps import (
 
 #: Numbers of each model in `scalars`, those of StepScalars, and in `numbers`.  Those of a group lie
 #: in lanes: number K of its models begins at K * width.
-SCALARS, NUMBERS = 11, 5
+SCALARS, NUMBERS = 11, 6
 B, ALPHA, INVERSE, BAR_B, TAU, BETA = range(6)
 N_MONITORED, LOSS_SUM, LOSS, REFERENCE_LOSS, DIVERGED = range(6, SCALARS)
-LAM, INTERCEPT, LAM_B, DECAY, GAMMA0 = range(NUMBERS)
+LAM, INTERCEPT, LAM_B, LEVEL, DECAY, GAMMA0 = range(NUMBERS)
 
 
 @kernel
@@ -126,7 +126,8 @@ def problem_and_step(
     """Return the problem of a group's models and their step size at row t."""
     L = how.width
     lam, intercept = load(numbers, at + LAM * L, how), load(numbers, at + INTERCEPT * L, how)
-    problem = Problem(loss, L2(lam), intercept, load(numbers, at + LAM_B * L, how), 0.0)
+    lam_b, level = load(numbers, at + LAM_B * L, how), load(numbers, at + LEVEL * L, how)
+    problem = Problem(loss, L2(lam), intercept, lam_b, level)
     schedule = Schedule(load(numbers, at + DECAY * L, how), c)
     return problem, step_size(schedule, load(numbers, at + GAMMA0 * L, how), t)
 
@@ -215,7 +216,7 @@ def sgd_numbers(
 ) -> list[list[float]]:
     """Return the NUMBERS numbers of each model."""
     return [
-        [problem.lam, problem.intercept, problem.lam_b, schedule.a, state.gamma0]
+        [problem.lam, *problem[2:], schedule.a, state.gamma0]  # intercept, lam_b, level
         for problem, schedule, state in zip(problems, schedules, states, strict=True)
     ]
 

@@ -145,7 +145,7 @@ def row_step(
     """
     p = prediction(at, problem, s)
     if t % LISTEN_EVERY == 0:
-        at = monitored(at, problem.loss, least, smoothing(at.monitor.n_monitored + 1.0), p, y)
+        at = monitored(at, problem, least, smoothing(at.monitor.n_monitored + 1.0), p, y)
     return move(at, problem, gamma, p, y, weight, square)
 
 
@@ -157,10 +157,11 @@ def prediction(at: StepScalars, problem: Problem, s: Number) -> Number:
 
 @part_of_kernels
 def monitored(
-    at: StepScalars, loss: Loss, least: float, rate: Number, p: Number, y: Number
+    at: StepScalars, problem: Problem, least: float, rate: Number, p: Number, y: Number
 ) -> StepScalars:
     """Update the monitor with the loss of a row before its step."""
-    monitor = listen(at.monitor, rate, value(loss, p, y), value(loss, 0.0, y), least)
+    loss, first = problem.loss, problem.intercept * problem.level
+    monitor = listen(at.monitor, rate, value(loss, p, y), value(loss, first, y), least)
     return StepScalars(at.theta, at.inverse, at.bar, monitor)
 
 
@@ -177,7 +178,7 @@ def move(
     g = weight * change
     alpha /= 1.0 - lam * gamma
     inverse = 1.0 / alpha  # before the next dot product, as all else waits for it
-    b -= gamma * (lam_b * b + intercept * g)
+    b -= gamma * (lam_b * (b - problem.level) + intercept * g)
     after = StepScalars(Iterate(b, alpha), inverse, bar, monitor)
     return after, alpha * gamma * weight * change  # only the slope depends on the dot product
 

@@ -13,10 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveInt
 
-from fewpass.solvers.kernels.simd.wide_rows import padded, wide_zeros
+from fewpass.solvers.kernels.simd.wide_rows import padded, padded_scores, wide_zeros
 from fewpass.solvers.loss_monitor import ReportLosses, ends_of, ignore_losses
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.losses.wide_loss import PADDED, WideLoss, loss_and_slopes
+from fewpass.solvers.losses.wide_loss import (
+    PADDED,
+    WideLoss,
+    level_of_scores,
+    loss_and_slopes,
+)
 from fewpass.solvers.needs import Needs
 from fewpass.solvers.protocol import Block, ColumnMoments, ProblemStats, Walk, Weights
 from fewpass.solvers.sgd.averaged_sgd import Asgd, largest_square
@@ -43,12 +48,11 @@ class WideAsgd(Asgd):
     """K, the number of scores."""
 
     def first_state(self, problem: Problem, stats: ProblemStats) -> SgdState:
-        """Return zero weights; ValueError for what is not built for several scores."""
+        """Return the best constant; ValueError for what is not built for several scores."""
         self.refuse_one_score(problem)
         of_one = super().first_state(problem, stats._replace(d=0))
-        wide = padded(self.width)
-        theta, bar = zero_intercepts(wide)
-        return of_one._replace(W=wide_zeros(stats.d, 2, wide), theta=theta, bar=bar)
+        level: Any = level_of_scores(problem)
+        return at_intercept(of_one._replace(W=wide_zeros(stats.d, 2, len(level))), level)
 
     def start_at(
         self, problem: Problem, stats: ProblemStats, weights: Weights, rows_before: int
@@ -56,8 +60,7 @@ class WideAsgd(Asgd):
         """Return a state at weights that were trained on other rows; see averaged_sgd.py."""
         state: SgdState = self.init(problem, stats)
         state.W[:, :, : self.width] = weights.coef.T[:, None]
-        b: Any = np.zeros(padded(self.width))
-        b[: self.width] = weights.intercept
+        b: Any = padded_scores(weights.intercept, self.width)
         t0 = state.t0 if state.t0 in (SOUGHT, NEVER) else rows_before + state.t0
         return at_intercept(state, b)._replace(t=rows_before, t0=t0)
 
@@ -94,7 +97,8 @@ class WideAsgd(Asgd):
         (b, alpha), (b_bar, tau, beta) = state.theta, state.bar
         alpha, tau, beta, monitor, t = step_wide_rows(
             state.W, b, b_bar, alpha, tau, beta, state.monitor, state.t, state.t0, state.gamma0,
-            self.schedule(problem), problem, loss_of_zeros(problem.loss), ends, curve, *block[:4],
+            self.schedule(problem), problem._replace(level=0.0), level_of_scores(problem),
+            loss_of_zeros(problem.loss), ends, curve, *block[:4],
         )  # fmt: skip
         for end, (seen, lost) in zip(ends.tolist(), curve.tolist(), strict=True):
             if seen:
@@ -108,8 +112,6 @@ class WideAsgd(Asgd):
         self, problem: Problem, stats: ProblemStats, state: SgdState, block: Block
     ) -> SgdState:
         """Estimate the first step size on first rows."""
-        if state.gamma0 > 0.0:
-            return state
         first = block._replace(order=block.order[:TRIAL_ROWS])
         objective_of = partial(trial, problem, self.schedule(problem), stats.d, first)
         square = largest_square(problem, stats)
@@ -118,9 +120,9 @@ class WideAsgd(Asgd):
 
 def trial(problem: Problem, schedule: Schedule, d: int, first: Block, gamma0: float) -> float:
     """Return the objective on first rows after a pass over them."""
-    wide = padded(problem.loss.width)
-    W, b = wide_zeros(d, 2, wide), np.zeros(wide)
-    return float(wide_trial_objective(W, b, gamma0, schedule, problem, *first[:4]))
+    W, level = wide_zeros(d, 2, padded(problem.loss.width)), level_of_scores(problem)
+    one = problem._replace(level=0.0)
+    return float(wide_trial_objective(W, level, gamma0, schedule, one, *first[:4]))
 
 
 def loss_of_zeros(loss: Any) -> float:
@@ -155,15 +157,10 @@ def join_wide(K: int, _problem: Problem, _stats: ProblemStats, states: list[SgdS
     thetas, bars = zip(*(read_wide(s, K) for s in states), strict=True)
     first.W[:, 0, :K] = np.mean([theta.coef for theta in thetas], axis=0).T
     first.W[:, 1, :K] = np.mean([bar.coef for bar in bars], axis=0).T
-    theta, bar = zero_intercepts(len(np.ravel(first.theta.b)))
-    for own, each in ((theta, thetas), (bar, bars)):
-        own.b[:K] = np.mean([weights.intercept for weights in each], axis=0)  # type: ignore[index]
-    return first._replace(theta=theta, bar=bar)
-
-
-def zero_intercepts(wide: int) -> tuple[Iterate, Average]:
-    """Return the scalars of zero weights."""
     b: Any
     b_bar: Any
-    b, b_bar = np.zeros(wide), np.zeros(wide)
-    return Iterate(b), Average(b_bar)
+    b, b_bar = (
+        padded_scores(np.mean([weights.intercept for weights in each], axis=0), K)
+        for each in (thetas, bars)
+    )
+    return first._replace(theta=Iterate(b), bar=Average(b_bar))

@@ -44,11 +44,11 @@ def rows(data: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 @cache
-def optimum(data: str, loss: str, lam: float, label: int) -> Optimum:
+def optimum(data: str, loss: str, lam: float, label: int, level: float) -> Optimum:
     """Return where the optimum of one model lies; `label` counts as +1."""
     X, codes = rows(data)
     y = np.where(codes == label, 1.0, -1.0)
-    problem = oracles.problem_of(loss, lam, "free")
+    problem = oracles.problem_of(loss, lam, "free")._replace(level=level)
     if loss != "hinge":
         least = oracles.optimum(loss, problem, X, y, np.ones(len(y)))
         return Optimum(least - FOUND, least + FOUND)
@@ -85,12 +85,14 @@ def disagreement(subject: Subject, at: Path, bits: Bits) -> str | None:
     X, codes = rows(subject.data)
     labels = range(len(weights)) if weights.ndim == 2 else (1,)
     intercepts = np.ravel(told["intercept"])
-    problem = oracles.problem_of(loss, lam, "free")
+    levels = np.broadcast_to(run["level"], len(labels)).tolist()
     objectives, gaps, lowest = [], [], []
-    for label, coef, b in zip(labels, np.atleast_2d(weights), intercepts, strict=True):
+    each = zip(labels, np.atleast_2d(weights), intercepts, levels, strict=True)
+    for label, coef, b, level in each:
+        problem = oracles.problem_of(loss, lam, "free")._replace(level=level)
         y = np.where(codes == label, 1.0, -1.0)
         objectives.append(oracles.objective(loss, problem, X, y, np.ones(ROWS), coef, b)[0])
-        best = optimum(subject.data, loss, lam, label)
+        best = optimum(subject.data, loss, lam, label, level)
         lowest.append(objectives[-1] - best.lowest)
         gaps.append(objectives[-1] - best.highest)
     objective = float(np.mean(objectives))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fewpass.solvers.intercept import LENGTH_SHARE, column_length, level, with_column
+from fewpass.solvers.intercept import LENGTH_SHARE, column_length, with_column
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2
@@ -53,28 +53,6 @@ def test_units_of_the_features_do_not_matter(rng):
         found.append(np.append(scale * at.coef, at.intercept))
     for other in found[1:]:
         np.testing.assert_allclose(other, found[0], rtol=1e-9)
-
-
-def test_the_level_of_the_targets_does_not_matter(rng):
-    X, y = rows_of(3000, 1.0, rng)
-    ends = []
-    for shift in (0.0, 100.0):
-        _, _, solver, state = trained("squared", X, y + shift)
-        assert not state.monitor.diverged
-        ends.append(solver.weights(state))
-    np.testing.assert_allclose(ends[1].coef, ends[0].coef, atol=1e-3)
-    # up to what lam_b costs
-    assert ends[1].intercept - ends[0].intercept == pytest.approx(100.0, rel=1e-4)
-
-
-def test_level_is_the_weighted_mean_of_the_rows_in_sight():
-    rows = block(dense_rows(np.zeros((4, 1))), [1.0, 5.0, 9.0, 99.0], np.array([1.0, 2, 1, 7]))
-    first = rows._replace(order=np.arange(3))
-    squared = Problem(LOSSES["squared"](), L2(1.0), 1.0, 1.0)
-    assert level(squared, first) == 5.0
-    assert level(squared, first._replace(weight=np.zeros(4))) == 0.0
-    assert level(squared._replace(intercept=0.0), first) == 0.0
-    assert level(squared._replace(loss=LOSSES["hinge"]()), first) == 0.0
 
 
 def test_no_rows_to_measure_and_no_intercept_leave_the_column_alone():

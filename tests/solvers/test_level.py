@@ -1,19 +1,27 @@
-"""The level that the intercept is charged from: targets as far up, charged from 0, are the same."""
+"""The level that the intercept is charged from: targets as far up, charged from 0, are the same.
+
+And every method's answer beside SciPy's.
+"""
+
+from functools import partial
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from fewpass.solvers.batch.newton import Newton
 from fewpass.solvers.batch.newton_in_memory import minimise
-from fewpass.solvers.drive import sweeps
+from fewpass.solvers.drive import stats_of, sweeps
 from fewpass.solvers.dual.psdca import Psdca
 from fewpass.solvers.dual.sdca import Sdca
 from fewpass.solvers.dual.warm_start import SLOPES_AS_DUALS
-from fewpass.solvers.kernels.rows import DenseRows
+from fewpass.solvers.losses import LOSSES, Problem, SoftmaxLoss, value
+from fewpass.solvers.needs import takes_loss
+from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Weights
-from fewpass.solvers.sgd.averaged_sgd import Asgd
+from fewpass.solvers.registry import METHODS, WIDE_METHODS, fit_for, method_class
 from testing.dual_runs import Run, data
-from testing.oracles import block, dense_rows, problem_of, rows_of, stats
+from testing.oracles import block, dense_rows, problem_of, rows_of
 
 LEVEL = 40.0
 AT_ZERO = problem_of("squared", 0.3, "regularised")  # so heavy that the level decides
@@ -83,6 +91,56 @@ def test_newton():
         same_but_up(certified, expected, at, at_zero)
 
 
-def test_a_method_that_charges_from_zero_refuses():
-    with pytest.raises(ValueError, match=r"from 0, and this problem for that from 40. Use `solver"):
-        Asgd().init(AT_LEVEL, stats(np.ones((3, 2)), DenseRows))
+ROWS = np.random.default_rng(5).normal(size=(60, 3))
+NOISE = np.random.default_rng(6).normal(size=60)
+
+
+def targets_and_level(loss):
+    if loss == "squared":
+        return ROWS[:, 0] + LEVEL + NOISE, LEVEL
+    if loss == "softmax":
+        scores = ROWS @ np.ones((3, 3)) + ROWS * [2.0, 0.0, -2.0] + [2.0, 0.0, -1.0]
+        return np.argmax(scores, axis=1).astype(float), (1.2, -0.1, -1.1)
+    return np.where(ROWS[:, 0] + NOISE > 1.2, 1.0, -1.0), -2.0
+
+
+def objective(problem, y, w):
+    """Mean loss and charges of weights with the intercept last, of each class in turn."""
+    K = problem.loss.width
+    each = np.reshape(w, (K, 4))
+    scores = ROWS @ each[:, :3].T + each[:, 3]
+    loss = problem.loss.losses(scores, y) if K > 1 else value(problem.loss, scores[:, 0], y)
+    up = each[:, 3] - problem.level
+    charged = problem.lam * np.sum(each[:, :3] ** 2) + problem.lam_b * np.sum(up * up)
+    return float(np.mean(loss) + 0.5 * charged)
+
+
+EACH = [
+    *((kind, loss) for kind in METHODS for loss in ("squared", "logistic")),
+    *((kind, "softmax") for kind in WIDE_METHODS),
+]
+
+
+@pytest.mark.parametrize(("kind", "loss"), EACH)
+def test_every_method_charges_the_intercept_from_the_level(kind, loss):
+    y, level = targets_and_level(loss)
+    wide = loss == "softmax"
+    of = SoftmaxLoss(3) if wide else LOSSES[loss]()
+    problem = Problem(of, L2(0.3), 1.0, 0.3, level)
+    method = fit_for(method_class(kind)(), of.width)
+    if not takes_loss(method.needs, problem):
+        pytest.skip("another loss's method")
+    about = y - level if loss == "squared" else np.ones(60)
+    known = stats_of(ROWS, y)._replace(target_square=float(np.mean(np.square(about))))
+    for moment in sweeps(method, problem, known, block(dense_rows(ROWS), y)):
+        if moment.passes >= 15:
+            break
+    best = minimize(partial(objective, problem, y), np.zeros(4 * of.width), tol=1e-12).fun
+    at, proven = method.weights(moment.state), method.certificate(moment.state)
+    found = objective(problem, y, np.column_stack([*np.atleast_2d(at.coef).T, at.intercept]))
+    if proven is None:
+        assert found - best < 0.05
+    else:
+        assert proven.objective == pytest.approx(found, rel=1e-9)
+        assert -1e-9 < found - best < proven.gap + 1e-9
+        assert proven.gap < 1e-2

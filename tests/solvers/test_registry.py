@@ -8,7 +8,7 @@ import pytest
 from fewpass.solvers.kernels.rows import DenseRows
 from fewpass.solvers.losses import LOSSES, Problem
 from fewpass.solvers.penalties import L2
-from fewpass.solvers.protocol import Method, Walk, zero_weights
+from fewpass.solvers.protocol import Method, Walk, constant_weights
 from fewpass.solvers.registry import METHODS, method_class
 from testing.oracles import stats
 from tests.conftest import PROJECT
@@ -87,4 +87,4 @@ def test_what_is_declared_is_so(word):
                 with pytest.raises(ValueError, match=r"Use|Take"):
                     method.init(problem, own)
                 with pytest.raises(ValueError, match=r"Use|Take|start_from"):
-                    method.start_at(problem, own, zero_weights(d), 0)
+                    method.start_at(problem, own, constant_weights(problem, d), 0)

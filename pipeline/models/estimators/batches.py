@@ -14,11 +14,13 @@ from fewpass.pipeline.rows.buffers import table_block
 from fewpass.pipeline.rows.running_moments import RunningMoments, Sums, moments_of
 from fewpass.pipeline.rows.targets import target_rule
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.training.planning.best_constant import levelled
 from fewpass.pipeline.training.planning.job import solver_of
 from fewpass.pipeline.training.planning.method_choice import FEW_MODELS, MOST_MODELS
 from fewpass.pipeline.training.planning.planned_problem import stats_of
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.drive import visit_again
+from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.protocol import (
     ENDLESS,
     ProblemStats,
@@ -44,6 +46,7 @@ class Learnt(NamedTuple):
     stats: ProblemStats  # of the first batch: steps go by them, however the others are cut
     sums: Sums | None  # of every column's values, for methods whose steps use them
     rows: int  # that they are of
+    level: Any  # what the intercept is charged from, by the first batch
 
 
 def method_of(solver: Any, targets: Labels | Values, *, together: bool = False) -> dict[str, Any]:
@@ -92,9 +95,13 @@ def learn(
     """
     problem = problem_of(plan, batch.manifest)
     rule = target_rule(batch.manifest, problem.loss, None)
+    if last:
+        problem = problem._replace(level=last.level)
+    else:
+        problem = levelled(problem, rule, batch, batch.sample(MOST_ROWS)).problem
     weight = np.ones(batch.n_rows) if batch.table.weight is None else batch.table.weight
     sums, rows = counted(plan, batch, last), batch.n_rows + (last.rows if last else 0)
-    measured = stats_of(batch.manifest, rule, seed=plan.seed)
+    measured = stats_of(batch.manifest, rule, problem, seed=plan.seed)
     solver = solver_of(plan, rule, measured)
     (walk,) = solver.program(0)
     assert isinstance(walk, Walk), "a method of one pass walks"
@@ -110,8 +117,8 @@ def learn(
         state = solver.start_at(problem, stats, *at) if at else solver.init(problem, stats)
     block = table_block(batch.table, rule.read(batch.table.target), weight)
     state, _ = visit_again(walk, problem, stats, state, [block], on_restart=warn_of_restart)
-    kind = plan.solver.kind
-    return Learnt(kind, solver.weights(state), state, stats._replace(columns=None), sums, rows)
+    kind, stats = plan.solver.kind, stats._replace(columns=None)
+    return Learnt(kind, solver.weights(state), state, stats, sums, rows, problem.level)
 
 
 def counted(plan: TrainingPlan, batch: MemoryDataset, last: Learnt | None) -> Sums | None:

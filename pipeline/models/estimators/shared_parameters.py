@@ -47,7 +47,8 @@ class SharedParameters(BaseEstimator):
         Largest number of passes over the rows.  None is 1000, or 100 if the rows are not in
         memory; without tol it is what the method usually takes.
     fit_intercept : bool, default=True
-        Whether to fit an intercept b.  It is penalised with a hundredth of lam.
+        Whether to fit an intercept b.  Its distance from the best constant is penalised with a
+        hundredth of lam.
     scale : {"none", "standard", "maxabs", "rms"}, default="none"
         Scaling of the columns during training: "standard" to mean 0 and variance 1 (dense rows
         only), "maxabs" to largest absolute value 1, "rms" to mean square 1.  coef_ and intercept_

@@ -1,12 +1,14 @@
-"""F_0 of a problem: the mean loss of the best constant, for every class's model.
+"""The best constant of a problem: what the intercept is charged from, and F_0, its mean loss.
 
-Of labels by their counts; of numbers by mean and variance where the loss is a square, else by a
-sample.  Weights of rows, and their offsets, count as the sample has them.
+Of labels by their counts; of numbers by mean and variance where the loss is a square, by the mean
+where it is a logarithm's, else by a sample.  Weights of rows, and their offsets, count as the
+sample has them.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +16,25 @@ from numpy.typing import NDArray
 from fewpass.pipeline.rows.buffers import numbers_per_row, unit_weights
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.losses.constant_prediction import constant_losses
+from fewpass.solvers.losses.constant_prediction import best_constants
 from fewpass.solvers.losses.wide_loss import WideLoss
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.manifest import Labels, Values
+from fewpass.storage.manifest import Labels, Manifest, Values
 from fewpass.storage.table import Table
 
 Numbers = NDArray[np.float64]
+LEAST_ROWS = 0.5  # that a class without rows counts as: its log odds would have no end
 
 
-def best_constants(
-    problem: Problem, rule: TargetRule, dataset: Dataset, sample: Table
-) -> tuple[float, ...]:
-    """Return F_0 of each class's model, or of the one model that there is.
+class Levelled(NamedTuple):
+    """A problem that charges the intercept from the best constant."""
+
+    problem: Problem
+    constants: tuple[float, ...]  # F_0 of each class's model, or of the one model that there is
+
+
+def levelled(problem: Problem, rule: TargetRule, dataset: Dataset, sample: Table) -> Levelled:
+    """Work out the best constant of each class's model, or of the one model that there is.
 
     Parameters
     ----------
@@ -39,41 +47,61 @@ def best_constants(
     sample
         Some of its rows, with their targets and weights.
     """
-    targets = dataset.manifest.targets
-    weight = unit_weights(sample, dataset, rule)
-    if isinstance(targets, Labels) and isinstance(problem.loss, WideLoss):
-        own = _weight_of_each(targets, rule, sample.target, weight)
-        shares = own / own.sum()
-        return (problem.loss.constant_loss(shares, intercept=problem.intercept != 0.0),)
+    manifest, loss, intercept = dataset.manifest, problem.loss, problem.intercept != 0.0
+    targets, weight = manifest.targets, unit_weights(sample, dataset, rule)
+    own = weight
     if isinstance(targets, Labels):
-        y, shares = _of_labels(targets, rule, sample.target, weight)
-    elif rule.folds is not None and sample.offset is not None:
-        return _with_offsets(problem, rule, dataset, sample, weight)
-    elif problem.loss.is_quadratic and sample.weight is None:
-        y, shares = _of_moments(targets)
-    else:
-        y, shares = rule.read(sample.target), weight[None, :]
-    return constant_losses(problem.loss, y, shares, intercept=problem.intercept != 0.0)
+        own = _weight_of_each(targets, rule, sample.target, weight)
+    if isinstance(loss, WideLoss):
+        constant = loss.constant_loss(own / own.sum(), intercept=intercept)
+        return _with_level(problem, loss.best_scores(_some(own)), (constant,))
+    y, weights = _as_read(problem, rule, dataset, sample, own)
+    best = best_constants(loss, y, weights, intercept=intercept)
+    constants = best.losses
+    if rule.folds is not None and sample.offset is not None:  # of one constant added to offsets
+        constants = tuple(float(weights.sum()) / float(weight.sum()) * one for one in constants)
+    if loss.is_steep:
+        return _with_level(problem, (_of_logs(problem, rule, manifest),), constants)
+    if not loss.takes_numbers:
+        best = best_constants(loss, y, _some(weights), intercept=intercept)
+    return _with_level(problem, best.scores, constants)
 
 
-def _with_offsets(
-    problem: Problem, rule: TargetRule, dataset: Dataset, sample: Table, weight: Numbers
-) -> tuple[float, ...]:
-    """Return F_0 of rows with offsets: of one constant added to those."""
-    y, weights, _ = numbers_per_row(sample, dataset, rule)
-    intercept = problem.intercept != 0.0
-    (each,) = constant_losses(problem.loss, y, weights[None, :], intercept=intercept)
-    return (each * float(weights.sum()) / float(weight.sum()),)
+def _with_level(
+    problem: Problem, each: tuple[float, ...], constants: tuple[float, ...]
+) -> Levelled:
+    if not problem.intercept or not problem.loss.has_level:
+        return Levelled(problem, constants)
+    return Levelled(problem._replace(level=each if len(each) > 1 else each[0]), constants)
 
 
-def _of_labels(
-    targets: Labels, rule: TargetRule, sampled: Numbers, weight: Numbers
+def _as_read(
+    problem: Problem, rule: TargetRule, dataset: Dataset, sample: Table, own: Numbers
 ) -> tuple[Numbers, Numbers]:
-    """Return targets, and their weights in each class's model."""
-    own = _weight_of_each(targets, rule, sampled, weight)
-    if not rule.n_classes:
-        return rule.read(np.arange(len(own), dtype=float)), own[None, :]
-    return np.array([-1.0, 1.0]), np.stack([own.sum() - own, own], axis=1)
+    """Return targets (m,), and their weights in each class's model (K, m)."""
+    targets = dataset.manifest.targets
+    if isinstance(targets, Labels):
+        if not rule.n_classes:
+            return rule.read(np.arange(len(own), dtype=float)), own[None, :]
+        return np.array([-1.0, 1.0]), np.stack([own.sum() - own, own], axis=1)
+    if problem.loss.is_quadratic and sample.weight is None and sample.offset is None:
+        return _of_moments(targets)
+    y, weight, _ = numbers_per_row(sample, dataset, rule)
+    return y, weight[None, :]
+
+
+def _of_logs(problem: Problem, rule: TargetRule, manifest: Manifest) -> float:
+    """Return the logarithm of all rows' mean, over their mean exposure: events may be rare."""
+    targets, offsets = manifest.targets, manifest.offsets
+    mean = targets.weighted_mean if isinstance(targets, Values) else None
+    mean = rule.mean(targets) if mean is None else mean
+    log: Any = problem.loss.best_constant(np.array(mean))
+    return float(log) - (math.log(offsets.mean_exp) if offsets else 0.0)
+
+
+def _some(own: Numbers) -> Numbers:
+    """Return weights of labels, none of which is 0."""
+    return np.maximum(own, LEAST_ROWS)
 
 
 def _weight_of_each(

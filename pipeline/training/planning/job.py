@@ -52,7 +52,7 @@ def make_job(plan: TrainingPlan, planned: PlannedProblem, *, distributed: bool =
     """
     dataset, problem, stats, rule, tasks = planned
     method = streaming(plan, rule.width)
-    method.init(problem, stats)  # refuses settings that do not fit
+    method.init(tasks[0].problem(problem), stats)  # refuses settings that do not fit
     whole = Job(dataset, problem, stats, rule, _WHOLE, memory=plan.memory, all_models=len(tasks))
     refused: TooLittleMemory | None = None
     ways = [whole._replace(models=m) for m in numbers_at_once(plan, rule, len(tasks))]

@@ -14,7 +14,7 @@ from fewpass.pipeline.rows.buffers import row_view, unit_weights
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.targets import TargetRule, target_rule, with_offsets
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.best_constant import best_constants
+from fewpass.pipeline.training.planning.best_constant import levelled
 from fewpass.pipeline.training.planning.column_groups import with_groups
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.estimates.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
@@ -63,11 +63,11 @@ class PlannedProblem(NamedTuple):
         problem = with_groups(problem, dataset.feature_groups)
         rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
         rule = with_offsets(rule, manifest.offsets, problem.loss)
+        problem, constants = levelled(problem, rule, dataset, dataset.sample(MOST_ROWS))
         stats = stats_of(
-            manifest, rule, streams=plan.streams, seed=plan.seed,
+            manifest, rule, problem, streams=plan.streams, seed=plan.seed,
             sigma_square=sampled_sigma_square(dataset, rule),
         )  # fmt: skip
-        constants = best_constants(problem, rule, dataset, dataset.sample(MOST_ROWS))
         stats = stats._replace(columns=moments_reader(dataset), constants=constants)
         return cls(dataset, problem, stats, rule, tasks_of(plan, rule, stats))
 
@@ -93,6 +93,7 @@ def tasks_of(plan: TrainingPlan, rule: TargetRule, stats: ProblemStats) -> tuple
 def stats_of(
     manifest: Manifest,
     rule: TargetRule,
+    problem: Problem,
     *,
     streams: int = 1,
     seed: int = 0,
@@ -110,7 +111,7 @@ def stats_of(
         max_weight=max_weight * max(rule.class_weight, default=1.0),
         stream_rows=n // streams,
         shuffled=manifest.shuffle.seed is not None,
-        target_square=rule.mean_square(manifest.targets),
+        target_square=rule.mean_square(manifest.targets, problem.target_level),
         sigma_square=norms.max_square if sigma_square is None else sigma_square,
         streams=streams,
         seed=seed,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from math import log
 from typing import Protocol
-
-import numpy as np
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.training_plan import FREE_SHARE, TrainingPlan
@@ -18,7 +15,7 @@ from fewpass.solvers.registry import (
     loss_class,
     penalty_class,
 )
-from fewpass.storage.manifest import Labels, OffsetStats, Values
+from fewpass.storage.manifest import Labels, Values
 
 #: Of the loss's curvature: charged for the intercept where the penalty has no squares in it.
 LEAST_CHARGE = 1e-6
@@ -34,10 +31,6 @@ class TrainingData(Protocol):
     @property
     def targets(self) -> Labels | Values:
         """Labels or numbers."""
-
-    @property
-    def offsets(self) -> OffsetStats | None:
-        """Means of the rows' offsets, if they have any."""
 
 
 def loss_word(plan: TrainingPlan, targets: Labels | Values) -> str:
@@ -69,7 +62,10 @@ def loss_of(plan: TrainingPlan, data: TrainingData) -> Loss:
 
 
 def problem_of(plan: TrainingPlan, data: TrainingData, lam: float | None = None) -> Problem:
-    """Return the problem of a plan on a data set, with that lam, or the hardest of several."""
+    """Return the problem of a plan on a data set, with that lam, or the hardest of several.
+
+    Its level is that of best_constant.py, or of a run's record.
+    """
     loss = loss_of(plan, data)
     penalty = penalty_of(plan, lam or min(plan.lam.values(data.n_rows)))
     return Problem(
@@ -77,25 +73,7 @@ def problem_of(plan: TrainingPlan, data: TrainingData, lam: float | None = None)
         penalty=penalty,
         intercept=0.0 if plan.intercept == "none" else 1.0,
         lam_b=intercept_charge(plan, loss, data, strength(penalty)),
-        level=0.0 if plan.intercept == "none" else level_of(loss, data),
     )
-
-
-def level_of(loss: Loss, data: TrainingData) -> float:
-    """Return what the intercept is charged from: 0; the mean's logarithm where scores are such.
-
-    A mean of a million would otherwise be charged for its logarithm, which says nothing of a row.
-    """
-    if not loss.is_steep:
-        return 0.0
-    targets, offsets = data.targets, data.offsets
-    up = log(offsets.mean_exp) if offsets else 0.0
-    if isinstance(targets, Values):
-        mean = targets.weighted_mean
-        return loss.level(targets.mean if mean is None else mean) - up
-    counts = np.asarray(targets.counts, float)
-    mean = float(np.average(np.asarray(targets.labels, float), weights=counts))
-    return loss.level(mean) - up
 
 
 def penalty_of(plan: TrainingPlan, lam: float) -> Penalty:

@@ -17,6 +17,7 @@ from fewpass.pipeline.settings.method_kinds import Auto, Method
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.training.planning.best_constant import levelled
 from fewpass.pipeline.training.planning.default_memory import ROUND, most_by_default
 from fewpass.pipeline.training.planning.ill_conditioned import Columns, ill_conditioned
 from fewpass.pipeline.training.planning.job import solver_of
@@ -35,6 +36,7 @@ from fewpass.pipeline.training.planning.planned_problem import (
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.pipeline.training.planning.special_methods import for_several_scores
 from fewpass.pipeline.training.spans.span import Job
+from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import ColumnMoments, ProblemStats, Solver
 from fewpass.solvers.registry import (
@@ -158,8 +160,9 @@ class SourceProblem:
         )
         self.rule = with_offsets(self.rule, manifest.offsets, self.problem.loss)
         self._require_memory(manifest.n_features)
+        self.problem, _ = levelled(self.problem, self.rule, dataset, dataset.sample(MOST_ROWS))
         sampled = sampled_sigma_square(dataset, self.rule)
-        stats = stats_of(manifest, self.rule, seed=plan.seed, sigma_square=sampled)
+        stats = stats_of(manifest, self.rule, self.problem, seed=plan.seed, sigma_square=sampled)
         self.stats: ProblemStats = stats._replace(columns=self._moments, d=source.likely_columns)
 
     def _require_memory(self, d: int) -> None:

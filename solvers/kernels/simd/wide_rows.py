@@ -8,6 +8,7 @@ second, ... .  A row's value then touches `wide` numbers that lie end to end, wh
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,13 @@ PerClass = Vector  # (wide,): numbers of all classes, padded
 def padded(K: int) -> int:
     """Return `wide`: K rounded up to whole groups."""
     return -(-K // GROUP) * GROUP
+
+
+def padded_scores(each: Any, K: int) -> NDArray[np.float64]:
+    """Return numbers of K classes (K,), or one of all, as (wide,), padded with zeros."""
+    wide = np.zeros(padded(K))
+    wide[:K] = each
+    return wide
 
 
 def wide_zeros(*shape: int) -> NDArray[np.float64]:

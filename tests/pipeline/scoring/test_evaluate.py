@@ -50,7 +50,7 @@ def test_labels(tmp_path, weighted):
     loss = np.average(np.logaddexp(0, -y * p), weights=weight)
     assert found.loss == pytest.approx(loss, rel=1e-12)
     w, b = model.weights
-    penalty = 0.5e-3 * (w @ w + 0.01 * b * b)
+    penalty = 0.5e-3 * (w @ w + 0.01 * (b - model.record.level) ** 2)
     assert found.objective == pytest.approx(loss + penalty, rel=1e-12)
     assert found.mse is None
 

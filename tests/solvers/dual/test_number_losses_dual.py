@@ -36,7 +36,7 @@ def rows(loss, seed=0, offset=0.0, **how):
 
 def problem_of(loss, y, penalty=None):
     kind = LOSSES[loss]()
-    level = kind.level(y.mean()) if kind.is_steep else 0.0
+    level = float(kind.best_constant(y.mean())) if kind.is_steep else 0.0
     penalty = penalty or L2(LAM)
     return Problem(kind, penalty, 1.0, 0.01 * LAM, level)
 

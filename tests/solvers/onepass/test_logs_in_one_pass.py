@@ -32,7 +32,7 @@ def rows(loss, n=4000, d=5, mean=30.0, seed=0):
 
 def problem_for(loss, y):
     kind = LOSSES[loss]()
-    return Problem(kind, L2(LAM), 1.0, LAM / 100, kind.level(y.mean()))
+    return Problem(kind, L2(LAM), 1.0, LAM / 100, float(kind.best_constant(y.mean())))
 
 
 def as_block(kind, X, y, weight, order=None):

@@ -232,7 +232,9 @@ def test_one_pass_in_batches_sees_columns_of_any_scale():
 
 def objective(model, X, target):
     away = X @ model.coef_ + model.intercept_ - target
-    charge = model.lam_ * (model.coef_ @ model.coef_ + model.intercept_**2 / 100)
+    charge = model.lam_ * (
+        model.coef_ @ model.coef_ + (model.intercept_ - target.mean()) ** 2 / 100
+    )
     return 0.5 * np.mean(away**2) + 0.5 * charge
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from fewpass.flows.options import OUTPUT, Output
 
-Dialect = Literal["duckdb", "postgres", "bigquery", "spark"]
+Dialect = Literal["duckdb", "postgres"]
 
 
 def export(

@@ -1,4 +1,4 @@
-"""The columns of a table, encoded and scored, as ONNX: an input for each, by its name.
+"""The columns of a table, encoded and scored, as ONNX: an input (n, 1) for each, by its name.
 
 Numbers are float64, NaN where they are missing; dates are seconds since 1970, or numbers in the
 unit in which the table counts them; words and texts are strings, empty where they are missing.
@@ -53,7 +53,7 @@ from fewpass.pipeline.tables.encoding.terms import (
 
 _STRING = 8  # as ONNX counts types
 #: Outputs, whose names no column may have.
-OUTPUTS = ("label", "scores", "probabilities", "prediction")
+OUTPUTS = ("label", "probabilities", "scores", "variable")
 
 
 def table_scores(
@@ -145,7 +145,7 @@ def _side_by_side(graph: GraphParts, columns: list[str]) -> str:
 
 def _numbers_in(graph: GraphParts, one: ColumnTerms) -> tuple[str, str]:
     """Return a column's numbers (n, 1), 0 where they are missing, and where that is."""
-    x = graph.op("Unsqueeze", graph.input(one.columns[0], DOUBLE), graph.whole(1))
+    x = graph.input(one.columns[0], DOUBLE)
     if isinstance(one.read, MomentCell):
         x = _moments(graph, x, one.read)
     return finite(graph, x)
@@ -180,7 +180,7 @@ def _of_column(graph: GraphParts, one: ColumnTerms, coef: Any) -> str:
         return _of_vector(graph, one.columns[0], term, coef)
     if not isinstance(term, WordTerm | HashTerm | TextTerm):
         raise _refused(one.columns[0], "tensors hold no lists or maps of words")
-    words = [graph.input(name, _STRING) for name in one.columns]
+    words = [_words_in(graph, name) for name in one.columns]
     if isinstance(term, TextTerm):
         slots = coef[:, term.at : term.at + (1 << term.bits)]
         return text_scores(graph, words[0], term, slots)
@@ -203,13 +203,18 @@ def _shares(graph: GraphParts, name: str, read: SingleCell, axis: Any) -> list[S
         if "" in axis.values:
             raise _refused(name, "one of its words is empty, which means missing there")
         level = graph.op(
-            "LabelEncoder", graph.input(name, _STRING), domain=TREES_AND_LABELS,
+            "LabelEncoder", _words_in(graph, name), domain=TREES_AND_LABELS,
             keys_strings=[*places], values_int64s=[*places.values()],
             default_int64=len(axis.values),
         )  # fmt: skip
         return [ShareInGraph(level, None)]
     x, gone = _numbers_in(graph, ColumnTerms(columns=(name,), read=read, terms=()))
     return shares_of_number(graph, x, gone, axis)
+
+
+def _words_in(graph: GraphParts, name: str) -> str:
+    """Return a column's words (n,)."""
+    return graph.op("Squeeze", graph.input(name, _STRING), graph.whole(1))
 
 
 def _of_word(graph: GraphParts, one: ColumnTerms, x: str, term: WordTerm, coef: Any) -> str:

@@ -16,6 +16,7 @@ from fewpass.pipeline.models.export.hashed_words import WordsOfColumns
 from fewpass.pipeline.models.export.sql_cells import cell_of
 from fewpass.pipeline.models.export.sql_dialects import SqlDialect
 from fewpass.pipeline.models.export.sql_steps import interpolated, literal, stepped
+from fewpass.pipeline.tables.encoding.cells import places_among
 from fewpass.pipeline.tables.encoding.hashing import hashed_slots
 from fewpass.pipeline.tables.encoding.terms import (
     Axis,
@@ -32,7 +33,6 @@ from fewpass.pipeline.tables.encoding.terms import (
     ValueTerm,
     WordAxis,
     WordTerm,
-    places_of,
 )
 
 #: Words of a column beyond which their weights are joined, and stand in no CASE.
@@ -126,7 +126,7 @@ class Query:
             return
         others = weights[:, -2:].tolist()
         differ = (weights[:, :-2] != weights[:, -2:-1]).any(axis=0)
-        own = {word: k for word, k in places_of(term).items() if differ[k]}
+        own = {word: k for word, k in places_among(term.values).items() if differ[k]}
         words = [*map(self.dialect.quoted, own)]
         weights = weights[:, [*own.values()]]
         if len(words) > MOST_CASES:
@@ -173,7 +173,9 @@ class Query:
         """Return expressions of a row's levels, and of its shares of them."""
         cell = self._cell(ColumnTerms(columns=(name,), read=read, terms=()))
         if isinstance(axis, WordAxis):
-            words = [(self.dialect.quoted(word), k) for word, k in places_of(axis).items()]
+            words = [
+                (self.dialect.quoted(word), k) for word, k in places_among(axis.values).items()
+            ]
             cases = " ".join(f"WHEN {cell} = {word} THEN {k}" for word, k in words)
             rare = len(axis.values)
             level = f"CASE WHEN {cell} IS NULL THEN {rare + 1} {cases} ELSE {rare} END"

@@ -45,7 +45,8 @@ class Trained(NamedTuple):
     model: Any
     pipeline: Any  # of scikit-learn
     document: dict[str, Any]  # model.json
-    row: dict[str, Any]  # a usual one
+    columns: tuple[str, ...]
+    written: dict[str, str]  # how numbers are, by column
     folder: Path
 
 
@@ -96,10 +97,12 @@ def trained(folder: Path, encode: str = "linear") -> Trained:
     data, run = folder / f"{encode}.set", folder / f"{encode}.run"
     fewpass.ingest(folder / "train.csv", data, label="label", encode=encode, column=KINDS)
     fewpass.train(data, run, lam=0.001, passes=5)
-    row = {name: cells[5] for name, cells in columns.items() if name != "label"}
+    loaded = fewpass.load(run)
+    columns.pop("label")
+    document = json.loads(as_json(of_run(str(run))))
+    written = {one["columns"][0]: one["read"].get("written") for one in document["columns"]}
     return Trained(
-        run, fewpass.load(run), fewpass.from_run(run), json.loads(as_json(of_run(str(run)))), row,
-        folder,
+        run, loaded, fewpass.from_run(run), document, tuple(columns), written, folder
     )  # fmt: skip
 
 
@@ -142,14 +145,21 @@ ODD_CELLS: dict[str, list[Any]] = {
 }
 
 
-def shown(column: str, cell: Any) -> str:
-    """Name a case."""
-    return f"{column}={type(cell).__name__} {cell!r:.40}"
+class Case(NamedTuple):
+    """An odd cell in a row whose other cells are missing."""
+
+    column: str
+    cell: Any
+
+    def row(self, columns: Sequence[str]) -> Row:
+        """Return the row."""
+        return dict.fromkeys(columns) | {self.column: self.cell}
+
+    def __str__(self) -> str:
+        return f"{self.column} = {type(self.cell).__name__} {self.cell!r:.40}"
 
 
-def cases() -> list[tuple[str, Any]]:
-    """Return every column with each of its cells."""
-    return [(column, cell) for column, cells in ODD_CELLS.items() for cell in cells]
+CASES = [Case(column, cell) for column, cells in ODD_CELLS.items() for cell in cells]
 
 
 # -- ways ------------------------------------------------------------------------------------------
@@ -186,7 +196,7 @@ def _typed(rows: Sequence[Row]) -> Any:
     }
     try:
         return pa.table({name: pa.array(cells) for name, cells in columns.items()})
-    except (OverflowError, pa.ArrowException):
+    except (OverflowError, TypeError, pa.ArrowException):
         return None
 
 
@@ -236,15 +246,32 @@ def _by_file(extension: str, write: Callable[[Path, Sequence[Row]], bool]) -> Wa
 
 
 def _csv(path: Path, rows: Sequence[Row]) -> bool:
-    """As Python and pandas write cells: whole numbers with gaps among them get a point."""
-    if any(isinstance(cell, bool) for row in rows for cell in row.values()):
-        return False
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(rows[0])
     for row in rows:
         writer.writerow(["" if _is_nothing(cell) else cell for cell in row.values()])
     path.write_text(text.getvalue(), encoding="utf-8")
+    return True
+
+
+def _by_csv(model: Trained, rows: Sequence[Row]) -> list[Answer]:
+    """As Python and pandas write cells: whole numbers with gaps among them get a point."""
+    found = _by_file("csv", _csv)(model, rows)
+    return [
+        one if _is_text_of(model, row) else NOT_CARRIED
+        for one, row in zip(found, rows, strict=True)
+    ]
+
+
+def _is_text_of(model: Trained, row: Row) -> bool:
+    """Say whether a cell is what its column takes its text for: there are no types in CSV."""
+    ((column, cell),) = [(k, c) for k, c in row.items() if not _is_nothing(c)] or [("", None)]
+    if isinstance(cell, bool):
+        return False
+    if isinstance(cell, int | float | Decimal | np.number):
+        plain = model.written.get(column) in (None, "plain")
+        return plain and not re.search(r"e|\.\d*0$", str(cell).removesuffix(".0"))
     return True
 
 
@@ -315,7 +342,7 @@ WAYS: dict[str, Way] = {
     "pandas, of objects": _by_pandas("model"),
     "estimator of pandas": _by_pandas("pipeline"),
     "estimator of Arrow": _by_table(lambda model, table: model.pipeline.decision_function(table)),
-    "CSV": _by_file("csv", _csv),
+    "CSV": _by_csv,
     "JSON lines": _by_file("jsonl", _json_lines),
     "Parquet": _by_file("parquet", _parquet),
     "Feather": _by_file("feather", _feather),
@@ -323,26 +350,26 @@ WAYS: dict[str, Way] = {
 }
 
 
-def answers(model: Trained, way: Way, column: str) -> list[Answer]:
-    """Return what a way says of each odd cell of a column, those of one type together."""
+def answers(model: Trained, way: Way) -> list[Answer]:
+    """Return what a way says of each case, those of cells of one type together."""
     found: dict[int, Answer] = {}
     of_types: dict[type, list[int]] = {}
-    for k, cell in enumerate(ODD_CELLS[column]):
-        of_types.setdefault(type(cell), []).append(k)
+    for k, case in enumerate(CASES):
+        of_types.setdefault(type(case.cell), []).append(k)
     for places in of_types.values():
-        rows = [{**model.row, column: ODD_CELLS[column][k]} for k in places]
+        rows = [CASES[k].row(model.columns) for k in places]
         found |= dict(zip(places, way(model, rows), strict=True))
-    return [found[k] for k in range(len(found))]
+    return [found[k] for k in range(len(CASES))]
 
 
-def differences(model: Trained, column: str, ways: Mapping[str, Way] = WAYS) -> list[str]:
-    """Say for which cells of a column ways have different answers."""
-    every = {name: answers(model, way, column) for name, way in ways.items()}
-    wrong = []
-    for k, cell in enumerate(ODD_CELLS[column]):
+def differences(model: Trained, ways: Mapping[str, Way] = WAYS) -> dict[str, list[str]]:
+    """Say by column of which cells ways say different things."""
+    every = {name: answers(model, way) for name, way in ways.items()}
+    wrong: dict[str, list[str]] = {column: [] for column in ODD_CELLS}
+    for k, case in enumerate(CASES):
         said = {name: got[k] for name, got in every.items() if got[k] != NOT_CARRIED}
         if not _agree([*said.values()]):
-            wrong.append(f"{shown(column, cell)}: {_told(said)}")
+            wrong[case.column].append(f"{case}: {_told(said)}")
     return wrong
 
 

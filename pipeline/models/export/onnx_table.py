@@ -28,7 +28,7 @@ from fewpass.pipeline.models.export.onnx_curves import (
 )
 from fewpass.pipeline.models.export.onnx_steps import ALIKE, finite, stepped
 from fewpass.pipeline.models.export.onnx_text import hashed, signs_of, text_scores
-from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME
+from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, places_among
 from fewpass.pipeline.tables.encoding.moments import FIRST_MOMENT, LAST_MOMENT
 from fewpass.pipeline.tables.encoding.terms import (
     CodeTerm,
@@ -48,7 +48,6 @@ from fewpass.pipeline.tables.encoding.terms import (
     VectorTerm,
     WordAxis,
     WordTerm,
-    places_of,
 )
 
 _STRING = 8  # as ONNX counts types
@@ -199,7 +198,7 @@ def _of_table(graph: GraphParts, one: ColumnTerms, term: TableTerm, coef: Any) -
 def _shares(graph: GraphParts, name: str, read: SingleCell, axis: Any) -> list[ShareInGraph]:
     """Return the levels of a column's cells, and the shares of each."""
     if isinstance(axis, WordAxis):
-        places = places_of(axis) | {"": len(axis.values) + 1}
+        places = places_among(axis.values) | {"": len(axis.values) + 1}
         if "" in axis.values:
             raise _refused(name, "one of its words is empty, which means missing there")
         level = graph.op(
@@ -220,7 +219,7 @@ def _words_in(graph: GraphParts, name: str) -> str:
 def _of_word(graph: GraphParts, one: ColumnTerms, x: str, term: WordTerm, coef: Any) -> str:
     if "" in term.values:
         raise _refused(one.columns[0], "one of its words is empty, which means missing there")
-    places = places_of(term) | {"": len(term.values) + 1}
+    places = places_among(term.values) | {"": len(term.values) + 1}
     code = graph.op(
         "LabelEncoder", x, domain=TREES_AND_LABELS, keys_strings=[*places],
         values_int64s=[*places.values()], default_int64=len(term.values),

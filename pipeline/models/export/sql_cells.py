@@ -6,15 +6,14 @@ A cell that `predict` refuses makes a condition true, and the row has no answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.export.sql_dates import in_sql, seconds_in
+from fewpass.pipeline.models.export.sql_dates import in_sql, seconds_in, seconds_of_clock
 from fewpass.pipeline.models.export.sql_dialects import LARGEST, ROW
 from fewpass.pipeline.models.export.sql_statement import Statement
 from fewpass.pipeline.models.export.sql_steps import literal
 from fewpass.pipeline.tables.encoding.cells import _NOTHING as NOTHING
-from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME
+from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, Written
 from fewpass.pipeline.tables.encoding.moments import (
     _NO_DAY as NO_DAY,
 )
@@ -52,10 +51,10 @@ def cell_of(to: Statement, columns: Sequence[str], read: Cell) -> tuple[str, str
     if isinstance(read, WordCell):
         return _word(to, cells[0]), ""
     if isinstance(read, PairCell):
-        first, second = (_word(to, cell) for cell in cells)
+        first, second = (hashable(to, _word(to, cell)) for cell in cells)
         pair = f"CONCAT({first}, {to.dialect.quoted(read.between)}, {second})"
         is_there = f"{first} IS NOT NULL AND {second} IS NOT NULL"
-        return to.add("cells", f"CASE WHEN {is_there} THEN {pair} END"), ""
+        return to.add("values", f"CASE WHEN {is_there} THEN {pair} END"), ""
     raise BadInput("lists are no cells of every database")
 
 
@@ -68,14 +67,13 @@ def _number(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
 
 def _said(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
     """Return the number of a cell, and when it is none and says something all the same."""
-    if read.written == "clock":
-        raise BadInput("it holds times as text. Give seconds, and train again")
-    _, text, trimmed, typed = _given(to, cell)
+    kind, text = _texts(to, cell)
+    trimmed = to.add("read", to.dialect.without(text, _BLANKS))
+    typed = to.add("read", to.dialect.typed_number(kind, text))
     fits = to.dialect.matches(trimmed, in_sql(read.shape))
     if read.written == "plain":
         fits = f"({fits} OR {to.dialect.matches(trimmed, _NOT_FINITE, any_case=True)})"
-    fits = to.add("parts", fits)
-    said = to.dialect.number_in(trimmed) if read.written == "plain" else _written(to, trimmed, read)
+    fits, said = to.add("parts", fits), _written(to, trimmed, read.written)
     value = f"CASE WHEN {typed} IS NOT NULL THEN {typed} WHEN {fits} THEN {said} END"
     if read.missing:
         gone = _is_one(to, text, read.missing)
@@ -86,29 +84,30 @@ def _said(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
     return to.add("values", value), bad
 
 
-class _Given(NamedTuple):
-    """Columns of a cell as it is given."""
-
-    kind: str  # its type
-    text: str
-    trimmed: str
-    number: str  # of a typed one
-
-
-def _given(to: Statement, cell: str) -> _Given:
-    kind, text = (to.add("texts", of(cell)) for of in (to.dialect.kind_of, to.dialect.as_text))
-    trimmed = to.add("read", to.dialect.without(text, _BLANKS))
-    return _Given(kind, text, trimmed, to.add("read", to.dialect.typed_number(kind, text)))
+def _texts(to: Statement, cell: str) -> tuple[str, str]:
+    """Return the type of a cell, and its text."""
+    return to.add("texts", to.dialect.kind_of(cell)), to.add("texts", to.dialect.as_text(cell))
 
 
 def _word(to: Statement, cell: str) -> str:
-    kind, text = (to.add("texts", of(cell)) for of in (to.dialect.kind_of, to.dialect.as_text))
-    return to.add("read", to.dialect.as_word(kind, text))
+    return to.add("read", to.dialect.as_word(*_texts(to, cell)))
 
 
-def _written(to: Statement, text: str, read: NumberCell) -> str:
+def hashable(to: Statement, word: str) -> str:
+    """Return the column of a word, `3.0` as `3`."""
+    whole = to.dialect.matches(word, "^-?[0-9]+[.]0$")
+    return to.add(
+        "parts", f"CASE WHEN {whole} THEN {to.dialect.without(word, '[.]0$')} ELSE {word} END"
+    )
+
+
+def _written(to: Statement, text: str, written: Written) -> str:
     """Return text that looks like a number as the number that it says."""
-    digits = f"REPLACE({to.dialect.without(text, _STRANGE[read.written])}, ',', '.')"
+    if written == "plain":
+        return to.dialect.number_in(text)
+    if written == "clock":
+        return seconds_of_clock(to, text)
+    digits = f"REPLACE({to.dialect.without(text, _STRANGE[written])}, ',', '.')"
     size = to.dialect.number_in(f"REPLACE(REPLACE({digits}, '(', ''), ')', '')")
     return f"CASE WHEN {digits} LIKE '(%' THEN -1 ELSE 1 END * {size}"
 
@@ -118,24 +117,18 @@ def _moment(to: Statement, cell: str, read: MomentCell) -> tuple[str, str]:
     if unit is not None:
         value, bad = _said(to, cell, NumberCell())
         return _usual(to, f"{value} * {literal(unit)}", read), bad
-    kind, text, trimmed, typed = _given(to, cell)
+    word, (kind, _) = _word(to, cell), _texts(to, cell)
     forms = (read.form or ISO).split(BETWEEN)
-    is_moment = to.dialect.is_moment(kind)
-    found = [seconds_in(to, trimmed, form) for form in forms]
-    if ISO not in forms:
-        found = [f"CASE WHEN {is_moment} THEN {seconds_in(to, trimmed, ISO)} END", *found]
-    is_given = f"{typed} IS NULL"
+    found = [seconds_in(to, word, form) for form in forms]
+    value = found[0] if len(found) == 1 else f"COALESCE({', '.join(found)})"
+    unread = f"NOT {to.dialect.is_moment(kind)}"
     if read.missing:
-        is_given += f" AND NOT {_is_one(to, text, read.missing)}"
-    value = to.add(
-        "values", f"CASE WHEN {is_given} THEN COALESCE({', '.join([*found, 'NULL'])}) END"
-    )
-    patterns = [NO_DAY, *map(pattern_of, forms)]
-    looks = [to.dialect.matches(text, in_sql(one), any_case=True) for one in patterns]
-    bad = f"{value} IS NULL AND NOT {is_moment} AND NOT ({' OR '.join(looks)})"
-    if read.missing:
-        bad += f" AND NOT {_is_one(to, text, read.missing)}"
-    return _usual(to, value, read), f"{bad} AND NOT {_says_nothing(to, text)}"
+        gone = _is_one(to, word, read.missing)
+        value, unread = f"CASE WHEN NOT {gone} THEN {value} END", f"{unread} AND NOT {gone}"
+    value = to.add("values", value)
+    patterns = [in_sql(one) for one in (NO_DAY, *map(pattern_of, forms), NOTHING)]
+    looks = " OR ".join(to.dialect.matches(word, one, any_case=True) for one in patterns)
+    return _usual(to, value, read), f"{value} IS NULL AND {unread} AND NOT ({looks})"
 
 
 def _usual(to: Statement, value: str, read: MomentCell) -> str:

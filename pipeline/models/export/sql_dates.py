@@ -10,6 +10,8 @@ from collections.abc import Mapping
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.export.sql_statement import Statement
+from fewpass.pipeline.tables.encoding.cells import _CLOCK as CLOCK
+from fewpass.pipeline.tables.encoding.cells import _SPAN as SPAN
 from fewpass.pipeline.tables.encoding.moments import ISO
 
 _ZONE = (
@@ -30,21 +32,53 @@ _WORDS = ("sign", "half", "name")
 
 
 def seconds_in(to: Statement, text: str, form: str) -> str:
-    """Return trimmed text in one form as seconds since 1970; NULL where it is none.
+    """Return text in one form as seconds since 1970; NULL where it is none.
 
     BadInput for a form that is not known.
     """
-    pattern = re.compile(f"^{_pattern_of(form)}$")
-    cut = to.add("parts", to.dialect.groups(text, in_sql(pattern.pattern), pattern.groups))
-    part = {name: to.dialect.group(cut, k) for name, k in pattern.groupindex.items()}
-    for name in part.keys() - _WORDS:
-        part[name] = f"CAST({part[name]} AS {to.dialect.number})"
+    pattern = re.compile(rf"^\s*{_pattern_of(form)}\s*$")
+    part = _parts_of(to, text, pattern)
     year, month, day, clock = (
         to.add("dates", of)
         for of in (_year(part), _month(part), part.get("day", "1e0"), _clock(part))
     )
     days = _days(year, month, day)
     return f"CASE WHEN {day} <= {_length(year, month)} THEN {days} * 86400e0 + {clock} END"
+
+
+def seconds_of_clock(to: Statement, text: str) -> str:
+    """Return a time of a day, or a span of time, as seconds; where there are days the sign is theirs."""
+    return f"COALESCE({', '.join(_seconds_by(to, text, one) for one in (CLOCK, SPAN))})"
+
+
+def _seconds_by(to: Statement, text: str, pattern: str) -> str:
+    part = _parts_of(to, text, re.compile(pattern))
+    hours = f"COALESCE({part['hours']}, 0e0)"
+    clock = f"{_hours(hours, part['half'])} * 3600e0 + COALESCE({part['minutes']}, 0e0) * 60e0"
+    clock = to.add("dates", f"{clock} + COALESCE({part['seconds']}, 0e0)")
+    whole = to.add("dates", f"COALESCE({part['days']}, 0e0) * 86400e0")
+    both = (
+        f"-({whole} + {clock})"
+        if pattern == SPAN
+        else f"CASE WHEN {whole} > 0 THEN {clock} - {whole} ELSE -{clock} END"
+    )
+    fits = to.dialect.matches(text, in_sql(pattern))
+    return f"CASE WHEN {fits} THEN CASE WHEN {part['sign']} = '-' THEN {both} ELSE {whole} + {clock} END END"
+
+
+def _hours(hour: str, half: str) -> str:
+    """Return hours of a day, of which there are twelve twice."""
+    behind = f"CASE WHEN {half} IS NULL THEN 0e0 WHEN LOWER(SUBSTR({half}, 1, 1)) = 'p' THEN 12e0 ELSE 0e0 END"
+    return f"(CASE WHEN {half} IS NULL THEN {hour} ELSE {hour} - 12e0 * FLOOR({hour} / 12e0) END + {behind})"
+
+
+def _parts_of(to: Statement, text: str, pattern: re.Pattern[str]) -> dict[str, str]:
+    """Return what the named groups of a pattern match in text: numbers, but for a few; or NULL."""
+    cut = to.add("parts", to.dialect.groups(text, in_sql(pattern.pattern), pattern.groups))
+    part = {name: to.dialect.group(cut, k) for name, k in pattern.groupindex.items()}
+    for name in part.keys() - _WORDS:
+        part[name] = f"CAST({part[name]} AS {to.dialect.number})"
+    return part
 
 
 def in_sql(pattern: str) -> str:
@@ -82,10 +116,7 @@ def _clock(part: Mapping[str, str]) -> str:
     """Return seconds since midnight of UTC."""
     hour = part.get("hour", "0e0")
     if "half" in part:
-        hour = (
-            f"CASE WHEN {hour} = 12 THEN 0e0 ELSE {hour} END "
-            f"+ CASE WHEN LOWER({part['half']}) = 'p' THEN 12e0 ELSE 0e0 END"
-        )
+        hour = _hours(hour, part["half"])
     seconds = [f"COALESCE({hour}, 0e0) * 3600e0"]
     seconds += [
         f"COALESCE({part[name]}, 0e0) * {size}" for name, size in _SIZES.items() if name in part

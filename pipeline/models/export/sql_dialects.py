@@ -18,6 +18,8 @@ class SqlDialect:
 
     name = "duckdb"
     text, number = "VARCHAR", "DOUBLE"
+    #: Types of binary fractions, and of decimal ones.
+    floats, decimals = "'FLOAT', 'DOUBLE'", "DECIMAL%"
     #: A row as one value, and that value as columns again.
     row, fields = ROW, "fewpass_row.*"
     #: Behind a step, where it would be computed again for each use otherwise.
@@ -46,9 +48,23 @@ class SqlDialect:
         return f"TYPEOF({cell})"
 
     def as_word(self, kind: str, text: str) -> str:
-        """Return the word that text of a type is: of the number 1.0 that is 1."""
-        whole = self.without(text, "[.]0$")
-        return f"CASE WHEN {kind} IN ('FLOAT', 'DOUBLE') THEN {whole} ELSE {text} END"
+        """Return what text of a type says: whole numbers are digits, decimals end in no zeros."""
+        is_long = self.matches(text, "^-?[0-9.]+e[+]([12][0-9]|3[0-6])$")
+        number = (
+            f"CASE WHEN {is_long} THEN {self.long_number(text)} "
+            f"WHEN LOWER({text}) = 'nan' THEN NULL WHEN {text} LIKE '%Infinity' "
+            f"THEN REPLACE({text}, 'Infinity', 'inf') ELSE {self.without(text, '[.]0$')} END"
+        )
+        decimal = f"RTRIM(RTRIM({text}, '0'), '.')"
+        return (
+            f"NULLIF(CASE WHEN {kind} IN ({self.floats}) THEN {number} "
+            f"WHEN {kind} LIKE '{self.decimals}' AND {text} LIKE '%.%' THEN {decimal} "
+            f"WHEN {self.is_moment(kind)} THEN REPLACE({text}, 'T', ' ') ELSE {text} END, '')"
+        )
+
+    def long_number(self, text: str) -> str:
+        """Return all digits of a whole number that is written with an exponent."""
+        return f"CAST(TRY_CAST(TRY_CAST({text} AS DOUBLE) AS DECIMAL(38, 0)) AS VARCHAR)"
 
     def typed_number(self, kind: str, text: str) -> str:
         """Return the number of a cell whose type is one of numbers, or boolean; else NULL."""
@@ -100,6 +116,7 @@ class PostgreSql(SqlDialect):
 
     name = "postgres"
     text, number = "TEXT", "DOUBLE PRECISION"
+    floats, decimals = "'real', 'double precision'", "numeric"
     fields, fence = "(fewpass_row).*", " OFFSET 0"
     month = "EXTRACT(MONTH FROM TO_TIMESTAMP({}) AT TIME ZONE 'UTC')"
     day_of_year = "EXTRACT(DOY FROM TO_TIMESTAMP({}) AT TIME ZONE 'UTC')"
@@ -117,9 +134,9 @@ class PostgreSql(SqlDialect):
         is_moment, moment = self.is_moment(self.kind_of(cell)), f"TO_JSON({cell}) #>> '{{}}'"
         return f"CASE WHEN {is_moment} THEN {moment} ELSE CAST({cell} AS TEXT) END"
 
-    def as_word(self, kind: str, text: str) -> str:  # noqa: ARG002 - of one type alone
-        """Numbers are written without a point already."""
-        return text
+    def long_number(self, text: str) -> str:
+        """By way of decimals."""
+        return f"CAST(CAST({text} AS NUMERIC) AS TEXT)"
 
     def typed_number(self, kind: str, text: str) -> str:
         """By the names of types that PostgreSQL has."""
@@ -154,7 +171,7 @@ class PostgreSql(SqlDialect):
 
     def group(self, groups: str, k: int) -> str:
         """Of an array, or of NULL."""
-        return f"({groups})[{k}]"
+        return f"NULLIF(({groups})[{k}], '')"
 
 
 DIALECTS = {one.name: one for one in (SqlDialect(), PostgreSql())}

@@ -13,10 +13,11 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.models.export.folded_terms import lines_of, table_of
 from fewpass.pipeline.models.export.hashed_words import WordsOfColumns
-from fewpass.pipeline.models.export.sql_cells import cell_of
+from fewpass.pipeline.models.export.sql_cells import cell_of, hashable
 from fewpass.pipeline.models.export.sql_dialects import SqlDialect
 from fewpass.pipeline.models.export.sql_statement import Statement
 from fewpass.pipeline.models.export.sql_steps import interpolated, literal, stepped, total
+from fewpass.pipeline.tables.encoding.cells import places_among
 from fewpass.pipeline.tables.encoding.hashing import hashed_slots
 from fewpass.pipeline.tables.encoding.terms import (
     Axis,
@@ -33,7 +34,6 @@ from fewpass.pipeline.tables.encoding.terms import (
     ValueTerm,
     WordAxis,
     WordTerm,
-    places_of,
 )
 
 #: Words of a column beyond which their weights are joined, and stand in no CASE.
@@ -70,7 +70,7 @@ class Query:
             if isinstance(term, WordTerm):
                 self._add_words(name, term)
             elif isinstance(term, HashTerm):
-                self._add_hashes(name, one, term)
+                self._add_hashes(hashable(self.steps, name), one, term)
             elif isinstance(term, HatsTerm):
                 self._add_curve(name, term)
             elif isinstance(term, TableTerm):
@@ -84,7 +84,7 @@ class Query:
     def scored(self, intercept: NDArray[np.float64]) -> list[str]:
         """Return the scores, NULL of a row that is refused; and how many words are not known."""
         totals = [
-            total([literal(constant), *parts])
+            total([f"CAST({literal(constant)} AS {self.dialect.number})", *parts])
             for constant, parts in zip(intercept.tolist(), self.scores, strict=True)
         ]
         if self.refused:
@@ -142,7 +142,7 @@ class Query:
             return
         others = weights[:, -2:].tolist()
         differ = (weights[:, :-2] != weights[:, -2:-1]).any(axis=0)
-        own = {word: k for word, k in places_of(term).items() if differ[k]}
+        own = {word: k for word, k in places_among(term.values).items() if differ[k]}
         words = [*map(self.dialect.quoted, own)]
         weights = weights[:, [*own.values()]]
         if len(words) > MOST_CASES:
@@ -188,7 +188,9 @@ class Query:
     def _shares(self, cell: str, axis: Axis) -> list[tuple[str, str]]:
         """Return expressions of a row's levels, and of its shares of them."""
         if isinstance(axis, WordAxis):
-            words = [(self.dialect.quoted(word), k) for word, k in places_of(axis).items()]
+            words = [
+                (self.dialect.quoted(word), k) for word, k in places_among(axis.values).items()
+            ]
             cases = " ".join(f"WHEN {cell} = {word} THEN {k}" for word, k in words)
             rare = len(axis.values)
             level = f"CASE WHEN {cell} IS NULL THEN {rare + 1} {cases} ELSE {rare} END"

@@ -21,7 +21,7 @@ from fewpass.pipeline.models.serving.single_cells import (
 )
 from fewpass.pipeline.models.serving.single_curves import Put, Row, put_curve, read_of
 from fewpass.pipeline.models.serving.single_steps import step_of
-from fewpass.pipeline.tables.encoding.cells import LARGEST_ENCODED
+from fewpass.pipeline.tables.encoding.cells import LARGEST_ENCODED, places_among
 from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, Slot
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -38,7 +38,6 @@ from fewpass.pipeline.tables.encoding.terms import (
     TableTerm,
     VectorTerm,
     WordTerm,
-    places_of,
 )
 
 Scores = NDArray[np.float64]
@@ -144,7 +143,7 @@ def _way_of(term: NumberTerm) -> tuple[int, list[Callable[[float], float]], bool
 
 
 def _put_word(name: str, term: WordTerm) -> Put:
-    places: dict[str | None, int] = {w: term.at + k for w, k in places_of(term).items()}
+    places: dict[str | None, int] = {w: term.at + k for w, k in places_among(term.values).items()}
     places[None] = term.missing
     other = term.other
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fewpass.pipeline.models.serving.single_cells import NumberOf, moment_of, number_of, word_of
 from fewpass.pipeline.models.serving.single_steps import interpolated, step_of
+from fewpass.pipeline.tables.encoding.cells import places_among
 from fewpass.pipeline.tables.encoding.terms import (
     CodeAxis,
     ColumnTerms,
@@ -18,7 +19,6 @@ from fewpass.pipeline.tables.encoding.terms import (
     TableTerm,
     TwoCells,
     WordAxis,
-    places_of,
 )
 
 Row = Mapping[str, Any]
@@ -104,7 +104,7 @@ def _shares_of(name: str, read: SingleCell, axis: KnotAxis | WordAxis | CodeAxis
 def _of_words(name: str, axis: WordAxis) -> SharesOfCell:
     rare = len(axis.values)
     levels: dict[str | None, int] = {None: rare + 1}
-    levels.update(places_of(axis).items())
+    levels.update(places_among(axis.values).items())
     return lambda cell: [(levels.get(word_of(name, cell), rare), 1.0)]
 
 

@@ -23,7 +23,7 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
 )
 from fewpass.pipeline.tables.encoding.date_forms import has_days, is_open, order_of
 from fewpass.pipeline.tables.encoding.inference import Inferred
-from fewpass.pipeline.tables.encoding.moments import BETWEEN, ISO, WEEKS, read_moments
+from fewpass.pipeline.tables.encoding.moments import BETWEEN, ISO, WEEKS, read_moments, with_iso
 from fewpass.pipeline.tables.encoding.terms import (
     CodeTerm,
     ColumnTerms,
@@ -169,7 +169,9 @@ class Date(ColumnRecipe):
         for part in self.part_names:
             terms.append(CodeTerm(at=at, steps=(DatePart(of=part),), width=_WIDTHS[part]))
             at += _WIDTHS[part]
-        read = MomentCell(form=self.form, missing=self.missing, standins=self.standins)
+        is_unit = self.form in UNITS_OF_TIME
+        form = self.form if is_unit or self.form is None else with_iso(self.form)
+        read = MomentCell(form=form, missing=self.missing, standins=self.standins)
         return ColumnTerms(columns=(self.name,), read=read, terms=tuple(terms))
 
     @property

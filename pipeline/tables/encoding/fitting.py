@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import HASH_BITS, bins_of
@@ -17,6 +18,7 @@ from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed, i
 from fewpass.pipeline.tables.encoding.cells import (
     STRAY,
     Floats,
+    hashable,
     mean_and_deviation,
     read_numbers,
     words_of,
@@ -106,7 +108,7 @@ def _column(name: str, cells: Any, rules: RecipeRules) -> AnyColumn:
         return _of_lists(name, cells, inferred, rules)
     if inferred.kind in ("text", "chars"):
         return _text(
-            name, words_of(cells), rules, "words" if inferred.kind == "text" else "characters"
+            name, hashable(cells), rules, "words" if inferred.kind == "text" else "characters"
         )
     return _category(name, cells, rules, always_hashed=inferred.kind == "hash")
 
@@ -274,24 +276,34 @@ def _bins(name: str, cells: Any, count: int, inferred: Inferred) -> Bins:
 def _category(
     name: str, cells: Any, rules: RecipeRules, *, always_hashed: bool
 ) -> Category | Hashed:
-    counted = pc.value_counts(words_of(cells).drop_null())
-    values = counted.field("values").to_pylist()
-    counts = counted.field("counts").to_numpy(zero_copy_only=False)
-    often = [values[k] for k in np.flatnonzero(counts >= rules.enough(len(cells))).tolist()]
+    values, counts = _counted(words_of(cells))
     if always_hashed or len(values) > rules.most_values:
-        # Where counts are equal the value decides: their order depends on how rows were cut.
-        most = sorted(zip((-counts).tolist(), values, strict=True))[:EXAMPLES]
-        bits = min(rules.bits, _bits_for(len(values)))
-        return Hashed(
-            name=name, bits=bits, examples=tuple(value for _, value in most),
-            collisions=_collisions(name, counted.field("values"), bits),
-        )  # fmt: skip
+        return _hashed(name, hashable(cells), rules)
+    often = [values[k] for k in np.flatnonzero(counts >= rules.enough(len(cells))).tolist()]
     return Category(name=name, values=in_order(often))
+
+
+def _hashed(name: str, words: Any, rules: RecipeRules) -> Hashed:
+    values, counts = _counted(words)
+    # Where counts are equal the value decides: their order depends on how rows were cut.
+    most = sorted(zip((-counts).tolist(), values, strict=True))[:EXAMPLES]
+    bits = min(rules.bits, _bits_for(len(values)))
+    return Hashed(
+        name=name, bits=bits, examples=tuple(value for _, value in most),
+        collisions=_collisions(name, pa.array(values, pa.large_string()), bits),
+    )  # fmt: skip
+
+
+def _counted(words: Any) -> tuple[list[str], NDArray[np.int64]]:
+    """Return different words, and how often each comes."""
+    counted = pc.value_counts(words.drop_null())
+    counts = counted.field("counts").to_numpy(zero_copy_only=False)
+    return counted.field("values").to_pylist(), counts
 
 
 def _collisions(name: str, values: Any, bits: int) -> float:
     """Return the share of different values that are hashed to the column of another one."""
-    columns = np.abs(hashes(words_of(values), f"{name}=")) % (1 << bits)
+    columns = np.abs(hashes(values, f"{name}=")) % (1 << bits)
     _, counts = np.unique(columns, return_counts=True)
     return round(float(counts[counts > 1].sum() / max(1, columns.size)), 6)
 

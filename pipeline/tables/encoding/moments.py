@@ -21,9 +21,10 @@ from fewpass.pipeline.tables.encoding.cells import (
     Read,
     abridged,
     as_read,
-    is_text,
+    is_moment,
     read_numbers,
     without,
+    words_of,
 )
 
 #: Forms that `strptime` does not know: 2024-W05 or 2024-W05-3, and 2024-Q1.
@@ -46,7 +47,8 @@ _SHORT = (
 #: Zones behind a time.
 _ZULU, _TIME = r" ?(?:UTC|GMT|Z)$", r"(:\d{2}(?:[.,]\d+)?|T\d{4,6})"
 _ZONE = _TIME + r" ?([-+]\d{2}):?(\d{2})(?: \([A-Za-z ]+\))?$"
-_HAS_ZONE = rf"{_ZONE}|{_TIME}{_ZULU}"
+_HOURS = _TIME + r" ?([-+]\d{2})$"  # of a zone, as PostgreSQL writes it
+_HAS_ZONE = rf"{_ZONE}|{_HOURS}|{_TIME}{_ZULU}"
 #: More digits of a second than count.
 _FRACTION = r"(:\d{2})[.,](\d{1,6})\d*"
 #: Days that stand for a missing one: 0000-00-00, and those of the first and the last years.
@@ -57,7 +59,7 @@ FIRST_MOMENT, LAST_MOMENT = -62_104_000_000.0, 253_370_764_800.0  # within the y
 
 #: What may count on: days at the end of a month, and seconds beyond a minute.
 _SUSPICIOUS = r"29|3[01]|6[01]"
-_ANY_ZONE = r"(?: ?(?:UTC|GMT|Z|[-+]\d{2}:?\d{2})(?: \([A-Za-z ]+\))?)?"
+_ANY_ZONE = r"(?: ?(?:UTC|GMT|Z|[-+]\d{2}(?::?\d{2})?)(?: \([A-Za-z ]+\))?)?"
 _PARTS = {
     "%Y": r"(?P<year>\d{4})", "%y": r"(?P<year>\d{2})",
     "%m": r"(?P<month>0?[1-9]|1[0-2])", "%d": r"(?P<day>0?[1-9]|[12]\d|3[01])",
@@ -78,25 +80,34 @@ def read_moments(
 ) -> Read:
     """Read dates or times as seconds since 1970.
 
-    Text is in a form of `strptime`, or in several with a bar between them, or in ISO 8601 (None);
-    numbers count in the unit that `form` is.  Missing are the words given, the moments `standins`,
-    days of zeros, those of the years 1 and 9999, and what is written as a date and is none.
+    Text is in a form of `strptime`, or in several with a bar between them, or in ISO 8601 (None),
+    which is read beside all forms, as typed dates are.  Numbers count in the unit that `form` is;
+    where it is none they are what their digits say, as in 20261231.  Missing are the words given,
+    the moments `standins`, days of zeros, those of the years 1 and 9999, and what is written as a
+    date and is none.
     """
     if form in UNITS_OF_TIME:
         numbers, bad = read_numbers(cells)
         return Read(_without_standins(numbers * UNITS_OF_TIME[form], standins), bad)
-    if not is_text(cells.type):
+    if is_moment(cells.type):
         return Read(_without_standins(_seconds(cells), standins))
-    cells = abridged(without(cells, missing))
-    values = _read(cells, form or ISO)
+    form = with_iso(form)
+    cells = abridged(without(words_of(cells), missing))
+    values = _read(cells, form)
     unread = np.isnan(values) & np.asarray(pc.is_valid(cells), np.bool_)
     if unread.any():
         left = cells.filter(pa.array(unread))
         gone = is_no_day(left)
-        for one in (form or ISO).split(BETWEEN):
+        for one in form.split(BETWEEN):
             gone = pc.or_(gone, impossible(left, one))
         unread[unread] = ~np.asarray(gone, np.bool_)
     return as_read(cells, _without_standins(values, standins), pa.array(unread))
+
+
+def with_iso(form: str | None) -> str:
+    """Return forms of dates, ISO 8601 among them: as JSON has dates, and CSV has typed ones."""
+    forms = (form or ISO).split(BETWEEN)
+    return BETWEEN.join([*forms, *[ISO] * (ISO not in forms)])
 
 
 def is_no_day(cells: Any) -> Any:
@@ -167,6 +178,7 @@ def _strptime(cells: Any, form: str) -> Floats:
 def _tidy(cells: Any, fraction: str) -> Any:
     """Write zones as +0000, and the fractions of seconds otherwise."""
     cells = pc.replace_substring_regex(pc.utf8_trim_whitespace(cells), _ZULU, "+0000")
+    cells = pc.replace_substring_regex(cells, _HOURS, r"\1 \2:00")
     cells = pc.replace_substring_regex(cells, _ZONE, r"\1 \2\3")
     return pc.replace_substring_regex(cells, _FRACTION, fraction)
 

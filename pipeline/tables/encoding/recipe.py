@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_seri
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.additive_terms import described_additive
 from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
-from fewpass.pipeline.tables.encoding.cells import words_of
+from fewpass.pipeline.tables.encoding.cells import hashable
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe, Entries
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.lists import Tags, Vector
@@ -143,4 +143,4 @@ class Recipe(BaseModel):
 def joined(one: Any, other: Any) -> Any:
     """Return the values of two columns together, an Arrow array of text."""
     between = pa.scalar(_BETWEEN, pa.large_string())
-    return pc.binary_join_element_wise(words_of(one), words_of(other), between)
+    return pc.binary_join_element_wise(hashable(one), hashable(other), between)

@@ -281,15 +281,6 @@ class HatsTerm(_Plain):
     """Behind the steps."""
 
 
-def places_of(one: WordTerm | WordAxis) -> dict[str, int]:
-    """Return the places of words among the values, in all cases that people write them in."""
-    places = {word: k for k, word in enumerate(one.values)}
-    if one.any_case:
-        for word, k in [*places.items()]:
-            places |= {word.lower(): k, word.upper(): k, word.capitalize(): k}
-    return places
-
-
 class KnotAxis(_Plain):
     """A number between two of some knots: two levels, with shares that sum to 1.
 

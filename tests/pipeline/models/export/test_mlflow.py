@@ -43,9 +43,8 @@ def test_an_exported_folder_predicts_what_the_run_predicts(made):
     assert cli.main(["export", f"{made}/run", str(out), "-q"]) == 0
     model, frame = pyfunc.load_model(str(out)), frame_of(made)
     assert_predicted(model.predict(frame), made)
-    kinds = {one.name: str(one.type) for one in model.metadata.signature.inputs}
-    assert kinds == {"seen": "Any", "country": "DataType.string", "device": "DataType.string",
-                     "page": "DataType.string", "spent_before": "DataType.double"}  # fmt: skip
+    inputs = model.metadata.signature.inputs
+    assert {one.name: str(one.type) for one in inputs} == dict.fromkeys(frame, "Any")
     with pytest.raises(Exception, match="country"):
         model.predict(frame.drop(columns="country"))
     assert cli.main(["export", f"{made}/run", str(out), "-q"]) != 0

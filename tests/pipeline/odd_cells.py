@@ -180,7 +180,7 @@ def _each(score: Callable[[Trained, Row], Any]) -> Way:
     return lambda model, rows: [_refused(lambda row=row: score(model, row)) for row in rows]
 
 
-def _is_nothing(cell: Any) -> bool:
+def is_nothing(cell: Any) -> bool:
     return (
         cell is None
         or cell is pd.NA
@@ -189,10 +189,10 @@ def _is_nothing(cell: Any) -> bool:
     )
 
 
-def _typed(rows: Sequence[Row]) -> Any:
+def typed(rows: Sequence[Row]) -> Any:
     """Return rows as an Arrow table, each column by Arrow's own rules; None where it has no type."""
     columns = {
-        name: [None if _is_nothing(row[name]) else row[name] for row in rows] for name in rows[0]
+        name: [None if is_nothing(row[name]) else row[name] for row in rows] for name in rows[0]
     }
     try:
         return pa.table({name: pa.array(cells) for name, cells in columns.items()})
@@ -202,7 +202,7 @@ def _typed(rows: Sequence[Row]) -> Any:
 
 def _by_table(score: Callable[[Trained, Any], Any]) -> Way:
     def way(model: Trained, rows: Sequence[Row]) -> list[Answer]:
-        tables = [_typed([row]) for row in rows]
+        tables = [typed([row]) for row in rows]
         return [
             NOT_CARRIED if table is None else _refused(lambda t=table: score(model, t)[0])
             for table in tables
@@ -250,7 +250,7 @@ def _csv(path: Path, rows: Sequence[Row]) -> bool:
     writer = csv.writer(text)
     writer.writerow(rows[0])
     for row in rows:
-        writer.writerow(["" if _is_nothing(cell) else cell for cell in row.values()])
+        writer.writerow(["" if is_nothing(cell) else cell for cell in row.values()])
     path.write_text(text.getvalue(), encoding="utf-8")
     return True
 
@@ -266,7 +266,7 @@ def _by_csv(model: Trained, rows: Sequence[Row]) -> list[Answer]:
 
 def _is_text_of(model: Trained, row: Row) -> bool:
     """Say whether a cell is what its column takes its text for: there are no types in CSV."""
-    ((column, cell),) = [(k, c) for k, c in row.items() if not _is_nothing(c)] or [("", None)]
+    ((column, cell),) = [(k, c) for k, c in row.items() if not is_nothing(c)] or [("", None)]
     if isinstance(cell, bool):
         return False
     if isinstance(cell, int | float | Decimal | np.number):
@@ -286,18 +286,18 @@ def _json_lines(path: Path, rows: Sequence[Row]) -> bool:
 
 def _as_json(row: Row) -> dict[str, Any]:
     plain = lambda c: c.item() if isinstance(c, np.generic) else c  # noqa: E731
-    return {name: None if _is_nothing(cell) else plain(cell) for name, cell in row.items()}
+    return {name: None if is_nothing(cell) else plain(cell) for name, cell in row.items()}
 
 
 def _parquet(path: Path, rows: Sequence[Row]) -> bool:
-    table = _typed(rows)
+    table = typed(rows)
     if table is not None:
         pq.write_table(table, path)
     return table is not None
 
 
 def _feather(path: Path, rows: Sequence[Row]) -> bool:
-    table = _typed(rows)
+    table = typed(rows)
     if table is not None:
         pa.feather.write_feather(table, path)
     return table is not None

@@ -2,12 +2,16 @@
 
 import pytest
 
-from tests.pipeline.odd_cells import ODD_CELLS, differences, trained
+from fewpass.pipeline.models.export.sql_dialects import DIALECTS
+from tests.pipeline.exported_ways import by_mlflow, by_onnx, by_sql
+from tests.pipeline.odd_cells import ODD_CELLS, WAYS, differences, trained
 
 
 @pytest.fixture(scope="module", params=["linear", "additive"])
-def found(request, tmp_path_factory):
-    return differences(trained(tmp_path_factory.mktemp("one"), request.param))
+def found(request, tmp_path_factory, databases):
+    of_sql = {dialect: by_sql(dialect, databases) for dialect in DIALECTS}
+    ways = WAYS | of_sql | {"ONNX": by_onnx, "MLflow": by_mlflow}
+    return differences(trained(tmp_path_factory.mktemp("one"), request.param), ways)
 
 
 @pytest.mark.parametrize("column", ODD_CELLS)

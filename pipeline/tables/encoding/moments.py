@@ -21,10 +21,10 @@ from fewpass.pipeline.tables.encoding.cells import (
     Read,
     abridged,
     as_read,
+    hashable,
     is_moment,
     read_numbers,
     without,
-    words_of,
 )
 
 #: Forms that `strptime` does not know: 2024-W05 or 2024-W05-3, and 2024-Q1.
@@ -92,7 +92,7 @@ def read_moments(
     if is_moment(cells.type):
         return Read(_without_standins(_seconds(cells), standins))
     form = with_iso(form)
-    cells = abridged(without(words_of(cells), missing))
+    cells = abridged(without(hashable(cells), missing))
     values = _read(cells, form)
     unread = np.isnan(values) & np.asarray(pc.is_valid(cells), np.bool_)
     if unread.any():

@@ -7,7 +7,7 @@ predictions of single rows, are made of this and of nothing else.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, computed_field
 
@@ -56,9 +56,11 @@ class MomentCell(_Plain):
 
 
 class WordCell(_Plain):
-    """A word, or a text."""
+    """A word, or a text; missing where it is empty."""
 
     cell: Literal["word"] = "word"
+    missing: tuple[str, ...] = ()
+    """Words that stand for a missing one."""
 
 
 class PairCell(_Plain):
@@ -66,6 +68,8 @@ class PairCell(_Plain):
 
     cell: Literal["pair"] = "pair"
     between: str
+    missing: tuple[str, ...] = ()
+    """Words that stand for a missing one, in either column."""
 
 
 class ListCell(_Plain):
@@ -358,3 +362,16 @@ class ColumnTerms(_Plain):
         """Return a copy whose output columns begin at `first`."""
         moved = tuple(t.model_copy(update={"at": t.at + first}) for t in self.terms)
         return self.model_copy(update={"terms": moved})
+
+    def where_missing(self, words: tuple[str, ...]) -> ColumnTerms:
+        """Return a copy that takes words for missing ones, where it reads any."""
+        return self.model_copy(update={"read": _where_missing(self.read, words)})
+
+
+def _where_missing(read: Any, words: tuple[str, ...]) -> Any:
+    if isinstance(read, WordCell | PairCell):
+        return read.model_copy(update={"missing": words})
+    if isinstance(read, TwoCells):
+        both = {own: _where_missing(getattr(read, own), words) for own in "ab"}
+        return read.model_copy(update=both)
+    return read

@@ -56,7 +56,7 @@ def _plain(cell: Any) -> Any:
     return None if is_nothing or type(cell).__name__ in _OF_PANDAS else cell
 
 
-def _long(number: int) -> Decimal | float | None:
+def _long(number: int) -> Decimal | float | str:
     if abs(number) < _DIGITS:
         return Decimal(number)
-    return float(number) if abs(number) <= sys.float_info.max else None  # infinite, so missing
+    return float(number) if abs(number) <= sys.float_info.max else str(number)

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, computed_field
 
-from fewpass.pipeline.tables.encoding.cells import SHAPES, Written, are_flags
+from fewpass.pipeline.tables.encoding.cells import NOTHING, SHAPES, Written, are_flags
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, MissingAs
+from fewpass.pipeline.tables.encoding.moments import no_date_in
 from fewpass.pipeline.tables.encoding.text import Grams
 
 At = Annotated[int, Field(ge=0)]
@@ -41,6 +42,12 @@ class NumberCell(_Plain):
         """What text looks like that is such a number: no other text is."""
         return SHAPES[self.written]
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def nothing(self) -> str:
+        """What other text looks like that is missing; all else is a word."""
+        return NOTHING
+
 
 class MomentCell(_Plain):
     """A date or a time, as seconds since 1970; missing in the years 1 and 9999."""
@@ -53,6 +60,12 @@ class MomentCell(_Plain):
     """Words that stand for a missing moment."""
     standins: tuple[float, ...] = ()
     """Moments that do."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def nothing(self) -> str:
+        """What other text looks like that is missing, such as a 30 February; all else is bad."""
+        return no_date_in(self.form)
 
 
 class WordCell(_Plain):

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from fewpass.pipeline.decimal_text import DECIMAL
 from fewpass.pipeline.settings.encoding import Encoding, several
 from fewpass.pipeline.settings.formats import Format
 from fewpass.pipeline.settings.matching_options import Matching
 
 Column = str | int
+
+
+def _checked_null(word: str) -> str:
+    if re.fullmatch(DECIMAL, word):
+        raise ValueError(f"{word!r} is a number, which is one in every column. Name words.")
+    return word
 
 
 def _checked_charset(word: str | None) -> str | None:
@@ -64,6 +72,12 @@ class SourceOptions(Matching, Encoding):
     missing: Literal["refuse", "zero"] = "refuse"
     """A missing feature (an empty cell, NA, NaN, null, none, ?) makes its row a bad one, or is read
     as zero.  Targets and weights may never be missing."""
+    null_values: Annotated[
+        tuple[Annotated[str, AfterValidator(_checked_null)], ...] | None, BeforeValidator(several)
+    ] = None
+    """Word that stands for a missing value in place of the usual ones; may be repeated, "" alone
+    means empty cells [default: NA, n/a, NaN, null, None, ? and the like in text files, none in
+    files that have types]."""
     dtype: Literal["float32", "float64"] = "float32"
     """Type of the stored features.  Numbers are read as float64 and then rounded to it."""
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
@@ -89,7 +103,8 @@ class SourceOptions(Matching, Encoding):
 REMEMBERED = ("missing", "delimiter", "quote", "header", "charset")
 #: Settings that a recipe is fitted by, and that no file read with the recipe can change.
 OF_RECIPE = (
-    "column", "cross", "idf", "hash_bits", "ranks", "bins", "pairs", "knots", "pair_bins"
+    "column", "cross", "idf", "hash_bits", "ranks", "bins", "pairs", "knots", "pair_bins",
+    "null_values",
 )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from fewpass.pipeline.tables.encoding.moments import (
     read_moments,
 )
 from fewpass.pipeline.tables.encoding.python_cells import arrow_cells
-from fewpass.pipeline.tables.encoding.terms import MomentCell, NumberCell
+from fewpass.pipeline.tables.encoding.terms import MomentCell, NumberCell, PairCell, WordCell
 
 _LARGEST = sys.float_info.max  # what is larger is infinite, and so missing
 _EPOCH = dt.date(1970, 1, 1).toordinal()
@@ -85,7 +85,7 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
                 raise refused(cell)
             return None
         if isinstance(cell, float | int):
-            return float(cell) if -_LARGEST <= cell <= _LARGEST else of(None)
+            return float(cell) if _is_number(cell) else of(None)
         if isinstance(cell, str) and (parts := usual(cell)) and cell not in missing:
             return _usual_number(parts.groups(), read.written)
         return read_by_arrow(cell)
@@ -101,6 +101,11 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
         return BadInput(f"Column {shown_name(name)} is {cell!r:.80}, but a number was expected.")
 
     return of
+
+
+def _is_number(cell: Any) -> bool:
+    """Say whether a cell is a float, or will be one, and no infinite one."""
+    return isinstance(cell, float | int) and -_LARGEST <= cell <= _LARGEST
 
 
 def _usual_number(parts: Sequence[str], written: Written) -> float:
@@ -137,7 +142,7 @@ def moment_of(name: str, read: MomentCell) -> NumberOf:
 def _moments_at_once(read: MomentCell) -> NumberOf:
     """Return the function from dates, and text of digits alone, to seconds; None for others."""
     if (unit := UNITS_OF_TIME.get(read.form or "")) is not None:
-        return lambda cell: unit * cell if isinstance(cell, float | int) else None
+        return lambda cell: unit * cell if _is_number(cell) else None
     first = (read.form or ISO).partition(BETWEEN)[0]
     forms = _ISO_DAYS if first == ISO else (first,)
     patterns = [pattern for form in forms if (pattern := _pattern_of(form))]
@@ -175,9 +180,13 @@ def _seconds(parts: dict[str, str]) -> float | None:
     return float(calendar.timegm(moment.utctimetuple()))
 
 
-def word_of(name: str, cell: Any) -> str | None:
-    """Return a cell as text; None where it is missing."""
-    if isinstance(cell, str):
-        return cell or None
-    word: str | None = words_of(typed_cells(name, None, [cell]))[0].as_py()
-    return word
+def word_of(name: str, read: WordCell | PairCell) -> Callable[[Any], str | None]:
+    """Return the function from a cell to its text; None where it is missing."""
+    missing = frozenset(read.missing) | {""}
+
+    def of(cell: Any) -> str | None:
+        if not isinstance(cell, str):
+            cell = words_of(typed_cells(name, None, [cell]))[0].as_py()
+        return None if cell in missing else cell
+
+    return of

@@ -53,7 +53,7 @@ _OTHERWISE = {
 #: What text looks like that is a finite number, by how it is written: all engines read these alike.
 SHAPES = {"plain": _FINITE, **_OTHERWISE}
 #: What people write, in any case, where there is nothing to write; and the errors of spreadsheets.
-_NOTHING = (
+NOTHING = (
     r"^\s*(?i:[(<\[]?(?:n\.?[/\\ ]?a\.?|nan?|nat|null|none|nil|missing|blank|empty|unk(?:nown|n)?|"
     r"n[/.]?d\.?|tb[ad]|undefined|(?:not |un)(?:available|applicable|known|specified|recorded|"
     r"reported|provided|given|disclosed)|no (?:data|value|answer))[)>\]]?|-nan|[-–—?.*_]*|\\N|"
@@ -208,7 +208,7 @@ def as_read(cells: Any, values: Floats, unread: Any) -> Read:
 
 def says_nothing(cells: Any) -> Any:
     """Say which cells of text stand for a missing value: an Arrow array."""
-    return pc.match_substring_regex(cells, _NOTHING)
+    return pc.match_substring_regex(cells, NOTHING)
 
 
 def frequent(words: Any, n: int) -> Any:

@@ -15,16 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.tables.encoding.cells import (
+    NOTHING,
     UNITS_OF_TIME,
     Floats,
     Mask,
     Read,
     abridged,
-    as_read,
+    hashable,
     is_moment,
     read_numbers,
     without,
-    words_of,
 )
 
 #: Forms that `strptime` does not know: 2024-W05 or 2024-W05-3, and 2024-Q1.
@@ -92,22 +92,31 @@ def read_moments(
     if is_moment(cells.type):
         return Read(_without_standins(_seconds(cells), standins))
     form = with_iso(form)
-    cells = abridged(without(words_of(cells), missing))
+    cells = abridged(without(hashable(cells), missing))
     values = _read(cells, form)
     unread = np.isnan(values) & np.asarray(pc.is_valid(cells), np.bool_)
     if unread.any():
         left = cells.filter(pa.array(unread))
-        gone = is_no_day(left)
-        for one in form.split(BETWEEN):
-            gone = pc.or_(gone, impossible(left, one))
-        unread[unread] = ~np.asarray(gone, np.bool_)
-    return as_read(cells, _without_standins(values, standins), pa.array(unread))
+        unread[unread] = ~np.asarray(pc.match_substring_regex(left, no_date_in(form)), np.bool_)
+    return Read(_without_standins(values, standins), unread if unread.any() else None)
 
 
 def with_iso(form: str | None) -> str:
     """Return forms of dates, ISO 8601 among them: as JSON has dates, and CSV has typed ones."""
     forms = (form or ISO).split(BETWEEN)
     return BETWEEN.join([*forms, *[ISO] * (ISO not in forms)])
+
+
+@lru_cache(maxsize=512)
+def no_date_in(form: str | None) -> str:
+    """Return what text looks like that is missing where it is no date: a pattern of any engine.
+
+    Words for nothing, days of zeros, and what is in a form and is no day.
+    """
+    if form in UNITS_OF_TIME:
+        return NOTHING
+    days = [pattern_of(one) for one in with_iso(form).split(BETWEEN)]
+    return re.sub(r"\?P<\w+>", "?:", "|".join([NOTHING, _NO_DAY, *days]))
 
 
 def is_no_day(cells: Any) -> Any:

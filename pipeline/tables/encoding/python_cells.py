@@ -21,21 +21,28 @@ _OF_PANDAS = ("NAType", "NaTType")
 def arrow_cells(cells: Sequence[Any], kind: Any = None) -> Any:
     """Return cells (n,) as an Arrow array, of a type where one is given.
 
-    None, NaN, and the NA and NaT of pandas are null.  Cells of several types are what their texts
-    say.
+    Cells of several types are what their texts say.
 
     Raises
     ------
     pyarrow.ArrowException, TypeError, ValueError, OverflowError
         A cell is of no type that Arrow has.
     """
-    plain = [_plain(cell) for cell in cells]
     try:
-        return pa.array(plain, kind)
+        return typed_alike(cells, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        if kind is not None or len(plain) < 2:
+        if kind is not None or len(cells) < 2:
             raise
-    return pa.array([_text(cell) for cell in plain], pa.large_string())
+    texts = [words_of(typed_alike([cell]))[0].as_py() for cell in cells]
+    return pa.array(texts, pa.large_string())
+
+
+def typed_alike(cells: Sequence[Any], kind: Any = None) -> Any:
+    """Return cells (n,) of one type as an Arrow array; raise where they have several.
+
+    None, NaN, and the NA and NaT of pandas are null.
+    """
+    return pa.array([_plain(cell) for cell in cells], kind)
 
 
 def _plain(cell: Any) -> Any:
@@ -49,12 +56,7 @@ def _plain(cell: Any) -> Any:
     return None if is_nothing or type(cell).__name__ in _OF_PANDAS else cell
 
 
-def _long(number: int) -> Decimal | float | None:
+def _long(number: int) -> Decimal | float | str:
     if abs(number) < _DIGITS:
         return Decimal(number)
-    return float(number) if abs(number) <= sys.float_info.max else None  # infinite, so missing
-
-
-def _text(cell: Any) -> str | None:
-    text: str | None = words_of(pa.array([cell]))[0].as_py()
-    return text
+    return float(number) if abs(number) <= sys.float_info.max else str(number)

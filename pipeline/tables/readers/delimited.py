@@ -54,7 +54,7 @@ class DelimitedRows:
     has_folders: ClassVar[bool] = False
     n_rows: int | None = None
     index: ClassVar[tuple[str, ...]] = ()
-    nulls: ClassVar[tuple[str, ...]] = tuple(_NULLS)
+    nulls: tuple[str, ...]
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -63,6 +63,8 @@ class DelimitedRows:
         self._addresses = tuple(addresses)
         self._longest_line = expected.longest_line
         head = self._head(options, expected)
+        self.nulls = _nulls_of(options, expected)
+        self._as_they_are = frozenset(expected.passed)
         self._dialect = dialect_of(head, addresses[0], options)
         self._of_rows = self._dialect._replace(quotes=False) if expected.plain else self._dialect
         self._looks_at_quotes = options.quote == "auto" and not addresses[0].spaced
@@ -154,14 +156,23 @@ class DelimitedRows:
             skipped.append(row)
             return "skip"
 
-        table = cells_of.read(piece, self._layout_of(piece, used), skip) if text.lines else None
+        raw = [k for k in used if self.names and self.names[k] in self._as_they_are]
+        layout = self._layout_of(piece, used)
+        if raw:
+            layout = layout._replace(nulls=("",))
+        table = cells_of.read(piece, layout, skip) if text.lines else None
         if table is None:
             table = cells_of.no_rows(len(used))
         if self._looks_at_quotes and table.num_rows + len(skipped) < text.lines:
             refuse_stray(whole, self._dialect, self._n_cells)  # some rows take several lines
         columns = tuple(column.combine_chunks() for column in table.columns)
         if self._is_padded:
-            columns = tuple(cells_of.trimmed(column, _NULLS) for column in columns)
+            columns = tuple(cells_of.trimmed(column, layout.nulls) for column in columns)
+        if raw:
+            columns = tuple(
+                cells if k in raw else cells_of.without(cells, self.nulls)
+                for k, cells in zip(used, columns, strict=True)
+            )
         faults = tuple(self._faults(piece)) if skipped else ()
         _require_all(piece, skipped, faults)
         faults += tuple((piece.first_line + int(line), *_BROKEN) for line in broken)
@@ -184,6 +195,16 @@ class DelimitedRows:
         for k in np.flatnonzero(rows.cells != expected).tolist():
             fact = f"the row has {rows.cells[k]} cells, {expected} were expected"
             yield piece.first_line + int(rows.lines[k]), fact, advice
+
+
+def _nulls_of(options: SourceOptions, expected: Expected) -> tuple[str, ...]:
+    """Return the words that are read as missing cells, as a recipe or options have them."""
+    from fewpass.pipeline.tables.encoding.schema import recipe_in  # noqa: PLC0415 - Arrow
+
+    recipe = recipe_in(expected.schema)
+    if recipe is not None:
+        return ("", *recipe.missing)
+    return tuple(_NULLS) if options.null_values is None else ("", *options.null_values)
 
 
 def _require_all(piece: Piece, skipped: Sized, faults: Sized) -> None:

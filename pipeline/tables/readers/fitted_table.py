@@ -200,10 +200,16 @@ class FittedTable:
         kinds = {**self.rows.kinds, **options.column}
         rules = RecipeRules(
             options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses,
-            n_rows=n_rows, classes=self.roles.n_classes(rows),
+            n_rows=n_rows, classes=self.roles.n_classes(rows), missing=self._nulls(),
         )  # fmt: skip
         recipe = fitted(rows.select(self._feature_names()), rules)
         return self._with_form(recipe, sample) if self._tries_forms(recipe, n_rows) else recipe
+
+    def _nulls(self) -> tuple[str, ...]:
+        """Return the words that stand for a missing value."""
+        asked = self.options.null_values
+        words = getattr(self.rows, "nulls", ()) if asked is None else asked
+        return tuple(word for word in words if word)
 
     def _require_named(self) -> None:
         """Refuse settings of columns that are not there."""

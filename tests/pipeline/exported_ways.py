@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,23 @@ from fewpass.pipeline.models.export.plain_model import of_run
 from fewpass.pipeline.models.export.sql_select import as_select
 from fewpass.pipeline.tables.encoding.cells import hashable
 from fewpass.pipeline.tables.encoding.python_cells import arrow_cells
-from fewpass.pipeline.tables.encoding.terms import ColumnTerms, HashTerm, NumberCell, TextTerm, WordCell
-from tests.pipeline.odd_cells import NOT_CARRIED, REFUSED, Answer, Row, Trained, Way, is_nothing, typed
+from fewpass.pipeline.tables.encoding.terms import (
+    ColumnTerms,
+    HashTerm,
+    NumberCell,
+    TextTerm,
+    WordCell,
+)
+from tests.pipeline.odd_cells import (
+    NOT_CARRIED,
+    REFUSED,
+    Answer,
+    Row,
+    Trained,
+    Way,
+    is_nothing,
+    typed,
+)
 
 
 class _Described(NamedTuple):
@@ -43,18 +59,23 @@ def by_sql(dialect: str, databases: Any) -> Way:
             one for one in plain.recipe.described() if not isinstance(one.terms[0], TextTerm)
         )
         left_out = {*model.columns} - {name for one in known for name in one.columns}
-        table = typed(rows)
-        if table is None:
+        carried = [
+            typed([row]) is not None and all(is_nothing(row[name]) for name in left_out)
+            for row in rows
+        ]
+        if not any(carried):
             return [NOT_CARRIED] * len(rows)
+        table = typed([*compress(rows, carried)])
         table = table.cast(pa.schema([_stored(field) for field in table.schema]))
-        words = {one.columns: _words(rows, one.columns) for one in known if isinstance(one.terms[0], HashTerm)}
+        words = {
+            one.columns: _words(rows, one.columns)
+            for one in known
+            if isinstance(one.terms[0], HashTerm)
+        }
         select = as_select(plain._replace(recipe=_Described(known)), dialect, "input", words)
         scores = databases.answers(dialect, select, table).column("score").to_pylist()
-        return [
-            NOT_CARRIED if any(not is_nothing(row[name]) for name in left_out)
-            else REFUSED if score is None else score
-            for row, score in zip(rows, scores, strict=True)
-        ]  # fmt: skip
+        found = iter(REFUSED if score is None else score for score in scores)
+        return [next(found) if one else NOT_CARRIED for one in carried]
 
     return way
 
@@ -110,7 +131,9 @@ def by_mlflow(model: Trained, rows: Sequence[Row]) -> list[Answer]:
     answers: list[Answer] = []
     for row in rows:
         try:
-            answers.append(float(loaded.predict(pd.DataFrame([row], dtype=object))["score"].iloc[0]))
+            answers.append(
+                float(loaded.predict(pd.DataFrame([row], dtype=object))["score"].iloc[0])
+            )
         except ValueError:
             answers.append(REFUSED)
     return answers

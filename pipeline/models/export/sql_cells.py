@@ -12,18 +12,8 @@ from fewpass.pipeline.models.export.sql_dates import in_sql, seconds_in, seconds
 from fewpass.pipeline.models.export.sql_dialects import LARGEST, ROW
 from fewpass.pipeline.models.export.sql_statement import Statement
 from fewpass.pipeline.models.export.sql_steps import literal
-from fewpass.pipeline.tables.encoding.cells import _NOTHING as NOTHING
 from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, Written
-from fewpass.pipeline.tables.encoding.moments import (
-    _NO_DAY as NO_DAY,
-)
-from fewpass.pipeline.tables.encoding.moments import (
-    BETWEEN,
-    FIRST_MOMENT,
-    ISO,
-    LAST_MOMENT,
-    pattern_of,
-)
+from fewpass.pipeline.tables.encoding.moments import BETWEEN, FIRST_MOMENT, ISO, LAST_MOMENT
 from fewpass.pipeline.tables.encoding.terms import (
     Cell,
     MomentCell,
@@ -38,7 +28,7 @@ _NOT_FINITE = "^[-+]?(?:inf|infinity|nan)$"
 _BLANKS = r"^\s+|\s+$"
 
 
-def cell_of(to: Statement, columns: Sequence[str], read: Cell) -> tuple[str, str]:
+def cell_of(to: Statement, columns: Sequence[str], read: Cell, *, hashed: bool) -> tuple[str, str]:
     """Return the column of a row's cell, NULL where it is missing, and when it is refused.
 
     BadInput for what no SQL reads.
@@ -49,12 +39,12 @@ def cell_of(to: Statement, columns: Sequence[str], read: Cell) -> tuple[str, str
     if isinstance(read, MomentCell):
         return _moment(to, cells[0], read)
     if isinstance(read, WordCell):
-        return _word(to, cells[0]), ""
+        return _word(to, cells[0], read, hashed=hashed), ""
     if isinstance(read, PairCell):
-        first, second = (hashable(to, _word(to, cell)) for cell in cells)
+        first, second = (_word(to, cell, read, hashed=True) for cell in cells)
         pair = f"CONCAT({first}, {to.dialect.quoted(read.between)}, {second})"
         is_there = f"{first} IS NOT NULL AND {second} IS NOT NULL"
-        return to.add("values", f"CASE WHEN {is_there} THEN {pair} END"), ""
+        return to.add("cells", f"CASE WHEN {is_there} THEN {pair} END"), ""
     raise BadInput("lists are no cells of every database")
 
 
@@ -73,15 +63,11 @@ def _said(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
     fits = to.dialect.matches(trimmed, in_sql(read.shape))
     if read.written == "plain":
         fits = f"({fits} OR {to.dialect.matches(trimmed, _NOT_FINITE, any_case=True)})"
-    fits, said = to.add("parts", fits), _written(to, trimmed, read.written)
-    value = f"CASE WHEN {typed} IS NOT NULL THEN {typed} WHEN {fits} THEN {said} END"
-    if read.missing:
-        gone = _is_one(to, text, read.missing)
-        value, unread = f"CASE WHEN NOT {gone} THEN {value} END", f"NOT {gone} AND NOT {fits}"
-    else:
-        unread = f"NOT {fits}"
-    bad = f"{typed} IS NULL AND {unread} AND NOT {_says_nothing(to, text)}"
-    return to.add("values", value), bad
+    fits = to.add("parts", fits)
+    said = f"CASE WHEN {fits} THEN {_written(to, trimmed, read.written)} END"
+    said = _unless(to, text, read.missing, said)
+    value = to.add("values", f"CASE WHEN {typed} IS NOT NULL THEN {typed} ELSE {said} END")
+    return value, f"{typed} IS NULL AND NOT {fits} AND {_says_something(to, text, read)}"
 
 
 def _texts(to: Statement, cell: str) -> tuple[str, str]:
@@ -89,16 +75,17 @@ def _texts(to: Statement, cell: str) -> tuple[str, str]:
     return to.add("texts", to.dialect.kind_of(cell)), to.add("texts", to.dialect.as_text(cell))
 
 
-def _word(to: Statement, cell: str) -> str:
-    return to.add("read", to.dialect.as_word(*_texts(to, cell)))
+def _word(to: Statement, cell: str, read: WordCell | PairCell, *, hashed: bool) -> str:
+    word = to.add("read", to.dialect.as_word(*_texts(to, cell)))
+    said = _hashable(to, word) if hashed else word
+    return to.add("values", _unless(to, word, read.missing, said))
 
 
-def hashable(to: Statement, word: str) -> str:
+def _hashable(to: Statement, word: str) -> str:
     """Return the column of a word, `3.0` as `3`."""
     whole = to.dialect.matches(word, "^-?[0-9]+[.]0$")
-    return to.add(
-        "parts", f"CASE WHEN {whole} THEN {to.dialect.without(word, '[.]0$')} ELSE {word} END"
-    )
+    shorter = to.dialect.without(word, "[.]0$")
+    return to.add("known", f"CASE WHEN {whole} THEN {shorter} ELSE {word} END")
 
 
 def _written(to: Statement, text: str, written: Written) -> str:
@@ -115,20 +102,15 @@ def _written(to: Statement, text: str, written: Written) -> str:
 def _moment(to: Statement, cell: str, read: MomentCell) -> tuple[str, str]:
     unit = UNITS_OF_TIME.get(read.form or "")
     if unit is not None:
-        value, bad = _said(to, cell, NumberCell())
+        value, bad = _said(to, cell, NumberCell(missing=read.missing))
         return _usual(to, f"{value} * {literal(unit)}", read), bad
-    word, (kind, _) = _word(to, cell), _texts(to, cell)
-    forms = (read.form or ISO).split(BETWEEN)
-    found = [seconds_in(to, word, form) for form in forms]
-    value = found[0] if len(found) == 1 else f"COALESCE({', '.join(found)})"
-    unread = f"NOT {to.dialect.is_moment(kind)}"
-    if read.missing:
-        gone = _is_one(to, word, read.missing)
-        value, unread = f"CASE WHEN NOT {gone} THEN {value} END", f"{unread} AND NOT {gone}"
-    value = to.add("values", value)
-    patterns = [in_sql(one) for one in (NO_DAY, *map(pattern_of, forms), NOTHING)]
-    looks = " OR ".join(to.dialect.matches(word, one, any_case=True) for one in patterns)
-    return _usual(to, value, read), f"{value} IS NULL AND {unread} AND NOT ({looks})"
+    kind, text = _texts(to, cell)
+    word = _hashable(to, to.add("read", to.dialect.as_word(kind, text)))
+    found = [seconds_in(to, word, form) for form in (read.form or ISO).split(BETWEEN)]
+    every = found[0] if len(found) == 1 else f"COALESCE({', '.join(found)})"
+    value = to.add("values", _unless(to, word, read.missing, every))
+    unread = f"{value} IS NULL AND NOT {to.dialect.is_moment(kind)}"
+    return _usual(to, value, read), f"{unread} AND {_says_something(to, word, read)}"
 
 
 def _usual(to: Statement, value: str, read: MomentCell) -> str:
@@ -139,10 +121,18 @@ def _usual(to: Statement, value: str, read: MomentCell) -> str:
     return to.add("cells", f"CASE WHEN {' AND '.join(says)} THEN {value} END")
 
 
-def _is_one(to: Statement, text: str, words: Sequence[str]) -> str:
-    return f"{text} IN ({', '.join(map(to.dialect.quoted, words))})"
+def _unless(to: Statement, word: str, missing: Sequence[str], value: str) -> str:
+    """Return a value, unless a word stands for a missing one."""
+    if not missing:
+        return value
+    return f"CASE WHEN {word} NOT IN ({_listed(to, missing)}) THEN {value} END"
 
 
-def _says_nothing(to: Statement, text: str) -> str:
-    """Return whether text is what people write where there is nothing to write."""
-    return f"({to.dialect.matches(text, in_sql(NOTHING), any_case=True)})"
+def _says_something(to: Statement, text: str, read: NumberCell | MomentCell) -> str:
+    """Return whether text is none that counts as missing."""
+    says = f"NOT ({to.dialect.matches(text, in_sql(read.nothing), any_case=True)})"
+    return f"{says} AND {text} NOT IN ({_listed(to, read.missing)})" if read.missing else says
+
+
+def _listed(to: Statement, words: Sequence[str]) -> str:
+    return ", ".join(map(to.dialect.quoted, words))

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.export.sql_statement import Statement
-from fewpass.pipeline.tables.encoding.cells import _CLOCK as CLOCK
-from fewpass.pipeline.tables.encoding.cells import _SPAN as SPAN
+from fewpass.pipeline.tables.encoding.cells import CLOCK, SPAN
 from fewpass.pipeline.tables.encoding.moments import ISO
 
 _ZONE = (

@@ -13,7 +13,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.models.export.folded_terms import lines_of, table_of
 from fewpass.pipeline.models.export.hashed_words import WordsOfColumns
-from fewpass.pipeline.models.export.sql_cells import cell_of, hashable
+from fewpass.pipeline.models.export.sql_cells import cell_of
 from fewpass.pipeline.models.export.sql_dialects import SqlDialect
 from fewpass.pipeline.models.export.sql_statement import Statement
 from fewpass.pipeline.models.export.sql_steps import interpolated, literal, stepped, total
@@ -70,7 +70,7 @@ class Query:
             if isinstance(term, WordTerm):
                 self._add_words(name, term)
             elif isinstance(term, HashTerm):
-                self._add_hashes(hashable(self.steps, name), one, term)
+                self._add_hashes(name, one, term)
             elif isinstance(term, HatsTerm):
                 self._add_curve(name, term)
             elif isinstance(term, TableTerm):
@@ -100,7 +100,8 @@ class Query:
     def _cell(self, one: ColumnTerms, columns: Sequence[str], read: Cell) -> str:
         """Read a cell; return the name of the column that it has."""
         try:
-            name, refused = cell_of(self.steps, columns, read)
+            hashed = isinstance(one.terms[0], HashTerm)
+            name, refused = cell_of(self.steps, columns, read, hashed=hashed)
         except BadInput as error:
             raise _refused(one, str(error)) from error
         if refused:

@@ -8,7 +8,7 @@ from fewpass.pipeline.models.export.sql_dialects import ROW, SqlDialect
 
 #: Cells as text with their types, read by these; what patterns find in the others, numbers of that;
 #: cells as what they are; features.
-STEPS = ("texts", "read", "parts", "dates", "values", "cells", "features")
+STEPS = ("texts", "read", "known", "parts", "dates", "values", "cells", "features")
 
 
 class Statement:

@@ -36,11 +36,11 @@ _COMMA = (
 )
 _UNITS = rf"{_BEFORE}{_THOUSANDS.replace('MARK', ',' + _BETWEEN)}(?:\.\d+)?{_BEHIND}"
 #: 11:47:00, 8:05 PM, 1 days 03:04:57 as pandas writes it; or ISO 8601's P1DT3H4M.
-_CLOCK = (
+CLOCK = (
     r"^(?P<sign>-?)(?:(?P<days>\d+) days?,? \+?)?(?P<hours>\d+):(?P<minutes>[0-5]\d)"
     r"(?::(?P<seconds>[0-5]\d(?:\.\d+)?))? ?(?P<half>(?:[AaPp][Mm])?)$"
 )
-_SPAN = (
+SPAN = (
     r"^(?P<sign>-?)P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
     r"(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?(?P<half>)$"
 )
@@ -48,7 +48,7 @@ _CLOCK_PARTS = ("days", "hours", "minutes", "seconds")
 _OTHERWISE = {
     "comma": rf"^(?:{_COMMA}|\({_COMMA}\))$",
     "units": rf"^(?:{_UNITS}|\({_UNITS}\))$",
-    "clock": re.sub(r"\?P<\w+>", "?:", f"{_CLOCK}|{_SPAN}"),
+    "clock": re.sub(r"\?P<\w+>", "?:", f"{CLOCK}|{SPAN}"),
 }
 #: What text looks like that is a finite number, by how it is written: all engines read these alike.
 SHAPES = {"plain": _FINITE, **_OTHERWISE}
@@ -165,7 +165,7 @@ def _signed(cells: Any) -> Any:
 
 
 def _without_clock(cells: Any) -> Any:
-    return pc.coalesce(*(_seconds_by(cells, pattern) for pattern in (_CLOCK, _SPAN)))
+    return pc.coalesce(*(_seconds_by(cells, pattern) for pattern in (CLOCK, SPAN)))
 
 
 def _seconds_by(cells: Any, pattern: str) -> Any:
@@ -182,7 +182,7 @@ def _seconds_by(cells: Any, pattern: str) -> Any:
     hours = pc.if_else(pc.equal(half, "pm"), pc.add(hours, 12.0), hours)
     clock = pc.add(pc.multiply(pc.add(pc.multiply(hours, 60.0), minutes), 60.0), seconds)
     whole = pc.multiply(days, 86_400.0)
-    of_days = pc.and_(is_minus, pc.greater(days, 0.0 if pattern == _CLOCK else np.inf))
+    of_days = pc.and_(is_minus, pc.greater(days, 0.0 if pattern == CLOCK else np.inf))
     both = pc.add(pc.if_else(of_days, pc.negate(whole), whole), clock)
     return pc.if_else(pc.and_(is_minus, pc.invert(of_days)), pc.negate(both), both)
 

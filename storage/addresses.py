@@ -45,7 +45,10 @@ def local_path(url: str) -> Path | None:
     protocol = protocol_of(url)
     if protocol not in _LOCAL:
         return None
-    path = unquote(url.partition("://")[2]) if "://" in url else Path(url).expanduser()
+    if "://" not in url:
+        path = os.path.expanduser(url)  # noqa: PTH111  pathlib refuses ~x, which may be a file
+    else:
+        path = unquote(url.partition("://")[2])
     return Path(os.path.abspath(path))  # noqa: PTH100  resolve() would follow links
 
 

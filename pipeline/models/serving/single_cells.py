@@ -131,7 +131,7 @@ def moment_of(name: str, read: MomentCell) -> NumberOf:
 
     def read_by_arrow(cell: Any) -> float | None:
         cells = typed_cells(name, None, [cell])
-        seconds, bad = read_moments(cells, read.form, read.missing, read.standins)
+        seconds, bad = read_moments(cells, read.form, read.missing, read.standins, read.first_year)
         if bad is not None:
             raise BadInput(f"Column {shown_name(name)} is {cell!r:.80}, but a date was expected.")
         return None if np.isnan(seconds[0]) else float(seconds[0])

@@ -37,6 +37,7 @@ from fewpass.pipeline.tables.encoding.text_recipe import Text, examples_of, idf_
 
 CLIP = 0.005  # share of the sample that is clipped at either end: codes such as 98 are in there
 HEAVY = 5.0  # times the median: where p99 is above, and above 1, log1p stands next to it
+SMALLEST = 1e-300  # range of numbers below which the quotients of some are none
 MOST_RANKS = 16  # numbers whose ranks are written down
 #: A rank that is correlated to the value as much adds little to it; normal numbers reach 0.977.
 SAME_RANK = 0.97
@@ -191,7 +192,9 @@ def _number(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> Nu
         high += GOES_ON * (high - low)
     clipped = np.clip(present, low, high)
     mean, deviation = map(float, mean_and_deviation(clipped))
-    constant = deviation <= 1e-12 * abs(mean)
+    if np.ptp(clipped) < SMALLEST:
+        low = high = mean
+    constant = deviation <= 1e-12 * abs(mean) or low == high
     fields |= {"low": low, "high": high, "logarithm": False, "mean": mean}
     fields["deviation"] = 1.0 if constant else deviation
     if constant:

@@ -53,6 +53,8 @@ _HAS_ZONE = rf"{_ZONE}|{_HOURS}|{_TIME}{_ZULU}"
 _FRACTION = r"(:\d{2})[.,](\d{1,6})\d*"
 #: Days that stand for a missing one: 0000-00-00, and those of the first and the last years.
 _NO_DAY = r"^[0\s:./TZ+-]*$"
+#: Years of two digits are about a middle up to this one.
+_LATEST_MIDDLE = 2035
 YEAR_1000 = -30_610_224_000.0
 FIRST_MOMENT, LAST_MOMENT = -62_104_000_000.0, 253_370_764_800.0  # within the years 1 and 9998
 
@@ -76,15 +78,16 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def read_moments(
-    cells: Any, form: str | None = None, missing: tuple[str, ...] = (), standins: Any = ()
-) -> Read:
+    cells: Any, form: str | None = None, missing: tuple[str, ...] = (), standins: Any = (),
+    first_year: int | None = None,
+) -> Read:  # fmt: skip
     """Read dates or times as seconds since 1970.
 
     Text is in a form of `strptime`, or in several with a bar between them, or in ISO 8601 (None),
     which is read beside all forms, as typed dates are.  Numbers count in the unit that `form` is;
     where it is none they are what their digits say, as in 20261231.  Missing are the words given,
     the moments `standins`, days of zeros, those of the years 1 and 9999, and what is written as a
-    date and is none.
+    date and is none.  Years of two digits are of the hundred from `first_year` on [default: 1969].
     """
     if form in UNITS_OF_TIME:
         numbers, bad = read_numbers(cells)
@@ -93,7 +96,7 @@ def read_moments(
         return Read(_without_standins(_seconds(cells), standins))
     form = with_iso(form)
     cells = abridged(without(hashable(cells), missing))
-    values = _read(cells, form)
+    values = _read(cells, form, first_year)
     unread = np.isnan(values) & np.asarray(pc.is_valid(cells), np.bool_)
     if unread.any():
         left = cells.filter(pa.array(unread))
@@ -142,14 +145,50 @@ def _without_standins(seconds: Floats, standins: Any) -> Floats:
     return np.where(gone, np.nan, seconds)
 
 
-def _read(cells: Any, forms: str) -> Floats:
+def _read(cells: Any, forms: str, first_year: int | None) -> Floats:
     """Read every cell in the first form that it has; NaN where it has none."""
-    first, *others = forms.split(BETWEEN)
-    values = _with_whole_years(cells, first)
-    for form in others:
+    values = np.full(len(cells), np.nan)
+    for form in forms.split(BETWEEN):
         unread = np.isnan(values)
-        values[unread] = _with_whole_years(cells.filter(pa.array(unread)), form)
+        left = cells if unread.all() else cells.filter(pa.array(unread))
+        read = _with_whole_years(left, form)
+        if first_year is not None and "%y" in form:
+            read = _in_hundred(read, first_year)
+        values[unread] = read
     return values
+
+
+def first_year_of(seconds: Floats) -> int | None:
+    """Return the first year of the hundred that years of two digits are most likely of.
+
+    It begins behind the largest gap between those there are, in the century in which the middle of
+    them is the latest up to 2035.  None where `strptime` has them in the same years.
+
+    Parameters
+    ----------
+    seconds
+        Moments (n,) since 1970 as `strptime` reads them, from 1969 on.
+    """
+    years = seconds[~np.isnan(seconds)].astype("datetime64[s]").astype("datetime64[Y]")
+    seen = np.unique((years.astype(np.int64) + 1970) % 100)
+    if not len(seen):
+        return None
+    gaps = np.diff(np.append(seen, seen[0] + 100))
+    first = int(seen[(gaps.argmax() + 1) % len(seen)])
+    middle = first + (100 - int(gaps.max())) / 2
+    first += 2000 if 2000 + middle <= _LATEST_MIDDLE else 1900
+    same = (_in_hundred(seconds, first) == seconds) | np.isnan(seconds)
+    return None if same.all() else first
+
+
+def _in_hundred(seconds: Floats, first_year: int) -> Floats:
+    """Return moments (n,) in the hundred years from one on, on the same days."""
+    missing = np.isnan(seconds)
+    moments = np.where(missing, 0.0, seconds).astype("datetime64[s]")
+    months = moments.astype("datetime64[M]")
+    centuries = (months.astype(np.int64) // 12 + 1970 - first_year) // 100
+    moved = (months - 1200 * centuries).astype("datetime64[s]") + (moments - months)
+    return np.where(missing, np.nan, moved.astype(np.float64))
 
 
 def _with_whole_years(cells: Any, form: str) -> Floats:

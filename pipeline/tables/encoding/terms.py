@@ -60,6 +60,8 @@ class MomentCell(_Plain):
     """Words that stand for a missing moment."""
     standins: tuple[float, ...] = ()
     """Moments that do."""
+    first_year: int | None = None
+    """Of the hundred that years of two digits are of; None: 1969, as `strptime` has it."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -378,13 +380,14 @@ class ColumnTerms(_Plain):
 
     def where_missing(self, words: tuple[str, ...]) -> ColumnTerms:
         """Return a copy that takes words for missing ones, where it reads any."""
-        return self.model_copy(update={"read": _where_missing(self.read, words)})
+        return self.model_copy(update={"read": where_missing(self.read, words)})
 
 
-def _where_missing(read: Any, words: tuple[str, ...]) -> Any:
+def where_missing(read: Any, words: tuple[str, ...]) -> Any:
+    """Return how a cell is read where words stand for a missing one; of numbers they do not."""
     if isinstance(read, WordCell | PairCell):
         return read.model_copy(update={"missing": words})
     if isinstance(read, TwoCells):
-        both = {own: _where_missing(getattr(read, own), words) for own in "ab"}
+        both = {own: where_missing(getattr(read, own), words) for own in "ab"}
         return read.model_copy(update=both)
     return read

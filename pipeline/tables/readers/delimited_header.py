@@ -21,6 +21,8 @@ from fewpass.pipeline.tables.readers.rejection import shown
 NUMBER = re.compile(DECIMAL)
 _BEFORE_A_TABLE = b"#\r\n"  # lines that begin so
 _SEPARATOR = re.compile(rb'"?sep=.?"?\r?\n', re.IGNORECASE)
+#: A whole cell between quotes, whatever it holds.
+_QUOTED = re.compile(r'(?<![^,;|\t\n])"(?:[^"]|"")*"(?![^,;|\t\r\n])')
 MISSING = {"", *(word.decode() for word in grammar.MISSING_WORDS)}
 #: Lines among which a title is looked for, and bytes of them.
 _LINES, _BYTES = 50, 1 << 16
@@ -96,6 +98,8 @@ def refuse_title(address: Address, options: SourceOptions, longest: int) -> None
     whole = first_lines(address, longest)
     head = without_comments(whole, address.name)
     text = head.bytes[:_BYTES].tobytes().decode("utf-8", "replace")
+    if address.quotes:
+        text = _QUOTED.sub("q", text)
     title, *lines = text.split("\n")[:_LINES]
     delimiter = options.delimiter or _delimiter(title, lines)
     usual, _ = _usual(lines, delimiter)

@@ -47,8 +47,7 @@ def save_model(
     path
         Folder to write; it appears only if complete.
     input_example
-        A few rows, as a frame of pandas: they are stored, and the signature is theirs.  Default:
-        none, and a signature that takes what `fewpass.load` does, of any type.
+        A few rows, as a frame of pandas, which are stored [default: none].
     overwrite
         Replace a folder that holds a model of MLflow.
 
@@ -127,7 +126,7 @@ def _inside(run: str, input_example: Any) -> Iterator[dict[str, Any]]:
         yield {
             "loader_module": LOADER,
             "data_path": folder.url,
-            "signature": _signature(loaded, input_example),
+            "signature": _signature(loaded),
             "input_example": input_example,
             "pip_requirements": [requirement, "pandas"],
         }
@@ -138,11 +137,9 @@ def _of_snapshot(model: Model) -> list[str]:
     return [f"{prefix}{key}" for key in model.run.folder.child(prefix.rstrip("/")).list()]
 
 
-def _signature(loaded: LoadedModel, example: Any) -> Any:
-    """Return the columns that a model takes and gives: of an example, or whatever `load` takes."""
+def _signature(loaded: LoadedModel) -> Any:
+    """Return the columns that a model takes, of any type that `load` does, and gives."""
     models, types = (import_module(f"mlflow.{name}") for name in ("models", "types.schema"))
-    if example is not None:
-        return models.infer_signature(example, _Predicted(loaded).predict(example))
     ColSpec, DataType = types.ColSpec, types.DataType
     # A type of MLflow's refuses whole numbers for fractions, categories for words, and gaps.
     inputs = [ColSpec(types.AnyType(), name, required=False) for name in loaded.columns]

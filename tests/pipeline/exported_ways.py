@@ -120,6 +120,10 @@ def _tensor(cell: Any, read: Any) -> Any:
         return None
 
 
+#: MLflow has `fewpass.load` score rows behind its signature: a column of each kind is enough.
+_OF_MLFLOW = ("x", "city", "day")
+
+
 def by_mlflow(model: Trained, rows: Sequence[Row]) -> list[Answer]:
     """Frames of one row, through the signature of the stored model."""
     from mlflow import pyfunc  # two seconds

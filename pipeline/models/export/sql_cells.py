@@ -106,7 +106,8 @@ def _moment(to: Statement, cell: str, read: MomentCell) -> tuple[str, str]:
         return _usual(to, f"{value} * {literal(unit)}", read), bad
     kind, text = _texts(to, cell)
     word = _hashable(to, to.add("read", to.dialect.as_word(kind, text)))
-    found = [seconds_in(to, word, form) for form in (read.form or ISO).split(BETWEEN)]
+    forms = (read.form or ISO).split(BETWEEN)
+    found = [seconds_in(to, word, form, read.first_year) for form in forms]
     every = found[0] if len(found) == 1 else f"COALESCE({', '.join(found)})"
     value = to.add("values", _unless(to, word, read.missing, every))
     unread = f"{value} IS NULL AND NOT {to.dialect.is_moment(kind)}"

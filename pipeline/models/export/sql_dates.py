@@ -27,19 +27,27 @@ _PARTS = {
 }  # fmt: skip
 _ISO = "%Y-%m-%d(?:[T ]%H:(?P<minute>[0-5]\\d)(?::(?P<second>[0-5]\\d)(?:[.,]\\d+)?)?(?:%z)?)?"
 _MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
+#: Of the hundred that `strptime` takes years of two digits for.
+_FIRST_YEAR = 1969
 _WORDS = ("sign", "half", "name")
 
 
-def seconds_in(to: Statement, text: str, form: str) -> str:
+def seconds_in(to: Statement, text: str, form: str, first_year: int | None) -> str:
     """Return text in one form as seconds since 1970; NULL where it is none.
 
-    BadInput for a form that is not known.
+    Years of two digits are of the hundred from `first_year` on.  BadInput for a form that is not
+    known.
     """
     pattern = re.compile(rf"^\s*{_pattern_of(form)}\s*$")
     part = _parts_of(to, text, pattern)
     year, month, day, clock = (
         to.add("dates", of)
-        for of in (_year(part), _month(part), part.get("day", "1e0"), _clock(part))
+        for of in (
+            _year(part, first_year or _FIRST_YEAR),
+            _month(part),
+            part.get("day", "1e0"),
+            _clock(part),
+        )
     )
     days = _days(year, month, day)
     return f"CASE WHEN {day} <= {_length(year, month)} THEN {days} * 86400e0 + {clock} END"
@@ -98,11 +106,11 @@ def _pattern_of(form: str) -> str:
     )
 
 
-def _year(part: Mapping[str, str]) -> str:
+def _year(part: Mapping[str, str], first: int) -> str:
     if "short_year" not in part:
         return part["year"]
-    year = part["short_year"]
-    return f"{year} + CASE WHEN {year} < 69 THEN 2000e0 ELSE 1900e0 END"
+    since = f"({part['short_year']} - {first}e0)"
+    return f"{first}e0 + {since} - 100e0 * FLOOR({since} / 100e0)"
 
 
 def _month(part: Mapping[str, str]) -> str:

@@ -78,26 +78,18 @@ def _require_names(of: SqlDialect, model: PlainModel, answers: Sequence[str]) ->
     """Refuse names that the database, or who reads by names, takes for one another."""
     used = [*dict.fromkeys(name for one in columns_of(model) for name in one.columns)]
     schema = model.record.columns if model.record else None
-    first: dict[str, str] = {}
-    for name in (*used, *answers):
-        other = first.setdefault(of.alike(name), name)
-        if other != name or (name in used and name in answers):
-            raise _one_name(of, other, name, is_answer=name in answers)
-    for name in schema.names or () if schema else ():
-        other = first.get(of.alike(name), name)
-        if other in used and other != name:
-            raise _one_name(of, other, name)
-
-
-def _one_name(of: SqlDialect, name: str, other: str, *, is_answer: bool = False) -> BadInput:
-    what = (
-        "has the name of an answer in SQL"
-        if is_answer
-        else f"is {shown_name(other)} to {of.name}, too"
-    )
-    return BadInput(
-        f"Column {shown_name(name)} {what}. Choose .json, or rename it and train again."
-    )
+    known = [*used, *(name for name in (schema and schema.names) or () if name not in used)]
+    named = {of.alike(name): (name, "an answer") for name in answers}
+    if len(named) < len(answers):
+        raise BadInput(f"Two labels are one to {of.name}. Choose another dialect, or .json.")
+    for name in known:
+        other, what = named.setdefault(of.alike(name), (name, "a column"))
+        both = {name, other} & {*used}
+        if both and (other != name or what == "an answer"):
+            raise BadInput(
+                f"Column {shown_name(name)} has the name of {what} in SQL: {of.name} takes it for "
+                f"{shown_name(other)}. Choose .json, or rename it and train again."
+            )
 
 
 def _answers(

@@ -76,12 +76,6 @@ def test_rows_that_the_sample_does_not_have(rows, recipe):
     )
     for some in (empty, strange, strange.slice(1)):
         got, wanted = answers(model, some)["prediction"], expected_of(model, some)["prediction"]
-        unclear = "shop" if some is not empty else None
-        if unclear:  # an empty word is a missing one there, and says so on the page
-            some = some.set_column(
-                some.schema.get_field_index("shop"), "shop", pa.nulls(len(some), pa.string())
-            )
-            wanted = expected_of(model, some)["prediction"]
         np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-10)
 
 
@@ -96,13 +90,10 @@ def test_lists_of_words_are_refused_by_name(column, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_and_words_that_would_be_taken_for_others_are_refused():
+def test_names_that_would_be_taken_for_others_are_refused():
     rows = table(200).select(["age", "city"]).rename_columns(["label", "city"])
     with pytest.raises(BadInput, match="'label' has the name of an output of ONNX models"):
         as_onnx(model_of(recipe_of(rows), "numbers"))
-    empty = pa.table({"city": ["", "Bern"] * 50})
-    with pytest.raises(BadInput, match="'city' is not for ONNX: one of its words is empty"):
-        as_onnx(model_of(recipe_of(empty), "numbers"))
 
 
 @pytest.mark.parametrize("name", ["two classes", "softmax", "numbers"])

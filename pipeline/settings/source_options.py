@@ -35,10 +35,19 @@ def _checked_charset(word: str | None) -> str | None:
     return word
 
 
+_VERSION = r"^\d{1,19}$"
+
+
+def _checked_version(word: str) -> str:
+    if not re.fullmatch(_VERSION, word):
+        raise ValueError("it should be a whole number of at least 0, as the table's log has it")
+    return word
+
+
 #: Ids of snapshots have more digits than numbers of JSON may have.
 TableVersion = Annotated[
     str, BeforeValidator(lambda given: str(given) if type(given) is int else given),
-    Field(pattern=r"^\d{1,19}$"),
+    AfterValidator(_checked_version), Field(json_schema_extra={"pattern": _VERSION}),
 ]  # fmt: skip
 
 
@@ -76,8 +85,7 @@ class SourceOptions(Matching, Encoding):
         tuple[Annotated[str, AfterValidator(_checked_null)], ...] | None, BeforeValidator(several)
     ] = None
     """Word that stands for a missing value in place of the usual ones; may be repeated, "" alone
-    means empty cells [default: NA, n/a, NaN, null, None, ? and the like in text files, none in
-    files that have types]."""
+    means empty cells [default: NA, n/a, NaN, null, None, ? and the like]."""
     dtype: Literal["float32", "float64"] = "float32"
     """Type of the stored features.  Numbers are read as float64 and then rounded to it."""
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)

@@ -350,26 +350,28 @@ WAYS: dict[str, Way] = {
 }
 
 
-def answers(model: Trained, way: Way) -> list[Answer]:
+def answers(model: Trained, way: Way, cases: Sequence[Case]) -> list[Answer]:
     """Return what a way says of each case, those of cells of one type together."""
     found: dict[int, Answer] = {}
     of_types: dict[type, list[int]] = {}
-    for k, case in enumerate(CASES):
+    for k, case in enumerate(cases):
         of_types.setdefault(type(case.cell), []).append(k)
     for places in of_types.values():
-        rows = [CASES[k].row(model.columns) for k in places]
+        rows = [cases[k].row(model.columns) for k in places]
         found |= dict(zip(places, way(model, rows), strict=True))
-    return [found[k] for k in range(len(CASES))]
+    return [found[k] for k in range(len(cases))]
 
 
-def differences(model: Trained, ways: Mapping[str, Way] = WAYS) -> dict[str, list[str]]:
-    """Say by column of which cells ways say different things."""
-    every = {name: answers(model, way) for name, way in ways.items()}
-    wrong: dict[str, list[str]] = {column: [] for column in ODD_CELLS}
-    for k, case in enumerate(CASES):
+def differences(
+    model: Trained, cases: Sequence[Case] = CASES, ways: Mapping[str, Way] = WAYS
+) -> list[tuple[Case, str]]:
+    """Return the cases of which ways say different things, and what each says."""
+    every = {name: answers(model, way, cases) for name, way in ways.items()}
+    wrong = []
+    for k, case in enumerate(cases):
         said = {name: got[k] for name, got in every.items() if got[k] != NOT_CARRIED}
         if not _agree([*said.values()]):
-            wrong[case.column].append(f"{case}: {_told(said)}")
+            wrong.append((case, f"{case}: {_told(said)}"))
     return wrong
 
 

@@ -57,9 +57,9 @@ def typed_cells(name: str, part: ColumnRecipe | None, cells: Sequence[Any]) -> A
     try:
         return arrow_cells(cells, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        found = f"is {cells[0]!r:.80}, which is no value of it" if len(cells) == 1 else ""
+        fact = f"is {cells[0]!r:.80}, which is no value of it" if len(cells) == 1 else ""
         raise BadInput(
-            f"Column {shown_name(name)} {found or 'holds values of no one type'} ({error}). Give "
+            f"Column {shown_name(name)} {fact or 'holds values of no one type'} ({error}). Give "
             "numbers, text or dates."
         ) from error
 

@@ -99,9 +99,9 @@ class Category(ColumnRecipe):
         words, places = words_of(cells), places_among(self.values)
         if are_flags(self.values):
             words = pc.utf8_lower(words)
-        found = pc.index_in(words, value_set=pa.array([*places], pa.large_string()))
+        keys = pc.index_in(words, value_set=pa.array([*places], pa.large_string()))
         place_of = np.array([*places.values(), len(self.values)], np.int64)
-        codes: Codes = place_of[found.fill_null(len(places)).to_numpy(zero_copy_only=False)]
+        codes: Codes = place_of[keys.fill_null(len(places)).to_numpy(zero_copy_only=False)]
         codes[words.is_null().to_numpy(zero_copy_only=False)] = len(self.values) + 1
         return codes
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -68,7 +67,7 @@ class RecipeRules(NamedTuple):
     crosses: Sequence[tuple[str, str]] = ()  # columns whose pairs of values are looked at
     n_rows: int | None = None  # of the table that the sample is drawn from all over; None: unknown
     classes: int = 1  # of the targets, each of which has weights for every column
-    missing: tuple[str, ...] = ()  # words that stand for a missing value
+    null_values: tuple[str, ...] | None = None  # words for a missing value; None: the usual ones
 
     def enough(self, n: int) -> int:
         """Return how many of n rows a value must be in to have a column of its own.
@@ -94,7 +93,7 @@ def fitted(sample: Any, rules: RecipeRules) -> Recipe:
     if not columns:
         raise BadInput("The table has no columns. Give some.")
     crosses = tuple(_cross(pair, sample, rules) for pair in rules.crosses)
-    return Recipe(columns=tuple(columns), crosses=crosses, missing=rules.missing)
+    return Recipe(columns=tuple(columns), crosses=crosses, null_values=rules.null_values)
 
 
 def _column(name: str, cells: Any, rules: RecipeRules) -> AnyColumn:
@@ -104,7 +103,7 @@ def _column(name: str, cells: Any, rules: RecipeRules) -> AnyColumn:
         inferred = as_asked(name, asked, cells)
     else:
         inferred = as_asked(name, "number", cells) if asked else infer(name, cells)
-    inferred = inferred._replace(missing=(*inferred.missing, *_own_words(rules.missing)))
+    inferred = inferred._replace(missing=(*inferred.missing, *_own_words(rules.null_values)))
     if inferred.kind == "number":
         return _bins(name, cells, bins, inferred) if bins else _number(name, cells, inferred, rules)
     if inferred.kind == "date":
@@ -118,10 +117,9 @@ def _column(name: str, cells: Any, rules: RecipeRules) -> AnyColumn:
     return _category(name, cells, rules, always_hashed=inferred.kind == "hash")
 
 
-@lru_cache
-def _own_words(missing: tuple[str, ...]) -> tuple[str, ...]:
+def _own_words(given: tuple[str, ...] | None) -> tuple[str, ...]:
     """Return the words for a missing value that not everybody has, of numbers and dates too."""
-    words = pa.array(missing, pa.large_string())
+    words = pa.array(given or (), pa.large_string())
     own: list[str] = words.filter(pc.invert(says_nothing(words))).to_pylist()
     return tuple(own)
 

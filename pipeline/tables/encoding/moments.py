@@ -54,7 +54,7 @@ _FRACTION = r"(:\d{2})[.,](\d{1,6})\d*"
 #: Days that stand for a missing one: 0000-00-00, and those of the first and the last years.
 _NO_DAY = r"^[0\s:./TZ+-]*$"
 #: Years of two digits are about a middle up to this one.
-_LATEST_MIDDLE = 2035
+_LATEST_MIDDLE = 2030
 YEAR_1000 = -30_610_224_000.0
 FIRST_MOMENT, LAST_MOMENT = -62_104_000_000.0, 253_370_764_800.0  # within the years 1 and 9998
 
@@ -84,7 +84,7 @@ def read_moments(
     """Read dates or times as seconds since 1970.
 
     Text is in a form of `strptime`, or in several with a bar between them, or in ISO 8601 (None),
-    which is read beside all forms, as typed dates are.  Numbers count in the unit that `form` is;
+    which is read next to all forms, as typed dates are.  Numbers count in the unit that `form` is;
     where it is none they are what their digits say, as in 20261231.  Missing are the words given,
     the moments `standins`, days of zeros, those of the years 1 and 9999, and what is written as a
     date and is none.  Years of two digits are of the hundred from `first_year` on [default: 1969].
@@ -162,7 +162,8 @@ def first_year_of(seconds: Floats) -> int | None:
     """Return the first year of the hundred that years of two digits are most likely of.
 
     It begins behind the largest gap between those there are, in the century in which the middle of
-    them is the latest up to 2035.  None where `strptime` has them in the same years.
+    them is the latest up to 2030.  None where `strptime` has them in the same years, or all of a
+    hundred are there.
 
     Parameters
     ----------
@@ -171,9 +172,9 @@ def first_year_of(seconds: Floats) -> int | None:
     """
     years = seconds[~np.isnan(seconds)].astype("datetime64[s]").astype("datetime64[Y]")
     seen = np.unique((years.astype(np.int64) + 1970) % 100)
-    if not len(seen):
+    gaps = np.diff(np.append(seen, seen[:1] + 100))
+    if not len(gaps) or gaps.max() == 1:
         return None
-    gaps = np.diff(np.append(seen, seen[0] + 100))
     first = int(seen[(gaps.argmax() + 1) % len(seen)])
     middle = first + (100 - int(gaps.max())) / 2
     first += 2000 if 2000 + middle <= _LATEST_MIDDLE else 1900

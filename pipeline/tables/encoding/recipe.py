@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 
+from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.additive_terms import described_additive
 from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
@@ -67,22 +68,25 @@ class Recipe(BaseModel):
     crosses: tuple[Cross, ...] = ()
     additive: Additive | None = None
     """Splines and pairs next to the columns; None: there are none."""
-    missing: tuple[str, ...] = ()
-    """Words that stand for a missing one in columns of words and text."""
+    null_values: tuple[str, ...] | None = None
+    """Words that stand for a missing one in columns of words and text; None: the usual ones."""
 
     @model_serializer(mode="wrap")
     def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what most recipes have none of."""
         written: dict[str, Any] = handler(self)
-        for name in ("additive", "missing"):
-            if not getattr(self, name):
+        for name in ("additive", "null_values"):
+            if getattr(self, name) is None:
                 written.pop(name, None)
         return written
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Return the words that stand for a missing one in columns of words and text."""
+        return NULL_VALUES if self.null_values is None else self.null_values
+
     def said(self, cells: Sequence[Any]) -> list[Any]:
         """Return the cells (n,) of each column, words that stand for a missing one as null."""
-        if not self.missing:
-            return [*cells]
         return [
             without(words_of(own), self.missing) if column.kind in _OF_WORDS else own
             for column, own in zip(self.columns, cells, strict=True)

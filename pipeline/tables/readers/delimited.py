@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.charsets import charset_of
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.delimited_header import (
-    MISSING,
     dialect_of,
     names_columns,
     places_of,
@@ -32,8 +32,6 @@ from fewpass.pipeline.tables.readers.quoted_rows import (
 from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
 from fewpass.pipeline.tables.readers.stray_quotes import reading_of, refuse_stray, sentences
 
-_NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
-_NULLS += ["NaN", "N/a", "-nan", "-NaN", "#NA", "#N/A N/A", "NaT", r"\N"]  # of pandas, MySQL
 #: Fact and advice for a row with a bare return.
 _BROKEN = ("a carriage return stands in a cell without quotes", "Quote such cells,")
 #: Rows that tell whether the first one is a header.
@@ -202,9 +200,8 @@ def _nulls_of(options: SourceOptions, expected: Expected) -> tuple[str, ...]:
     from fewpass.pipeline.tables.encoding.schema import recipe_in  # noqa: PLC0415 - Arrow
 
     recipe = recipe_in(expected.schema)
-    if recipe is not None:
-        return ("", *recipe.missing)
-    return tuple(_NULLS) if options.null_values is None else ("", *options.null_values)
+    given = options.null_values if recipe is None else recipe.null_values
+    return ("", *(NULL_VALUES if given is None else given))
 
 
 def _require_all(piece: Piece, skipped: Sized, faults: Sized) -> None:

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fewpass.pipeline.decimal_text import DECIMAL
+from fewpass.pipeline.decimal_text import DECIMAL, MISSING_WORDS
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import listed, require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers import delimited_kernel as grammar
 from fewpass.pipeline.tables.readers.dialect import DELIMITERS, Dialect, find_delimiter, split_line
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines
@@ -23,7 +22,7 @@ _BEFORE_A_TABLE = b"#\r\n"  # lines that begin so
 _SEPARATOR = re.compile(rb'"?sep=.?"?\r?\n', re.IGNORECASE)
 #: A whole cell between quotes, whatever it holds.
 _QUOTED = re.compile(r'(?<![^,;|\t\n])"(?:[^"]|"")*"(?![^,;|\t\r\n])')
-MISSING = {"", *(word.decode() for word in grammar.MISSING_WORDS)}
+MISSING = {"", *MISSING_WORDS}
 #: Lines among which a title is looked for, and bytes of them.
 _LINES, _BYTES = 50, 1 << 16
 

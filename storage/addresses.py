@@ -45,7 +45,8 @@ def local_path(url: str) -> Path | None:
     protocol = protocol_of(url)
     if protocol not in _LOCAL:
         return None
-    path = unquote(url.partition("://")[2]) if "://" in url else Path(url).expanduser()
+    home = os.path.expanduser(url)  # noqa: PTH111  pathlib refuses ~x, which may be a file
+    path = unquote(url.partition("://")[2]) if "://" in url else home
     return Path(os.path.abspath(path))  # noqa: PTH100  resolve() would follow links
 
 

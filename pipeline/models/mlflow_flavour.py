@@ -23,16 +23,12 @@ from fewpass.pipeline.models.serving.loaded_model import LoadedModel, load
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.runs.run_folder import KEY
-from fewpass.pipeline.tables.encoding.schema import recipe_in
-from fewpass.pipeline.tables.encoding.terms import NumberCell, WordCell
 from fewpass.storage.folder import Folder
 
 #: The module that MLflow asks for the model, and what the run is called inside.
 LOADER, _RUN = "fewpass.mlflow", "run"
 #: What MLflow writes into each of its models.
 _MARK = "MLmodel"
-#: Types of columns of words; in text files all cells are, numbers too.
-_WORDS, _WRITTEN = ("string", "large_string", "string_view"), "text"
 _NO_EXAMPLE = r"(?s).*input example was not provided"
 
 
@@ -51,8 +47,7 @@ def save_model(
     path
         Folder to write; it appears only if complete.
     input_example
-        A few rows, as a frame of pandas: they are stored, and the signature is theirs.  Default:
-        none, and a signature by what columns held in training.
+        A few rows, as a frame of pandas, which are stored [default: none].
     overwrite
         Replace a folder that holds a model of MLflow.
 
@@ -131,7 +126,7 @@ def _inside(run: str, input_example: Any) -> Iterator[dict[str, Any]]:
         yield {
             "loader_module": LOADER,
             "data_path": folder.url,
-            "signature": _signature(model, loaded, input_example),
+            "signature": _signature(loaded),
             "input_example": input_example,
             "pip_requirements": [requirement, "pandas"],
         }
@@ -142,18 +137,12 @@ def _of_snapshot(model: Model) -> list[str]:
     return [f"{prefix}{key}" for key in model.run.folder.child(prefix.rstrip("/")).list()]
 
 
-def _signature(model: Model, loaded: LoadedModel, example: Any) -> Any:
-    """Return the columns that a model takes and gives: of an example, or as in training."""
+def _signature(loaded: LoadedModel) -> Any:
+    """Return the columns that a model takes, of any type that `load` does, and gives."""
     models, types = (import_module(f"mlflow.{name}") for name in ("models", "types.schema"))
-    if example is not None:
-        return models.infer_signature(example, _Predicted(loaded).predict(example))
     ColSpec, DataType = types.ColSpec, types.DataType
-
-    kinds = {"number": DataType.double, "text": DataType.string}
-    inputs = [
-        ColSpec(kinds[kind], name) if kind else ColSpec(types.AnyType(), name, required=False)
-        for name, kind in _kinds(model, loaded).items()
-    ]
+    # A type of MLflow's refuses whole numbers for fractions, categories for words, and gaps.
+    inputs = [ColSpec(types.AnyType(), name, required=False) for name in loaded.columns]
     labels = DataType.string
     if loaded.classes is None or not isinstance(loaded.classes[0], str):
         labels = DataType.double if loaded.classes is None else _whole(loaded.classes, DataType)
@@ -164,27 +153,6 @@ def _signature(model: Model, loaded: LoadedModel, example: Any) -> Any:
 
 def _whole(classes: tuple[Any, ...], types: Any) -> Any:
     return types.long if isinstance(classes[0], int) else types.double
-
-
-def _kinds(model: Model, loaded: LoadedModel) -> dict[str, str | None]:
-    """Return what each column holds, as far as one type of MLflow's says that."""
-    columns = model.record.columns
-    recipe = recipe_in(columns)
-    if recipe is None or columns is None or columns.names is None:
-        return dict.fromkeys(loaded.columns, "number")
-    stored = dict(zip(columns.names, columns.types, strict=True))
-    kinds: dict[str, str | None] = dict.fromkeys(loaded.columns)
-    for part in recipe.described():
-        (name, *others), cell = part.columns, part.read
-        if others:
-            continue
-        has_words = stored.get(name) in (*_WORDS, _WRITTEN)
-        if isinstance(cell, NumberCell):
-            is_plain = cell.written == "plain" and stored.get(name) not in _WORDS
-            kinds[name] = "number" if is_plain else None
-        elif isinstance(cell, WordCell) and has_words:
-            kinds[name] = "text"
-    return kinds
 
 
 def _score_names(loaded: LoadedModel) -> list[str]:

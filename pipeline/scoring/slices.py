@@ -18,7 +18,6 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.tables.encoding.cells import Written, read_numbers, words_of
 from fewpass.pipeline.tables.encoding.date_recipe import Date
-from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 
@@ -71,7 +70,7 @@ class SliceBy(NamedTuple):
 
     @staticmethod
     def _months(cells: Any, date: Date) -> tuple[NDArray[np.int64], list[str]]:
-        seconds = read_moments(cells, date.form, date.missing, date.standins).values
+        seconds = date.moments(cells)
         gone = np.isnan(seconds)
         months = np.where(gone, 0.0, seconds).astype("datetime64[s]").astype("datetime64[M]")
         text = np.where(gone, MISSING, months.astype(str))

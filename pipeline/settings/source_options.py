@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from fewpass.pipeline.decimal_text import DECIMAL
 from fewpass.pipeline.settings.encoding import Encoding, several
 from fewpass.pipeline.settings.formats import Format
 from fewpass.pipeline.settings.matching_options import Matching
 
 Column = str | int
+
+
+def _checked_null(word: str) -> str:
+    if re.fullmatch(DECIMAL, word):
+        raise ValueError(f"{word!r} is a number, which is one in every column. Name words.")
+    return word
 
 
 def _checked_charset(word: str | None) -> str | None:
@@ -27,10 +35,19 @@ def _checked_charset(word: str | None) -> str | None:
     return word
 
 
+_VERSION = r"^\d{1,19}$"
+
+
+def _checked_version(word: str) -> str:
+    if not re.fullmatch(_VERSION, word):
+        raise ValueError("it should be a whole number of at least 0, as the table's log has it")
+    return word
+
+
 #: Ids of snapshots have more digits than numbers of JSON may have.
 TableVersion = Annotated[
     str, BeforeValidator(lambda given: str(given) if type(given) is int else given),
-    Field(pattern=r"^\d{1,19}$"),
+    AfterValidator(_checked_version), Field(json_schema_extra={"pattern": _VERSION}),
 ]  # fmt: skip
 
 
@@ -64,6 +81,11 @@ class SourceOptions(Matching, Encoding):
     missing: Literal["refuse", "zero"] = "refuse"
     """A missing feature (an empty cell, NA, NaN, null, none, ?) makes its row a bad one, or is read
     as zero.  Targets and weights may never be missing."""
+    null_values: Annotated[
+        tuple[Annotated[str, AfterValidator(_checked_null)], ...] | None, BeforeValidator(several)
+    ] = None
+    """Word that stands for a missing value in place of the usual ones; may be repeated, "" alone
+    means empty cells [default: NA, n/a, NaN, null, None, ? and the like]."""
     dtype: Literal["float32", "float64"] = "float32"
     """Type of the stored features.  Numbers are read as float64 and then rounded to it."""
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
@@ -89,7 +111,8 @@ class SourceOptions(Matching, Encoding):
 REMEMBERED = ("missing", "delimiter", "quote", "header", "charset")
 #: Settings that a recipe is fitted by, and that no file read with the recipe can change.
 OF_RECIPE = (
-    "column", "cross", "idf", "hash_bits", "ranks", "bins", "pairs", "knots", "pair_bins"
+    "column", "cross", "idf", "hash_bits", "ranks", "bins", "pairs", "knots", "pair_bins",
+    "null_values",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from tests.faults import (
     fuzzing,
     lying,
     memory,
+    scored_cells,
     small_files,
     web_sources,
 )
@@ -108,6 +109,10 @@ CATALOGUE = {
     "fuzzed files": Kind(
         fuzzing.fuzzed_files, tuple(small_files.FILES), "A file is changed at random", "kinds",
         18, None,
+    ),
+    "odd cells": Kind(
+        scored_cells.scored_cells, scored_cells.MODELS, "An odd cell, scored in every way", "columns",
+        17, 170,
     ),
     "ports": Kind(  # the suite looks at them in tests/flows/test_ports.py
         exposure.ports, tuple(exposure.WAYS), "Sockets looked at", "ways", 0, None

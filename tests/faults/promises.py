@@ -35,6 +35,8 @@ PROMISES = {
     "machine, frames and arrays of a caller of the estimators, and blocks that Dask computes.",
     "P14": "A compiled kernel that is damaged on disk is not run: it is reported, compiled again and "
     "replaced, and the command ends with the same bits.",
+    "P15": "One row has one score, in whatever form it comes and whoever scores it (single rows, lists, "
+    "frames, files, exports), or is refused by all.",
 }
 
 #: Short names.
@@ -53,6 +55,7 @@ SHORT = {
     "P12": "damaged files to read",
     "P13": "memory",
     "P14": "damaged kernels",
+    "P15": "odd cells",
 }
 
 NOT_PROMISED = (

@@ -11,6 +11,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import require_distinct
 from fewpass.pipeline.tables.encoding.inference import is_readable
 from fewpass.pipeline.tables.encoding.plain_types import plain_table, text_in
+from fewpass.pipeline.tables.encoding.python_cells import typed_alike
 from fewpass.pipeline.tables.readers.arrow_batches import require_valid
 from fewpass.pipeline.tables.readers.borders import quoted
 
@@ -55,13 +56,21 @@ def _arrow_of_frame(frame: Any) -> Any:
             return frame
         if hasattr(frame, "iloc"):
             _require_dense(frame)
-            return pa.Table.from_pandas(frame, preserve_index=False)
+            return _of_pandas(frame)
         return frame.to_arrow() if hasattr(frame, "to_arrow") else pa.table(frame)
     except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
         raise BadInput(
             f"A column of X is of no one type that Arrow has ({quoted(error)}). Make its values "
             "alike: numbers, text or dates."
         ) from error
+
+
+def _of_pandas(frame: Any) -> Any:
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, TypeError, OverflowError):  # whole numbers of more than 64 bits
+        columns = [typed_alike(frame.iloc[:, k].tolist()) for k in range(frame.shape[1])]
+        return pa.table(columns, names=[str(name) for name in frame.columns])
 
 
 def _require_dense(frame: Any) -> None:

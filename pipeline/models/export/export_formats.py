@@ -38,8 +38,8 @@ def export(
     Parameters
     ----------
     dialect, table
-        Of .sql alone: duckdb (default), postgres, bigquery or spark, and what the rows to score are
-        in (default: input).
+        Of .sql alone: duckdb (default) or postgres, and what the rows to score are in (default:
+        input).
     words
         Of .sql alone: files whose words hashed columns are joined by.
 
@@ -85,7 +85,7 @@ def refuse_sql_options(
 
 
 def as_onnx(model: PlainModel) -> bytes:
-    """Return a model as ONNX: float64 rows in, labels and scores or predictions out."""
+    """Return a model as ONNX: rows in, labels and probabilities or numbers out, as of skl2onnx."""
     with _needed("onnx"):
         content: bytes = onnx_model(model).SerializeToString()
     return content

@@ -29,12 +29,12 @@ class GraphParts:
         self.domains: set[str] = set()
         self._known: dict[tuple[str, Any], str] = {}
 
-    def input(self, name: str, kind: int, *more: int) -> str:
-        """Return an input of one value per row, or of several; the same one for the same name."""
+    def input(self, name: str, kind: int, width: int = 1) -> str:
+        """Return an input (n, width); the same one for the same name."""
         from onnx import helper  # noqa: PLC0415 - an extra
 
         if name not in self.inputs:
-            self.inputs[name] = helper.make_tensor_value_info(name, kind, [None, *more])
+            self.inputs[name] = helper.make_tensor_value_info(name, kind, [None, width])
         return name
 
     def constant(self, array: Any) -> str:

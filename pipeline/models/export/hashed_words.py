@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.encoding.cells import words_of
+from fewpass.pipeline.tables.encoding.cells import hashable
 from fewpass.pipeline.tables.encoding.recipe import Recipe, joined
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, HashTerm
 from fewpass.pipeline.tables.readers import Expected, open_source
@@ -47,7 +47,7 @@ def hashed_words(recipe: Recipe, record: RunRecord, files: Sequence[str]) -> Wor
 
 def _words(one: ColumnTerms, columns: Mapping[str, Any]) -> Sequence[str]:
     cells = [columns[name] for name in one.columns]
-    words = words_of(cells[0]) if len(cells) == 1 else joined(*cells)
+    words = hashable(cells[0]) if len(cells) == 1 else joined(*cells)
     words = words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words
     distinct: list[str] = pc.unique(words.drop_null()).to_pylist()
     return distinct

@@ -32,9 +32,10 @@ def onnx_model(model: PlainModel) -> Any:
     """Return the graph from rows to labels and scores, or to predictions.
 
     Inputs are X (n, d), float64; of a table one by the name of each column (see
-    `fewpass.pipeline.models.export.onnx_table`).  Outputs are `label` (n,), `scores` (n,) or (n, K)
-    and, for the logistic loss or a calibrated run, `probabilities` (n, K); for regression
-    `prediction` (n,).  BadInput for a column without a graph.
+    `fewpass.pipeline.models.export.onnx_table`).  Outputs have the names and shapes that skl2onnx
+    gives them: `label` (n,) and, for the logistic loss or a calibrated run, `probabilities` (n, K);
+    for regression `variable` (n, 1).  `scores` (n,) or (n, K) are another one, behind.  BadInput for
+    a column without a graph.
     """
     from onnx import checker, helper  # noqa: PLC0415 - an extra
 
@@ -58,23 +59,16 @@ def onnx_model(model: PlainModel) -> Any:
 def _put(graph: GraphParts, model: PlainModel) -> None:
     """Put the way from inputs to outputs into a graph."""
     columns, one = _scores(graph, model), len(model.coef) == 1
-    classifies = model.classes is not None
-    name = "scores" if classifies or model.has_response else None
-    axis = graph.whole(1)
-    if one:
-        scores = graph.op("Squeeze", columns, axis, output=name)
-    else:
-        scores = graph.op("Identity", columns, output=name)
-    if not classifies:
-        _put_numbers(graph, model, scores)
+    if model.classes is None:
+        _put_numbers(graph, model, columns)
         return
-    classes = graph.constant(_classes(model))
     if one:
-        second = graph.op("Greater", scores, graph.number(0.0))
-        best = graph.op("Cast", second, to=INT64)
+        scores = graph.op("Squeeze", columns, graph.whole(1), output="scores")
+        best = graph.op("Cast", graph.op("Greater", scores, graph.number(0.0)), to=INT64)
     else:
+        scores = graph.op("Identity", columns, output="scores")
         best = graph.op("ArgMax", scores, axis=1, keepdims=0)
-    graph.op("Gather", classes, best, output="label")
+    graph.op("Gather", graph.constant(_classes(model)), best, output="label")
     if model.has_probabilities:
         _put_probabilities(graph, model, columns)
 
@@ -92,13 +86,13 @@ def _scores(graph: GraphParts, model: PlainModel) -> str:
 
 
 def _put_numbers(graph: GraphParts, model: PlainModel, scores: str) -> None:
-    """Put predicted numbers into a graph, clipped where they are."""
+    """Put predicted numbers (n, 1) into a graph, clipped where they are."""
     numbers = graph.op("Exp", scores) if model.has_response else scores
     if model.bounds is None:
-        graph.op("Identity", numbers, output="prediction")
+        graph.op("Identity", numbers, output="variable")
         return
     low, high = (graph.number(bound) for bound in model.bounds)
-    graph.op("Clip", numbers, low, high, output="prediction")
+    graph.op("Clip", numbers, low, high, output="variable")
 
 
 def _put_probabilities(graph: GraphParts, model: PlainModel, scores: str) -> None:
@@ -134,14 +128,14 @@ def _outputs(model: PlainModel) -> Iterator[Any]:
     double = TensorProto.DOUBLE
     several = [None, len(model.coef)] if len(model.coef) > 1 else [None]
     if model.classes is None:
-        yield helper.make_tensor_value_info("prediction", double, [None])
+        yield helper.make_tensor_value_info("variable", double, [None, 1])
         return
     words = _classes(model).dtype.kind not in "if"
     kind = TensorProto.STRING if words else helper.np_dtype_to_tensor_dtype(_classes(model).dtype)
     yield helper.make_tensor_value_info("label", kind, [None])
-    yield helper.make_tensor_value_info("scores", double, several)
     if model.has_probabilities:
         yield helper.make_tensor_value_info("probabilities", double, [None, len(model.classes)])
+    yield helper.make_tensor_value_info("scores", double, several)
 
 
 def _classes(model: PlainModel) -> Any:

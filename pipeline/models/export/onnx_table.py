@@ -1,4 +1,4 @@
-"""The columns of a table, encoded and scored, as ONNX: an input for each, by its name.
+"""The columns of a table, encoded and scored, as ONNX: an input (n, 1) for each, by its name.
 
 Numbers are float64, NaN where they are missing; dates are seconds since 1970, or numbers in the
 unit in which the table counts them; words and texts are strings, empty where they are missing.
@@ -28,7 +28,7 @@ from fewpass.pipeline.models.export.onnx_curves import (
 )
 from fewpass.pipeline.models.export.onnx_steps import ALIKE, finite, stepped
 from fewpass.pipeline.models.export.onnx_text import hashed, signs_of, text_scores
-from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME
+from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, places_among
 from fewpass.pipeline.tables.encoding.moments import FIRST_MOMENT, LAST_MOMENT
 from fewpass.pipeline.tables.encoding.terms import (
     CodeTerm,
@@ -48,12 +48,12 @@ from fewpass.pipeline.tables.encoding.terms import (
     VectorTerm,
     WordAxis,
     WordTerm,
-    places_of,
 )
 
 _STRING = 8  # as ONNX counts types
+_POINT = "-?[0-9]+[.]0"
 #: Outputs, whose names no column may have.
-OUTPUTS = ("label", "scores", "probabilities", "prediction")
+OUTPUTS = ("label", "probabilities", "scores", "variable")
 
 
 def table_scores(
@@ -145,7 +145,7 @@ def _side_by_side(graph: GraphParts, columns: list[str]) -> str:
 
 def _numbers_in(graph: GraphParts, one: ColumnTerms) -> tuple[str, str]:
     """Return a column's numbers (n, 1), 0 where they are missing, and where that is."""
-    x = graph.op("Unsqueeze", graph.input(one.columns[0], DOUBLE), graph.whole(1))
+    x = graph.input(one.columns[0], DOUBLE)
     if isinstance(one.read, MomentCell):
         x = _moments(graph, x, one.read)
     return finite(graph, x)
@@ -180,7 +180,7 @@ def _of_column(graph: GraphParts, one: ColumnTerms, coef: Any) -> str:
         return _of_vector(graph, one.columns[0], term, coef)
     if not isinstance(term, WordTerm | HashTerm | TextTerm):
         raise _refused(one.columns[0], "tensors hold no lists or maps of words")
-    words = [graph.input(name, _STRING) for name in one.columns]
+    words = [_words_in(graph, name, one.read) for name in one.columns]
     if isinstance(term, TextTerm):
         slots = coef[:, term.at : term.at + (1 << term.bits)]
         return text_scores(graph, words[0], term, slots)
@@ -199,11 +199,9 @@ def _of_table(graph: GraphParts, one: ColumnTerms, term: TableTerm, coef: Any) -
 def _shares(graph: GraphParts, name: str, read: SingleCell, axis: Any) -> list[ShareInGraph]:
     """Return the levels of a column's cells, and the shares of each."""
     if isinstance(axis, WordAxis):
-        places = places_of(axis) | {"": len(axis.values) + 1}
-        if "" in axis.values:
-            raise _refused(name, "one of its words is empty, which means missing there")
+        places = places_among(axis.values) | {"": len(axis.values) + 1}
         level = graph.op(
-            "LabelEncoder", graph.input(name, _STRING), domain=TREES_AND_LABELS,
+            "LabelEncoder", _words_in(graph, name, read), domain=TREES_AND_LABELS,
             keys_strings=[*places], values_int64s=[*places.values()],
             default_int64=len(axis.values),
         )  # fmt: skip
@@ -212,10 +210,25 @@ def _shares(graph: GraphParts, name: str, read: SingleCell, axis: Any) -> list[S
     return shares_of_number(graph, x, gone, axis)
 
 
+def _words_in(graph: GraphParts, name: str, read: Any) -> str:
+    """Return a column's words (n,), empty where they are missing."""
+    words = graph.op("Squeeze", graph.input(name, _STRING), graph.whole(1))
+    if not read.missing:
+        return words
+    empty = graph.constant(np.array("", object))
+    return graph.op("Where", _is_among(graph, words, read.missing), empty, words)
+
+
+def _hashable(graph: GraphParts, words: str) -> str:
+    """Return words, `3.0` as `3`."""
+    longer = graph.op("StringConcat", words, graph.constant(np.array(".", object)))
+    parts, _ = graph.ops("StringSplit", longer, outputs=[None, None], delimiter=".", maxsplit=1)
+    whole = graph.op("Gather", parts, graph.constant(np.int64(0)), axis=1)
+    return graph.op("Where", graph.op("RegexFullMatch", words, pattern=_POINT), whole, words)
+
+
 def _of_word(graph: GraphParts, one: ColumnTerms, x: str, term: WordTerm, coef: Any) -> str:
-    if "" in term.values:
-        raise _refused(one.columns[0], "one of its words is empty, which means missing there")
-    places = places_of(term) | {"": len(term.values) + 1}
+    places = places_among(term.values) | {"": len(term.values) + 1}
     code = graph.op(
         "LabelEncoder", x, domain=TREES_AND_LABELS, keys_strings=[*places],
         values_int64s=[*places.values()], default_int64=len(term.values),
@@ -228,10 +241,11 @@ def _of_hash(
     graph: GraphParts, one: ColumnTerms, words: list[str], term: HashTerm, coef: Any
 ) -> str:
     """Return signed weights by hash; those of missing words are behind them."""
-    missing, text = _is_empty(graph, words[0]), words[0]
-    for word in words[1:]:
+    missing = _is_among(graph, words[0], ("",))
+    text, *others = [_hashable(graph, word) for word in words]
+    for word in others:
         assert isinstance(one.read, PairCell), "two columns are a pair"
-        missing = graph.op("Or", missing, _is_empty(graph, word))
+        missing = graph.op("Or", missing, _is_among(graph, word, ("",)))
         between = graph.constant(np.array([one.read.between], object))
         text = graph.op("StringConcat", graph.op("StringConcat", text, between), word)
     prefix = graph.constant(np.array([term.prefix], object))
@@ -244,10 +258,10 @@ def _of_hash(
     return graph.op("Mul", weights, graph.op("Unsqueeze", signs, graph.whole(1)))
 
 
-def _is_empty(graph: GraphParts, x: str) -> str:
+def _is_among(graph: GraphParts, x: str, words: Sequence[str]) -> str:
     code = graph.op(
-        "LabelEncoder", x, domain=TREES_AND_LABELS, keys_strings=[""], values_int64s=[1],
-        default_int64=0,
+        "LabelEncoder", x, domain=TREES_AND_LABELS, keys_strings=[*words],
+        values_int64s=[1] * len(words), default_int64=0,
     )  # fmt: skip
     return graph.op("Equal", code, graph.constant(np.int64(1)))
 

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict
 from fewpass.pipeline.models.export.plain_model import PlainModel
 from fewpass.pipeline.tables.encoding.additive_shapes import ColumnCurve, Shapes, shapes_of
 from fewpass.pipeline.tables.encoding.additive_terms import cell_of, steps_of
-from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
 from fewpass.pipeline.tables.encoding.pair_tables import HatAxis, LevelAxis
-from fewpass.pipeline.tables.encoding.terms import SingleCell, Step
+from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.terms import SingleCell, Step, where_missing
 from fewpass.pipeline.tables.encoding.variables import Part, Variable
 
 _DOCUMENT = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -80,15 +80,14 @@ def shapes_form(model: PlainModel) -> ShapesForm | None:
     ]
     if each[0].rest:
         return None
-    columns = {column.name: column for column in recipe.columns}
     return ShapesForm(
         constants=tuple(own.constant for own in each),
-        columns=tuple(_column_shape(k, each, columns) for k in range(len(each[0].columns))),
-        pairs=tuple(_pair_shape(k, each, columns) for k in range(len(each[0].pairs))),
+        columns=tuple(_column_shape(k, each, recipe) for k in range(len(each[0].columns))),
+        pairs=tuple(_pair_shape(k, each, recipe) for k in range(len(each[0].pairs))),
     )
 
 
-def _column_shape(k: int, each: Sequence[Shapes], columns: dict[str, Any]) -> ColumnShape:
+def _column_shape(k: int, each: Sequence[Shapes], recipe: Recipe) -> ColumnShape:
     function = each[0].columns[k]
     points: dict[str, Any]
     if isinstance(function, ColumnCurve):
@@ -96,15 +95,15 @@ def _column_shape(k: int, each: Sequence[Shapes], columns: dict[str, Any]) -> Co
     else:
         points = {"levels": function.names[:-1]}
     return ColumnShape(
-        name=function.variable.title, of=_axis_of(function.variable, points, columns),
+        name=function.variable.title, of=_axis_of(function.variable, points, recipe),
         values=tuple(tuple(own.columns[k].values.tolist()) for own in each),
     )  # fmt: skip
 
 
-def _pair_shape(k: int, each: Sequence[Shapes], columns: dict[str, Any]) -> PairShape:
+def _pair_shape(k: int, each: Sequence[Shapes], recipe: Recipe) -> PairShape:
     table = each[0].pairs[k].table
     a, b = (
-        _axis_of(variable, _points_of(axis), columns)
+        _axis_of(variable, _points_of(axis), recipe)
         for variable, axis in zip(table.of, (table.a, table.b), strict=True)
     )
     values = tuple(tuple(map(tuple, own.pairs[k].values.tolist())) for own in each)
@@ -115,11 +114,11 @@ def _points_of(axis: HatAxis | LevelAxis) -> dict[str, Any]:
     return {"knots": axis.knots} if isinstance(axis, HatAxis) else {"levels": axis.names[:-1]}
 
 
-def _axis_of(
-    variable: Variable, points: dict[str, Any], columns: dict[str, ColumnRecipe]
-) -> ShapeAxis:
+def _axis_of(variable: Variable, points: dict[str, Any], recipe: Recipe) -> ShapeAxis:
     name, part = variable
+    columns = {column.name: column for column in recipe.columns}
+    read = where_missing(cell_of(name, columns), recipe.missing)
     return ShapeAxis(
-        column=name, part=part, read=cell_of(name, columns), steps=steps_of(name, part, columns),
+        column=name, part=part, read=read, steps=steps_of(name, part, columns),
         **points,
     )  # fmt: skip

@@ -1,18 +1,21 @@
-"""Cells of a table as SQL: numbers, seconds, words; NULL where they are missing."""
+"""Cells of a table as SQL: numbers, seconds, words; NULL where they are missing.
+
+A cell that `predict` refuses makes a condition true, and the row has no answer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.export.sql_dialects import ROW, SqlDialect
+from fewpass.pipeline.models.export.sql_dates import in_sql, seconds_in, seconds_of_clock
+from fewpass.pipeline.models.export.sql_dialects import LARGEST, ROW
+from fewpass.pipeline.models.export.sql_statement import Statement
 from fewpass.pipeline.models.export.sql_steps import literal
-from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME
-from fewpass.pipeline.tables.encoding.moments import FIRST_MOMENT, LAST_MOMENT
+from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, Written
+from fewpass.pipeline.tables.encoding.moments import BETWEEN, FIRST_MOMENT, ISO, LAST_MOMENT
 from fewpass.pipeline.tables.encoding.terms import (
-    ColumnTerms,
+    Cell,
     MomentCell,
     NumberCell,
     PairCell,
@@ -21,71 +24,116 @@ from fewpass.pipeline.tables.encoding.terms import (
 
 #: What stands in numbers besides digits, signs and their mark; an E of a currency is no exponent.
 _STRANGE = {"units": "[^0-9.()+-]", "comma": "[A-Z]{3}|[^0-9,eE()+-]"}
-_LARGEST = float(np.finfo(np.float64).max)
+_NOT_FINITE = "^[-+]?(?:inf|infinity|nan)$"
+_BLANKS = r"^\s+|\s+$"
 
 
-def cell_of(dialect: SqlDialect, one: ColumnTerms) -> str:
-    """Return what a cell of a row holds, NULL where it is missing; or raise BadInput."""
-    cells = [f"{ROW}.{dialect.named(name)}" for name in one.columns]
-    if isinstance(one.read, NumberCell):
-        return _number(dialect, cells[0], one.read)
-    if isinstance(one.read, MomentCell):
-        return _moment(dialect, cells[0], one.read)
-    if isinstance(one.read, WordCell):
-        return dialect.as_word(cells[0])
-    if isinstance(one.read, PairCell):
-        first, second = map(dialect.as_word, cells)
-        pair = f"CONCAT({first}, {dialect.quoted(one.read.between)}, {second})"
-        return f"CASE WHEN {cells[0]} IS NOT NULL AND {cells[1]} IS NOT NULL THEN {pair} END"
+def cell_of(to: Statement, columns: Sequence[str], read: Cell, *, hashed: bool) -> tuple[str, str]:
+    """Return the column of a row's cell, NULL where it is missing, and when it is refused.
+
+    BadInput for what no SQL reads.
+    """
+    cells = [f"{ROW}.{to.dialect.named(name)}" for name in columns]
+    if isinstance(read, NumberCell):
+        return _number(to, cells[0], read)
+    if isinstance(read, MomentCell):
+        return _moment(to, cells[0], read)
+    if isinstance(read, WordCell):
+        return _word(to, cells[0], read, hashed=hashed), ""
+    if isinstance(read, PairCell):
+        first, second = (_word(to, cell, read, hashed=True) for cell in cells)
+        pair = f"CONCAT({first}, {to.dialect.quoted(read.between)}, {second})"
+        is_there = f"{first} IS NOT NULL AND {second} IS NOT NULL"
+        return to.add("cells", f"CASE WHEN {is_there} THEN {pair} END"), ""
     raise BadInput("lists are no cells of every database")
 
 
-def _number(dialect: SqlDialect, cell: str, read: NumberCell) -> str:
-    text = dialect.as_text(cell)
-    if read.written == "clock":
-        raise BadInput("it holds times as text. Give seconds, and train again")
-    number = dialect.as_number(cell)
-    if read.written != "plain":
-        said = _written(dialect, text, read)
-        number = f"CASE WHEN {dialect.is_text(cell)} THEN {said} ELSE {number} END"
-    largest, gone = literal(_LARGEST), _numbers_in(read.missing)
-    says = [f"({number}) BETWEEN -{largest} AND {largest}"]
-    if gone:
-        says.append(f"{text} NOT IN ({', '.join(map(dialect.quoted, gone))})")
-    return f"CASE WHEN {' AND '.join(says)} THEN {number} END"
+def _number(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
+    value, bad = _said(to, cell, read)
+    number = to.add("cells", f"CASE WHEN {value} BETWEEN -{LARGEST} AND {LARGEST} THEN {value} END")
+    refused = [] if read.takes_words else [bad]
+    return number, " OR ".join([*refused, f"{number} IS NULL"] if read.required else refused)
 
 
-def _written(dialect: SqlDialect, text: str, read: NumberCell) -> str:
-    """Return text as the number that it says; NULL where it does not look like one."""
-    digits = f"REPLACE({dialect.without(text, _STRANGE[read.written])}, ',', '.')"
-    size = dialect.as_number(f"REPLACE(REPLACE({digits}, '(', ''), ')', '')")
-    sign = f"CASE WHEN {digits} LIKE '(%' THEN -1 ELSE 1 END"
-    return f"CASE WHEN {dialect.matches(f'TRIM({text})', read.shape)} THEN {sign} * {size} END"
+def _said(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
+    """Return the number of a cell, and when it is none and says something all the same."""
+    kind, text = _texts(to, cell)
+    trimmed = to.add("read", to.dialect.without(text, _BLANKS))
+    typed = to.add("read", to.dialect.typed_number(kind, text))
+    fits = to.dialect.matches(trimmed, in_sql(read.shape))
+    if read.written == "plain":
+        fits = f"({fits} OR {to.dialect.matches(trimmed, _NOT_FINITE, any_case=True)})"
+    fits = to.add("parts", fits)
+    said = f"CASE WHEN {fits} THEN {_written(to, trimmed, read.written)} END"
+    said = _unless(to, text, read.missing, said)
+    value = to.add("values", f"CASE WHEN {typed} IS NOT NULL THEN {typed} ELSE {said} END")
+    return value, f"{typed} IS NULL AND NOT {fits} AND {_says_something(to, text, read)}"
 
 
-def _moment(dialect: SqlDialect, cell: str, read: MomentCell) -> str:
+def _texts(to: Statement, cell: str) -> tuple[str, str]:
+    """Return the type of a cell, and its text."""
+    return to.add("texts", to.dialect.kind_of(cell)), to.add("texts", to.dialect.as_text(cell))
+
+
+def _word(to: Statement, cell: str, read: WordCell | PairCell, *, hashed: bool) -> str:
+    word = to.add("read", to.dialect.as_word(*_texts(to, cell)))
+    said = _hashable(to, word) if hashed else word
+    return to.add("values", _unless(to, word, read.missing, said))
+
+
+def _hashable(to: Statement, word: str) -> str:
+    """Return the column of a word, `3.0` as `3`."""
+    whole = to.dialect.matches(word, "^-?[0-9]+[.]0$")
+    shorter = to.dialect.without(word, "[.]0$")
+    return to.add("known", f"CASE WHEN {whole} THEN {shorter} ELSE {word} END")
+
+
+def _written(to: Statement, text: str, written: Written) -> str:
+    """Return text that looks like a number as the number that it says."""
+    if written == "plain":
+        return to.dialect.number_in(text)
+    if written == "clock":
+        return seconds_of_clock(to, text)
+    digits = f"REPLACE({to.dialect.without(text, _STRANGE[written])}, ',', '.')"
+    size = to.dialect.number_in(f"REPLACE(REPLACE({digits}, '(', ''), ')', '')")
+    return f"CASE WHEN {digits} LIKE '(%' THEN -1 ELSE 1 END * {size}"
+
+
+def _moment(to: Statement, cell: str, read: MomentCell) -> tuple[str, str]:
     unit = UNITS_OF_TIME.get(read.form or "")
     if unit is not None:
-        seconds = f"{dialect.as_number(cell)} * {literal(unit)}"
-    else:
-        seconds = dialect.as_seconds(cell, read.form)
-    says = [f"{seconds} >= {literal(FIRST_MOMENT)}", f"{seconds} < {literal(LAST_MOMENT)}"]
+        value, bad = _said(to, cell, NumberCell(missing=read.missing))
+        return _usual(to, f"{value} * {literal(unit)}", read), bad
+    kind, text = _texts(to, cell)
+    word = _hashable(to, to.add("read", to.dialect.as_word(kind, text)))
+    forms = (read.form or ISO).split(BETWEEN)
+    found = [seconds_in(to, word, form, read.first_year) for form in forms]
+    every = found[0] if len(found) == 1 else f"COALESCE({', '.join(found)})"
+    value = to.add("values", _unless(to, word, read.missing, every))
+    unread = f"{value} IS NULL AND NOT {to.dialect.is_moment(kind)}"
+    return _usual(to, value, read), f"{unread} AND {_says_something(to, word, read)}"
+
+
+def _usual(to: Statement, value: str, read: MomentCell) -> str:
+    """Return seconds that stand for no missing moment."""
+    says = [f"{value} >= {literal(FIRST_MOMENT)}", f"{value} < {literal(LAST_MOMENT)}"]
     if read.standins:
-        says.append(f"{seconds} NOT IN ({', '.join(map(literal, read.standins))})")
-    if read.missing:
-        words = ", ".join(map(dialect.quoted, read.missing))
-        says.append(f"{dialect.as_text(cell)} NOT IN ({words})")
-    return f"CASE WHEN {' AND '.join(says)} THEN CAST({seconds} AS {dialect.number}) END"
+        says.append(f"{value} NOT IN ({', '.join(map(literal, read.standins))})")
+    return to.add("cells", f"CASE WHEN {' AND '.join(says)} THEN {value} END")
 
 
-def _numbers_in(words: Sequence[str]) -> list[str]:
-    """Return the words that a database would read as numbers; the others are NULL anyway."""
-    return [word for word in words if _is_number(word)]
+def _unless(to: Statement, word: str, missing: Sequence[str], value: str) -> str:
+    """Return a value, unless a word stands for a missing one."""
+    if not missing:
+        return value
+    return f"CASE WHEN {word} NOT IN ({_listed(to, missing)}) THEN {value} END"
 
 
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return any(c.isdigit() for c in word)
-    return True
+def _says_something(to: Statement, text: str, read: NumberCell | MomentCell) -> str:
+    """Return whether text is none that counts as missing."""
+    says = f"NOT ({to.dialect.matches(text, in_sql(read.nothing), any_case=True)})"
+    return f"{says} AND {text} NOT IN ({_listed(to, read.missing)})" if read.missing else says
+
+
+def _listed(to: Statement, words: Sequence[str]) -> str:
+    return ", ".join(map(to.dialect.quoted, words))

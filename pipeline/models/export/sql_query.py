@@ -15,10 +15,13 @@ from fewpass.pipeline.models.export.folded_terms import lines_of, table_of
 from fewpass.pipeline.models.export.hashed_words import WordsOfColumns
 from fewpass.pipeline.models.export.sql_cells import cell_of
 from fewpass.pipeline.models.export.sql_dialects import SqlDialect
-from fewpass.pipeline.models.export.sql_steps import interpolated, literal, stepped
+from fewpass.pipeline.models.export.sql_statement import Statement
+from fewpass.pipeline.models.export.sql_steps import interpolated, literal, stepped, total
+from fewpass.pipeline.tables.encoding.cells import places_among
 from fewpass.pipeline.tables.encoding.hashing import hashed_slots
 from fewpass.pipeline.tables.encoding.terms import (
     Axis,
+    Cell,
     CodeAxis,
     CodeTerm,
     ColumnTerms,
@@ -26,13 +29,11 @@ from fewpass.pipeline.tables.encoding.terms import (
     HatsTerm,
     MissingTerm,
     NumberCell,
-    SingleCell,
     TableTerm,
     TwoCells,
     ValueTerm,
     WordAxis,
     WordTerm,
-    places_of,
 )
 
 #: Words of a column beyond which their weights are joined, and stand in no CASE.
@@ -56,15 +57,15 @@ class Query:
         self, dialect: SqlDialect, coef: NDArray[np.float64], words: WordsOfColumns
     ) -> None:
         self.dialect, self.coef, self.words = dialect, coef, words
+        self.steps = Statement(dialect)
         self.unknown: list[str] = []
-        self.cells: list[str] = []
-        self.features: list[str] = []
+        self.refused: dict[str, None] = {}
         self.joins: list[str] = []
         self.scores: list[list[str]] = [[] for _ in coef]
 
     def add(self, one: ColumnTerms) -> None:
         """Add a column; BadInput, by its name, for what SQL does not do."""
-        name = "" if isinstance(one.read, TwoCells) else self._cell(one)
+        name = "" if isinstance(one.read, TwoCells) else self._cell(one, one.columns, one.read)
         for term in one.terms:
             if isinstance(term, WordTerm):
                 self._add_words(name, term)
@@ -80,19 +81,35 @@ class Query:
             else:
                 raise _refused(one, f"SQL computes no {term.term} of it")
 
-    def _cell(self, one: ColumnTerms) -> str:
+    def scored(self, intercept: NDArray[np.float64]) -> list[str]:
+        """Return the scores, NULL of a row that is refused; and how many words are not known."""
+        totals = [
+            total([f"CAST({literal(constant)} AS {self.dialect.number})", *parts])
+            for constant, parts in zip(intercept.tolist(), self.scores, strict=True)
+        ]
+        if self.refused:
+            bad = "\n    OR ".join(f"({one})" for one in self.refused)
+            totals = [f"CASE WHEN {bad} THEN NULL ELSE {one} END" for one in totals]
+        unknown = [f"{' + '.join(self.unknown)} AS unknown_words"] if self.unknown else []
+        return [*(f"{one} AS s{k}" for k, one in enumerate(totals)), *unknown]
+
+    def rows(self) -> str:
+        """Return what scores are of."""
+        return "\n".join(["features", *self.joins])
+
+    def _cell(self, one: ColumnTerms, columns: Sequence[str], read: Cell) -> str:
         """Read a cell; return the name of the column that it has."""
-        name = f"c{len(self.cells)}"
         try:
-            self.cells.append(f"{cell_of(self.dialect, one)} AS {name}")
+            hashed = isinstance(one.terms[0], HashTerm)
+            name, refused = cell_of(self.steps, columns, read, hashed=hashed)
         except BadInput as error:
             raise _refused(one, str(error)) from error
+        if refused:
+            self.refused[refused] = None
         return name
 
     def _feature(self, expression: str) -> str:
-        name = f"f{len(self.features)}"
-        self.features.append(f"{expression} AS {name}")
-        return name
+        return self.steps.add("features", expression)
 
     def _add_number(
         self, cell: str, term: ValueTerm | CodeTerm | MissingTerm, *, required: bool
@@ -126,7 +143,7 @@ class Query:
             return
         others = weights[:, -2:].tolist()
         differ = (weights[:, :-2] != weights[:, -2:-1]).any(axis=0)
-        own = {word: k for word, k in places_of(term).items() if differ[k]}
+        own = {word: k for word, k in places_among(term.values).items() if differ[k]}
         words = [*map(self.dialect.quoted, own)]
         weights = weights[:, [*own.values()]]
         if len(words) > MOST_CASES:
@@ -159,8 +176,8 @@ class Query:
         if not len(cells):
             return
         flat = weights.reshape(-1, weights.shape[2])[cells].T
-        a = self._shares(one.columns[0], one.read.a, term.a)
-        b = self._shares(one.columns[1], one.read.b, term.b)
+        both = zip(one.columns, (one.read.a, one.read.b), (term.a, term.b), strict=True)
+        a, b = (self._shares(self._cell(one, [name], read), axis) for name, read, axis in both)
         for level, share in a:
             for other, other_share in b:
                 alias = f"j{len(self.joins)}"
@@ -169,11 +186,12 @@ class Query:
                 for k, score in enumerate(self.scores):
                     score.append(f"{share} * {other_share} * COALESCE({alias}.w{k}, 0e0)")
 
-    def _shares(self, name: str, read: SingleCell, axis: Axis) -> list[tuple[str, str]]:
+    def _shares(self, cell: str, axis: Axis) -> list[tuple[str, str]]:
         """Return expressions of a row's levels, and of its shares of them."""
-        cell = self._cell(ColumnTerms(columns=(name,), read=read, terms=()))
         if isinstance(axis, WordAxis):
-            words = [(self.dialect.quoted(word), k) for word, k in places_of(axis).items()]
+            words = [
+                (self.dialect.quoted(word), k) for word, k in places_among(axis.values).items()
+            ]
             cases = " ".join(f"WHEN {cell} = {word} THEN {k}" for word, k in words)
             rare = len(axis.values)
             level = f"CASE WHEN {cell} IS NULL THEN {rare + 1} {cases} ELSE {rare} END"

@@ -160,7 +160,8 @@ class LoadedModel:
                 "Train with `loss=logistic`, or with `held_out` rows and `calibrate=platt`."
             )
         how = outcome.probabilities
-        return np.array([shares_of_scores(scores, how) for scores in self._scores(rows).tolist()])
+        shares = [shares_of_scores(scores, how) for scores in self._scores(rows).tolist()]
+        return np.array(shares, np.float64).reshape(-1, len(outcome.classes))
 
     def explain(self, rows: Any, label: str | None = None) -> Explanation:
         """Return what every column contributes to the scores of rows.

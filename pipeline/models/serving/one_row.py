@@ -21,7 +21,7 @@ from fewpass.pipeline.models.serving.single_cells import (
 )
 from fewpass.pipeline.models.serving.single_curves import Put, Row, put_curve, read_of
 from fewpass.pipeline.models.serving.single_steps import step_of
-from fewpass.pipeline.tables.encoding.cells import LARGEST_ENCODED
+from fewpass.pipeline.tables.encoding.cells import LARGEST_ENCODED, hashable, places_among
 from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, Slot
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -37,8 +37,8 @@ from fewpass.pipeline.tables.encoding.terms import (
     PairCell,
     TableTerm,
     VectorTerm,
+    WordCell,
     WordTerm,
-    places_of,
 )
 
 Scores = NDArray[np.float64]
@@ -111,10 +111,11 @@ def _put_of(one: ColumnTerms, part: ColumnRecipe, first: int) -> Put:
     if isinstance(one.read, NumberCell | MomentCell):
         return _put_number(name, read_of(name, one.read), terms)
     if isinstance(terms[0], WordTerm):
-        return _put_word(name, terms[0])
+        return _put_word(one, terms[0])
     if isinstance(terms[0], HashTerm):
         return _put_hash(one, terms[0])
-    put = _put_by_recipe(name, part, first)
+    missing = one.read.missing if isinstance(one.read, WordCell) else ()
+    put = _put_by_recipe(name, part, first, frozenset(missing))
     return _put_vector(name, terms[0], put) if isinstance(terms[0], VectorTerm) else put
 
 
@@ -143,30 +144,34 @@ def _way_of(term: NumberTerm) -> tuple[int, list[Callable[[float], float]], bool
     return term.at, [step_of(step) for step in term.steps], isinstance(term, CodeTerm)
 
 
-def _put_word(name: str, term: WordTerm) -> Put:
-    places: dict[str | None, int] = {w: term.at + k for w, k in places_of(term).items()}
+def _put_word(one: ColumnTerms, term: WordTerm) -> Put:
+    assert isinstance(one.read, WordCell), "words are read"
+    name, word = one.columns[0], word_of(one.columns[0], one.read)
+    places: dict[str | None, int] = {w: term.at + k for w, k in places_among(term.values).items()}
     places[None] = term.missing
     other = term.other
 
     def put(row: Row, at: list[int], values: list[float]) -> None:
-        at.append(places.get(word_of(name, row[name]), other))
+        at.append(places.get(word(row[name]), other))
         values.append(1.0)
 
     return put
 
 
 def _put_hash(one: ColumnTerms, term: HashTerm) -> Put:
+    assert isinstance(one.read, WordCell | PairCell), "words are read"
     between = one.read.between if isinstance(one.read, PairCell) else ""
+    reads = [(name, word_of(name, one.read)) for name in one.columns]
     mask = (1 << term.bits) - 1
 
     def put(row: Row, at: list[int], values: list[float]) -> None:
-        words = [word_of(name, row[name]) for name in one.columns]
-        present = [word for word in words if word is not None]
-        if len(present) < len(words):
+        words = hashable(pa.array([word(row[name]) for name, word in reads], pa.large_string()))
+        if words.null_count:
             at.append(term.missing)
             values.append(1.0)
             return
-        code = int(hashes(pa.array([between.join(present)], pa.large_string()), term.prefix)[0])
+        joined = pa.array([between.join(words.to_pylist())], pa.large_string())
+        code = int(hashes(joined, term.prefix)[0])
         at.append(term.at + (abs(code) & mask))
         values.append(-1.0 if code < 0 else 1.0)
 
@@ -191,11 +196,13 @@ def _put_vector(name: str, term: VectorTerm, by_recipe: Put) -> Put:
     return put
 
 
-def _put_by_recipe(name: str, part: ColumnRecipe, first: int) -> Put:
+def _put_by_recipe(name: str, part: ColumnRecipe, first: int, missing: frozenset[str]) -> Put:
     """Return what encodes text and lists as files are encoded."""
 
     def put(row: Row, at: list[int], values: list[float]) -> None:
-        entries = part.entries(typed_cells(name, part, [row[name]]))
+        cell = row[name]
+        cell = None if isinstance(cell, str) and cell in missing else cell
+        entries = part.entries(typed_cells(name, part, [cell]))
         if entries.bad is not None and entries.bad.any():
             raise BadInput(
                 f"Column {shown_name(name)} is {row[name]!r:.80}, but {part.wanted} expected."

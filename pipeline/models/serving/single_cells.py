@@ -1,15 +1,15 @@
 """One cell of a row, as what its column holds: a number, a moment, a word.
 
-What Python's own types say, and usual text, is taken at once; all else is read as the columns of
-files are, by Arrow.
+What `encoding.cells` and `encoding.moments` define is taken at once of Python's own types and of
+usual text; all else is read by them, as an Arrow array of one cell.
 """
 
 from __future__ import annotations
 
 import calendar
 import datetime as dt
-import math
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,16 +21,24 @@ from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, Written, read_numbers, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
 from fewpass.pipeline.tables.encoding.maps import Map
-from fewpass.pipeline.tables.encoding.moments import FIRST_MOMENT, ISO, LAST_MOMENT, read_moments
-from fewpass.pipeline.tables.encoding.terms import MomentCell, NumberCell
+from fewpass.pipeline.tables.encoding.moments import (
+    BETWEEN,
+    FIRST_MOMENT,
+    ISO,
+    LAST_MOMENT,
+    read_moments,
+)
+from fewpass.pipeline.tables.encoding.python_cells import arrow_cells
+from fewpass.pipeline.tables.encoding.terms import MomentCell, NumberCell, PairCell, WordCell
 
+_LARGEST = sys.float_info.max  # what is larger is infinite, and so missing
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 #: What most cells of numbers and dates look like; all others are read by Arrow.
 _USUAL = {
-    "plain": re.compile(r"([-+]?\d{1,300}(?:\.\d+)?)").fullmatch,
-    "units": re.compile(r"[$€£]?((?:[1-9]\d{0,2}(?:,\d{3})+|\d{1,300})(?:\.\d+)?)").fullmatch,
-    "comma": re.compile(r"((?:[1-9]\d{0,2}(?:\.\d{3})+|\d{1,300})(?:,\d+)?)(?: ?€)?").fullmatch,
-    "clock": re.compile(r"(\d{1,3}):([0-5]\d):([0-5]\d)").fullmatch,
+    "plain": r"([-+]?\d{1,300}(?:\.\d+)?)",
+    "units": r"[$€£]?((?:[1-9]\d{0,2}(?:,\d{3})+|\d{1,300})(?:\.\d+)?)",
+    "comma": r"((?:[1-9]\d{0,2}(?:\.\d{3})+|\d{1,300})(?:,\d+)?)(?: ?€)?",
+    "clock": r"(\d{1,3}):([0-5]\d):([0-5]\d)",
 }
 _DIGITS = {
     "%Y": r"(?P<Y>\d{4})", "%m": r"(?P<m>\d\d)", "%d": r"(?P<d>\d\d)", "%H": r"(?P<H>\d\d)",
@@ -47,10 +55,11 @@ def typed_cells(name: str, part: ColumnRecipe | None, cells: Sequence[Any]) -> A
     if isinstance(part, Map):
         cells = [[*cell.items()] if isinstance(cell, Mapping) else cell for cell in cells]
     try:
-        return pa.array(cells, kind)
+        return arrow_cells(cells, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        fact = f"is {cells[0]!r:.80}, which is no value of it" if len(cells) == 1 else ""
         raise BadInput(
-            f"Column {shown_name(name)} holds values of no one type ({error}). Make them alike: "
+            f"Column {shown_name(name)} {fact or 'holds values of no one type'} ({error}). Give "
             "numbers, text or dates."
         ) from error
 
@@ -67,7 +76,8 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
 
     It raises BadInput, by the column's name, for a cell that is none.
     """
-    usual, missing = _USUAL[read.written], frozenset(read.missing)
+    usual = re.compile(_USUAL[read.written], re.ASCII).fullmatch
+    missing = frozenset(read.missing)
 
     def of(cell: Any) -> float | None:
         if cell is None:
@@ -75,15 +85,14 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
                 raise refused(cell)
             return None
         if isinstance(cell, float | int):
-            return float(cell) if math.isfinite(cell) else of(None)
+            return float(cell) if _is_number(cell) else of(None)
         if isinstance(cell, str) and (parts := usual(cell)) and cell not in missing:
             return _usual_number(parts.groups(), read.written)
         return read_by_arrow(cell)
 
     def read_by_arrow(cell: Any) -> float | None:
-        numbers, bad = _read(
-            name, cell, lambda cells: read_numbers(cells, read.written, read.missing)
-        )
+        cells = typed_cells(name, None, [cell])
+        numbers, bad = read_numbers(cells, read.written, read.missing)
         if bad is not None and not read.takes_words:
             raise refused(cell)
         return of(None) if np.isnan(numbers[0]) else float(numbers[0])
@@ -92,6 +101,11 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
         return BadInput(f"Column {shown_name(name)} is {cell!r:.80}, but a number was expected.")
 
     return of
+
+
+def _is_number(cell: Any) -> bool:
+    """Say whether a cell is a float, or will be one, and no infinite one."""
+    return isinstance(cell, float | int) and -_LARGEST <= cell <= _LARGEST
 
 
 def _usual_number(parts: Sequence[str], written: Written) -> float:
@@ -104,25 +118,20 @@ def _usual_number(parts: Sequence[str], written: Written) -> float:
 
 def moment_of(name: str, read: MomentCell) -> NumberOf:
     """Return the function from a cell to its seconds since 1970; None where it is missing."""
-    standins, unit = frozenset(read.standins), UNITS_OF_TIME.get(read.form or "", 1.0)
-    at_once = _moments_at_once(read)
+    standins, at_once = frozenset(read.standins), _moments_at_once(read)
 
     def of(cell: Any) -> float | None:
         if cell is None:
             return None
-        if isinstance(cell, float | int):
-            seconds: float | None = float(cell) * unit
-        else:
-            seconds = at_once(cell)
+        seconds = at_once(cell)
         if seconds is None:
             return read_by_arrow(cell)
         usual = FIRST_MOMENT <= seconds < LAST_MOMENT and seconds not in standins
         return seconds if usual else None
 
     def read_by_arrow(cell: Any) -> float | None:
-        seconds, bad = _read(
-            name, cell, lambda cells: read_moments(cells, read.form, read.missing, read.standins)
-        )
+        cells = typed_cells(name, None, [cell])
+        seconds, bad = read_moments(cells, read.form, read.missing, read.standins, read.first_year)
         if bad is not None:
             raise BadInput(f"Column {shown_name(name)} is {cell!r:.80}, but a date was expected.")
         return None if np.isnan(seconds[0]) else float(seconds[0])
@@ -132,7 +141,10 @@ def moment_of(name: str, read: MomentCell) -> NumberOf:
 
 def _moments_at_once(read: MomentCell) -> NumberOf:
     """Return the function from dates, and text of digits alone, to seconds; None for others."""
-    forms = _ISO_DAYS if read.form in (None, ISO) else (read.form or "",)
+    if (unit := UNITS_OF_TIME.get(read.form or "")) is not None:
+        return lambda cell: unit * cell if _is_number(cell) else None
+    first = (read.form or ISO).partition(BETWEEN)[0]
+    forms = _ISO_DAYS if first == ISO else (first,)
     patterns = [pattern for form in forms if (pattern := _pattern_of(form))]
     missing = frozenset(read.missing)
 
@@ -154,7 +166,8 @@ def _pattern_of(form: str) -> Callable[[str], re.Match[str] | None] | None:
     parts = [word for word in words if word.startswith("%")]
     if not {"%Y", "%m", "%d"} <= set(parts) <= set(_DIGITS) or len(parts) > len(set(parts)):
         return None
-    return re.compile("".join(_DIGITS.get(word) or re.escape(word) for word in words)).fullmatch
+    pattern = "".join(_DIGITS.get(word) or re.escape(word) for word in words)
+    return re.compile(pattern, re.ASCII).fullmatch
 
 
 def _seconds(parts: dict[str, str]) -> float | None:
@@ -167,20 +180,13 @@ def _seconds(parts: dict[str, str]) -> float | None:
     return float(calendar.timegm(moment.utctimetuple()))
 
 
-def word_of(name: str, cell: Any) -> str | None:
-    """Return a cell as text; None where it is missing."""
-    if cell is None or isinstance(cell, str):
-        return cell
-    if isinstance(cell, float) and math.isnan(cell):
-        return None
-    word: str | None = _read(name, cell, words_of)[0].as_py()
-    return word
+def word_of(name: str, read: WordCell | PairCell) -> Callable[[Any], str | None]:
+    """Return the function from a cell to its text; None where it is missing."""
+    missing = frozenset(read.missing) | {""}
 
+    def of(cell: Any) -> str | None:
+        if not isinstance(cell, str):
+            cell = words_of(typed_cells(name, None, [cell]))[0].as_py()
+        return None if cell in missing else cell
 
-def _read(name: str, cell: Any, how: Callable[[Any], Any]) -> Any:
-    try:
-        return how(pa.array([cell]))
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise BadInput(
-            f"Column {shown_name(name)} is {cell!r:.80}, which is no value of it ({error})."
-        ) from error
+    return of

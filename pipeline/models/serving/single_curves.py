@@ -7,6 +7,7 @@ from typing import Any
 
 from fewpass.pipeline.models.serving.single_cells import NumberOf, moment_of, number_of, word_of
 from fewpass.pipeline.models.serving.single_steps import interpolated, step_of
+from fewpass.pipeline.tables.encoding.cells import places_among
 from fewpass.pipeline.tables.encoding.terms import (
     CodeAxis,
     ColumnTerms,
@@ -18,7 +19,7 @@ from fewpass.pipeline.tables.encoding.terms import (
     TableTerm,
     TwoCells,
     WordAxis,
-    places_of,
+    WordCell,
 )
 
 Row = Mapping[str, Any]
@@ -94,18 +95,19 @@ def read_of(name: str, read: Any) -> NumberOf:
 
 def _shares_of(name: str, read: SingleCell, axis: KnotAxis | WordAxis | CodeAxis) -> SharesOfCell:
     if isinstance(axis, WordAxis):
-        return _of_words(name, axis)
+        assert isinstance(read, WordCell), "words are read"
+        return _of_words(word_of(name, read), axis)
     number, steps = read_of(name, read), [step_of(step) for step in axis.steps]
     of = _between_knots if isinstance(axis, KnotAxis) else _of_codes
     missing_as = axis.missing_as if isinstance(axis, KnotAxis) else None
     return lambda cell: of(axis, behind(number(cell), steps, missing_as))
 
 
-def _of_words(name: str, axis: WordAxis) -> SharesOfCell:
+def _of_words(word: Callable[[Any], str | None], axis: WordAxis) -> SharesOfCell:
     rare = len(axis.values)
     levels: dict[str | None, int] = {None: rare + 1}
-    levels.update(places_of(axis).items())
-    return lambda cell: [(levels.get(word_of(name, cell), rare), 1.0)]
+    levels.update(places_among(axis.values).items())
+    return lambda cell: [(levels.get(word(cell), rare), 1.0)]
 
 
 def _of_codes(axis: Any, x: float | None) -> list[tuple[int, float]]:

@@ -169,6 +169,7 @@ def encode(recipe: Recipe, cells: Sequence[Any]) -> Encoded | EncodedByCodes:
     BadInput
         When the cells of a column are of a type that it cannot read.
     """
+    cells = recipe.said(cells)
     if not has_codes(recipe):
         return in_slots(recipe, cells)
     return in_codes(recipe, expansion_of(recipe), cells)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import Field
 
-from fewpass.pipeline.tables.encoding.cells import are_flags, words_of
+from fewpass.pipeline.tables.encoding.cells import are_flags, hashable, places_among, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import (
     Codes,
     ColumnRecipe,
@@ -96,12 +96,12 @@ class Category(ColumnRecipe):
 
     def codes(self, cells: Any) -> Codes:
         """Return the place (n,) of every cell among values, rare or unseen ones, and missing."""
-        words, values = words_of(cells), pa.array(self.values, pa.large_string())
+        words, places = words_of(cells), places_among(self.values)
         if are_flags(self.values):
-            words, values = pc.utf8_lower(words), pc.utf8_lower(values)
-        places = pc.index_in(words, value_set=values)
-        codes: Codes
-        codes = places.fill_null(len(self.values)).to_numpy(zero_copy_only=False).astype(np.int64)
+            words = pc.utf8_lower(words)
+        keys = pc.index_in(words, value_set=pa.array([*places], pa.large_string()))
+        place_of = np.array([*places.values(), len(self.values)], np.int64)
+        codes: Codes = place_of[keys.fill_null(len(places)).to_numpy(zero_copy_only=False)]
         codes[words.is_null().to_numpy(zero_copy_only=False)] = len(self.values) + 1
         return codes
 
@@ -157,7 +157,7 @@ class Hashed(ColumnRecipe):
         return codes
 
     def entries(self, cells: Any) -> Entries:
-        words = words_of(cells)
+        words = hashable(cells)
         column, value = hashed_slots(words, f"{self.name}=", self.bits)
         if words.null_count:
             missing = words.is_null().to_numpy(zero_copy_only=False)

@@ -1,4 +1,9 @@
-"""Cells of a column, typed or as text, as what an encoding works on: numbers and words."""
+"""What a cell says: cells of a column, typed or as text, as numbers and words.
+
+A cell says what its text says, whatever it comes in: 3 and 3.0 are one whole number, a date is its
+ISO 8601, and nothing is said by a null, a NaN and an empty text.  So a table that is read from CSV,
+JSON, Parquet or memory says the same, and single rows (`fewpass.pipeline.models.serving`) do.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +36,11 @@ _COMMA = (
 )
 _UNITS = rf"{_BEFORE}{_THOUSANDS.replace('MARK', ',' + _BETWEEN)}(?:\.\d+)?{_BEHIND}"
 #: 11:47:00, 8:05 PM, 1 days 03:04:57 as pandas writes it; or ISO 8601's P1DT3H4M.
-_CLOCK = (
+CLOCK = (
     r"^(?P<sign>-?)(?:(?P<days>\d+) days?,? \+?)?(?P<hours>\d+):(?P<minutes>[0-5]\d)"
     r"(?::(?P<seconds>[0-5]\d(?:\.\d+)?))? ?(?P<half>(?:[AaPp][Mm])?)$"
 )
-_SPAN = (
+SPAN = (
     r"^(?P<sign>-?)P(?:(?P<days>\d+)D)?(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?"
     r"(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?(?P<half>)$"
 )
@@ -43,17 +48,23 @@ _CLOCK_PARTS = ("days", "hours", "minutes", "seconds")
 _OTHERWISE = {
     "comma": rf"^(?:{_COMMA}|\({_COMMA}\))$",
     "units": rf"^(?:{_UNITS}|\({_UNITS}\))$",
-    "clock": re.sub(r"\?P<\w+>", "?:", f"{_CLOCK}|{_SPAN}"),
+    "clock": re.sub(r"\?P<\w+>", "?:", f"{CLOCK}|{SPAN}"),
 }
 #: What text looks like that is a finite number, by how it is written: all engines read these alike.
 SHAPES = {"plain": _FINITE, **_OTHERWISE}
 #: What people write, in any case, where there is nothing to write; and the errors of spreadsheets.
-_NOTHING = (
+NOTHING = (
     r"^\s*(?i:[(<\[]?(?:n\.?[/\\ ]?a\.?|nan?|nat|null|none|nil|missing|blank|empty|unk(?:nown|n)?|"
     r"n[/.]?d\.?|tb[ad]|undefined|(?:not |un)(?:available|applicable|known|specified|recorded|"
     r"reported|provided|given|disclosed)|no (?:data|value|answer))[)>\]]?|-nan|[-–—?.*_]*|\\N|"
     r"#(?:n/?a|n/a n/a|value!|ref!|div/0!|num!|name\?|null!))\s*$"
 )
+
+#: Floats below are written as digits where they are whole; Arrow has no more of them.
+_MOST_DIGITS = 1e37
+#: What pandas writes behind whole numbers where some are missing.
+_POINT, _WHOLE = ".0", re.compile(r"-?\d+", re.ASCII)
+_NO_WORD = pa.scalar(None, pa.large_string())
 
 #: Share of the cells that may be no number, or no date, and are bad cells then.
 STRAY = 0.01
@@ -88,10 +99,14 @@ def read_numbers(cells: Any, written: Written = "plain", missing: tuple[str, ...
     """Read numbers, typed or as text; what is infinite is missing, and so are the words given.
 
     Words that everybody has for a missing value are missing, too.  Spans of time, and times of a
-    day, are their seconds.
+    day, are their seconds; a date is no number.
     """
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
     if is_span(cells.type):
         return Read(_seconds_of_spans(cells))
+    if is_moment(cells.type):
+        cells = words_of(cells)
     if not is_text(cells.type):
         return Read(_finite(pc.cast(cells, pa.float64(), safe=False)))
     cells = abridged(without(cells, missing))
@@ -150,7 +165,7 @@ def _signed(cells: Any) -> Any:
 
 
 def _without_clock(cells: Any) -> Any:
-    return pc.coalesce(*(_seconds_by(cells, pattern) for pattern in (_CLOCK, _SPAN)))
+    return pc.coalesce(*(_seconds_by(cells, pattern) for pattern in (CLOCK, SPAN)))
 
 
 def _seconds_by(cells: Any, pattern: str) -> Any:
@@ -167,7 +182,7 @@ def _seconds_by(cells: Any, pattern: str) -> Any:
     hours = pc.if_else(pc.equal(half, "pm"), pc.add(hours, 12.0), hours)
     clock = pc.add(pc.multiply(pc.add(pc.multiply(hours, 60.0), minutes), 60.0), seconds)
     whole = pc.multiply(days, 86_400.0)
-    of_days = pc.and_(is_minus, pc.greater(days, 0.0 if pattern == _CLOCK else np.inf))
+    of_days = pc.and_(is_minus, pc.greater(days, 0.0 if pattern == CLOCK else np.inf))
     both = pc.add(pc.if_else(of_days, pc.negate(whole), whole), clock)
     return pc.if_else(pc.and_(is_minus, pc.invert(of_days)), pc.negate(both), both)
 
@@ -193,7 +208,7 @@ def as_read(cells: Any, values: Floats, unread: Any) -> Read:
 
 def says_nothing(cells: Any) -> Any:
     """Say which cells of text stand for a missing value: an Arrow array."""
-    return pc.match_substring_regex(cells, _NOTHING)
+    return pc.match_substring_regex(cells, NOTHING)
 
 
 def frequent(words: Any, n: int) -> Any:
@@ -209,6 +224,12 @@ def without(cells: Any, words: tuple[str, ...]) -> Any:
         return cells
     gone = pc.is_in(cells, value_set=pa.array(words, cells.type))
     return pc.if_else(gone, pa.scalar(None, cells.type), cells)
+
+
+def without_nulls(table: Any, words: tuple[str, ...]) -> Any:
+    """Return an Arrow table, words that stand for a missing value null in its columns of text."""
+    columns = [without(one, words) if is_text(one.type) else one for one in table.columns]
+    return pa.table(columns, names=table.column_names)
 
 
 def _seconds_of_spans(spans: Any) -> Floats:
@@ -241,10 +262,54 @@ def mean_and_deviation(numbers: Floats) -> tuple[Floats, Floats]:
 
 
 def words_of(cells: Any) -> Any:
-    """Return cells as text, an Arrow array of large strings."""
+    """Return what cells say as text, an Arrow array of large strings; null where they say nothing.
+
+    Whole numbers are digits alone, and no zeros stand behind decimals, or behind a whole second.
+    """
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
-    return pc.cast(cells, pa.large_string())
+    words = pc.cast(cells, pa.large_string())
+    if pa.types.is_floating(cells.type):
+        words = _without_points(cells, words)
+    elif (pa.types.is_decimal(cells.type) and cells.type.scale > 0) or is_moment(cells.type):
+        words = pc.replace_substring_regex(words, r"(\.\d*?)0+(Z?)$", r"\1\2")
+        words = pc.replace_substring_regex(words, r"\.(Z?)$", r"\1")
+    empty = pc.equal(words, "")
+    return pc.if_else(empty, _NO_WORD, words) if pc.any(empty).as_py() else words
+
+
+def _without_points(numbers: Any, words: Any) -> Any:
+    """Return the text of floats, given as Arrow writes them: whole ones as digits, NaN as null."""
+    values = pc.cast(numbers, pa.float64())
+    whole = pc.and_(pc.equal(pc.round(values), values), pc.less(pc.abs(values), _MOST_DIGITS))
+    digits = pc.cast(pc.if_else(whole, values, 0.0), pa.decimal128(38, 0))
+    words = pc.if_else(whole, pc.cast(digits, pa.large_string()), words)
+    return pc.if_else(pc.is_nan(values), _NO_WORD, words)
+
+
+def hashable(cells: Any) -> Any:
+    """Return words, `3.0` as `3`: as pandas writes whole numbers where some are missing.
+
+    Columns of few values know by these whether 3 and 3.0 are one (`places_among`).
+    """
+    words = words_of(cells)
+    if not pc.any(pc.ends_with(words, _POINT)).as_py():
+        return words
+    return pc.replace_substring_regex(words, rf"^(-?\d+){re.escape(_POINT)}$", r"\1")
+
+
+def places_among(values: Sequence[str]) -> dict[str, int]:
+    """Return the places of words among values, also as others write these.
+
+    True and false are alike in any case; 3 and 3.0 are, unless both are values.
+    """
+    places = {word: k for k, word in enumerate(values)}
+    for word, k in [*places.items()]:
+        if are_flags(values):
+            places |= {word.lower(): k, word.upper(): k, word.capitalize(): k}
+        if (whole := word.removesuffix(_POINT)) and _WHOLE.fullmatch(whole):
+            places.setdefault(whole if whole != word else word + _POINT, k)
+    return places
 
 
 def are_flags(words: Sequence[str]) -> bool:
@@ -272,6 +337,11 @@ def is_single(kind: Any) -> bool:
 def is_span(kind: Any) -> bool:
     """Say whether an Arrow type is one of spans of time, or of times of a day."""
     return bool(pa.types.is_duration(kind) or pa.types.is_time(kind))
+
+
+def is_moment(kind: Any) -> bool:
+    """Say whether an Arrow type is one of dates and times."""
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
 
 
 def is_numeric(kind: Any) -> bool:

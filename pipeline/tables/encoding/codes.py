@@ -23,6 +23,8 @@ from fewpass.solvers.bad_input import MOST_WHOLE
 _PADDED, _STRAY = 0.001, 0.01
 #: Digits that something may stand behind, at least.
 _ZIP = 4
+#: A whole number with an exponent of three digits and more.
+_POWER = r"^\d+[eE]\d{3,}$"
 #: Digits of text that may be beyond; cells that are looked at.
 _DIGITS, _TRIED = 16, 1000
 
@@ -51,7 +53,8 @@ def are_codes(cells: Any) -> bool:
     """Say whether whole numbers, an Arrow array of them or of text, are names and no amounts."""
     if is_whole(cells.type):
         return _are_beyond_doubles(cells)
-    return _are_padded(cells) or _are_too_long(cells) or _are_extended(cells)
+    ways = (_are_padded, _are_too_long, _are_extended, _are_infinite)
+    return any(are_names(cells) for are_names in ways)
 
 
 def _are_padded(cells: Any) -> bool:
@@ -85,6 +88,13 @@ def _are_too_long(cells: Any) -> bool:
         return False
     long = cells.filter(pc.match_substring_regex(cells, rf"^[-+]?\d{{{_DIGITS},}}$"))
     return any(not _is_exact(word) for word in long[:_TRIED].to_pylist())
+
+
+def _are_infinite(cells: Any) -> bool:
+    """Say whether some are larger than all numbers: 12E456 is an id whose letter is an E."""
+    powers = cells.filter(pc.match_substring_regex(cells, _POWER))
+    numbers = pc.cast(powers, pa.float64())
+    return bool(pc.any(pc.is_inf(numbers)).as_py())
 
 
 def _is_exact(digits: str) -> bool:

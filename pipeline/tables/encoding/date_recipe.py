@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, Floats, Mask, is_text, words_of
+from fewpass.pipeline.tables.encoding.cells import (
+    UNITS_OF_TIME,
+    Floats,
+    Mask,
+    Read,
+    is_text,
+    words_of,
+)
 from fewpass.pipeline.tables.encoding.column_recipe import (
     Codes,
     ColumnRecipe,
@@ -23,7 +30,14 @@ from fewpass.pipeline.tables.encoding.column_recipe import (
 )
 from fewpass.pipeline.tables.encoding.date_forms import has_days, is_open, order_of
 from fewpass.pipeline.tables.encoding.inference import Inferred
-from fewpass.pipeline.tables.encoding.moments import BETWEEN, ISO, WEEKS, read_moments
+from fewpass.pipeline.tables.encoding.moments import (
+    BETWEEN,
+    ISO,
+    WEEKS,
+    first_year_of,
+    read_moments,
+    with_iso,
+)
 from fewpass.pipeline.tables.encoding.terms import (
     CodeTerm,
     ColumnTerms,
@@ -48,8 +62,10 @@ WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 #: A moment stands for a missing one where it is in ten rows, in this share of them, and so many
-#: times further from all others than the middle 99 % of these are from each other.
+#: times further from all others than the middle 99 % of these are from each other; and some years
+#: away where it begins or ends a year, as 1970-01-01 does, or as many as no data are apart.
 _SHARE, _FAR = 0.001, 10.0
+_AWAY, _FAR_AWAY = 2.0 * SECONDS_OF_YEAR, 50.0 * SECONDS_OF_YEAR
 #: Moments at which the days are shown.
 _POINTS = 101
 #: Days of years that stand for a missing date, by which a recipe tells what it left out.
@@ -76,6 +92,8 @@ class Date(ColumnRecipe):
     """Moments, in seconds since 1970, that do."""
     is_open: bool = False
     """Whether no cell of the sample tells which of day and month comes first."""
+    first_year: Annotated[int | None, Field(exclude_if=lambda year: year is None)] = None
+    """Of the hundred that years of two digits are of; None: 1969."""
 
     @model_validator(mode="after")
     def _fits(self) -> Date:
@@ -105,6 +123,9 @@ class Date(ColumnRecipe):
             if self._last_seen < self.last:
                 parts[0] += f", a trend to {_day(self.last)}"
         gaps = f"; missing where {', '.join(self.missing)}" if self.missing else ""
+        if self.first_year is not None:
+            last = self.first_year + 99
+            gaps += f"; years of two digits, of the century from {self.first_year} to {last}"
         return f"date: {', '.join(parts)}{self._order}{gaps}"
 
     @property
@@ -150,7 +171,7 @@ class Date(ColumnRecipe):
         return pa.array((1e6 * seconds).astype(np.int64)).cast(pa.timestamp("us"))
 
     def entries(self, cells: Any) -> Entries:
-        seconds, bad = read_moments(cells, self.form, self.missing, self.standins)
+        seconds, bad = self.read(cells)
         missing = np.isnan(seconds)
         days = (self.days(seconds) - self.mean) / self.deviation
         slots = [Slot(missing.astype(np.int64), np.where(missing, 1.0, days))]
@@ -169,7 +190,11 @@ class Date(ColumnRecipe):
         for part in self.part_names:
             terms.append(CodeTerm(at=at, steps=(DatePart(of=part),), width=_WIDTHS[part]))
             at += _WIDTHS[part]
-        read = MomentCell(form=self.form, missing=self.missing, standins=self.standins)
+        is_unit = self.form in UNITS_OF_TIME
+        form = self.form if is_unit or self.form is None else with_iso(self.form)
+        read = MomentCell(
+            form=form, missing=self.missing, standins=self.standins, first_year=self.first_year
+        )
         return ColumnTerms(columns=(self.name,), read=read, terms=tuple(terms))
 
     @property
@@ -207,7 +232,11 @@ class Date(ColumnRecipe):
 
     def moments(self, cells: Any) -> Floats:
         """Return seconds since 1970 (n,) of cells, NaN where there is no date."""
-        return read_moments(cells, self.form, self.missing, self.standins).values
+        return self.read(cells).values
+
+    def read(self, cells: Any) -> Read:
+        """Read cells (n,) as seconds since 1970."""
+        return read_moments(cells, self.form, self.missing, self.standins, self.first_year)
 
     def days(self, seconds: Floats) -> Floats:
         """Return the days (n,) from the first date seen to moments, within the range seen."""
@@ -230,8 +259,10 @@ def fitted_date(name: str, cells: Any, inferred: Inferred, *, whole: bool) -> Da
     """Return the recipe of dates (n,), written as was found; `whole`: no later ones are known."""
     form, missing = inferred.form, inferred.missing
     forms = (form or ISO).split(BETWEEN)
-    standins = _standins(read_moments(cells, form, missing).values)
-    every = read_moments(cells, form, missing, standins).values
+    every = read_moments(cells, form, missing).values
+    year = first_year_of(every) if any("%y" in one for one in forms) else None
+    standins = _standins(read_moments(cells, form, missing, (), year).values)
+    every = read_moments(cells, form, missing, standins, year).values
     present = every[~np.isnan(every)]
     first = float(present.min()) if len(present) else 0.0
     last = float(present.max()) if whole and len(present) else None
@@ -244,6 +275,7 @@ def fitted_date(name: str, cells: Any, inferred: Inferred, *, whole: bool) -> Da
         has_hours=bool((present % SECONDS_OF_DAY != 0.0).any()),
         has_weekdays=has_days(form) or (WEEKS in (form or "") and _has_weekdays(present)),
         missing=tuple(sorted({*missing, *_left_out(cells, every)})), standins=standins,
+        first_year=year,
         is_open=not inferred.said and is_text(cells.type) and any(is_open(cells, f) for f in forms),
     )  # fmt: skip
 
@@ -271,9 +303,16 @@ def _standins(moments: Floats) -> tuple[float, ...]:
             continue
         low, high = np.quantile(rest, (0.005, 0.995))
         near = np.abs(days[others] - days[end]).min()
-        if high > low and near > _FAR * (high - low):
+        away = _AWAY if _is_end_of_year(days[end]) else _FAR_AWAY
+        if high > low and near > max(away, _FAR * (high - low)):
             standins.append(float(days[end]))
     return tuple(standins)
+
+
+def _is_end_of_year(moment: float) -> bool:
+    """Say whether a moment is of the first day of a year, or of the last two, as 1899-12-30 is."""
+    day = np.datetime64(int(moment), "s").astype("datetime64[D]")
+    return any(str(day + k).endswith("-01-01") for k in range(3))
 
 
 def _has_weekdays(moments: Floats) -> bool:

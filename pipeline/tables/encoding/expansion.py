@@ -19,7 +19,6 @@ from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Read, read_numb
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.expanding import expand_rows
 from fewpass.pipeline.tables.encoding.expansion_steps import StepsInMaking
-from fewpass.pipeline.tables.encoding.moments import read_moments
 from fewpass.pipeline.tables.encoding.number_recipe import Bins, Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
@@ -149,7 +148,7 @@ def _read(column: Any, cells: Any) -> Read:
     if isinstance(column, Category):
         return Read(column.codes(cells).astype(np.float64))
     if isinstance(column, Date):
-        return read_moments(cells, column.form, column.missing, column.standins)
+        return column.read(cells)
     return read_numbers(cells, column.written, column.missing)
 
 

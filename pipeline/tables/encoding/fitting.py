@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.encoding import HASH_BITS, bins_of
@@ -17,8 +18,10 @@ from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed, i
 from fewpass.pipeline.tables.encoding.cells import (
     STRAY,
     Floats,
+    hashable,
     mean_and_deviation,
     read_numbers,
+    says_nothing,
     words_of,
 )
 from fewpass.pipeline.tables.encoding.date_recipe import GOES_ON, Date, are_years, fitted_date
@@ -33,6 +36,7 @@ from fewpass.pipeline.tables.encoding.text_recipe import Text, examples_of, idf_
 
 CLIP = 0.005  # share of the sample that is clipped at either end: codes such as 98 are in there
 HEAVY = 5.0  # times the median: where p99 is above, and above 1, log1p stands next to it
+SMALLEST = 1e-300  # range of numbers below which the quotients of some are none
 MOST_RANKS = 16  # numbers whose ranks are written down
 #: A rank that is correlated to the value as much adds little to it; normal numbers reach 0.977.
 SAME_RANK = 0.97
@@ -63,6 +67,7 @@ class RecipeRules(NamedTuple):
     crosses: Sequence[tuple[str, str]] = ()  # columns whose pairs of values are looked at
     n_rows: int | None = None  # of the table that the sample is drawn from all over; None: unknown
     classes: int = 1  # of the targets, each of which has weights for every column
+    null_values: tuple[str, ...] | None = None  # words for a missing value; None: the usual ones
 
     def enough(self, n: int) -> int:
         """Return how many of n rows a value must be in to have a column of its own.
@@ -88,7 +93,7 @@ def fitted(sample: Any, rules: RecipeRules) -> Recipe:
     if not columns:
         raise BadInput("The table has no columns. Give some.")
     crosses = tuple(_cross(pair, sample, rules) for pair in rules.crosses)
-    return Recipe(columns=tuple(columns), crosses=crosses)
+    return Recipe(columns=tuple(columns), crosses=crosses, null_values=rules.null_values)
 
 
 def _column(name: str, cells: Any, rules: RecipeRules) -> AnyColumn:
@@ -98,6 +103,7 @@ def _column(name: str, cells: Any, rules: RecipeRules) -> AnyColumn:
         inferred = as_asked(name, asked, cells)
     else:
         inferred = as_asked(name, "number", cells) if asked else infer(name, cells)
+    inferred = inferred._replace(missing=(*inferred.missing, *_own_words(rules.null_values)))
     if inferred.kind == "number":
         return _bins(name, cells, bins, inferred) if bins else _number(name, cells, inferred, rules)
     if inferred.kind == "date":
@@ -106,9 +112,16 @@ def _column(name: str, cells: Any, rules: RecipeRules) -> AnyColumn:
         return _of_lists(name, cells, inferred, rules)
     if inferred.kind in ("text", "chars"):
         return _text(
-            name, words_of(cells), rules, "words" if inferred.kind == "text" else "characters"
+            name, hashable(cells), rules, "words" if inferred.kind == "text" else "characters"
         )
     return _category(name, cells, rules, always_hashed=inferred.kind == "hash")
+
+
+def _own_words(given: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Return the words for a missing value that not everybody has, of numbers and dates too."""
+    words = pa.array(given or (), pa.large_string())
+    own: list[str] = words.filter(pc.invert(says_nothing(words))).to_pylist()
+    return tuple(own)
 
 
 def _of_lists(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> AnyColumn:
@@ -177,7 +190,9 @@ def _number(name: str, cells: Any, inferred: Inferred, rules: RecipeRules) -> Nu
         high += GOES_ON * (high - low)
     clipped = np.clip(present, low, high)
     mean, deviation = map(float, mean_and_deviation(clipped))
-    constant = deviation <= 1e-12 * abs(mean)
+    if np.ptp(clipped) < SMALLEST:
+        low = high = mean
+    constant = deviation <= 1e-12 * abs(mean) or low == high
     fields |= {"low": low, "high": high, "logarithm": False, "mean": mean}
     fields["deviation"] = 1.0 if constant else deviation
     if constant:
@@ -274,24 +289,34 @@ def _bins(name: str, cells: Any, count: int, inferred: Inferred) -> Bins:
 def _category(
     name: str, cells: Any, rules: RecipeRules, *, always_hashed: bool
 ) -> Category | Hashed:
-    counted = pc.value_counts(words_of(cells).drop_null())
-    values = counted.field("values").to_pylist()
-    counts = counted.field("counts").to_numpy(zero_copy_only=False)
-    often = [values[k] for k in np.flatnonzero(counts >= rules.enough(len(cells))).tolist()]
+    values, counts = _counted(words_of(cells))
     if always_hashed or len(values) > rules.most_values:
-        # Where counts are equal the value decides: their order depends on how rows were cut.
-        most = sorted(zip((-counts).tolist(), values, strict=True))[:EXAMPLES]
-        bits = min(rules.bits, _bits_for(len(values)))
-        return Hashed(
-            name=name, bits=bits, examples=tuple(value for _, value in most),
-            collisions=_collisions(name, counted.field("values"), bits),
-        )  # fmt: skip
+        return _hashed(name, hashable(cells), rules)
+    often = [values[k] for k in np.flatnonzero(counts >= rules.enough(len(cells))).tolist()]
     return Category(name=name, values=in_order(often))
+
+
+def _hashed(name: str, words: Any, rules: RecipeRules) -> Hashed:
+    values, counts = _counted(words)
+    # Where counts are equal the value decides: their order depends on how rows were cut.
+    most = sorted(zip((-counts).tolist(), values, strict=True))[:EXAMPLES]
+    bits = min(rules.bits, _bits_for(len(values)))
+    return Hashed(
+        name=name, bits=bits, examples=tuple(value for _, value in most),
+        collisions=_collisions(name, pa.array(values, pa.large_string()), bits),
+    )  # fmt: skip
+
+
+def _counted(words: Any) -> tuple[list[str], NDArray[np.int64]]:
+    """Return different words, and how often each comes."""
+    counted = pc.value_counts(words.drop_null())
+    counts = counted.field("counts").to_numpy(zero_copy_only=False)
+    return counted.field("values").to_pylist(), counts
 
 
 def _collisions(name: str, values: Any, bits: int) -> float:
     """Return the share of different values that are hashed to the column of another one."""
-    columns = np.abs(hashes(words_of(values), f"{name}=")) % (1 << bits)
+    columns = np.abs(hashes(values, f"{name}=")) % (1 << bits)
     _, counts = np.unique(columns, return_counts=True)
     return round(float(counts[counts > 1].sum() / max(1, columns.size)), 6)
 

@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.tables.encoding.cells import (
+    NOTHING,
     UNITS_OF_TIME,
     Floats,
     Mask,
     Read,
     abridged,
-    as_read,
-    is_text,
+    hashable,
+    is_moment,
     read_numbers,
     without,
 )
@@ -46,18 +47,21 @@ _SHORT = (
 #: Zones behind a time.
 _ZULU, _TIME = r" ?(?:UTC|GMT|Z)$", r"(:\d{2}(?:[.,]\d+)?|T\d{4,6})"
 _ZONE = _TIME + r" ?([-+]\d{2}):?(\d{2})(?: \([A-Za-z ]+\))?$"
-_HAS_ZONE = rf"{_ZONE}|{_TIME}{_ZULU}"
+_HOURS = _TIME + r" ?([-+]\d{2})$"  # of a zone, as PostgreSQL writes it
+_HAS_ZONE = rf"{_ZONE}|{_HOURS}|{_TIME}{_ZULU}"
 #: More digits of a second than count.
 _FRACTION = r"(:\d{2})[.,](\d{1,6})\d*"
 #: Days that stand for a missing one: 0000-00-00, and those of the first and the last years.
 _NO_DAY = r"^[0\s:./TZ+-]*$"
+#: Years of two digits are about a middle up to this one.
+_LATEST_MIDDLE = 2030
 YEAR_1000 = -30_610_224_000.0
 FIRST_MOMENT, LAST_MOMENT = -62_104_000_000.0, 253_370_764_800.0  # within the years 1 and 9998
 
 
 #: What may count on: days at the end of a month, and seconds beyond a minute.
 _SUSPICIOUS = r"29|3[01]|6[01]"
-_ANY_ZONE = r"(?: ?(?:UTC|GMT|Z|[-+]\d{2}:?\d{2})(?: \([A-Za-z ]+\))?)?"
+_ANY_ZONE = r"(?: ?(?:UTC|GMT|Z|[-+]\d{2}(?::?\d{2})?)(?: \([A-Za-z ]+\))?)?"
 _PARTS = {
     "%Y": r"(?P<year>\d{4})", "%y": r"(?P<year>\d{2})",
     "%m": r"(?P<month>0?[1-9]|1[0-2])", "%d": r"(?P<day>0?[1-9]|[12]\d|3[01])",
@@ -74,29 +78,48 @@ _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
 def read_moments(
-    cells: Any, form: str | None = None, missing: tuple[str, ...] = (), standins: Any = ()
-) -> Read:
+    cells: Any, form: str | None = None, missing: tuple[str, ...] = (), standins: Any = (),
+    first_year: int | None = None,
+) -> Read:  # fmt: skip
     """Read dates or times as seconds since 1970.
 
-    Text is in a form of `strptime`, or in several with a bar between them, or in ISO 8601 (None);
-    numbers count in the unit that `form` is.  Missing are the words given, the moments `standins`,
-    days of zeros, those of the years 1 and 9999, and what is written as a date and is none.
+    Text is in a form of `strptime`, or in several with a bar between them, or in ISO 8601 (None),
+    which is read next to all forms, as typed dates are.  Numbers count in the unit that `form` is;
+    where it is none they are what their digits say, as in 20261231.  Missing are the words given,
+    the moments `standins`, days of zeros, those of the years 1 and 9999, and what is written as a
+    date and is none.  Years of two digits are of the hundred from `first_year` on [default: 1969].
     """
     if form in UNITS_OF_TIME:
         numbers, bad = read_numbers(cells)
         return Read(_without_standins(numbers * UNITS_OF_TIME[form], standins), bad)
-    if not is_text(cells.type):
+    if is_moment(cells.type):
         return Read(_without_standins(_seconds(cells), standins))
-    cells = abridged(without(cells, missing))
-    values = _read(cells, form or ISO)
+    form = with_iso(form)
+    cells = abridged(without(hashable(cells), missing))
+    values = _read(cells, form, first_year)
     unread = np.isnan(values) & np.asarray(pc.is_valid(cells), np.bool_)
     if unread.any():
         left = cells.filter(pa.array(unread))
-        gone = is_no_day(left)
-        for one in (form or ISO).split(BETWEEN):
-            gone = pc.or_(gone, impossible(left, one))
-        unread[unread] = ~np.asarray(gone, np.bool_)
-    return as_read(cells, _without_standins(values, standins), pa.array(unread))
+        unread[unread] = ~np.asarray(pc.match_substring_regex(left, no_date_in(form)), np.bool_)
+    return Read(_without_standins(values, standins), unread if unread.any() else None)
+
+
+def with_iso(form: str | None) -> str:
+    """Return forms of dates, ISO 8601 among them: as JSON has dates, and CSV has typed ones."""
+    forms = (form or ISO).split(BETWEEN)
+    return BETWEEN.join([*forms, *[ISO] * (ISO not in forms)])
+
+
+@lru_cache(maxsize=512)
+def no_date_in(form: str | None) -> str:
+    """Return what text looks like that is missing where it is no date: a pattern of any engine.
+
+    Words for nothing, days of zeros, and what is in a form and is no day.
+    """
+    if form in UNITS_OF_TIME:
+        return NOTHING
+    days = [pattern_of(one) for one in with_iso(form).split(BETWEEN)]
+    return re.sub(r"\?P<\w+>", "?:", "|".join([NOTHING, _NO_DAY, *days]))
 
 
 def is_no_day(cells: Any) -> Any:
@@ -122,14 +145,51 @@ def _without_standins(seconds: Floats, standins: Any) -> Floats:
     return np.where(gone, np.nan, seconds)
 
 
-def _read(cells: Any, forms: str) -> Floats:
+def _read(cells: Any, forms: str, first_year: int | None) -> Floats:
     """Read every cell in the first form that it has; NaN where it has none."""
-    first, *others = forms.split(BETWEEN)
-    values = _with_whole_years(cells, first)
-    for form in others:
+    values = np.full(len(cells), np.nan)
+    for form in forms.split(BETWEEN):
         unread = np.isnan(values)
-        values[unread] = _with_whole_years(cells.filter(pa.array(unread)), form)
+        left = cells if unread.all() else cells.filter(pa.array(unread))
+        read = _with_whole_years(left, form)
+        if first_year is not None and "%y" in form:
+            read = _in_hundred(read, first_year)
+        values[unread] = read
     return values
+
+
+def first_year_of(seconds: Floats) -> int | None:
+    """Return the first year of the hundred that years of two digits are most likely of.
+
+    It begins behind the largest gap between those there are, in the century in which the middle of
+    them is the latest up to 2030.  None where `strptime` has them in the same years, or all of a
+    hundred are there.
+
+    Parameters
+    ----------
+    seconds
+        Moments (n,) since 1970 as `strptime` reads them, from 1969 on.
+    """
+    years = seconds[~np.isnan(seconds)].astype("datetime64[s]").astype("datetime64[Y]")
+    seen = np.unique((years.astype(np.int64) + 1970) % 100)
+    gaps = np.diff(np.append(seen, seen[:1] + 100))
+    if not len(gaps) or gaps.max() == 1:
+        return None
+    first = int(seen[(gaps.argmax() + 1) % len(seen)])
+    middle = first + (100 - int(gaps.max())) / 2
+    first += 2000 if 2000 + middle <= _LATEST_MIDDLE else 1900
+    same = (_in_hundred(seconds, first) == seconds) | np.isnan(seconds)
+    return None if same.all() else first
+
+
+def _in_hundred(seconds: Floats, first_year: int) -> Floats:
+    """Return moments (n,) in the hundred years from one on, on the same days."""
+    missing = np.isnan(seconds)
+    moments = np.where(missing, 0.0, seconds).astype("datetime64[s]")
+    months = moments.astype("datetime64[M]")
+    centuries = (months.astype(np.int64) // 12 + 1970 - first_year) // 100
+    moved = (months - 1200 * centuries).astype("datetime64[s]") + (moments - months)
+    return np.where(missing, np.nan, moved.astype(np.float64))
 
 
 def _with_whole_years(cells: Any, form: str) -> Floats:
@@ -167,6 +227,7 @@ def _strptime(cells: Any, form: str) -> Floats:
 def _tidy(cells: Any, fraction: str) -> Any:
     """Write zones as +0000, and the fractions of seconds otherwise."""
     cells = pc.replace_substring_regex(pc.utf8_trim_whitespace(cells), _ZULU, "+0000")
+    cells = pc.replace_substring_regex(cells, _HOURS, r"\1 \2:00")
     cells = pc.replace_substring_regex(cells, _ZONE, r"\1 \2\3")
     return pc.replace_substring_regex(cells, _FRACTION, fraction)
 

@@ -6,6 +6,7 @@ a category that of its value.  Text alone fills as many as it has words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -14,10 +15,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
 
+from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.tables.encoding.additive_recipe import Additive
 from fewpass.pipeline.tables.encoding.additive_terms import described_additive
 from fewpass.pipeline.tables.encoding.category_recipe import Category, Hashed
-from fewpass.pipeline.tables.encoding.cells import words_of
+from fewpass.pipeline.tables.encoding.cells import hashable, without, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, ColumnRecipe, Entries
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.lists import Tags, Vector
@@ -29,6 +31,7 @@ from fewpass.storage.column_schema import FeatureRange
 
 #: Stands between the values of two columns that are crossed.
 _BETWEEN = " x "
+_OF_WORDS = ("category", "hashed", "text")
 
 AnyColumn = Annotated[
     Number | Bins | Category | Hashed | Text | Date | Vector | Tags | Map,
@@ -65,14 +68,29 @@ class Recipe(BaseModel):
     crosses: tuple[Cross, ...] = ()
     additive: Additive | None = None
     """Splines and pairs next to the columns; None: there are none."""
+    null_values: tuple[str, ...] | None = None
+    """Words that stand for a missing one in columns of words and text; None: the usual ones."""
 
     @model_serializer(mode="wrap")
     def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what recipes of earlier versions had none of."""
+        """Leave out what most recipes have none of."""
         written: dict[str, Any] = handler(self)
-        if self.additive is None:
-            written.pop("additive", None)
+        for name in ("additive", "null_values"):
+            if getattr(self, name) is None:
+                written.pop(name, None)
         return written
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Return the words that stand for a missing one in columns of words and text."""
+        return NULL_VALUES if self.null_values is None else self.null_values
+
+    def said(self, cells: Sequence[Any]) -> list[Any]:
+        """Return the cells (n,) of each column, words that stand for a missing one as null."""
+        return [
+            without(words_of(own), self.missing) if column.kind in _OF_WORDS else own
+            for column, own in zip(self.columns, cells, strict=True)
+        ]
 
     @property
     def parts(self) -> tuple[ColumnRecipe, ...]:
@@ -111,7 +129,7 @@ class Recipe(BaseModel):
             for more, terms in zip(self.additive.parts, described, strict=True):
                 all_of.append(terms.behind(first))
                 first += more.width
-        return tuple(all_of)
+        return tuple(one.where_missing(self.missing) for one in all_of)
 
     @property
     def groups(self) -> tuple[FeatureRange, ...]:
@@ -143,4 +161,4 @@ class Recipe(BaseModel):
 def joined(one: Any, other: Any) -> Any:
     """Return the values of two columns together, an Arrow array of text."""
     between = pa.scalar(_BETWEEN, pa.large_string())
-    return pc.binary_join_element_wise(words_of(one), words_of(other), between)
+    return pc.binary_join_element_wise(hashable(one), hashable(other), between)

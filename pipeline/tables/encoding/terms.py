@@ -7,12 +7,13 @@ predictions of single rows, are made of this and of nothing else.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, computed_field
 
-from fewpass.pipeline.tables.encoding.cells import SHAPES, Written, are_flags
+from fewpass.pipeline.tables.encoding.cells import NOTHING, SHAPES, Written, are_flags
 from fewpass.pipeline.tables.encoding.column_recipe import OF_RECIPES, MissingAs
+from fewpass.pipeline.tables.encoding.moments import no_date_in
 from fewpass.pipeline.tables.encoding.text import Grams
 
 At = Annotated[int, Field(ge=0)]
@@ -41,6 +42,12 @@ class NumberCell(_Plain):
         """What text looks like that is such a number: no other text is."""
         return SHAPES[self.written]
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def nothing(self) -> str:
+        """What other text looks like that is missing; all else is a word."""
+        return NOTHING
+
 
 class MomentCell(_Plain):
     """A date or a time, as seconds since 1970; missing in the years 1 and 9999."""
@@ -53,12 +60,22 @@ class MomentCell(_Plain):
     """Words that stand for a missing moment."""
     standins: tuple[float, ...] = ()
     """Moments that do."""
+    first_year: int | None = None
+    """Of the hundred that years of two digits are of; None: 1969, as `strptime` has it."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def nothing(self) -> str:
+        """What other text looks like that is missing, such as a 30 February; all else is bad."""
+        return no_date_in(self.form)
 
 
 class WordCell(_Plain):
-    """A word, or a text."""
+    """A word, or a text; missing where it is empty."""
 
     cell: Literal["word"] = "word"
+    missing: tuple[str, ...] = ()
+    """Words that stand for a missing one."""
 
 
 class PairCell(_Plain):
@@ -66,6 +83,8 @@ class PairCell(_Plain):
 
     cell: Literal["pair"] = "pair"
     between: str
+    missing: tuple[str, ...] = ()
+    """Words that stand for a missing one, in either column."""
 
 
 class ListCell(_Plain):
@@ -281,15 +300,6 @@ class HatsTerm(_Plain):
     """Behind the steps."""
 
 
-def places_of(one: WordTerm | WordAxis) -> dict[str, int]:
-    """Return the places of words among the values, in all cases that people write them in."""
-    places = {word: k for k, word in enumerate(one.values)}
-    if one.any_case:
-        for word, k in [*places.items()]:
-            places |= {word.lower(): k, word.upper(): k, word.capitalize(): k}
-    return places
-
-
 class KnotAxis(_Plain):
     """A number between two of some knots: two levels, with shares that sum to 1.
 
@@ -367,3 +377,17 @@ class ColumnTerms(_Plain):
         """Return a copy whose output columns begin at `first`."""
         moved = tuple(t.model_copy(update={"at": t.at + first}) for t in self.terms)
         return self.model_copy(update={"terms": moved})
+
+    def where_missing(self, words: tuple[str, ...]) -> ColumnTerms:
+        """Return a copy that takes words for missing ones, where it reads any."""
+        return self.model_copy(update={"read": where_missing(self.read, words)})
+
+
+def where_missing(read: Any, words: tuple[str, ...]) -> Any:
+    """Return how a cell is read where words stand for a missing one; of numbers they do not."""
+    if isinstance(read, WordCell | PairCell):
+        return read.model_copy(update={"missing": words})
+    if isinstance(read, TwoCells):
+        both = {own: where_missing(getattr(read, own), words) for own in "ab"}
+        return read.model_copy(update=both)
+    return read

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from fewpass.pipeline.tables.encoding.cells import Floats, words_of
+from fewpass.pipeline.tables.encoding.cells import Floats, hashable
 from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe, Entries
 from fewpass.pipeline.tables.encoding.hashing import hashes
 from fewpass.pipeline.tables.encoding.terms import ColumnTerms, TextTerm, WordCell
@@ -97,7 +97,7 @@ class Text(ColumnRecipe):
 
     def entries(self, cells: Any) -> Entries:
         """Encode text; what is missing has no words."""
-        return Entries((encode_text(words_of(cells), self.bits, self.grams, self._weights),))
+        return Entries((encode_text(hashable(cells), self.bits, self.grams, self._weights),))
 
     def described(self) -> ColumnTerms:
         terms = (TextTerm(at=0, bits=self.bits, grams=self.grams, idf=self.idf),)

@@ -57,7 +57,7 @@ class ArffRows(DelimitedRows):
     """ARFF files as text cells; see `TableRows` for the methods."""
 
     extensions: ClassVar[tuple[str, ...]] = (".arff",)
-    nulls: ClassVar[tuple[str, ...]] = ("?", "")
+    nulls = ("?", "")
 
     def __init__(  # the header is another than that of CSV
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -66,6 +66,7 @@ class ArffRows(DelimitedRows):
         self.files = described(addresses)
         self._addresses = tuple(addresses)
         self._longest_line = expected.longest_line
+        self._as_they_are = frozenset()
         self.notes: tuple[str, ...] = ()
         self._looks_at_quotes, self.decided = False, {}
         self._dialect, self._has_header, self._is_padded = Dialect(","), False, False

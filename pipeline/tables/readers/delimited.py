@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.readers.charsets import charset_of
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.delimited_header import (
-    MISSING,
     dialect_of,
     names_columns,
     places_of,
@@ -32,8 +32,6 @@ from fewpass.pipeline.tables.readers.quoted_rows import (
 from fewpass.pipeline.tables.readers.source import Expected, Piece, TableCells
 from fewpass.pipeline.tables.readers.stray_quotes import reading_of, refuse_stray, sentences
 
-_NULLS = sorted({form for word in MISSING for form in (word, word.upper(), word.capitalize())})
-_NULLS += ["NaN", "N/a", "-nan", "-NaN", "#NA", "#N/A N/A", "NaT", r"\N"]  # of pandas, MySQL
 #: Fact and advice for a row with a bare return.
 _BROKEN = ("a carriage return stands in a cell without quotes", "Quote such cells,")
 #: Rows that tell whether the first one is a header.
@@ -54,7 +52,7 @@ class DelimitedRows:
     has_folders: ClassVar[bool] = False
     n_rows: int | None = None
     index: ClassVar[tuple[str, ...]] = ()
-    nulls: ClassVar[tuple[str, ...]] = tuple(_NULLS)
+    nulls: tuple[str, ...]
 
     def __init__(
         self, addresses: Sequence[Address], options: SourceOptions, expected: Expected
@@ -63,6 +61,8 @@ class DelimitedRows:
         self._addresses = tuple(addresses)
         self._longest_line = expected.longest_line
         head = self._head(options, expected)
+        self.nulls = _nulls_of(options, expected)
+        self._as_they_are = frozenset(expected.passed)
         self._dialect = dialect_of(head, addresses[0], options)
         self._of_rows = self._dialect._replace(quotes=False) if expected.plain else self._dialect
         self._looks_at_quotes = options.quote == "auto" and not addresses[0].spaced
@@ -154,14 +154,23 @@ class DelimitedRows:
             skipped.append(row)
             return "skip"
 
-        table = cells_of.read(piece, self._layout_of(piece, used), skip) if text.lines else None
+        raw = [k for k in used if self.names and self.names[k] in self._as_they_are]
+        layout = self._layout_of(piece, used)
+        if raw:
+            layout = layout._replace(nulls=("",))
+        table = cells_of.read(piece, layout, skip) if text.lines else None
         if table is None:
             table = cells_of.no_rows(len(used))
         if self._looks_at_quotes and table.num_rows + len(skipped) < text.lines:
             refuse_stray(whole, self._dialect, self._n_cells)  # some rows take several lines
         columns = tuple(column.combine_chunks() for column in table.columns)
         if self._is_padded:
-            columns = tuple(cells_of.trimmed(column, _NULLS) for column in columns)
+            columns = tuple(cells_of.trimmed(column, layout.nulls) for column in columns)
+        if raw:
+            columns = tuple(
+                cells if k in raw else cells_of.without(cells, self.nulls)
+                for k, cells in zip(used, columns, strict=True)
+            )
         faults = tuple(self._faults(piece)) if skipped else ()
         _require_all(piece, skipped, faults)
         faults += tuple((piece.first_line + int(line), *_BROKEN) for line in broken)
@@ -184,6 +193,15 @@ class DelimitedRows:
         for k in np.flatnonzero(rows.cells != expected).tolist():
             fact = f"the row has {rows.cells[k]} cells, {expected} were expected"
             yield piece.first_line + int(rows.lines[k]), fact, advice
+
+
+def _nulls_of(options: SourceOptions, expected: Expected) -> tuple[str, ...]:
+    """Return the words that are read as missing cells, as a recipe or options have them."""
+    from fewpass.pipeline.tables.encoding.schema import recipe_in  # noqa: PLC0415 - Arrow
+
+    recipe = recipe_in(expected.schema)
+    given = options.null_values if recipe is None else recipe.null_values
+    return ("", *(NULL_VALUES if given is None else given))
 
 
 def _require_all(piece: Piece, skipped: Sized, faults: Sized) -> None:

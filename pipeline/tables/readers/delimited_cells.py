@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.encoding.cells import without
 from fewpass.pipeline.tables.readers.charsets import is_utf8
 from fewpass.pipeline.tables.readers.dialect import CellLayout
 from fewpass.pipeline.tables.readers.lines import WholeLines
@@ -68,9 +69,7 @@ def no_rows(n_columns: int) -> Any:
 
 def trimmed(cells: Any, nulls: Sequence[str]) -> Any:
     """Return cells without the blanks around them; what is a null then is one."""
-    without = pc.utf8_trim_whitespace(cells)
-    gone = pc.is_in(without, value_set=pa.array(nulls, pa.large_string()))
-    return pc.if_else(gone, pa.scalar(None, without.type), without)
+    return without(pc.utf8_trim_whitespace(cells), tuple(nulls))
 
 
 def _no_cells(piece: Piece, error: Exception) -> BadInput:

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fewpass.pipeline.decimal_text import DECIMAL
+from fewpass.pipeline.decimal_text import DECIMAL, MISSING_WORDS
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import listed, require_distinct, require_same
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.readers import delimited_kernel as grammar
 from fewpass.pipeline.tables.readers.dialect import DELIMITERS, Dialect, find_delimiter, split_line
 from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.pipeline.tables.readers.lines import WholeLines, first_lines
@@ -21,7 +20,9 @@ from fewpass.pipeline.tables.readers.rejection import shown
 NUMBER = re.compile(DECIMAL)
 _BEFORE_A_TABLE = b"#\r\n"  # lines that begin so
 _SEPARATOR = re.compile(rb'"?sep=.?"?\r?\n', re.IGNORECASE)
-MISSING = {"", *(word.decode() for word in grammar.MISSING_WORDS)}
+#: A whole cell between quotes, whatever it holds.
+_QUOTED = re.compile(r'(?<![^,;|\t\n])"(?:[^"]|"")*"(?![^,;|\t\r\n])')
+MISSING = {"", *MISSING_WORDS}
 #: Lines among which a title is looked for, and bytes of them.
 _LINES, _BYTES = 50, 1 << 16
 
@@ -96,6 +97,8 @@ def refuse_title(address: Address, options: SourceOptions, longest: int) -> None
     whole = first_lines(address, longest)
     head = without_comments(whole, address.name)
     text = head.bytes[:_BYTES].tobytes().decode("utf-8", "replace")
+    if address.quotes:
+        text = _QUOTED.sub("q", text)
     title, *lines = text.split("\n")[:_LINES]
     delimiter = options.delimiter or _delimiter(title, lines)
     usual, _ = _usual(lines, delimiter)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.decimal_text import MISSING_WORDS
 from fewpass.pipeline.tables.readers.characters import NEWLINE, QUOTE, RETURN, SPACE, TAB, ZERO
 from fewpass.pipeline.tables.readers.decimals import (
     JUNK,
@@ -44,15 +45,14 @@ DROPPED, FEATURE, TARGET, TEXT_TARGET, WEIGHT = range(5)
 ) = range(1, 9)
 
 #: Cells that stand for a missing value, in any case; the empty cell is one, too.
-MISSING_WORDS = (b"na", b"n/a", b"nan", b"null", b"none", b"?", b"#n/a", b"<na>", b"(null)")
-_LONGEST_WORD = max(len(word) for word in MISSING_WORDS)
+_LONGEST_WORD = max(map(len, MISSING_WORDS))
 
 
 def _packed(word: bytes) -> int:
     return int.from_bytes(word, "big")
 
 
-_MISSING_CODES = np.array([0, *map(_packed, MISSING_WORDS)], np.int64)
+_MISSING_CODES = np.array([0, *(_packed(word.encode()) for word in MISSING_WORDS)], np.int64)
 
 
 class CellRules(NamedTuple):

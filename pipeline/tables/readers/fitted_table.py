@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.settings.encoding import ADDITIVE
@@ -17,7 +18,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.additive.needless_columns import NEEDLESS
 from fewpass.pipeline.tables.additive.rules import may_curve
 from fewpass.pipeline.tables.encoding.applying import columns_of
-from fewpass.pipeline.tables.encoding.cells import read_numbers
+from fewpass.pipeline.tables.encoding.cells import read_numbers, without_nulls
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
@@ -97,7 +98,8 @@ class FittedTable:
         if given is not None:
             self.recipe = given
             return
-        self._leave_out_ids(rows, sample.n_rows)
+        sample = sample._replace(table=self._without_nulls(rows))
+        self._leave_out_ids(sample.table, sample.n_rows)
         self.recipe = self._fitted(sample)
         if self.options.idf == "exact":
             self.recipe = with_exact_idf(self.recipe, self.rows, self.columns.features)
@@ -200,10 +202,18 @@ class FittedTable:
         kinds = {**self.rows.kinds, **options.column}
         rules = RecipeRules(
             options.hash_bits, options.bins, options.ranks, kinds=kinds, crosses=crosses,
-            n_rows=n_rows, classes=self.roles.n_classes(rows),
+            n_rows=n_rows, classes=self.roles.n_classes(rows), null_values=options.null_values,
         )  # fmt: skip
         recipe = fitted(rows.select(self._feature_names()), rules)
         return self._with_form(recipe, sample) if self._tries_forms(recipe, n_rows) else recipe
+
+    def _without_nulls(self, sample: Any) -> Any:
+        """Return a sample with words for nothing null in columns that become features."""
+        given, names = self.options.null_values, sample.column_names
+        read = without_nulls(sample, NULL_VALUES if given is None else given)
+        own = {*self._feature_names()}
+        columns = [read[name] if name in own else sample[name] for name in names]
+        return pa.table(columns, names=names)
 
     def _require_named(self) -> None:
         """Refuse settings of columns that are not there."""

@@ -13,7 +13,7 @@ from fewpass.pipeline.budget import SAMPLE_MEMORY
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import release_freed_memory
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.tables.encoding.cells import words_of
+from fewpass.pipeline.tables.encoding.cells import is_text, words_of
 from fewpass.pipeline.tables.encoding.fitting import as_sample
 from fewpass.pipeline.tables.encoding.inference import infer, needs_encoding
 from fewpass.pipeline.tables.readers.borders import naming, parsing
@@ -96,7 +96,10 @@ def _thinned(table: Any, rate: float) -> Any:
 
 
 def is_more_than_numbers(rows: TableRows, options: SourceOptions, expected: Expected) -> bool:
-    """Say whether the first rows hold words, dates, missing values or far outliers."""
+    """Say whether the first rows hold words, dates, missing values or far outliers.
+
+    So do texts in a file that has types, whatever they say: they become numbers by a recipe alone.
+    """
     columns = chosen_columns(rows, options, expected)
     n_features = len(columns.features)
     expected.budget.require_columns(n_features, rows.files[0].name, "typed")
@@ -105,6 +108,8 @@ def is_more_than_numbers(rows: TableRows, options: SourceOptions, expected: Expe
         for k in columns.features:
             name = name_of(columns, k)
             cells = sample.column(name).combine_chunks()
+            if is_text(cells.type) and rows.types[k] != "text":
+                return True
             if needs_encoding(infer(name, cells), cells):
                 return True
     return False

@@ -238,22 +238,23 @@ def expected_of(model, rows):
 
 
 def feeds_of(recipe, rows):
-    """Return rows as ONNX models take them."""
+    """Return rows as ONNX models take them: columns (n, 1), as those of skl2onnx do."""
     feeds = {}
     for one in recipe.described():
         for name in one.columns if not isinstance(one.read, TwoCells) else ():
             cells = rows.column(name).combine_chunks()
             if isinstance(one.read, NumberCell):
-                feeds[name] = read_numbers(cells, one.read.written, one.read.missing).values
+                numbers = read_numbers(cells, one.read.written, one.read.missing).values
+                feeds[name] = numbers.reshape(-1, 1)
             elif isinstance(one.read, MomentCell):
                 is_number = one.read.form in UNITS_OF_TIME
                 feeds[name] = (
                     read_numbers(cells) if is_number else
                     read_moments(cells, one.read.form, one.read.missing)
-                ).values  # fmt: skip
+                ).values.reshape(-1, 1)  # fmt: skip
             elif isinstance(one.read, ListCell):
                 size = len(one.terms[0].mean)
                 feeds[name] = np.array([cell or [np.nan] * size for cell in cells.to_pylist()])
             else:
-                feeds[name] = np.array(cells.fill_null("").to_pylist(), object)
+                feeds[name] = np.array(cells.fill_null("").to_pylist(), object).reshape(-1, 1)
     return feeds

@@ -86,5 +86,5 @@ def test_as_json_sql_and_onnx(model, rows, wanted):
     answer = database.sql(as_select(model)).to_arrow_table()
     np.testing.assert_allclose(answer.column("predicted").to_numpy(), wanted, rtol=1e-9, atol=1e-9)
     session = InferenceSession(as_onnx(model))
-    (prediction,) = session.run(["prediction"], feeds_of(model.recipe, rows))
+    (prediction,) = session.run(["variable"], feeds_of(model.recipe, rows))
     np.testing.assert_allclose(np.ravel(prediction), wanted, rtol=1e-9, atol=1e-9)

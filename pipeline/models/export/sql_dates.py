@@ -1,0 +1,159 @@
+"""Dates as SQL: a pattern cuts text into its parts, of which days and seconds are counted.
+
+No database reads all text that others do, and some fail on what is no date.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.export.sql_statement import Statement
+from fewpass.pipeline.tables.encoding.cells import CLOCK, SPAN
+from fewpass.pipeline.tables.encoding.moments import ISO
+
+_ZONE = (
+    r" ?(?:UTC|GMT|Z|(?P<sign>[-+])(?P<zone_hours>\d{2})(?::?(?P<zone_minutes>\d{2}))?"
+    r"(?: [(][A-Za-z ]+[)])?)"
+)
+#: What `strptime` calls by these.
+_PARTS = {
+    "%Y": r"(?P<year>\d{4})", "%y": r"(?P<short_year>\d{2})", "%m": r"(?P<month>0?[1-9]|1[0-2])",
+    "%d": r"(?P<day>0?[1-9]|[12]\d|3[01])", "%b": r"(?P<name>[A-Za-z]{3})[A-Za-z]*",
+    "%a": "[A-Za-z]+", "%H": r"(?P<hour>[01]?\d|2[0-3])", "%I": r"(?P<hour>0?[1-9]|1[0-2])",
+    "%M": r"(?P<minute>[0-5]?\d)", "%S": r"(?P<second>[0-5]?\d)(?:[.,]\d+)?",
+    "%p": "(?P<half>[AaPp])[Mm]", "%z": _ZONE,
+}  # fmt: skip
+_ISO = "%Y-%m-%d(?:[T ]%H:(?P<minute>[0-5]\\d)(?::(?P<second>[0-5]\\d)(?:[.,]\\d+)?)?(?:%z)?)?"
+_MONTHS = "janfebmaraprmayjunjulaugsepoctnovdec"
+#: Of the hundred that `strptime` takes years of two digits for.
+_FIRST_YEAR = 1969
+_WORDS = ("sign", "half", "name")
+
+
+def seconds_in(to: Statement, text: str, form: str, first_year: int | None) -> str:
+    """Return text in one form as seconds since 1970; NULL where it is none.
+
+    Years of two digits are of the hundred from `first_year` on.  BadInput for a form that is not
+    known.
+    """
+    pattern = re.compile(rf"^\s*{_pattern_of(form)}\s*$")
+    part = _parts_of(to, text, pattern)
+    year, month, day, clock = (
+        to.add("dates", of)
+        for of in (
+            _year(part, first_year or _FIRST_YEAR),
+            _month(part),
+            part.get("day", "1e0"),
+            _clock(part),
+        )
+    )
+    days = _days(year, month, day)
+    return f"CASE WHEN {day} <= {_length(year, month)} THEN {days} * 86400e0 + {clock} END"
+
+
+def seconds_of_clock(to: Statement, text: str) -> str:
+    """Return a time of a day, or a span of time, as seconds; where there are days the sign is theirs."""
+    return f"COALESCE({', '.join(_seconds_by(to, text, one) for one in (CLOCK, SPAN))})"
+
+
+def _seconds_by(to: Statement, text: str, pattern: str) -> str:
+    part = _parts_of(to, text, re.compile(pattern))
+    hours = f"COALESCE({part['hours']}, 0e0)"
+    clock = f"{_hours(hours, part['half'])} * 3600e0 + COALESCE({part['minutes']}, 0e0) * 60e0"
+    clock = to.add("dates", f"{clock} + COALESCE({part['seconds']}, 0e0)")
+    whole = to.add("dates", f"COALESCE({part['days']}, 0e0) * 86400e0")
+    both = (
+        f"-({whole} + {clock})"
+        if pattern == SPAN
+        else f"CASE WHEN {whole} > 0 THEN {clock} - {whole} ELSE -{clock} END"
+    )
+    fits = to.dialect.matches(text, in_sql(pattern))
+    return f"CASE WHEN {fits} THEN CASE WHEN {part['sign']} = '-' THEN {both} ELSE {whole} + {clock} END END"
+
+
+def _hours(hour: str, half: str) -> str:
+    """Return hours of a day, of which there are twelve twice."""
+    behind = f"CASE WHEN {half} IS NULL THEN 0e0 WHEN LOWER(SUBSTR({half}, 1, 1)) = 'p' THEN 12e0 ELSE 0e0 END"
+    return f"(CASE WHEN {half} IS NULL THEN {hour} ELSE {hour} - 12e0 * FLOOR({hour} / 12e0) END + {behind})"
+
+
+def _parts_of(to: Statement, text: str, pattern: re.Pattern[str]) -> dict[str, str]:
+    """Return what the named groups of a pattern match in text: numbers, but for a few; or NULL."""
+    cut = to.add("parts", to.dialect.groups(text, in_sql(pattern.pattern), pattern.groups))
+    part = {name: to.dialect.group(cut, k) for name, k in pattern.groupindex.items()}
+    for name in part.keys() - _WORDS:
+        part[name] = f"CAST({part[name]} AS {to.dialect.number})"
+    return part
+
+
+def in_sql(pattern: str) -> str:
+    """Return a pattern as all dialects read it: groups have no names, and digits are of ASCII."""
+    pattern = re.sub(r"\(\?P<\w+>", "(", pattern)
+    return pattern.replace("(?i:", "(?:").replace(r"\d", "[0-9]")
+
+
+def _pattern_of(form: str) -> str:
+    if form == ISO:
+        return re.sub("%[A-Za-z]", lambda code: _PARTS[code[0]], _ISO)
+    known = form.replace(" %z", "%z").replace("%B", "%b").replace("%A", "%a")
+    words = re.findall(r"%[A-Za-z]|\s+|[^%\s]", known)
+    if unknown := [word for word in words if word.startswith("%") and word not in _PARTS]:
+        raise BadInput(f"its dates are written as {form!r}, and SQL reads no {unknown[0]}")
+    return "".join(
+        _PARTS.get(word) or (r"\s+" if word.isspace() else re.escape(word)) for word in words
+    )
+
+
+def _year(part: Mapping[str, str], first: int) -> str:
+    if "short_year" not in part:
+        return part["year"]
+    since = f"({part['short_year']} - {first}e0)"
+    return f"{first}e0 + {since} - 100e0 * FLOOR({since} / 100e0)"
+
+
+def _month(part: Mapping[str, str]) -> str:
+    if "name" not in part:
+        return part.get("month", "1e0")
+    return f"(STRPOS('{_MONTHS}', LOWER({part['name']})) + 2) / 3e0"
+
+
+def _clock(part: Mapping[str, str]) -> str:
+    """Return seconds since midnight of UTC."""
+    hour = part.get("hour", "0e0")
+    if "half" in part:
+        hour = _hours(hour, part["half"])
+    seconds = [f"COALESCE({hour}, 0e0) * 3600e0"]
+    seconds += [
+        f"COALESCE({part[name]}, 0e0) * {size}" for name, size in _SIZES.items() if name in part
+    ]
+    total = " + ".join(seconds)
+    if "sign" not in part:
+        return total
+    ahead = " + ".join(
+        f"COALESCE({part[f'zone_{name}']}, 0e0) * {size}"
+        for name, size in (("hours", "3600e0"), ("minutes", "60e0"))
+    )
+    return f"{total} - CASE {part['sign']} WHEN '-' THEN -1e0 ELSE 1e0 END * ({ahead})"
+
+
+_SIZES = {"minute": "60e0", "second": "1e0"}
+
+
+def _length(year: str, month: str) -> str:
+    """Return the days of a month."""
+    fourth, hundredth, era = (f"{year} = FLOOR({year} / {n}e0) * {n}e0" for n in (4, 100, 400))
+    is_leap = f"{fourth} AND (NOT {hundredth} OR {era})"
+    return (
+        f"CASE WHEN {month} IN (4, 6, 9, 11) THEN 30 WHEN {month} <> 2 THEN 31 "
+        f"WHEN {is_leap} THEN 29 ELSE 28 END"
+    )
+
+
+def _days(year: str, month: str, day: str) -> str:
+    """Return days since 1970; years begin in March, so that their last day may be a leap day."""
+    early = f"CASE WHEN {month} <= 2 THEN 1e0 ELSE 0e0 END"
+    begun, since = f"({year} - {early})", f"({month} + 12e0 * {early} - 3e0)"
+    leaps = f"FLOOR({begun} / 4e0) - FLOOR({begun} / 100e0) + FLOOR({begun} / 400e0)"
+    return f"(365e0 * {begun} + {leaps} + FLOOR((153e0 * {since} + 2e0) / 5e0) + {day} - 719469e0)"

@@ -121,11 +121,6 @@ class NextGeneration(NamedTuple):
     def writer(self, n_rows: int) -> DatasetWriter:
         """Return what writes its chunks."""
         manifest = self.before.manifest
-        if n_rows < 1:
-            raise BadInput(
-                f"No row of {self.before.folder.url} would be left, and a data set has one at "
-                "least. Delete its folder instead."
-            )
         return DatasetWriter(
             self.folder, manifest.layout, manifest.n_features, n_rows, manifest.chunk_rows,
             manifest.dtype, manifest.has_weight, manifest.has_offset, manifest.codes,

@@ -1,7 +1,6 @@
 """Conditions on rows, as they are written: `id in FILE`, `city == "north" and age < 18`.
 
-    condition = all { "or" all }            "and" binds more tightly than "or", "not" most of all
-    all       = term { "and" term }
+    condition = term { "and" term } | term { "or" term }      whoever mixes them writes brackets
     term      = "not" term | "(" condition ")" | column test
     test      = ("==" | "!=" | "<" | "<=" | ">" | ">=") value
               | ["not"] "in" ("(" value { "," value } ")" | file)
@@ -115,13 +114,13 @@ class _Reader:
         return self._skipped() == len(self._text)
 
     def condition(self) -> Written:
-        return self._joined("or", lambda: self._joined("and", self._term))
-
-    def _joined(self, word: str, part: Callable[[], Written]) -> Written:
-        parts = [part()]
-        while self._word(word):
-            parts.append(part())
-        return parts[0] if len(parts) == 1 else WrittenConditions(word == "and", tuple(parts))
+        parts = [self._term()]
+        every = self._next_word() == "and"
+        while self._word("and" if every else "or"):
+            parts.append(self._term())
+        if self._next_word() == ("or" if every else "and"):
+            raise self.refusal("brackets", "They say what belongs together: a and (b or c).")
+        return parts[0] if len(parts) == 1 else WrittenConditions(every, tuple(parts))
 
     def _term(self) -> Written:
         self._depth += 1
@@ -208,6 +207,10 @@ class _Reader:
         if match is not None and made is not None:
             self._at = match.end()
         return made
+
+    def _next_word(self) -> str:
+        match = _NAME.match(self._text, self._skipped())
+        return match[0].lower() if match else ""
 
     def _word(self, word: str) -> bool:
         return bool(self._matched(_NAME, lambda found: found.lower() == word or None))

@@ -2,16 +2,16 @@
 
 A column holds numbers where every cell of it that is not missing is a plain number: without leading
 zeros or a plus, and with an exponent only where that has a sign or stands behind a fraction, for
-007, +49 and 12E4 are ids.  It is compared with numbers to the last digit; a column with other cells
-is not.  Text is what is written, in any column, but for blanks around it.  A missing cell, which is
-an empty one, is meant by `is missing` alone.
+007, +49 and 12E4 are ids.  All its cells are compared as numbers then, to the last digit; those of
+any other column as they are written, but for blanks around them.  A missing cell, which is an empty
+one, is meant by `is missing` alone.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
@@ -21,12 +21,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.settings.row_condition import (
-    Written,
-    WrittenTerm,
-    read_condition,
-    terms_of,
-)
+from fewpass.pipeline.settings.row_condition import Written, WrittenTerm, read_condition, terms_of
 from fewpass.pipeline.tables.changing.listed_values import listed_values
 from fewpass.pipeline.tables.ingest.retained_columns import Retained, Words, words_of_retained
 from fewpass.pipeline.tables.readers.delimited_header import MISSING
@@ -41,37 +36,13 @@ _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
 _NUMBER = re.compile(rb"-?(?:0|[1-9]\d*|(?=\.\d))(?:\.\d*(?:[eE][-+]?\d{1,4})?|[eE][-+]\d{1,4})?")
 
 
-class Term(NamedTuple):
-    """A condition on one column."""
-
-    column: int  # among the kept ones
-    how: str  # as of a `WrittenTerm`
-    texts: NDArray[np.bytes_]  # the values that are text, in order
-    numbers: frozenset[Decimal]  # the others
-
-    @property
-    def asks_kind(self) -> bool:
-        """Whether it makes sense for a column of numbers alone, or for one of text alone."""
-        return bool(self.numbers) or self.how in _COMPARED
-
-    def holds(self, cells: KeptCells) -> Mask:
-        """Say which cells it holds of; returns (n,)."""
-        if self.how in ("is missing", "is not missing"):
-            return ~cells.are_there if self.how == "is missing" else cells.are_there
-        if self.how in _COMPARED:
-            compare = _COMPARED[self.how]
-            if self.numbers:
-                return cells.where_number(lambda cell: compare(cell, *self.numbers))
-            return cells.are_there & np.asarray(compare(cells.words, self.texts[0]))
-        listed, could_be = np.isin(cells.words, self.texts), cells.are_there
-        if self.numbers:
-            listed |= cells.where_number(self.numbers.__contains__)
-            could_be = cells.where_number(lambda _: True)
-        return cells.are_there & listed if self.how == "in" else could_be & ~listed
+def _number(word: bytes) -> Decimal | None:
+    """Return a plain number; None for text."""
+    return Decimal(word.decode()) if _NUMBER.fullmatch(word) else None
 
 
 class KeptCells:
-    """Cells of a kept column, as text and as numbers.
+    """Cells of a kept column.
 
     Attributes
     ----------
@@ -81,8 +52,8 @@ class KeptCells:
         (n,) which are not missing.
     """
 
-    def __init__(self, words: Words) -> None:
-        self.words: Words = np.strings.strip(words)
+    def __init__(self, retained: Retained, column: int) -> None:
+        self.words: Words = np.strings.strip(words_of_retained(retained, column))
         self.are_there: Mask = self.words != b""
 
     @cached_property
@@ -90,31 +61,51 @@ class KeptCells:
         different, at = np.unique(self.words, return_inverse=True)
         return different.tolist(), at
 
-    @cached_property
-    def numbers(self) -> list[Decimal | None]:
-        """Return the numbers of different cells; None for text and missing ones."""
-        words, _ = self._different
-        return [Decimal(word.decode()) if _NUMBER.fullmatch(word) else None for word in words]
+    def text(self) -> str | None:
+        """Return a cell that is no number; None where the others are missing, by whatever word."""
+        texts = (word for word in self._different[0] if not _NUMBER.fullmatch(word))
+        decoded = (text.decode("utf-8", "replace") for text in texts)
+        return next((text for text in decoded if text.lower() not in MISSING), None)
 
     def where_number(self, holds: Callable[[Decimal], bool]) -> Mask:
         """Say which cells are numbers of which something holds; returns (n,)."""
-        _, at = self._different
-        each = (number is not None and bool(holds(number)) for number in self.numbers)
-        mask: Mask = np.fromiter(each, np.bool_, len(self.numbers))[at]
+        words, at = self._different
+        each = ((number := _number(word)) is not None and bool(holds(number)) for word in words)
+        mask: Mask = np.fromiter(each, np.bool_, len(words))[at]
         return mask
 
-    def examples(self) -> dict[str, str]:
-        """Return a cell that is a number, and one that is text; words for missing are neither."""
-        found: dict[str, str] = {}
-        for word, number in zip(self._different[0], self.numbers, strict=True):
-            text = word.decode("utf-8", "replace")
-            if text.lower() not in MISSING:
-                found.setdefault("text" if number is None else "number", text)
-        return found
+
+class Term(NamedTuple):
+    """A condition on one column: its values are numbers where the column holds numbers."""
+
+    column: int  # among the kept ones
+    how: str  # as of a `WrittenTerm`
+    numbers: frozenset[Decimal] | None
+    texts: NDArray[np.bytes_]  # in order
+
+    def holds(self, cells: KeptCells) -> Mask:
+        """Say which cells it holds of; returns (n,)."""
+        if self.how in ("is missing", "is not missing"):
+            return ~cells.are_there if self.how == "is missing" else cells.are_there
+        if self.numbers is not None:
+            return cells.where_number(self._of_number())
+        if self.how in _COMPARED:
+            compared = _COMPARED[self.how](cells.words, self.texts[0])
+        else:
+            compared = np.isin(cells.words, self.texts, invert=self.how == "not in")
+        return cells.are_there & np.asarray(compared)
+
+    def _of_number(self) -> Callable[[Decimal], bool]:
+        numbers = self.numbers or frozenset()
+        if self.how in _COMPARED:
+            return lambda cell: _COMPARED[self.how](cell, *numbers)
+        return numbers.__contains__ if self.how == "in" else lambda cell: cell not in numbers
 
 
 class Condition:
     """A condition on kept columns; for its grammar see `fewpass.pipeline.settings.row_condition`.
+
+    All rows are shown to `learn` first, then `decide` is called.
 
     Parameters
     ----------
@@ -147,42 +138,44 @@ class Condition:
                 f"{place} keeps no column as it was written, so its rows cannot be told apart. "
                 "Ingest the sources anew with `keep=COLUMN`, such as an id."
             )
-        self.retained, self._place, self._storage_options = list(retained), place, storage_options
-        self._examples: dict[tuple[int, str], str] = {}
+        self.retained, self._place = list(retained), place
         try:
             self._written = read_condition(text)
         except ValueError as error:
             raise BadInput(str(error)) from None
+        self._lists: dict[str, frozenset[bytes]] = {}
+        self._of_numbers: set[int] = set()  # columns, as far as is known
+        for term in terms_of(self._written):
+            column = self._position(term.column)
+            if "missing" not in term.how:
+                self._of_numbers.add(column)
+            if term.file is not None:
+                self._lists[term.file] = listed_values(term.file, term.column, storage_options)
+        self._text_in: dict[int, str] = {}  # an example of each other column
+        self._terms: dict[WrittenTerm, Term] = {}
         self._not_found: set[bytes | Decimal] = set()
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether the kind of a column depends on further rows."""
+        return bool(self._of_numbers)
+
+    def learn(self, retained: Retained) -> None:
+        """Look what the columns hold, in kept columns of rows (n, bytes)."""
+        for column in sorted(self._of_numbers):
+            text = KeptCells(retained, column).text()
+            if text is not None:
+                self._text_in[column] = text
+                self._of_numbers.discard(column)
+
+    def decide(self) -> None:
+        """Compare as numbers or as text from now on; BadInput for one where it is the other."""
         self._terms = {written: self._term(written) for written in terms_of(self._written)}
 
     def of(self, retained: Retained) -> Mask:
-        """Say which rows are meant, of kept columns (n, bytes); returns (n,).
-
-        It counts once `require_kinds` has passed after all rows.
-        """
+        """Say which rows are meant, of kept columns (n, bytes); returns (n,)."""
         columns = {term.column for term in self._terms.values()}
-        return self._meant(
-            self._written, {k: KeptCells(words_of_retained(retained, k)) for k in columns}
-        )
-
-    def require_kinds(self) -> None:
-        """Refuse to compare text with numbers, by the kinds of all cells so far; BadInput."""
-        for written, term in self._terms.items():
-            text, number = (self._examples.get((term.column, kind)) for kind in ("text", "number"))
-            name = shown_name(written.column)
-            if term.numbers and text is not None:
-                raise BadInput(
-                    f"{self._place}: column {name} holds text, such as {shown(text)}, and `where` "
-                    f"compares it with the number {min(term.numbers)}. Put the number in quotes to "
-                    "have it compared as text."
-                )
-            if term.how in _COMPARED and not term.numbers and number is not None and text is None:
-                raise BadInput(
-                    f"{self._place}: column {name} holds numbers, such as {number}, and `where` "
-                    f"asks for the order of text. Leave out the quotes: {written.column} "
-                    f"{term.how} {number}."
-                )
+        return self._meant(self._written, {k: KeptCells(retained, k) for k in columns})
 
     def shown(self, retained: Retained) -> dict[str, str]:
         """Return the cells of one row (1, bytes) by the names of their columns."""
@@ -195,34 +188,51 @@ class Condition:
         return len(self._not_found)
 
     def _meant(self, written: Written, cells: Mapping[int, KeptCells]) -> Mask:
-        if isinstance(written, WrittenTerm):
-            term = self._terms[written]
-            return self._holds(term, cells[term.column])
-        join = np.logical_and if written.every else np.logical_or
-        meant: Mask = reduce(join, [self._meant(part, cells) for part in written.parts])
-        return meant
-
-    def _holds(self, term: Term, cells: KeptCells) -> Mask:
-        if term.asks_kind:
-            for kind, example in cells.examples().items():
-                self._examples.setdefault((term.column, kind), example)
-        holds = term.holds(cells)
+        if not isinstance(written, WrittenTerm):
+            join = np.logical_and if written.every else np.logical_or
+            meant: Mask = reduce(join, [self._meant(part, cells) for part in written.parts])
+            return meant
+        term = self._terms[written]
+        own = cells[term.column]
+        holds = term.holds(own)
         if term.how == "in":
-            self._not_found.difference_update(np.unique(cells.words[holds]).tolist())
-            if term.numbers:
-                self._not_found.difference_update(term.numbers.intersection(cells.numbers))
+            found = np.unique(own.words[holds]).tolist()
+            self._not_found.difference_update(
+                found if term.numbers is None else map(_number, found)
+            )
         return holds
 
     def _term(self, written: WrittenTerm) -> Term:
-        numbers = frozenset(one for one in written.values if isinstance(one, Decimal))
-        texts = {one.strip().encode() for one in written.values if isinstance(one, str)}
         column = self._position(written.column)
+        numbers = [one for one in written.values if isinstance(one, Decimal)]
+        quoted = [one for one in written.values if isinstance(one, str)]
+        texts = {one.strip().encode() for one in quoted}
         if written.file is not None:
-            texts |= listed_values(written.file, written.column, self._storage_options)
+            texts |= self._lists[written.file]
+        if column in self._of_numbers:
+            if quoted and written.how != "in":
+                raise self._of_other_kind(written, "holds numbers", f"the text {shown(quoted[0])}")
+            values = {text if (n := _number(text)) is None else n for text in texts}.union(numbers)
+            self._expect(written, values)
+            read = frozenset(one for one in values if isinstance(one, Decimal))
+            return Term(column, written.how, read, np.zeros(0, np.bytes_))
+        if numbers:
+            holds = f"holds text, such as {shown(self._text_in[column])}"
+            raise self._of_other_kind(written, holds, f"the number {numbers[0]}")
+        self._expect(written, texts)
+        short = [one for one in texts if len(one) <= RETAINED_BYTES]
+        return Term(column, written.how, None, np.array(sorted(short), np.bytes_))
+
+    def _expect(self, written: WrittenTerm, values: Iterable[bytes | Decimal]) -> None:
         if written.how == "in":
-            self._not_found |= texts | numbers
-        short = sorted(text for text in texts if len(text) <= RETAINED_BYTES or not written.file)
-        return Term(column, written.how, np.array(short, np.bytes_), numbers)
+            self._not_found.update(values)
+
+    def _of_other_kind(self, written: WrittenTerm, holds: str, value: str) -> BadInput:
+        quotes = "Leave out" if "numbers" in holds else "Put the number in"
+        return BadInput(
+            f"{self._place}: column {shown_name(written.column)} {holds}, and `where` compares it "
+            f"with {value}. {quotes} the quotes."
+        )
 
     def _position(self, name: str) -> int:
         if name not in self.retained:

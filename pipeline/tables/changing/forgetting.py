@@ -33,6 +33,7 @@ from fewpass.pipeline.tables.changing.one_change import (
 from fewpass.pipeline.tables.changing.row_summary import RowSummary
 from fewpass.pipeline.tables.changing.stored_rows import StoredRows
 from fewpass.pipeline.tables.ingest.chunking import Selection
+from fewpass.pipeline.tables.ingest.retained_columns import Retained
 from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import ChangeRecord
@@ -115,8 +116,10 @@ def forget(plan: ForgetPlan, *, progress: ShowShare = lambda _share, _said: None
                 own = plan.model_copy(update={"dataset": each.folder.url})
                 changes.enter_context(changing(own))
             sets = [Dataset.open(each.folder) for each in sets]
+        for each in sets:
+            _learn_kinds(each, condition, threads)
+        condition.decide()
         looked = [_looked(each, condition, threads) for each in sets]
-        condition.require_kinds()
         _require_some(looked, allow_none=plan.allow_none)
         if not plan.dry_run:
             looked = [_forgotten(one, threads, progress) for one in reversed(looked)][::-1]
@@ -162,17 +165,27 @@ class RowsMeant(NamedTuple):
         return sum(len(own) for own in self.places)
 
 
+def _learn_kinds(dataset: Dataset, condition: Condition, threads: int) -> None:
+    for retained in _retained_in(dataset, threads):
+        if not condition.is_learning:
+            return
+        condition.learn(retained)
+
+
 def _looked(dataset: Dataset, condition: Condition, threads: int) -> RowsMeant:
     """Look which rows are meant; nothing is changed."""
     meant = RowsMeant(dataset, [], [])
-    with ThreadPoolExecutor(threads, "forget-look") as pool:
-        every = ordered_map(pool, dataset.read_retained, range(dataset.n_chunks), threads + 1)
-        for retained in every:
-            own = np.flatnonzero(condition.of(retained))
-            meant.places.append(own)
-            for row in own[: EXAMPLES - len(meant.examples)]:
-                meant.examples.append(condition.shown(retained[row : row + 1]))
+    for retained in _retained_in(dataset, threads):
+        own = np.flatnonzero(condition.of(retained))
+        meant.places.append(own)
+        for row in own[: EXAMPLES - len(meant.examples)]:
+            meant.examples.append(condition.shown(retained[row : row + 1]))
     return meant
+
+
+def _retained_in(dataset: Dataset, threads: int) -> Iterator[Retained]:
+    with ThreadPoolExecutor(threads, "forget-look") as pool:
+        yield from ordered_map(pool, dataset.read_retained, range(dataset.n_chunks), threads + 1)
 
 
 def _require_some(looked: Sequence[RowsMeant], *, allow_none: bool) -> None:
@@ -186,8 +199,8 @@ def _require_some(looked: Sequence[RowsMeant], *, allow_none: bool) -> None:
     if not allow_none and not any(one.n_rows for one in looked):
         sets = (f"of the {one.dataset.n_rows:,} rows of {one.dataset.folder.url}" for one in looked)
         raise NoRowMeant(
-            f"None {' or '.join(sets)} meets the condition, so nothing was changed. Correct it, or say "
-            "that none may be there (`allow_none`), as to finish a call that was cut short."
+            f"None {' or '.join(sets)} meets the condition, so nothing was changed. Correct it, or "
+            "say that none may be there (`allow_none`), as to finish a call that was cut short."
         )
 
 

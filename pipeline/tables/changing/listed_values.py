@@ -74,9 +74,9 @@ def _place_of(column: str, cells: Sequence[str], where: str) -> tuple[int, bool]
             return names.index(wanted), True
     if len(cells) > 1:
         raise BadInput(
-            f"{where}: there are {len(cells)} cells, and not one that is {shown_name(column)}. Name "
-            "the column in the first line, or write a value on each line, in double quotes where "
-            "it holds a delimiter."
+            f"{where}: there are {len(cells)} cells, and not one that is {shown_name(column)}. "
+            "Name the column in the first line, or write a value on each line, in double quotes "
+            "where it holds a delimiter."
         )
     return 0, False
 

@@ -77,6 +77,8 @@ def forget(
     /,
     *,
     where: str,
+    dry_run: bool = False,
+    allow_none: bool = False,
     runs: str | None = None,
     retrain: bool = False,
     warm: bool = False,
@@ -88,19 +90,25 @@ def forget(
 
     Rows are found by columns that the data set keeps: ingest with --keep COLUMN. Nothing of them is
     left in the data set, nor in its test rows; sources and models are yours to delete. If it is
-    killed, run the same command again to finish.
+    killed, run the same command again with --allow-none to finish. Of a store that refresh writes,
+    the rows of all generations are deleted.
 
     Parameters
     ----------
     dataset
-        Data set made by ingest.
+        Data set made by ingest, or a store.
     where
-        Which rows: "id in FILE" (a line of FILE for each value), 'city == "north"', 'age < 18',
-        joined by and.
+        Which rows: "id in FILE" (a line of FILE for each value), "id in (1, 2)", 'city == "north"
+        and age < 18'.
+    dry_run
+        Only show how many rows that would be, and five of them.
+    allow_none
+        Succeed also where no row meets the condition; otherwise the exit status is 1.
     runs
         Folder to look for models in, three deep [default: the one that the data set lies in].
     retrain
-        Train these models anew, without the rows, each into a new run next to the old one.
+        Train these models anew, without the rows, each into a new run next to the old one. Of a
+        store, those that the published one comes of; the last becomes a generation, published.
     warm
         Begin at the old weights: faster, and free of the rows as far as the certificate says.
     memory
@@ -109,7 +117,7 @@ def forget(
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import checked
-    from fewpass.pipeline.models.retraining import forgotten_everywhere
+    from fewpass.pipeline.models.forgotten_rows import forgotten_everywhere
     from fewpass.pipeline.settings.change_plans import ForgetPlan
     from fewpass.pipeline.settings.execution import Execution
 
@@ -117,19 +125,24 @@ def forget(
     if warm and not retrain:
         raise UsageError("--warm says how models are trained anew. Give --retrain, too.")
     place = checked(Execution, given(execution))
-    words = {"dataset": dataset, "where": where, "memory": memory, "threads": place.threads}
-    plan = checked(ForgetPlan, words)
+    words = {"dataset": dataset, "where": where, "dry_run": dry_run, "allow_none": allow_none}
+    plan = checked(ForgetPlan, words | {"memory": memory, "threads": place.threads})
     with work_display(terminal, "Forgetting") as show:
         result = forgotten_everywhere(
             plan, runs=runs, retrain=retrain, warm=warm, execution=place, progress=show
         )
-    if len(result.models) > len(result.retrained):
+    for note in result.notes:
+        terminal.say(note, style="yellow")
+    if result.models:
+        published = f" Published: {', '.join(result.published)}." if result.published else ""
         terminal.say(
-            "These models have learnt from rows that are gone: retrain them (--retrain), and "
-            f"delete them where they must go: {', '.join(result.models)}.",
+            "These models have learnt from such rows: "
+            f"{'' if retrain else 'retrain them (--retrain), and '}delete them where they must go: "
+            f"{', '.join(result.models)}.{published}",
             style="yellow",
         )
-    terminal.result(result.model_dump(mode="json"), facts_table("Data set", _forgotten(result)))
+    title = "Would be forgotten" if dry_run else "Data set"
+    terminal.result(result.model_dump(mode="json"), facts_table(title, _forgotten(result)))
     return 0
 
 
@@ -155,12 +168,17 @@ def _appended(result: AppendResult) -> dict[str, Any]:
 
 
 def _forgotten(result: ForgetResult) -> dict[str, Any]:
+    examples = (", ".join(f"{k}={v}" for k, v in row.items()) for row in result.examples)
     return {
         "at": result.dataset,
         "generation": result.generation,
         "rows": result.rows,
-        "forgotten": result.forgotten,
-        "test rows": _test_rows(result, f"{result.test_forgotten:,} forgotten"),
+        "would go" if result.dry_run else "forgotten": result.forgotten,
+        "test rows": _test_rows(
+            result,
+            f"{result.test_forgotten:,} {'would go' if result.dry_run else 'forgotten'}",
+        ),
+        "such as": "; ".join(examples) or None,
         "values not found": result.unmatched or None,
         "models": ", ".join(result.models) or None,
         "trained anew": ", ".join(result.retrained) or None,

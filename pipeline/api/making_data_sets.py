@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
-from fewpass.pipeline.models import retraining
+from fewpass.pipeline.models import forgotten_rows
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
@@ -135,6 +135,6 @@ def forget(
     require_execution(execution)
     plan = plan_of(ForgetPlan, settings | {"dataset": os.fspath(dataset), "where": where})
     place = None if runs is None else os.fspath(runs)
-    return retraining.forgotten_everywhere(
+    return forgotten_rows.forgotten_everywhere(
         plan, runs=place, retrain=retrain, warm=warm, execution=execution
     )

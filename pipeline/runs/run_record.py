@@ -53,6 +53,8 @@ class RunRecord(BaseModel):
     """The methods in place of `auto`; None where the plan names one."""
     lam_origin: LamOrigin | None = None
     """What the plan's lam was chosen from; None where it was given."""
+    learnt_before: tuple[str, ...] = ()
+    """Fingerprints of the data sets that the model it starts from has learnt from."""
     seen: tuple[float, float] | None = None
     """The lowest and the highest target of the data set, and of those that the model it starts from
     has seen: predictions are clipped to it.  None where nothing is clipped, and in runs of earlier
@@ -93,6 +95,7 @@ class RunRecord(BaseModel):
         hashed_names: HashedNames | None = None,
         lam_origin: LamOrigin | None = None,
         seen: tuple[float, float] | None = None,
+        learnt_before: tuple[str, ...] = (),
     ) -> RunRecord:
         """Return the record of a run that is about to begin on a data set."""
         return cls(
@@ -113,6 +116,7 @@ class RunRecord(BaseModel):
             methods=methods,
             lam_origin=lam_origin,
             seen=seen,
+            learnt_before=learnt_before,
         )
 
 

@@ -72,26 +72,42 @@ class ForgetResult(BaseModel):
     peak_memory_bytes: int = 0
     learnt_from: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
-    """Runs that have learnt from one of these; they are as they were."""
+    """Runs that have learnt from one of these, or began at such a run; they are as they were."""
+    published: tuple[str, ...] = ()
+    """Those of them that were published."""
     retrained: tuple[str, ...] = ()
     """Runs trained anew."""
+    notes: tuple[str, ...] = ()
+    """Why others were not."""
     fingerprint: str
 
 
 def forget(plan: ForgetPlan, *, progress: ShowShare = lambda _share, _said: None) -> ForgetResult:
-    """Delete rows of a data set, and of its test rows; finish a deletion that was cut short.
+    """Delete rows of one data set; see `forget_in`."""
+    return forget_in([plan.dataset], plan, progress=progress)[0]
+
+
+def forget_in(
+    datasets: Sequence[str],
+    plan: ForgetPlan,
+    *,
+    progress: ShowShare = lambda _share, _said: None,
+) -> list[ForgetResult]:
+    """Delete rows of data sets, and of their test rows; finish a deletion that was cut short.
 
     Parameters
     ----------
+    datasets
+        Where they lie; all keep the same columns.
     plan
-        Which rows of which data set.
+        Which rows.
     progress
         Called with the share that is done, and words for it.
 
     Returns
     -------
-    ForgetResult
-        With nothing forgotten where no row is meant and that is allowed (`allow_none`).
+    list of ForgetResult
+        One for each; with nothing forgotten where no row is meant and `allow_none` is set.
 
     Raises
     ------
@@ -105,25 +121,25 @@ def forget(plan: ForgetPlan, *, progress: ShowShare = lambda _share, _said: None
     """
     began = time.perf_counter()
     threads = plan.threads or len(os.sched_getaffinity(0))
-    opened = Dataset.open(plan.dataset, plan.storage_options)
-    retained, place = opened.manifest.retained, opened.folder.url
-    condition = Condition(plan.where, retained, place, plan.storage_options)
-    test = held_out_by(opened, plan.storage_options)
-    sets = [opened] if test is None else [opened, test]
+    opened = [Dataset.open(one, plan.storage_options) for one in datasets]
+    condition = Condition(
+        plan.where, opened[0].manifest.retained, opened[0].folder.url, plan.storage_options
+    )
+    pairs = [(one, held_out_by(one, plan.storage_options)) for one in opened]
+    sets = [one for pair in pairs for one in pair if one is not None]
     with ExitStack() as changes:
         if not plan.dry_run:
             for each in sets:
                 own = plan.model_copy(update={"dataset": each.folder.url})
                 changes.enter_context(changing(own))
             sets = [Dataset.open(each.folder) for each in sets]
-        for each in sets:
-            _learn_kinds(each, condition, threads)
-        condition.decide()
-        looked = [_looked(each, condition, threads) for each in sets]
+        looked = _looked_in(sets, condition, threads)
         _require_some(looked, allow_none=plan.allow_none)
         if not plan.dry_run:
             looked = [_forgotten(one, threads, progress) for one in reversed(looked)][::-1]
-    return _result(plan, looked, condition.unmatched, time.perf_counter() - began)
+    took, every = time.perf_counter() - began, iter(looked)
+    of_pairs = [[next(every) for one in pair if one is not None] for pair in pairs]
+    return [_result(plan, own, condition.unmatched, took) for own in of_pairs]
 
 
 def _result(
@@ -131,9 +147,6 @@ def _result(
 ) -> ForgetResult:
     now, *tested = looked
     manifest = now.dataset.manifest
-    had = [change.parent for change in manifest.changes]
-    if plan.dry_run and now.n_rows:
-        had.append(manifest.fingerprint)
     return ForgetResult(
         dataset=now.dataset.folder.url,
         generation=manifest.generation,
@@ -147,9 +160,18 @@ def _result(
         examples=tuple(row for one in looked for row in one.examples)[: EXAMPLES * plan.dry_run],
         seconds=seconds,
         peak_memory_bytes=peak_memory_bytes(),
-        learnt_from=tuple(had),
+        learnt_from=tuple(_that_had_rows(now, dry_run=plan.dry_run)),
         fingerprint=manifest.fingerprint,
     )
+
+
+def _that_had_rows(now: RowsMeant, *, dry_run: bool) -> list[str]:
+    """Return the fingerprints of the generations before the last in which rows were forgotten."""
+    changes = now.dataset.manifest.changes
+    if dry_run and now.n_rows:
+        return [*(one.parent for one in changes), now.dataset.manifest.fingerprint]
+    last = max((k for k, one in enumerate(changes) if one.change == "forget"), default=-1)
+    return [one.parent for one in changes[: last + 1]]
 
 
 class RowsMeant(NamedTuple):
@@ -163,6 +185,19 @@ class RowsMeant(NamedTuple):
     def n_rows(self) -> int:
         """How many there are."""
         return sum(len(own) for own in self.places)
+
+
+def _looked_in(sets: Sequence[Dataset], condition: Condition, threads: int) -> list[RowsMeant]:
+    """Look which rows are meant: first what the columns hold, then at every row."""
+    for each in sets:
+        if each.manifest.retained != sets[0].manifest.retained:
+            raise BadInput(
+                f"{each.folder.url} keeps other columns than {sets[0].folder.url}. Name one of "
+                "these data sets."
+            )
+        _learn_kinds(each, condition, threads)
+    condition.decide()
+    return [_looked(each, condition, threads) for each in sets]
 
 
 def _learn_kinds(dataset: Dataset, condition: Condition, threads: int) -> None:
@@ -197,10 +232,13 @@ def _require_some(looked: Sequence[RowsMeant], *, allow_none: bool) -> None:
                 "Delete its folder instead."
             )
     if not allow_none and not any(one.n_rows for one in looked):
-        sets = (f"of the {one.dataset.n_rows:,} rows of {one.dataset.folder.url}" for one in looked)
+        n_rows = sum(one.dataset.n_rows for one in looked)
+        names = [one.dataset.folder.url for one in looked]
+        more = f" and {len(names) - 2} others" if len(names) > 2 else ""
         raise NoRowMeant(
-            f"None {' or '.join(sets)} meets the condition, so nothing was changed. Correct it, or "
-            "say that none may be there (`allow_none`), as to finish a call that was cut short."
+            f"None of the {n_rows:,} rows of {' and '.join(names[:2])}{more} meets the condition, so "
+            "nothing was changed. Correct it, or say that none may be there (`allow_none`), as to "
+            "finish a call that was cut short."
         )
 
 

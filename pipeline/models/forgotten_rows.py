@@ -182,12 +182,8 @@ def _behind(run: str, learnt: Sequence[LearntRun]) -> Iterator[LearntRun]:
 
 def _new_generation(store: str) -> Generation:
     """Begin a generation without files, or return the one that was begun before a kill."""
-    every = generations(Folder(store))
-    return (
-        every[-1]
-        if not every[-1].is_decided
-        else begin_generation(Folder(store), len(every) + 1, ())
-    )
+    last = generations(Folder(store))[-1]
+    return begin_generation(Folder(store), last.number + 1, ()) if last.is_decided else last
 
 
 def _decide(

@@ -31,6 +31,7 @@ _OPPOSITE = {
 _BLANKS = re.compile(r"\s*")
 _NAME = re.compile(r"[^\s\"'()\[\],;=!<>&|]+")
 _PATH = re.compile(r"[^\s\"'(),]+")
+_VALUE = re.compile(r"[^\s\"'(),;&|]+")
 _TEXT = re.compile(r"\"((?:[^\"]|\"\")*)\"|'((?:[^']|'')*)'")
 _SIGN = re.compile(r"[=!<>&|~]+")
 _NUMBER = re.compile(r"-?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?", re.ASCII)
@@ -155,10 +156,12 @@ class _Reader:
         inverted = self._word("not")
         if self._word("in"):
             return self._listed(column, "not in" if inverted else "in")
+        if inverted:
+            raise self.refusal("`in`")
         sign = self._matched(_SIGN, lambda found: found if found in _COMPARING else None)
-        if sign is None or inverted:
+        if sign is None:
             raise self.refusal(
-                "`in`" if inverted else "==, !=, <, <=, >, >=, `in` or `is missing`",
+                "==, !=, <, <=, >, >=, `in` or `is missing`",
                 "A name with blanks, and one that is a word of conditions, goes in quotes.",
             )
         how = {"==": "in", "!=": "not in"}.get(sign, sign)
@@ -186,12 +189,12 @@ class _Reader:
                 raise self.refusal("a value", "An empty cell is missing: COLUMN is missing.")
             return text
         number = self._matched(
-            _PATH, lambda found: Decimal(found) if _NUMBER.fullmatch(found) else None
+            _VALUE, lambda found: Decimal(found) if _NUMBER.fullmatch(found) else None
         )
         if number is None:
-            found = _PATH.match(self._text, before)
-            quoted = f'"{found[0]}"' if found and "=" not in found[0] else '"north"'
-            raise self.refusal("a number, or text in quotes", f"Put text in quotes: {quoted}.")
+            found = _VALUE.match(self._text, before)
+            word = found[0] if found and "=" not in found[0] else "north"
+            raise self.refusal("a number, or text in quotes", f'Put text in quotes: "{word}".')
         return number
 
     # -- characters --------------------------------------------------------------------------------
@@ -233,7 +236,8 @@ class _Reader:
         """Return an error that shows where something else was expected."""
         at = self._skipped()
         first = max(0, at - _SHOWN)
-        shown = re.sub(r"\s", " ", self._text[first : at + _SHOWN])
+        cut = self._text[first : at + _SHOWN]
+        shown = "".join(letter if letter.isprintable() else " " for letter in cut)
         sign: Any = _SIGN.match(self._text, at) or re.match("[,;]", self._text[at:])
         own = _ADVICE.get(sign[0], "") if sign else ""
         return ValueError(

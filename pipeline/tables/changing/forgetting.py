@@ -236,9 +236,9 @@ def _require_some(looked: Sequence[RowsMeant], *, allow_none: bool) -> None:
         names = [one.dataset.folder.url for one in looked]
         more = f" and {len(names) - 2} others" if len(names) > 2 else ""
         raise NoRowMeant(
-            f"None of the {n_rows:,} rows of {' and '.join(names[:2])}{more} meets the condition, so "
-            "nothing was changed. Correct it, or say that none may be there (`allow_none`), as to "
-            "finish a call that was cut short."
+            f"None of the {n_rows:,} rows of {' and '.join(names[:2])}{more} meets the condition, "
+            "so nothing was changed. Correct it, or say that none may be there (`allow_none`), as "
+            "to finish a call that was cut short."
         )
 
 

@@ -92,7 +92,7 @@ def _rows_in(address: Address) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a list that are not empty, with the lines that they end in."""
     lines = _lines_of(address)
     head = list(itertools.islice(lines, _HEAD_LINES))
-    first = next((line for line in head if line.strip(_BLANKS)), "")
+    first = next(filter(None, (line.strip(_BLANKS) for line in head)), "")
     reader = csv.reader(
         itertools.chain(head, lines), delimiter=find_delimiter(first, address.extension),
         skipinitialspace=True, strict=True,

@@ -35,8 +35,8 @@ def forget(
     if result.models:
         message += f" {len(result.models)} models had learnt from them"
         message += f", {len(result.retrained)} were trained anew." if retrain else "."
-    kept_by_server = result.model_dump(mode="json", exclude={"examples"})
-    return Completed(message=message, data=kept_by_server)
+    facts = result.model_dump(mode="json", exclude={"examples"})
+    return Completed(message=message, data=facts)
 
 
 @durable_task("forget")

@@ -38,19 +38,19 @@ def learnt_from(
     Also those that they began at, wherever these lie.  A run whose record is damaged is passed
     over: `fewpass verify` names it.  One on a data set as it is now is free of what that had.
     """
-    found: dict[str, LearntRun] = {}
+    learners: dict[str, LearntRun] = {}
     waiting = list(_runs_in(runs, storage_options))
     looked = set(waiting)
     for url in waiting:
         learnt = _learnt(url, sets, storage_options)
         if learnt is None:
             continue
-        found[url] = learnt
+        learners[url] = learnt
         start = learnt.plan.start_from
         if start is not None and start not in looked:
             looked.add(start)
             waiting.append(start)
-    return [found[url] for url in sorted(found)]
+    return [learners[url] for url in sorted(found)]
 
 
 def _learnt(

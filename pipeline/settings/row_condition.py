@@ -142,7 +142,7 @@ class _Reader:
         text = self._quoted()
         if text is not None:
             return text
-        name = self._matched(_NAME, lambda found: found if found.lower() not in _KEYWORDS else None)
+        name = self._matched(_NAME, lambda piece: piece if piece.lower() not in _KEYWORDS else None)
         if name is None:
             raise self.refusal("the name of a column", _EXAMPLES)
         return name
@@ -158,7 +158,7 @@ class _Reader:
             return self._listed(column, "not in" if inverted else "in")
         if inverted:
             raise self.refusal("`in`")
-        sign = self._matched(_SIGN, lambda found: found if found in _COMPARING else None)
+        sign = self._matched(_SIGN, lambda piece: piece if piece in _COMPARING else None)
         if sign is None:
             raise self.refusal(
                 "==, !=, <, <=, >, >=, `in` or `is missing`",
@@ -169,7 +169,7 @@ class _Reader:
 
     def _listed(self, column: str, how: str) -> WrittenTerm:
         if not self._mark("("):
-            file = self._quoted() or self._matched(_PATH, lambda found: found)
+            file = self._quoted() or self._matched(_PATH, lambda piece: piece)
             if file is None:
                 raise self.refusal("a file, or values in round brackets")
             return WrittenTerm(column, how, file=file)
@@ -189,11 +189,11 @@ class _Reader:
                 raise self.refusal("a value", "An empty cell is missing: COLUMN is missing.")
             return text
         number = self._matched(
-            _VALUE, lambda found: Decimal(found) if _NUMBER.fullmatch(found) else None
+            _VALUE, lambda piece: Decimal(piece) if _NUMBER.fullmatch(piece) else None
         )
         if number is None:
-            found = _VALUE.match(self._text, before)
-            word = found[0] if found and "=" not in found[0] else "north"
+            piece = _VALUE.match(self._text, before)
+            word = piece[0] if piece and "=" not in piece[0] else "north"
             raise self.refusal("a number, or text in quotes", f'Put text in quotes: "{word}".')
         return number
 
@@ -216,7 +216,7 @@ class _Reader:
         return match[0].lower() if match else ""
 
     def _word(self, word: str) -> bool:
-        return bool(self._matched(_NAME, lambda found: found.lower() == word or None))
+        return bool(self._matched(_NAME, lambda piece: piece.lower() == word or None))
 
     def _mark(self, mark: str) -> bool:
         return bool(self._matched(re.compile(re.escape(mark)), bool))
@@ -224,8 +224,8 @@ class _Reader:
     def _quoted(self) -> str | None:
         """Return a text without its quotes; None where there is none."""
 
-        def inside(found: str) -> str:
-            return found[1:-1].replace(2 * found[0], found[0])
+        def inside(piece: str) -> str:
+            return piece[1:-1].replace(2 * piece[0], piece[0])
 
         text = self._matched(_TEXT, inside)
         if text is None and self._text[self._skipped() :][:1] in ('"', "'"):

@@ -50,7 +50,7 @@ def learnt_from(
         if start is not None and start not in looked:
             looked.add(start)
             waiting.append(start)
-    return [learners[url] for url in sorted(found)]
+    return [learners[url] for url in sorted(learners)]
 
 
 def _learnt(

@@ -90,10 +90,10 @@ class Term(NamedTuple):
         if self.numbers is not None:
             return cells.where_number(self._of_number())
         if self.how in _COMPARED:
-            compared = _COMPARED[self.how](cells.words, self.texts[0])
+            compared: Mask = np.asarray(_COMPARED[self.how](cells.words, self.texts[0]))
         else:
             compared = np.isin(cells.words, self.texts, invert=self.how == "not in")
-        return cells.are_there & np.asarray(compared)
+        return np.logical_and(cells.are_there, compared)
 
     def _of_number(self) -> Callable[[Decimal], bool]:
         numbers = self.numbers or frozenset()
@@ -198,7 +198,7 @@ class Condition:
         if term.how == "in":
             matched = np.unique(own.words[holds]).tolist()
             self._not_found.difference_update(
-                matched if term.numbers is None else map(_number, found)
+                matched if term.numbers is None else map(_number, matched)
             )
         return holds
 

@@ -22,6 +22,8 @@ from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows
 
 #: Parts of dates that say in smaller steps what another part says: they are in no pairs.
 _COARSE = ("hour",)
+#: Parts of one date in no pair with each other: a day of the year is of one month.
+_OF_YEARS = {"month", "day of the year"}
 #: Pairs that are looked at, at most: of more columns the most important ones.
 MOST_LOOKED_AT = 5_000
 
@@ -29,9 +31,14 @@ MOST_LOOKED_AT = 5_000
 def pairs_of(
     numbers: Sequence[Variable], categories: Sequence[Variable]
 ) -> list[tuple[Variable, Variable]]:
-    """Return all pairs of variables of different columns."""
+    """Return all pairs of variables of which neither says what the other says."""
     every = [variable for variable in (*numbers, *categories) if variable.part not in _COARSE]
-    return [(a, b) for a, b in combinations(every, 2) if a.column != b.column]
+    return [(a, b) for a, b in combinations(every, 2) if _differ(a, b)]
+
+
+def _differ(a: Variable, b: Variable) -> bool:
+    """Say whether two variables are of two columns, or are parts of a date that differ in kind."""
+    return a.column != b.column or (a != b and {a.part, b.part} != _OF_YEARS)
 
 
 def named_pairs(
@@ -51,9 +58,13 @@ def named_pairs(
                     f"{', '.join(sorted({t.column for t in every})[:20])}."
                 )
             own.append(variables)
-        if {t.column for t in own[0]} & {t.column for t in own[1]}:
-            raise BadInput(f"{pair[0]}:{pair[1]} is a column with itself. Name two columns.")
-        pairs += [(a, b) for a in own[0] for b in own[1]]
+        each = [(a, b) for a in own[0] for b in own[1] if _differ(a, b)]
+        if not each or pair[0] == pair[1]:
+            raise BadInput(
+                f"{pair[0]}:{pair[1]} is a column with itself. Name two columns, or two parts of a "
+                "date that differ in kind, such as its weekday and its time of day."
+            )
+        pairs += each
     return pairs
 
 

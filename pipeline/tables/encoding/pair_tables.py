@@ -173,8 +173,8 @@ class PairTable(ColumnRecipe):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the columns of the source that it is a function of."""
-        return self.a.column, self.b.column
+        """Return the columns of the source that it is a function of: one, of parts of a date."""
+        return tuple(dict.fromkeys((self.a.column, self.b.column)))
 
     @property
     def of(self) -> tuple[Variable, Variable]:

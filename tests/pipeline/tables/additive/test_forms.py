@@ -132,6 +132,26 @@ def test_an_estimator_predicts_what_its_form_can():
     assert scores["always"] < scores["splines"] < scores["additive"]
 
 
+def test_an_hour_depends_on_the_weekday_in_one_column_of_dates_as_in_two():
+    """Later rows of one column of moments lose what those of hour and weekday apart do."""
+    rng = np.random.default_rng(0)
+    at = pd.Series(pd.date_range("2021-01-01", periods=8000, freq="h"))
+    rush = np.exp(-((at.dt.hour - 8) ** 2) / 4) * np.where(at.dt.day_of_week < 5, 1, -1)
+    y = 10 * rush + rng.normal(size=len(at))
+    apart = pd.DataFrame({"hour": at.dt.hour, "weekday": at.dt.day_name()})
+    losses = []
+    for rows in (pd.DataFrame({"at": at}), apart):
+        model = LinearRegressor(encode="additive", tol=1e-3).fit(rows[:6000], y[:6000])
+        losses.append(np.mean((model.predict(rows[6000:]) - y[6000:]) ** 2))
+    assert losses[0] < 1.1 * losses[1]
+    named = TableEncoder(additive=True, pairs=["at weekday:at time of day"])
+    (pair,) = named.fit(pd.DataFrame({"at": at}), y).recipe_.additive.pairs
+    assert pair.columns == ("at",)
+    same = TableEncoder(additive=True, pairs=["at month:at day of the year"])
+    with pytest.raises(BadInput, match="a column with itself"):
+        same.fit(pd.DataFrame({"at": at}), y)
+
+
 @pytest.mark.parametrize("persons", [60, 1000])
 def test_numbers_that_name_things_have_a_feature_each(persons):
     rng, n = np.random.default_rng(2), 3000

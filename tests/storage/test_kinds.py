@@ -44,7 +44,7 @@ def test_a_set_without_its_manifest_is_none_whose_ingest_is_not_finished(tmp_pat
     Folder(whole).write(".ingest/lock", b"7\n")  # an ingest that replaces it has begun
     assert kind_of(Folder(whole)) == "unfinished"
     Folder(whole).delete_tree(".ingest")
-    Folder(whole).write("ingest.json", b"{}")  # or is about to
+    Folder(whole).write("ingest.json", seal({"plan_digest": ""}))  # or is about to
     assert kind_of(Folder(whole)) == "unfinished"
 
 

@@ -24,8 +24,6 @@ from fewpass.pipeline.tables.changing.dealing import rewritten
 from fewpass.pipeline.tables.changing.one_change import (
     NextGeneration,
     changing,
-    held_out_by,
-    staging_of,
 )
 from fewpass.pipeline.tables.changing.row_summary import RowSummary
 from fewpass.pipeline.tables.changing.stored_rows import StoredRows
@@ -67,6 +65,7 @@ class ForgetResult(BaseModel):
     retrained: tuple[str, ...] = ()
     """Runs trained anew."""
     fingerprint: str
+    notes: tuple[str, ...] = ()
 
 
 def forget(plan: ForgetPlan, *, progress: ShowShare = lambda _share, _said: None) -> ForgetResult:
@@ -93,20 +92,13 @@ def forget(plan: ForgetPlan, *, progress: ShowShare = lambda _share, _said: None
     """
     began = time.perf_counter()
     threads = plan.threads or len(os.sched_getaffinity(0))
-    opened = Dataset.open(plan.dataset, plan.storage_options)
-    retained, place = opened.manifest.retained, opened.folder.url
-    condition = Condition(plan.where, retained, place, plan.storage_options)
-    test = held_out_by(opened, plan.storage_options)
-    sets = [opened] if test is None else [test, opened]
-    done: list[tuple[Dataset, int]] = []
-    for each in sets:
-        with changing(plan.model_copy(update={"dataset": each.folder.url})):
-            now = Dataset.open(each.folder)
-            done.append(_without(now, condition, threads, progress))
-            for unfinished in staging_of(now):  # an append that was cut short may have such rows
-                unfinished.delete_tree()
+    with changing(plan) as change:
+        retained, place = change.training.manifest.retained, change.training.folder.url
+        condition = Condition(plan.where, retained, place, plan.storage_options)
+        sets = [one for one in (change.test, change.training) if one is not None]
+        done = [_without(each, condition, threads, progress) for each in sets]
     now, forgotten = done[-1]
-    tested = done[0] if test is not None else None
+    tested = done[0] if change.test is not None else None
     changes = now.manifest.changes
     return ForgetResult(
         dataset=now.folder.url,
@@ -121,6 +113,7 @@ def forget(plan: ForgetPlan, *, progress: ShowShare = lambda _share, _said: None
         peak_memory_bytes=peak_memory_bytes(),
         learnt_from=tuple(change.parent for change in changes),
         fingerprint=now.manifest.fingerprint,
+        notes=change.notes,
     )
 
 

@@ -25,6 +25,7 @@ from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, Stand
 from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import OWN, instead, kind_of
+from fewpass.storage.locations import Location
 from fewpass.storage.redaction import without_queries, without_secrets
 from fewpass.storage.source_files import (
     CutShort,
@@ -271,10 +272,20 @@ def empty_file(name: str) -> BadInput:
 
 def described(addresses: Sequence[Address]) -> tuple[SourceFile, ...]:
     """Names and sizes, as a data set's manifest keeps them."""
-    return tuple(
-        SourceFile(
-            address.name, address.size, address.file.version if address.file else None,
-            bool(address.compression),
-        )
-        for address in addresses
+    return tuple(map(source_file, addresses))
+
+
+def source_file(address: Address) -> SourceFile:
+    """Return what is known of a file before it is read."""
+    file = address.file
+    return SourceFile(
+        address.name, address.size, file.version if file else None, bool(address.compression),
+        place_of(address), file.inode if isinstance(file, LocalSource) else None,
     )  # fmt: skip
+
+
+def place_of(address: Address) -> str | None:
+    """Return store and path, by links and other spellings the same; None of standard input."""
+    if isinstance(address.store, StandardInput):
+        return None
+    return Location.of(address.name).key

@@ -129,7 +129,6 @@ class TakenFile(ManifestPart):
     """A file whose rows were taken, by what it was then and not by what it is called."""
 
     place: str  # store and path without links; of a table its id, of a query the query as well
-    inode: str | None = None  # device and number of a file of this machine
     bytes: Natural | None = None  # as stored; None: unknown
     version: str | None = None  # time of change, or what a store or a table says; None: unknown
 

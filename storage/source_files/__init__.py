@@ -7,7 +7,7 @@ from fewpass.storage.source_files.checked import (
     SourceChanged,
     is_page,
 )
-from fewpass.storage.source_files.local import LocalSource, inode_of
+from fewpass.storage.source_files.local import LocalSource
 from fewpass.storage.source_files.stores import StoreSource
 from fewpass.storage.source_files.web import WebSource
 
@@ -19,6 +19,5 @@ __all__ = [
     "SourceChanged",
     "StoreSource",
     "WebSource",
-    "inode_of",
     "is_page",
 ]

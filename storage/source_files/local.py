@@ -11,11 +11,6 @@ from fewpass.storage.source_files.checked import Checked, SourceChanged, changed
 _Stamp = tuple[int, int]  # bytes, and nanoseconds of the last change
 
 
-def inode_of(status: os.stat_result) -> str:
-    """Return what all names of a file have in common."""
-    return f"{status.st_dev}:{status.st_ino}"
-
-
 class LocalSource:
     """A file of this machine; see `OpenableFile`."""
 
@@ -24,7 +19,6 @@ class LocalSource:
     def __init__(self, path: str) -> None:
         status = os.stat(path)  # noqa: PTH116 - a path as fsspec has it
         self._path, self.size, self.version = path, status.st_size, status.st_mtime_ns
-        self.inode = inode_of(status)
 
     def open(self, *, anywhere: bool) -> Checked:
         del anywhere

@@ -8,6 +8,7 @@ from fewpass.storage.addresses import command
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder, NotADataset
 from fewpass.storage.kinds import instead, kind_of
+from fewpass.storage.seal import seal
 from testing.datasets import make
 
 MARKS = {

@@ -225,7 +225,7 @@ class _Append:
         settings = {
             "sources": plan.sources,
             "dataset": str(self.work_dir.path / STAGED),
-            "options": self._options(by.get("options") or {}),
+            "options": self._options(by.options),
             "like": url,
             "shuffle": seed is not None,
             "seed": seed or 0,
@@ -235,28 +235,19 @@ class _Append:
         made = in_dtype_of(self.dataset, IngestPlan.model_validate(settings))
         if self.change.test is None:
             return made
-        held_out = {name: by.get(name) for name in ("test_fraction", "test_by", "test_group")}
-        if held_out["test_group"] is not None and self.threshold is None:
-            raise BadInput(
-                f"{url} holds out groups (`test_group={held_out['test_group']}`) and was made by a "
-                "version that did not note which. Ingest all files anew."
-            )
-        if held_out["test_by"] is not None:
+        if by.test_by is not None:
             self.threshold = None  # the last of the new rows, as of the old ones
-        return made.model_copy(update=held_out)
+        held_out = ("test_fraction", "test_by", "test_group")
+        return made.model_copy(update={name: getattr(by, name) for name in held_out})
 
-    def _options(self, before: dict[str, Any]) -> SourceOptions:
+    def _options(self, before: SourceOptions) -> SourceOptions:
         """Return how the files are read: as the data set's were where nothing else is said."""
         given = self.plan.options
         if self.dataset.schema is not None:
             return given
         usual = SourceOptions()
-        said = {
-            name: before[name]
-            for name in _ROWS
-            if name in before and getattr(given, name) == getattr(usual, name)
-        }
-        return SourceOptions.model_validate(given.model_dump() | said)
+        unsaid = [name for name in _ROWS if getattr(given, name) == getattr(usual, name)]
+        return given.model_copy(update={name: getattr(before, name) for name in unsaid})
 
     def _result(self, now: Dataset, test: Dataset | None) -> AppendResult:
         manifest = now.manifest

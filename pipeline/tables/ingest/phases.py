@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -134,9 +135,20 @@ def ingest(
     cores = len(os.sched_getaffinity(0))
     own = threads or plan.threads or cores
     result = _Ingest(plan, own, progress, source, threshold, staged=staged).run()
-    if plan.columns and not has_columns(dataset := Dataset.open(plan.dataset)):
-        write_columns(dataset, plan.budget.rows)
+    if plan.columns and not has_columns(Dataset.open(plan.dataset)):
+        copy_by_column(plan.dataset, plan.budget.rows)
     return result
+
+
+def copy_by_column(
+    url: str, memory: int, tell: Callable[[float, int], None] = lambda _share, _rows: None
+) -> Dataset:
+    """Store a data set by column as well, while nobody changes it; see `write_columns`."""
+    Dataset.open(url)  # a place without one stays as it is
+    with all_owned(work_dirs_of([Folder(url)])):
+        dataset = Dataset.open(url)
+        write_columns(dataset, memory, lambda share: tell(share, dataset.n_rows))
+    return dataset
 
 
 class _Ingest:
@@ -212,6 +224,8 @@ class _Ingest:
                 target.require_separate(reads)
             target.require_free(overwrite=self.plan.overwrite)
             target.folder.require_writable()
+        if self.plan.test_dataset is None:
+            SetPair(*self.targets).require_own_test()
 
     def _reads(self) -> list[str]:
         """Return the addresses of what is read."""

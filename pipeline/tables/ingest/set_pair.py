@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.ingest.target import MARKER, IngestTarget
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
@@ -35,7 +36,7 @@ class IngestRecord(BaseModel):
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
-    plan: dict[str, Any]
+    plan: IngestPlan
     rows: str  # training or test
     threshold: float | None
     files: tuple[TakenFile, ...]
@@ -47,6 +48,20 @@ class SetPair(NamedTuple):
 
     training: IngestTarget
     test: IngestTarget | None = None
+
+    def require_own_test(self) -> None:
+        """Refuse to replace a data set that has the name of the test rows and is another's."""
+        if self.test is None or not self.test.folder.exists(KEY):
+            return
+        said = self.test.marker()
+        half = said.get("pair")
+        one, two = (Location.of(target.folder.url) for target in self[:2] if target is not None)
+        led_here = half is None or Location.beside(two, half["way"]).is_same(one)
+        if said.get("rows") != "test" or not led_here:
+            raise BadInput(
+                f"{two.url} is where the test rows are to be, and holds a data set that is none of "
+                f"{one.url}'s. Say where they are to be (`test_dataset`), or remove it."
+            )
 
     def told(self) -> dict[str, Any]:
         """Return what the training set says of its test rows, which are there already."""

@@ -130,7 +130,7 @@ class WorkDir:
         Its name can be foreseen, so that an ingest that was cut short is found again: in a folder
         that many can write to, somebody else may have been there first.
         """
-        self._made_parent |= not self.path.parent.exists()
+        self._made_parent |= not self.shared and not self.path.parent.exists()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
@@ -141,6 +141,12 @@ class WorkDir:
             raise BadInput(
                 f"{self.path} belongs to another user, or others can write to it: what lies there "
                 "may not be ours. Remove it, or name a folder of your own as `spill`."
+            )
+
+        if not (self.path / "lock").exists() and any(self.path.iterdir()):
+            raise BadInput(
+                f"{self.path} is for unfinished work, and holds other files, which are not ours. "
+                "Move them, or remove them."
             )
 
     def _is_current(self, lock: int) -> bool:

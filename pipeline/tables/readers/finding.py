@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
@@ -277,15 +278,15 @@ def described(addresses: Sequence[Address]) -> tuple[SourceFile, ...]:
 
 def source_file(address: Address) -> SourceFile:
     """Return what is known of a file before it is read."""
-    file = address.file
-    return SourceFile(
-        address.name, address.size, file.version if file else None, bool(address.compression),
-        place_of(address), file.inode if isinstance(file, LocalSource) else None,
-    )  # fmt: skip
+    version = address.file.version if address.file else None
+    packed = bool(address.compression)
+    return SourceFile(address.name, address.size, version, packed, place_of(address))
 
 
 def place_of(address: Address) -> str | None:
     """Return store and path, by links and other spellings the same; None of standard input."""
     if isinstance(address.store, StandardInput):
         return None
-    return Location.of(address.name).key
+    query = address.path.partition("?")[2] if protocol_of(address.name) in READ_ONLY else ""
+    asked = f"?{hashlib.sha256(query.encode()).hexdigest()[:16]}" if query else ""
+    return Location.of(address.name).key + asked

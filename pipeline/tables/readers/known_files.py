@@ -1,8 +1,8 @@
 """Files whose rows were taken before, known again by what they are and not by what they are called.
 
-A file is the same by every path, link and hard link that leads to it, and where it was moved on its
-disk; it is as it was where its size and time of change are, or what its store says.  A copy, and a
-file that was moved and changed, is another file.
+A file is the same by every path, link and hard link that leads to it, and in another folder of this
+machine if it is not in the first one any more; it is as it was where its size and time of change
+are, or what its store says.  A copy, and a file that was renamed, is another file.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.readers.finding import Address, source_file
 from fewpass.pipeline.tables.readers.source import SourceFile
 from fewpass.storage.locations import HERE
 from fewpass.storage.manifest import TakenFile
-from fewpass.storage.source_files import inode_of
 
 _State = tuple[int | None, str | None]
 
@@ -37,16 +35,17 @@ class KnownFiles:
 
     def __init__(self, files: Iterable[TakenFile] = ()) -> None:
         self._states: dict[str, list[_State]] = defaultdict(list)  # by place, or by inode now
-        self._moved: set[tuple[str, _State]] = set()
+        self._gone: set[tuple[str, _State]] = set()  # by name: such may have been moved
         self.left_out: tuple[str, ...] = ()  # names of those that were named again
         for file in files:
             self._add(file)
 
     def _add(self, file: TakenFile) -> None:
-        for name in {file.place, _inode_now(file)} - {None}:
-            self._states[str(name)].append(_state_of(file))
-        if file.inode is not None:
-            self._moved.add((file.inode, _state_of(file)))
+        self._states[file.place].append(_state_of(file))
+        if (inode := _inode_at(file.place)) is not None:
+            self._states[inode].append(_state_of(file))
+        elif file.version is not None:
+            self._gone.add((_name_of(file), _state_of(file)))
 
     def new_among(self, addresses: Sequence[Address]) -> list[Address]:
         """Return the files that were not taken, each once.
@@ -61,7 +60,7 @@ class KnownFiles:
         new, again, named = [], [], KnownFiles()  # which may have one twice
         for address in addresses:
             file = source_file(address).taken()
-            if file is not None and (self._has(file, address.name) or named._has(file, "")):
+            if file and any(known._has(file, address.name) for known in (self, named)):
                 again.append(address.name)
                 continue
             new.append(address)
@@ -87,11 +86,9 @@ class KnownFiles:
     def _has(self, file: TakenFile, name: str) -> bool:
         """Whether a file was taken as it is; BadInput where it was another then."""
         state = _state_of(file)
-        if file.inode is not None and (file.inode, state) in self._moved:
-            return True
-        states = self._states.get(file.place) or self._states.get(file.inode or "")
+        states = self._states.get(file.place) or self._states.get(_inode_at(file.place) or "")
         if not states:
-            return False
+            return (_name_of(file), state) in self._gone
         if state in states:
             return True
         raise BadInput(
@@ -101,13 +98,20 @@ class KnownFiles:
         )
 
 
-def _inode_now(file: TakenFile) -> str | None:
-    """Return the inode of what has the name of a file now: hard links to it are the same file."""
-    store, _, path = file.place.partition(":")
-    if store == HERE and file.inode is not None:
-        with suppress(OSError):
-            return inode_of(os.stat(path))  # noqa: PTH116 - a name, as it was kept
-    return None
+def _inode_at(place: str) -> str | None:
+    """Return what all names of a file of this machine have in common; None where there is none."""
+    store, _, path = place.partition(":")
+    if store != HERE:
+        return None
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a name, as it was kept
+    except OSError:
+        return None
+    return f"{status.st_dev}:{status.st_ino}"
+
+
+def _name_of(file: TakenFile) -> str:
+    return file.place.rpartition("/")[2]
 
 
 def _state_of(file: TakenFile) -> _State:

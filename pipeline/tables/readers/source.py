@@ -89,7 +89,6 @@ class SourceFile(NamedTuple):
     version: int | str | Callable[[], str] | None = None
     packed: bool = False  # whether it is compressed
     place: str | None = None  # as `TakenFile` has it; None: its rows are not known again
-    inode: str | None = None
 
     @property
     def stamp(self) -> list[Any]:
@@ -103,7 +102,7 @@ class SourceFile(NamedTuple):
             return None
         _, size, version = self.stamp
         said = None if version is None else str(version)
-        return TakenFile(place=self.place, inode=self.inode, bytes=size, version=said)
+        return TakenFile(place=self.place, bytes=size, version=said)
 
 
 class BadRow(NamedTuple):

@@ -303,6 +303,7 @@ def test_test_rows_and_rows_on_their_way_are_forgotten_as_well(tmp_path):
     fewpass.ingest(old, tmp_path / "D", label="label", keep=["id", "city"], test_fraction=0.3)
     left = tmp_path / "D/.ingest/appending"
     left.mkdir(parents=True)
+    (left.parent / "lock").touch()
     (left / "rows").write_text("of an append that was cut short")
     result = fewpass.forget(tmp_path / "D", 'city == "north"')
     assert result.forgotten

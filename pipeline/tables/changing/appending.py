@@ -49,6 +49,8 @@ from fewpass.storage.set_generations import prune_generations, retain
 ShowShare = Callable[[float, str], None]
 #: The record of what is being appended, and the data set of its rows, in the unfinished work.
 RECORD, STAGED = "append", "appending"
+#: What all rows of a data set have in common, as the manifest calls it.
+_FORM = ("layout", "dtype", "n_features", "codes", "has_weight", "has_offset", "retained")
 #: Settings of reading that say how rows look, not which columns they have.
 _ROWS = ("format", "zero_based", "label", "weight")
 
@@ -132,6 +134,8 @@ class _Append:
         self._begin(digest)
         ingested = self._ingested(source)
         new = [Dataset.open(at) for at in (ingested.dataset, ingested.test_dataset) if at]
+        for one in new:
+            self._require_form(one.manifest)
         record = {"change": "append", "digest": digest, "files": files}
         test = self.change.test
         if test is not None:
@@ -158,6 +162,17 @@ class _Append:
         )  # fmt: skip
         self._refuse_words(source, result.rows + result.test_rows)
         return result
+
+    def _require_form(self, new: Manifest) -> None:
+        """Refuse rows in another form than those of the data set."""
+        own = self.dataset.manifest
+        for name in _FORM:
+            is_, asked = getattr(new, name), getattr(own, name)
+            if is_ != asked:
+                raise BadInput(
+                    f"The new rows have {name} {is_}, and those of {self.dataset.folder.url} have "
+                    f"{asked}. Read them as those were read, or ingest all files anew."
+                )
 
     def _refuse_words(self, source: Source, n_rows: int) -> None:
         """Refuse words where the data set has numbers: single ones count as missing, not most."""

@@ -117,10 +117,12 @@ def test_rows_of(training: Dataset) -> tuple[Dataset | None, str | None]:
         test = _named_by(training, record.pair, there.url)
         if test is not None and _is_way_back(here, there, record.pair, record_of(test).pair):
             return test, None
-    if not here.is_same(Location.of(record.pair.at)):
+    made = Location.of(record.pair.at)
+    if not here.is_same(made):
         return None, (
-            f"{training.folder.url} was made at {record.pair.at} and has no test rows of its own: "
-            f"{named.url} is not of this copy, and was not changed."
+            f"{training.folder.url} was made at {made.url} and has no test rows of its own: those "
+            f"at {Location.beside(made, record.pair.way).url} are not of this copy, and stay as "
+            "they are."
         )
     raise BadInput(
         f"{training.folder.url} was ingested with test rows, and {named.url}, where they are to "

@@ -60,7 +60,7 @@ class KnownFiles:
         new, again, named = [], [], KnownFiles()  # which may have one twice
         for address in addresses:
             file = source_file(address).taken()
-            if file and any(known._has(file, address.name) for known in (self, named)):
+            if file and any(known.has(file, address.name) for known in (self, named)):
                 again.append(address.name)
                 continue
             new.append(address)
@@ -73,7 +73,7 @@ class KnownFiles:
 
     def require_new(self, file: SourceFile) -> None:
         """Raise NothingNew where rows of a query were taken, BadInput where it had others then."""
-        if file.place in self._states and (now := file.taken()) and self._has(now, file.name):
+        if file.place in self._states and (now := file.taken()) and self.has(now, file.name):
             raise NothingNew(f"{file.name}: the rows were taken before.")
 
     def last_of(self, table: SourceFile) -> str | None:
@@ -83,7 +83,7 @@ class KnownFiles:
             raise NothingNew(f"{table.name}: version {table.version} was taken before.")
         return states[-1][1] if states else None
 
-    def _has(self, file: TakenFile, name: str) -> bool:
+    def has(self, file: TakenFile, name: str) -> bool:
         """Whether a file was taken as it is; BadInput where it was another then."""
         state = _state_of(file)
         states = self._states.get(file.place) or self._states.get(_inode_at(file.place) or "")

@@ -8,7 +8,7 @@ steps of any two, and of one that is killed anywhere, against the laws in `Share
 import itertools
 import shutil
 from collections import Counter
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,6 @@ import pytest
 
 import fewpass
 from fewpass.pipeline.errors import BadInput, BusyPlace
-from fewpass.pipeline.models.refresh import old_generations
 from fewpass.pipeline.tables.changing import appending, forgetting, one_change
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.target import IngestTarget

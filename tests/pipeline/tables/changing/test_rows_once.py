@@ -65,7 +65,7 @@ NAMES = {
     "the appended file": lambda: "data/b.csv",
     "dots": lambda: "data/../data/./b.csv",
     "an absolute path": lambda: str(Path("data/b.csv").absolute()),
-    "an address": lambda: f"file://{str(Path('data/b.csv').absolute())}",
+    "an address": lambda: f"file://{Path('data/b.csv').absolute()!s}",
     "a symbolic link": lambda: link(os.symlink, "data/b.csv", "l.csv"),
     "a hard link": lambda: link(os.link, "data/b.csv", "h.csv"),
     "a linked folder": lambda: link(os.symlink, "data", "linked") + "/b.csv",

@@ -36,8 +36,9 @@ def append(
     """Append the rows of files to a data set: a new generation of it, by the same recipe.
 
     New rows are shuffled among themselves and dealt among the others. Files whose columns, types or
-    labels differ are refused. If it is killed, run the same command again to finish; files that
-    were appended before are not appended twice.
+    labels differ are refused. If it is killed, run the same command again to finish. No file is
+    taken twice, whatever it is called, be it of the ingest or of an append; one that has grown is
+    refused. Of a table of Delta Lake or Iceberg come the rows that are new.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ def append(
     sources
         Files, globs or addresses with the columns of the data set.
     again
-        Append files that were appended before, in the same state, once more.
+        Append files whose rows were taken before once more, as they are now.
     memory
         Memory limit, in addition to what the libraries take [default: 1GiB].
     threads
@@ -68,6 +69,8 @@ def append(
         result = appended(plan, progress=show)
     for row in result.skipped_rows[:10]:
         terminal.say(f"Skipped {row}", style="yellow")
+    for note in result.notes:
+        terminal.say(note, style="yellow")
     terminal.result(result.model_dump(mode="json"), facts_table("Data set", _appended(result)))
     return 0
 
@@ -157,9 +160,10 @@ def _appended(result: AppendResult) -> dict[str, Any]:
         "at": result.dataset,
         "generation": result.generation,
         "rows": result.rows,
-        "appended": "nothing: these files were appended before"
+        "appended": "nothing: all rows of these files were taken before"
         if result.already
         else result.appended,
+        "taken before": ", ".join(result.taken_before) or None,
         "test rows": _test_rows(result, f"{result.test_appended:,} of them new"),
         "skipped rows": result.skipped or None,
         "columns left out": ", ".join(result.left_out) or None,

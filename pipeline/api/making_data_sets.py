@@ -56,7 +56,7 @@ def append(dataset: Address, sources: Address | Sequence[Address], **settings: A
     """Append the rows of files to a data set, as `fewpass append` does.
 
     The data set becomes a new generation of itself, with another fingerprint.  The same call again
-    finishes one that was killed, and appends no file twice.
+    finishes one that was killed, and no file is taken twice.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ def forgotten_everywhere(
         return _in_store(plan, runs, anew, progress)
     [result] = forget_in([plan.dataset], plan, progress=progress)
     sets = [Forgotten(result.learnt_from, result.fingerprint)]
-    learnt = learnt_from(runs or _place_of_runs(result.dataset), sets, options)
+    learnt = learnt_from(runs or _place_of_runs(Folder(plan.dataset, options).url), sets, options)
     result = _with_models(result, learnt)
     return result if anew is None else _with_retrained(result, anew.of(learnt))
 
@@ -107,7 +107,8 @@ def _is_published(run: str) -> bool:
 
 def _with_retrained(result: ForgetResult, made: Retrained) -> ForgetResult:
     runs = tuple(one.run for one in made.results.values())
-    return result.model_copy(update={"retrained": runs, "notes": tuple(made.notes)})
+    notes = (*result.notes, *made.notes)
+    return result.model_copy(update={"retrained": runs, "notes": notes})
 
 
 def _in_store(
@@ -143,6 +144,7 @@ def _of_all(store: str, newest: int, results: Sequence[ForgetResult]) -> ForgetR
         "test_dataset": next((one.test_dataset for one in results if one.test_dataset), None),
         "examples": tuple(row for one in results for row in one.examples)[:EXAMPLES],
         "learnt_from": tuple(name for one in results for name in one.learnt_from),
+        "notes": tuple(note for one in results for note in one.notes),
     }
     return results[-1].model_copy(update=sums | together)
 

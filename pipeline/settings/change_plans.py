@@ -52,7 +52,7 @@ class AppendPlan(ChangePlan):
     options: SourceOptions = SourceOptions()
     """How to read them, where it is not as the data set says."""
     again: bool = False
-    """Append files that were appended before, in the same state, once more."""
+    """Append files whose rows were taken before once more, as they are now."""
 
 
 class ForgetPlan(ChangePlan):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tests.faults import (
     caches,
+    changes,
     exposure,
     families,
     fuzzing,
@@ -108,6 +109,13 @@ CATALOGUE = {
     "fuzzed files": Kind(
         fuzzing.fuzzed_files, tuple(small_files.FILES), "A file is changed at random", "kinds",
         18, None,
+    ),
+    "two changes": Kind(
+        changes.two_changes, tuple(changes.PAIRS), "Two changes at once", "calls", 1, 60
+    ),
+    "names of others": Kind(
+        changes.sets_that_name_others, ("append", "forget"), "A data set names another's",
+        "data sets", 2, None,
     ),
     "ports": Kind(  # the suite looks at them in tests/flows/test_ports.py
         exposure.ports, tuple(exposure.WAYS), "Sockets looked at", "ways", 0, None

@@ -24,16 +24,12 @@ from fewpass.pipeline.rows.column_statistics import NAMES
 from fewpass.pipeline.settings.change_plans import ForgetPlan
 from fewpass.pipeline.tables.changing.condition import Condition
 from fewpass.pipeline.tables.changing.dealing import rewritten
-from fewpass.pipeline.tables.changing.one_change import (
-    NextGeneration,
-    changing,
-    held_out_by,
-    staging_of,
-)
+from fewpass.pipeline.tables.changing.one_change import NextGeneration, changing
 from fewpass.pipeline.tables.changing.row_summary import RowSummary
 from fewpass.pipeline.tables.changing.stored_rows import StoredRows
 from fewpass.pipeline.tables.ingest.chunking import Selection
 from fewpass.pipeline.tables.ingest.retained_columns import Retained
+from fewpass.pipeline.tables.ingest.set_pair import test_rows_of
 from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import ChangeRecord
@@ -78,7 +74,7 @@ class ForgetResult(BaseModel):
     retrained: tuple[str, ...] = ()
     """Runs trained anew."""
     notes: tuple[str, ...] = ()
-    """Why others were not."""
+    """What to know of test rows, and why models were not trained anew."""
     fingerprint: str
 
 
@@ -121,30 +117,42 @@ def forget_in(
     """
     began = time.perf_counter()
     threads = plan.threads or len(os.sched_getaffinity(0))
-    opened = [Dataset.open(one, plan.storage_options) for one in datasets]
-    condition = Condition(
-        plan.where, opened[0].manifest.retained, opened[0].folder.url, plan.storage_options
-    )
-    pairs = [(one, held_out_by(one, plan.storage_options)) for one in opened]
-    sets = [one for pair in pairs for one in pair if one is not None]
     with ExitStack() as changes:
-        if not plan.dry_run:
-            for each in sets:
-                own = plan.model_copy(update={"dataset": each.folder.url})
-                changes.enter_context(changing(own))
-            sets = [Dataset.open(each.folder) for each in sets]
+        pairs = [_pair(one, plan, changes) for one in datasets]
+        first, *_ = sets = [one for pair in pairs for one in pair.sets]
+        condition = Condition(
+            plan.where, first.manifest.retained, first.folder.url, plan.storage_options
+        )
         looked = _looked_in(sets, condition, threads)
         _require_some(looked, allow_none=plan.allow_none)
         if not plan.dry_run:
             looked = [_forgotten(one, threads, progress) for one in reversed(looked)][::-1]
     took, every = time.perf_counter() - began, iter(looked)
-    of_pairs = [[next(every) for one in pair if one is not None] for pair in pairs]
-    return [_result(plan, own, condition.unmatched, took) for own in of_pairs]
+    results = [_result(plan, [next(every) for _ in pair.sets], pair.notes) for pair in pairs]
+    same = {"unmatched": condition.unmatched, "seconds": took}
+    return [one.model_copy(update=same) for one in results]
 
 
-def _result(
-    plan: ForgetPlan, looked: Sequence[RowsMeant], unmatched: int, seconds: float
-) -> ForgetResult:
+class _Pair(NamedTuple):
+    """A data set and that of its test rows, if there is one, and what to say of these."""
+
+    sets: list[Dataset]
+    notes: tuple[str, ...]
+
+
+def _pair(dataset: str, plan: ForgetPlan, changes: ExitStack) -> _Pair:
+    """Open a data set and its test rows, alone in them unless they are only looked at."""
+    if plan.dry_run:
+        training = Dataset.open(dataset, plan.storage_options)
+        test, note = test_rows_of(training)
+        notes = () if note is None else (note,)
+    else:
+        own = plan.model_copy(update={"dataset": dataset})
+        training, test, _, _, notes = changes.enter_context(changing(own))
+    return _Pair([one for one in (training, test) if one is not None], notes)
+
+
+def _result(plan: ForgetPlan, looked: Sequence[RowsMeant], notes: tuple[str, ...]) -> ForgetResult:
     now, *tested = looked
     manifest = now.dataset.manifest
     return ForgetResult(
@@ -155,13 +163,12 @@ def _result(
         test_dataset=tested[0].dataset.folder.url if tested else None,
         test_rows=sum(one.dataset.n_rows for one in tested),
         test_forgotten=sum(one.n_rows for one in tested),
-        unmatched=unmatched,
         dry_run=plan.dry_run,
         examples=tuple(row for one in looked for row in one.examples)[: EXAMPLES * plan.dry_run],
-        seconds=seconds,
         peak_memory_bytes=peak_memory_bytes(),
         learnt_from=tuple(_that_had_rows(now, dry_run=plan.dry_run)),
         fingerprint=manifest.fingerprint,
+        notes=notes,
     )
 
 
@@ -248,10 +255,7 @@ def _forgotten(meant: RowsMeant, threads: int, progress: ShowShare) -> RowsMeant
     if gone:
         progress(0.0, f"deleting {gone:,} of {before.n_rows:,} rows of {before.folder.name}")
         _rewrite(before, meant.places, threads, progress)
-    now = Dataset.open(before.folder)
-    for unfinished in staging_of(now):  # an append that was cut short may have such rows
-        unfinished.delete_tree()
-    return meant._replace(dataset=now)
+    return meant._replace(dataset=Dataset.open(before.folder))
 
 
 def _rewrite(before: Dataset, gone: list[Rows], threads: int, progress: ShowShare) -> None:

@@ -303,12 +303,14 @@ def test_forgotten_rows_are_gone_and_all_others_are_there(table):
 def test_test_rows_and_rows_on_their_way_are_forgotten_as_well(tmp_path):
     old = write_table(tmp_path / "old.csv", 400)
     fewpass.ingest(old, tmp_path / "D", label="label", keep=["id", "city"], test_fraction=0.3)
-    (tmp_path / "D.appending").mkdir()
-    (tmp_path / "D.appending/rows").write_text("of an append that was cut short")
+    left = tmp_path / "D/.ingest/appending"
+    left.mkdir(parents=True)
+    (left.parent / "lock").touch()
+    (left / "rows").write_text("of an append that was cut short")
     result = fewpass.forget(tmp_path / "D", 'city == "north"')
     assert result.forgotten
     assert result.test_forgotten
-    assert not (tmp_path / "D.appending").exists()
+    assert not (tmp_path / "D/.ingest").exists()
     for name in ("D", "D-test"):
         cities = {row["city"] for row in fewpass.Dataset(tmp_path / name).to_arrow().to_pylist()}
         assert cities == {"south", "west"}
@@ -369,7 +371,6 @@ def test_neither_set_is_touched_where_one_cannot_be(tmp_path):
 
 def test_a_dry_run_counts_what_the_deletion_deletes(tmp_path):
     write_ids(tmp_path / "rows.csv", range(80))
-    (tmp_path / "D.appending").mkdir()
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     fewpass.train(tmp_path / "D", tmp_path / "run", lam=0.1)
     kept = set(tmp_path.rglob("*"))
@@ -458,8 +459,7 @@ def test_a_crash_at_any_call_leaves_the_old_or_the_new_generation(tmp_path, chan
     place = tmp_path / "D"
 
     def made():
-        for path in (place, tmp_path / "D.appending"):
-            Folder(str(path)).delete_tree()
+        Folder(str(place)).delete_tree()
         fewpass.ingest(old, place, label="label", keep="id", chunk_bytes=1024, threads=1)
 
     def changed():
@@ -482,6 +482,6 @@ def test_a_crash_at_any_call_leaves_the_old_or_the_new_generation(tmp_path, chan
         result = changed()
         assert result.fingerprint == after
         whole(place)
-        assert not (tmp_path / "D.appending").exists()
+        assert not (place / ".ingest").exists()
         places = {path.name for path in (place / "generations").iterdir()}
         assert places == ({"000001.json", "000002"} if change == "append" else {"000002"})

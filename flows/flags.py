@@ -15,7 +15,7 @@ from functools import cache
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
 #: Options of `fewpass predict`, `evaluate`, `dashboard`, `export` and `explain`.
-_OF_COMMANDS = ("probability", "reliability", "keep", "port", "words", "rows")
+_OF_COMMANDS = ("probability", "reliability", "keep", "port", "words", "rows", "retrain")
 
 
 def in_flags(text: str) -> str:
@@ -26,12 +26,13 @@ def in_flags(text: str) -> str:
 @cache
 def _names() -> set[str]:
     """Return the names of options; plans are imported for sentences that name one."""
+    from fewpass.pipeline.settings.change_plans import ForgetPlan  # noqa: PLC0415
     from fewpass.pipeline.settings.execution import Execution  # noqa: PLC0415
     from fewpass.pipeline.settings.flat_settings import settings  # noqa: PLC0415
     from fewpass.pipeline.settings.ingest_plan import IngestPlan  # noqa: PLC0415
     from fewpass.pipeline.settings.training_plan import TrainingPlan  # noqa: PLC0415
 
-    return {*settings(IngestPlan, TrainingPlan, Execution), *_OF_COMMANDS}
+    return {*settings(IngestPlan, TrainingPlan, Execution, ForgetPlan), *_OF_COMMANDS}
 
 
 def _flag(match: re.Match[str]) -> str:

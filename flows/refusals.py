@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, TypeGuard
 
 from fewpass.flows.display.printing import printable
+from fewpass.pipeline.errors import NoRowMeant
 from fewpass.storage.source_files import SourceChanged
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ def exit_status(error: BaseException) -> int:
         return status_of_signal(error.signal)
     if isinstance(error, KeyboardInterrupt):
         return status_of_signal(signal.SIGINT)
+    if isinstance(error, NoRowMeant):  # a good request, which nothing came of
+        return FAILED
     return BAD_REQUEST if isinstance(error, _BAD_REQUESTS) or _is_of_words(error) else FAILED
 
 

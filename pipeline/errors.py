@@ -4,6 +4,7 @@ from fewpass.solvers.bad_input import BadInput, did_you_mean
 
 __all__ = [
     "BadInput",
+    "NoRowMeant",
     "NoWorkers",
     "PlanMismatch",
     "TooLittleMemory",
@@ -14,6 +15,10 @@ __all__ = [
 
 class BusyPlace(BadInput):
     """A place that another process is using."""
+
+
+class NoRowMeant(BadInput):
+    """A condition on rows to delete that no row meets."""
 
 
 class TooLittleMemory(BadInput):

@@ -26,6 +26,8 @@ RUN_KEY: Final = "run.json"
 RUN_FORMAT: Final = "fewpass-run"
 #: Of a data set that is being made, and ever after.
 INGEST_KEY: Final = "ingest.json"
+#: How it begins until the group of the data set is written.
+NOT_YET: Final = '"plan_digest":""'
 #: Where unfinished work lies inside a local data set.
 INSIDE: Final = ".ingest"
 ELSEWHERE = "Choose another place."
@@ -92,7 +94,7 @@ def _was_whole(folder: Folder) -> bool:
 
     An ingest leaves its unfinished work, or a marker that says nothing, until the group is written.
     """
-    if folder.exists(f"{INSIDE}/lock") or head_of(folder, INGEST_KEY) == "{}":
+    if folder.exists(f"{INSIDE}/lock") or NOT_YET in head_of(folder, INGEST_KEY):
         return False
     group = f'"{FORMAT}"' in head_of(folder, "zarr.json")
     return group or bool(folder.list(GENERATIONS))

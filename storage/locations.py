@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import posixpath
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,6 +47,31 @@ class Location(NamedTuple):
 
         path = fsspec.get_filesystem_class(protocol)._strip_protocol(url)  # noqa: SLF001 - theirs
         return cls(url, _SAME_STORE.get(protocol, protocol), path)
+
+    @classmethod
+    def beside(cls, other: Location, way: str) -> Location:
+        """Return the location that `way_from` told the way to, seen from where that is now."""
+        if "://" in way:
+            return cls.of(way)
+        head, mark, path = other.resolved.rpartition("://")
+        return cls.of(head + mark + posixpath.normpath(posixpath.join(path, way)))
+
+    def way_from(self, other: Location) -> str:
+        """Return how it is found from another location, also after both were moved together."""
+        if self.store != other.store:
+            return self.resolved
+        one, two = (each.resolved.rpartition("://")[2] for each in (self, other))
+        return posixpath.relpath(f"/{one}", f"/{two}")
+
+    @property
+    def resolved(self) -> str:
+        """The address, on this machine without links."""
+        return self.path if self.is_local else self.url.rstrip("/")
+
+    @property
+    def key(self) -> str:
+        """Store and path as one text, the same for all spellings of an address."""
+        return f"{self.store}:{self.path}"
 
     @property
     def is_local(self) -> bool:

@@ -125,6 +125,14 @@ class SourceRecord(ManifestPart):
     bytes: Natural | None = None
 
 
+class TakenFile(ManifestPart):
+    """A file whose rows were taken, by what it was then and not by what it is called."""
+
+    place: str  # store and path without links; of a table its id, of a query the query as well
+    bytes: Natural | None = None  # as stored; None: unknown
+    version: str | None = None  # time of change, or what a store or a table says; None: unknown
+
+
 class ChangeRecord(ManifestPart):
     """What made a generation of the one before it."""
 
@@ -132,6 +140,9 @@ class ChangeRecord(ManifestPart):
     parent: str  # fingerprint of the generation before
     rows: Natural  # that came, or went
     digest: str = ""  # of the files that came and how they were read
+    files: tuple[TakenFile, ...] = ()  # that came
+    #: Of test rows that came with rows of a training set: its generation that had not these yet.
+    beside: str = ""
 
 
 class Manifest(ManifestPart):
@@ -210,6 +221,11 @@ class Manifest(ManifestPart):
     def generation(self) -> int:
         """Number of the generation; 1 is what the ingest made."""
         return len(self.changes) + 1
+
+    @property
+    def first_fingerprint(self) -> str:
+        """Fingerprint of the first generation: what the data set is known by in all later ones."""
+        return self.changes[0].parent if self.changes else self.fingerprint
 
     @property
     def place(self) -> str:

@@ -63,6 +63,13 @@ def retain(folder: Folder, manifest: Manifest, raw: bytes) -> None:
     folder.write(earlier_key(manifest.generation), raw)
 
 
+def roll_back(folder: Folder, now: Manifest) -> None:
+    """Make the generation before the present one again, which an append leaves; prune then."""
+    kept = earlier_key(now.generation - 1)
+    folder.write(KEY, folder.read(kept))
+    folder.delete(kept)
+
+
 def prune_generations(folder: Folder, now: Manifest) -> None:
     """Remove all generations but the present one and, after an append, the one before.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -207,6 +207,7 @@ class DatasetWriter:
         own_norms: Norms | None = None,
         changes: Sequence[ChangeRecord] = (),
         home: Folder | None = None,
+        announce: Callable[[str], None] | None = None,
     ) -> Manifest:
         """Make everything durable, then write the manifest, which completes the data set.
 
@@ -225,6 +226,8 @@ class DatasetWriter:
         changes, home
             What made this generation of an earlier one, and the folder of the data set, whose
             manifest is replaced [default: the first generation, which lies where it is written].
+        announce
+            Called with the fingerprint before there is a data set that has it.
 
         Raises
         ------
@@ -271,8 +274,11 @@ class DatasetWriter:
         )
         self._make_durable(objects, records, pages)
         raw = manifest.sealed()
+        made = read_manifest(raw)
+        if announce is not None:
+            announce(made.fingerprint)
         (home or self.folder).write(KEY, raw)
-        return read_manifest(raw)
+        return made
 
     def _put_root(
         self, version: int, schema: Schema | None, hashed_names: HashedNames | None

@@ -36,8 +36,9 @@ def append(
     """Append the rows of files to a data set: a new generation of it, by the same recipe.
 
     New rows are shuffled among themselves and dealt among the others. Files whose columns, types or
-    labels differ are refused. If it is killed, run the same command again to finish; files that
-    were appended before are not appended twice.
+    labels differ are refused. If it is killed, run the same command again to finish. No file is
+    taken twice, whatever it is called, be it of the ingest or of an append; one that has grown is
+    refused. Of a table of Delta Lake or Iceberg come the rows that are new.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ def append(
     sources
         Files, globs or addresses with the columns of the data set.
     again
-        Append files that were appended before, in the same state, once more.
+        Append files whose rows were taken before once more, as they are now.
     memory
         Memory limit, in addition to what the libraries take [default: 1GiB].
     threads
@@ -68,6 +69,8 @@ def append(
         result = appended(plan, progress=show)
     for row in result.skipped_rows[:10]:
         terminal.say(f"Skipped {row}", style="yellow")
+    for note in result.notes:
+        terminal.say(note, style="yellow")
     terminal.result(result.model_dump(mode="json"), facts_table("Data set", _appended(result)))
     return 0
 
@@ -77,6 +80,8 @@ def forget(
     /,
     *,
     where: str,
+    dry_run: bool = False,
+    allow_none: bool = False,
     runs: str | None = None,
     retrain: bool = False,
     warm: bool = False,
@@ -88,19 +93,25 @@ def forget(
 
     Rows are found by columns that the data set keeps: ingest with --keep COLUMN. Nothing of them is
     left in the data set, nor in its test rows; sources and models are yours to delete. If it is
-    killed, run the same command again to finish.
+    killed, run the same command again with --allow-none to finish. Of a store that refresh writes,
+    the rows of all generations are deleted.
 
     Parameters
     ----------
     dataset
-        Data set made by ingest.
+        Data set made by ingest, or a store.
     where
-        Which rows: "id in FILE" (a line of FILE for each value), 'city == "north"', 'age < 18',
-        joined by and.
+        Which rows: "id in FILE" (a line of FILE for each value), "id in (1, 2)", 'city == "north"
+        and age < 18'.
+    dry_run
+        Only show how many rows that would be, and five of them.
+    allow_none
+        Succeed also where no row meets the condition; otherwise the exit status is 1.
     runs
         Folder to look for models in, three deep [default: the one that the data set lies in].
     retrain
-        Train these models anew, without the rows, each into a new run next to the old one.
+        Train these models anew, without the rows, each into a new run next to the old one. Of a
+        store, those that the published one comes of; the last becomes a generation, published.
     warm
         Begin at the old weights: faster, and free of the rows as far as the certificate says.
     memory
@@ -109,7 +120,7 @@ def forget(
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import checked
-    from fewpass.pipeline.models.retraining import forgotten_everywhere
+    from fewpass.pipeline.models.forgotten_rows import forgotten_everywhere
     from fewpass.pipeline.settings.change_plans import ForgetPlan
     from fewpass.pipeline.settings.execution import Execution
 
@@ -117,19 +128,24 @@ def forget(
     if warm and not retrain:
         raise UsageError("--warm says how models are trained anew. Give --retrain, too.")
     place = checked(Execution, given(execution))
-    words = {"dataset": dataset, "where": where, "memory": memory, "threads": place.threads}
-    plan = checked(ForgetPlan, words)
+    words = {"dataset": dataset, "where": where, "dry_run": dry_run, "allow_none": allow_none}
+    plan = checked(ForgetPlan, words | {"memory": memory, "threads": place.threads})
     with work_display(terminal, "Forgetting") as show:
         result = forgotten_everywhere(
             plan, runs=runs, retrain=retrain, warm=warm, execution=place, progress=show
         )
-    if len(result.models) > len(result.retrained):
+    for note in result.notes:
+        terminal.say(note, style="yellow")
+    if result.models:
+        published = f" Published: {', '.join(result.published)}." if result.published else ""
         terminal.say(
-            "These models have learnt from rows that are gone: retrain them (--retrain), and "
-            f"delete them where they must go: {', '.join(result.models)}.",
+            "These models have learnt from such rows: "
+            f"{'' if retrain else 'retrain them (--retrain), and '}delete them where they must go: "
+            f"{', '.join(result.models)}.{published}",
             style="yellow",
         )
-    terminal.result(result.model_dump(mode="json"), facts_table("Data set", _forgotten(result)))
+    title = "Would be forgotten" if dry_run else "Data set"
+    terminal.result(result.model_dump(mode="json"), facts_table(title, _forgotten(result)))
     return 0
 
 
@@ -144,9 +160,10 @@ def _appended(result: AppendResult) -> dict[str, Any]:
         "at": result.dataset,
         "generation": result.generation,
         "rows": result.rows,
-        "appended": "nothing: these files were appended before"
+        "appended": "nothing: all rows of these files were taken before"
         if result.already
         else result.appended,
+        "taken before": ", ".join(result.taken_before) or None,
         "test rows": _test_rows(result, f"{result.test_appended:,} of them new"),
         "skipped rows": result.skipped or None,
         "columns left out": ", ".join(result.left_out) or None,
@@ -155,12 +172,17 @@ def _appended(result: AppendResult) -> dict[str, Any]:
 
 
 def _forgotten(result: ForgetResult) -> dict[str, Any]:
+    examples = (", ".join(f"{k}={v}" for k, v in row.items()) for row in result.examples)
     return {
         "at": result.dataset,
         "generation": result.generation,
         "rows": result.rows,
-        "forgotten": result.forgotten,
-        "test rows": _test_rows(result, f"{result.test_forgotten:,} forgotten"),
+        "would go" if result.dry_run else "forgotten": result.forgotten,
+        "test rows": _test_rows(
+            result,
+            f"{result.test_forgotten:,} {'would go' if result.dry_run else 'forgotten'}",
+        ),
+        "such as": "; ".join(examples) or None,
         "values not found": result.unmatched or None,
         "models": ", ".join(result.models) or None,
         "trained anew": ", ".join(result.retrained) or None,

@@ -93,16 +93,16 @@ def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal, facts_table, format_seconds
     from fewpass.pipeline.memory import peak_memory_bytes
-    from fewpass.storage.column_copy import copy_folder
-    from fewpass.storage.column_copy_writer import write_columns
-    from fewpass.storage.dataset import Dataset
+    from fewpass.pipeline.tables.ingest.phases import copy_by_column
+    from fewpass.storage.column_copy import copy_bytes, copy_folder
 
     terminal = Terminal(output)
     began = time.perf_counter()
-    opened = Dataset.open(dataset)
-    rows = f"{opened.n_rows:,} rows"
     with work_display(terminal, "Column copy") as show:
-        size = write_columns(opened, parse_bytes(memory), lambda share: show(share, rows))
+        opened = copy_by_column(
+            dataset, parse_bytes(memory), lambda share, rows: show(share, f"{rows:,} rows")
+        )
+    size = copy_bytes(opened)
     facts = {
         "columns": copy_folder(opened).url,
         "bytes_out": size,

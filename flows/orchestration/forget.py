@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from prefect.logging import get_run_logger
+from prefect.runtime import flow_run, task_run
 from prefect.states import Completed
 
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
-from fewpass.pipeline.models.retraining import forgotten_everywhere
+from fewpass.pipeline.models.forgotten_rows import forgotten_everywhere
 from fewpass.pipeline.settings.change_plans import ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.tables.changing.forgetting import ForgetResult
@@ -24,18 +25,30 @@ def forget(
     """Forget, and return what the data set is now and which models have learnt from it."""
     named = delete_rows.with_options(task_run_name=f"forget in {plan.dataset}")
     result: ForgetResult = named(plan, runs, retrain, warm, execution)
-    message = f"{result.forgotten:,} rows of {result.dataset} forgotten, {result.rows:,} are left."
+    went = "would go" if plan.dry_run else "forgotten"
+    message = f"{result.forgotten:,} rows of {result.dataset} {went}, it has {result.rows:,}"
+    if result.test_dataset:
+        message += (
+            f"; {result.test_forgotten:,} of its test rows {went}, {result.test_rows:,} there"
+        )
+    message += "."
     if result.models:
         message += f" {len(result.models)} models had learnt from them"
         message += f", {len(result.retrained)} were trained anew." if retrain else "."
-    return Completed(message=message, data=result.model_dump(mode="json"))
+    facts = result.model_dump(mode="json", exclude={"examples"})
+    return Completed(message=message, data=facts)
 
 
 @durable_task("forget")
 def delete_rows(
     plan: ForgetPlan, runs: str | None, retrain: bool, warm: bool, execution: Execution
 ) -> ForgetResult:
-    """Forget; what was killed is finished, and trainings go on."""
+    """Forget; what was killed is finished, and trainings go on.
+
+    Rows may have gone before a run that is tried again.
+    """
+    if (task_run.run_count or 1) > 1 or (flow_run.run_count or 1) > 1:
+        plan = plan.model_copy(update={"allow_none": True})
     bar = ProgressArtifact(plan.dataset, "forgetting in")
 
     def show(share: float, said: str) -> None:
@@ -47,7 +60,10 @@ def delete_rows(
             plan, runs=runs, retrain=retrain, warm=warm, execution=execution, progress=show
         )
     logger = get_run_logger()
-    logger.info("%d rows of %s forgotten", result.forgotten, result.dataset)
+    rows, test_rows = result.forgotten, result.test_forgotten
+    logger.info("%d rows and %d test rows of %s", rows, test_rows, result.dataset)
+    for note in result.notes:
+        logger.warning(note)
     for run in result.models:
         logger.warning("%s has learnt from rows that are gone", run)
     return result

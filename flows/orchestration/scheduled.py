@@ -40,6 +40,7 @@ from fewpass.flows.orchestration.requests import (
 )
 from fewpass.flows.orchestration.watching import CancelWatch, was_cancelled
 from fewpass.flows.refusals import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sentence
+from fewpass.pipeline.errors import NoRowMeant
 from fewpass.storage.folder import Damaged
 from fewpass.storage.redaction import without_secrets
 
@@ -63,7 +64,7 @@ def worth_retrying(_task: Any, _run: Any, state: Any) -> bool:
     error = state.result(raise_on_failure=False)
     return (
         isinstance(error, Exception)
-        and not isinstance(error, ArithmeticError | Damaged)
+        and not isinstance(error, ArithmeticError | Damaged | NoRowMeant)
         and exit_status(error) == FAILED
     )
 

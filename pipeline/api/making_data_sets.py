@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
-from fewpass.pipeline.models import retraining
+from fewpass.pipeline.models import forgotten_rows
 from fewpass.pipeline.settings.change_plans import AppendPlan, ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.flat_settings import plan_of
@@ -56,7 +56,7 @@ def append(dataset: Address, sources: Address | Sequence[Address], **settings: A
     """Append the rows of files to a data set, as `fewpass append` does.
 
     The data set becomes a new generation of itself, with another fingerprint.  The same call again
-    finishes one that was killed, and appends no file twice.
+    finishes one that was killed, and no file is taken twice.
 
     Parameters
     ----------
@@ -97,17 +97,19 @@ def forget(
     """Delete rows of a data set for good, as `fewpass forget` does.
 
     Nothing of them is left in the data set nor in its test rows, and its fingerprint is another.
-    The same call again finishes one that was killed.
+    The same call again with allow_none=True finishes one that was killed.
 
     Parameters
     ----------
     dataset
-        Folder or address of a data set that was ingested with `keep`.
+        Folder or address of a data set that was ingested with `keep`, or of a store that refreshes
+        write, of which the rows of all generations go.
     where
-        Which rows, by kept columns: "id in FILE" (a line of the file for each value),
-        'city == "north"', "age < 18", joined by "and".
+        Which rows, by kept columns: "id in FILE" (a line of the file for each value), "id in (1,
+        2)", 'city == "north" and age < 18'.  docs/data-sets.md has the grammar.
     runs
-        Folder to look for models in, three deep; default the one that the data set lies in.
+        Folder to look for models in, three deep; default the one that the data set lies in, or the
+        store that it is of.
     retrain
         Whether to train the models that have learnt from the rows anew, each into a new run next to
         the old one.
@@ -116,25 +118,26 @@ def forget(
     execution
         Where to train.
     **settings
-        Fields of `ForgetPlan`: memory, threads, storage_options.
+        Fields of `ForgetPlan`: dry_run (only look), allow_none, memory, threads, storage_options.
 
     Returns
     -------
     ForgetResult
         dataset, generation, rows, forgotten, test_dataset, test_rows, test_forgotten, unmatched,
-        models, retrained, fingerprint, ...: what `fewpass forget --json` prints.
+        examples (kept cells of five rows, of a dry run), models, published, retrained, notes,
+        fingerprint, ...: what `fewpass forget --json` prints.
 
     Raises
     ------
     BadInput
-        A condition that cannot be read, or on a column that is not kept; no row would be left.  A
-        ValueError.
+        A condition that cannot be read, on a column that is not kept, or of numbers on text; one
+        that no row meets, without `allow_none`; no row would be left.  A ValueError.
     NotADataset, FileNotFoundError, PermissionError, OSError
         No data set, no list of values, a folder that cannot be written, a full disk.
     """
     require_execution(execution)
     plan = plan_of(ForgetPlan, settings | {"dataset": os.fspath(dataset), "where": where})
     place = None if runs is None else os.fspath(runs)
-    return retraining.forgotten_everywhere(
+    return forgotten_rows.forgotten_everywhere(
         plan, runs=place, retrain=retrain, warm=warm, execution=execution
     )

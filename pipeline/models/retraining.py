@@ -1,89 +1,116 @@
-"""Rows that are forgotten, the models that have learnt from them, and models without them."""
+"""Models trained anew, each after the one that it begins at."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from itertools import count
+from typing import Any, NamedTuple
 
 from fewpass.pipeline.executors.executor import open_executor
-from fewpass.pipeline.runs.learnt_from import learnt_from
+from fewpass.pipeline.runs.learnt_from import LearntRun
+from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.settings.change_plans import ForgetPlan, require_retraining
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.tables.changing.forgetting import ForgetResult, forget
 from fewpass.pipeline.training.planning.place import place_of
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.folder import Folder
 
-_AGAIN = re.compile(r"-g\d+$")  # of a run that was trained anew
+_AGAIN = re.compile(r"-g(\d+)$")  # of a run that was trained anew
 ShowShare = Callable[[float, str], None]
+ToRun = Callable[[str, TrainingPlan], str]  # from the old run and its new plan
 
 
-def forgotten_everywhere(
-    plan: ForgetPlan,
-    *,
-    runs: str | None = None,
-    retrain: bool = False,
-    warm: bool = False,
-    execution: Execution | None = None,
-    progress: ShowShare = lambda _share, _said: None,
-) -> ForgetResult:
-    """Delete rows, name the models that have learnt from them, and train these anew if asked to.
+class Retrained(NamedTuple):
+    """Models that were trained anew, by the names of the old ones, and why others were not."""
 
-    A new run lies next to the old one, which stays: RUN-g3 for generation 3 of the data set.
-    It has the same plan.  Called again after a kill it goes on.
-
-    Parameters
-    ----------
-    plan
-        Which rows of which data set.
-    runs
-        Folder to look for runs in, three deep [default: the one that the data set lies in].
-    retrain
-        Whether to train the models anew.
-    warm
-        Whether to begin at the old weights.  Then the new model is free of the rows as far as its
-        certificate says, and no further.
-    execution
-        Where to train.
-    progress
-        As for `forget`.
-
-    Raises
-    ------
-    ValueError
-        `warm` without `retrain`.
-    """
-    require_retraining(retrain=retrain, warm=warm)
-    result = forget(plan, progress=progress)
-    options = plan.storage_options
-    folder = Folder(plan.dataset, options)
-    place = runs or folder.url.rpartition("/")[0] or "/"
-    models = tuple(one.run for one in learnt_from(place, result.learnt_from, options))
-    result = result.model_copy(update={"models": models})
-    if not retrain:
-        return result
-    bases = dict.fromkeys(_AGAIN.sub("", run) for run in models)
-    retrained = []
-    for base in bases:
-        newest = [run for run in models if _AGAIN.sub("", run) == base][-1]
-        to = f"{base}-g{result.generation}"
-        progress(0.0, f"training {to}")
-        _trained(newest, to, warm=warm, execution=execution or Execution(), options=options)
-        retrained.append(to)
-    return result.model_copy(update={"retrained": tuple(retrained)})
+    results: dict[str, TrainingResult]
+    notes: list[str]
 
 
-def _trained(
-    run: str, to: str, *, warm: bool, execution: Execution, options: dict[str, Any]
-) -> None:
-    """Train a run's plan anew, on its data set as it is now."""
-    before: TrainingPlan = RunFolder(run, options).record().plan
-    plan = before.model_copy(update={"start_from": run if warm else None})
-    place = place_of(execution, plan, Dataset.open(plan.dataset, options).manifest)
-    with open_executor(*place) as executor:
-        for _ in TrainingRun.start(plan, to, executor, options):
-            pass
+def original(run: str) -> str:
+    """Return the run that another one is, trained anew once or several times."""
+    return _AGAIN.sub("", run)
+
+
+class Retraining:
+    """Trains models anew, each after the one that it begins at."""
+
+    def __init__(
+        self, execution: Execution, options: dict[str, Any], *, warm: bool, progress: ShowShare
+    ) -> None:
+        self._execution, self._options, self._warm = execution, options, warm
+        self._progress = progress
+
+    def of(self, learnt: Sequence[LearntRun], to: ToRun | None = None) -> Retrained:
+        """Train runs anew, each to where `to` says."""
+        waiting: dict[str, list[LearntRun]] = {}
+        for one in sorted(learnt, key=lambda one: _number(one.run)):
+            waiting.setdefault(original(one.run), []).append(one)
+        every, made = set(waiting), Retrained({}, [])
+        while ready := [base for base, runs in waiting.items() if _start(runs) not in waiting]:
+            for base in ready:
+                runs = waiting.pop(base)
+                reason = self._reason_not_to(runs, every, made)
+                if reason is None:
+                    made.results[base] = self._trained(runs, made, to or self.next_to)
+                else:
+                    made.notes.append(f"{runs[-1].run} was not trained anew: {reason}.")
+        return made
+
+    def _reason_not_to(
+        self, runs: list[LearntRun], learnt: Collection[str], made: Retrained
+    ) -> str | None:
+        start = _start(runs)
+        if runs[-1].plan.source is not None:
+            return "it learnt from files, which are not stored"
+        if start is None or start in made.results:
+            return None
+        if start in learnt or not RunFolder(str(runs[0].plan.start_from), self._options).exists():
+            return f"it began at {runs[0].plan.start_from}, which was not, or is gone"
+        return None
+
+    def _trained(self, runs: list[LearntRun], made: Retrained, to: ToRun) -> TrainingResult:
+        """Train the newest of some runs of a name, beginning where the first of them began."""
+        newest, start = runs[-1], _start(runs)
+        begins = None if start is None else runs[0].plan.start_from
+        if start in made.results:
+            begins = made.results[start].run
+        elif self._warm and newest.itself:
+            begins = newest.run
+        plan = newest.plan.model_copy(update={"start_from": begins})
+        run = to(newest.run, plan)
+        self._progress(0.0, f"training {run}")
+        place = place_of(self._execution, plan, Dataset.open(plan.dataset, self._options).manifest)
+        with open_executor(*place) as executor:
+            training = TrainingRun.start(plan, run, executor, self._options)
+            for _ in training:
+                pass
+            return training.result
+
+    def next_to(self, run: str, plan: TrainingPlan) -> str:
+        """Return the address next to a run for its plan: a free one, or that of this training."""
+        now = Dataset.open(plan.dataset, self._options).manifest
+        for number in count(now.generation):
+            url = f"{original(run)}-g{number}"
+            folder = RunFolder(url, self._options)
+            if not folder.exists():
+                return url
+            record = folder.record()
+            is_same = record.dataset_fingerprint == now.fingerprint
+            if is_same and record.plan.start_from == plan.start_from:
+                return url
+        raise AssertionError("numbers do not end")
+
+
+def _number(run: str) -> int:
+    match = _AGAIN.search(run)
+    return int(match[1]) if match else 0
+
+
+def _start(runs: Sequence[LearntRun]) -> str | None:
+    """Return the name of what the first of some runs began at; None for zero, and for itself."""
+    start = runs[0].plan.start_from
+    name = None if start is None else original(start)
+    return None if name == original(runs[0].run) else name

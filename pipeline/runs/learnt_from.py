@@ -1,11 +1,13 @@
-"""Which runs have learnt from a data set, or from one of its generations."""
+"""Which runs have learnt from rows: from a data set that had them, or from such a run on."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_record import RunRecord
+from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.kinds import RUN_KEY
 
@@ -13,29 +15,63 @@ from fewpass.storage.kinds import RUN_KEY
 DEEPEST = 3
 
 
+class Forgotten(NamedTuple):
+    """A data set that rows were deleted of, by the fingerprints of its generations."""
+
+    had: Collection[str]  # that had the rows
+    now: str
+
+
 class LearntRun(NamedTuple):
-    """A run, and the data set that it learnt from."""
+    """A run that has learnt from rows."""
 
     run: str
-    fingerprint: str
+    plan: TrainingPlan
+    itself: bool  # not only the model that it began at
 
 
 def learnt_from(
-    runs: str, fingerprints: Collection[str], storage_options: dict[str, Any] | None = None
+    runs: str, sets: Sequence[Forgotten], storage_options: dict[str, Any] | None = None
 ) -> list[LearntRun]:
-    """Return the runs in a folder, up to three deep, that have learnt from certain data sets.
+    """Return the runs in a folder, up to three deep, that have learnt from rows of data sets.
 
-    One whose record is damaged is passed over: `fewpass verify` names it.
+    Also those that they began at, wherever these lie.  A run whose record is damaged is passed
+    over: `fewpass verify` names it.  One on a data set as it is now is free of what that had.
     """
-    every = (_learnt(url, storage_options) for url in _runs_in(runs, storage_options))
-    return [one for one in every if one is not None and one.fingerprint in fingerprints]
+    learners: dict[str, LearntRun] = {}
+    waiting = list(_runs_in(runs, storage_options))
+    looked = set(waiting)
+    for url in waiting:
+        learnt = _learnt(url, sets, storage_options)
+        if learnt is None:
+            continue
+        learners[url] = learnt
+        start = learnt.plan.start_from
+        if start is not None and start not in looked:
+            looked.add(start)
+            waiting.append(start)
+    return [learners[url] for url in sorted(learners)]
 
 
-def _learnt(url: str, storage_options: dict[str, Any] | None) -> LearntRun | None:
+def _learnt(
+    url: str, sets: Sequence[Forgotten], storage_options: dict[str, Any] | None
+) -> LearntRun | None:
     try:
-        return LearntRun(url, RunFolder(url, storage_options).record().dataset_fingerprint)
+        record = RunFolder(url, storage_options).record()
     except (Damaged, ValueError, OSError):
         return None
+    own = record.dataset_fingerprint
+    itself = any(own in had for had, _ in sets)
+    before = any(own != now and not set(had).isdisjoint(record.learnt_before) for had, now in sets)
+    return LearntRun(url, record.plan, itself) if itself or before else None
+
+
+def learnt_by(start_from: str | None) -> tuple[str, ...]:
+    """Return the fingerprints of all data sets that a model to start from has learnt from."""
+    if start_from is None:
+        return ()
+    record: RunRecord = RunFolder(start_from).record()
+    return tuple(dict.fromkeys((*record.learnt_before, record.dataset_fingerprint)))
 
 
 def _runs_in(runs: str, storage_options: dict[str, Any] | None) -> Iterator[str]:

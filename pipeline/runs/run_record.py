@@ -55,6 +55,8 @@ class RunRecord(BaseModel):
     """The methods in place of `auto`; None where the plan names one."""
     lam_origin: LamOrigin | None = None
     """What the plan's lam was chosen from; None where it was given."""
+    learnt_before: tuple[str, ...] = ()
+    """Fingerprints of the data sets that the model it starts from has learnt from."""
     seen: tuple[float, float] | None = None
     """The lowest and the highest target of the data set, and of those that the model it starts from
     has seen: predictions are clipped to it.  None where nothing is clipped, and in runs of earlier
@@ -104,6 +106,7 @@ class RunRecord(BaseModel):
         lam_origin: LamOrigin | None = None,
         seen: tuple[float, float] | None = None,
         level: float | tuple[float, ...] = 0.0,
+        learnt_before: tuple[str, ...] = (),
     ) -> RunRecord:
         """Return the record of a run that is about to begin on a data set."""
         return cls(
@@ -125,6 +128,7 @@ class RunRecord(BaseModel):
             lam_origin=lam_origin,
             seen=seen,
             level=level,
+            learnt_before=learnt_before,
         )
 
 

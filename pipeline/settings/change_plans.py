@@ -52,7 +52,7 @@ class AppendPlan(ChangePlan):
     options: SourceOptions = SourceOptions()
     """How to read them, where it is not as the data set says."""
     again: bool = False
-    """Append files that were appended before, in the same state, once more."""
+    """Append files whose rows were taken before once more, as they are now."""
 
 
 class ForgetPlan(ChangePlan):
@@ -62,7 +62,11 @@ class ForgetPlan(ChangePlan):
         min_length=1, json_schema_extra={"pattern": CONDITION_PATTERN}
     )
     """Which rows, by columns that the data set keeps (`keep`): "id in FILE", with a line of FILE
-    for each value, or 'city == "north"', 'age < 18', joined by `and`."""
+    for each value, "id in (1, 2)", 'city == "north" and age < 18'."""
+    allow_none: bool = False
+    """Do nothing where no row meets the condition, which is refused otherwise."""
+    dry_run: bool = False
+    """Only look what would be deleted."""
 
 
 def require_retraining(*, retrain: bool, warm: bool) -> None:

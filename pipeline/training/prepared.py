@@ -30,6 +30,7 @@ from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.pipeline.training.planning.source_job import choose_for_source, planned_for_source
 from fewpass.solvers.registry import LOSS_OF_CLASSES, SEVERAL_LEARNERS
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import ELSEWHERE, inside_of_ours, owner_of
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import Labels
@@ -93,6 +94,8 @@ def prepare(
     _require_place(run)
     if not run.exists():
         _require_use_of_metric(plan)
+    if plan.start_from is not None:
+        plan = plan.model_copy(update={"start_from": Folder(plan.start_from).url})
     if plan.source is not None:
         return _on_source(plan, run, open_source)
     dataset = Dataset.open(plan.dataset, storage_options)

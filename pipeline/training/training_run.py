@@ -20,6 +20,7 @@ from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.resident import free_rows
 from fewpass.pipeline.runs.engine import Checkpoints, Engine, Stopped, Training
 from fewpass.pipeline.runs.events import Compiled, Event, Finish, Resume, Start, Stop, Warned
+from fewpass.pipeline.runs.learnt_from import learnt_by
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import Convergence, TrainingResult, hinge_gap
 from fewpass.pipeline.runs.run_progress import Progress
@@ -131,6 +132,7 @@ class TrainingRun:
             begins.plan, dataset.manifest, made.forecast, made.methods, dataset.schema,
             made.warnings, dataset.hashed_names, begins.lam_origin, target_bounds(begins),
             made.problem.level,
+            () if begins.run.exists() else learnt_by(begins.plan.start_from),
         )  # fmt: skip
         begins.require_fit(record)
         made.run.begin(record, dataset.manifest)

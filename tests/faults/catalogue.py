@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tests.faults import (
     caches,
+    changes,
     exposure,
     families,
     fuzzing,
@@ -113,6 +114,13 @@ CATALOGUE = {
     "odd cells": Kind(
         scored_cells.scored_cells, scored_cells.MODELS, "An odd cell, scored in every way", "columns",
         17, 170,
+    ),
+    "two changes": Kind(
+        changes.two_changes, tuple(changes.PAIRS), "Two changes at once", "calls", 1, 60
+    ),
+    "names of others": Kind(
+        changes.sets_that_name_others, ("append", "forget"), "A data set names another's",
+        "data sets", 2, None,
     ),
     "ports": Kind(  # the suite looks at them in tests/flows/test_ports.py
         exposure.ports, tuple(exposure.WAYS), "Sockets looked at", "ways", 0, None

@@ -151,7 +151,9 @@ def _incomplete_is_no_data_set(sandbox: Sandbox, subject: Subject, quiet: dict) 
     if wrong := fault_of(ended):
         return wrong
     if subject.kind != "ingest":
-        return None if ended.status == 0 else "an interrupted change left a damaged data set"
+        test = sandbox.run(["verify", f"{sandbox.at}/set-test"])
+        whole = ended.status == test.status == 0
+        return None if whole else "an interrupted change left a damaged data set"
     if (
         ended.status == 0
         and subject.bits(sandbox.at, "")["set/manifest.json"] != quiet["set/manifest.json"]

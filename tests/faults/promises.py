@@ -7,7 +7,8 @@ PROMISES = {
     "snapshot. When resumed, it ends with the same bits as without interruption.",
     "P2": "An ingest, a column copy, a file of predictions or a refresh that is killed leaves "
     "nothing incomplete that looks complete, and an append or a forget leaves the data set of before "
-    "or the new one. The same command again ends with the same bytes.",
+    "or the new one. The same command again ends with the same bytes. Of two changes at once each is "
+    "made whole, one after the other, or refused.",
     "P3": "If a write, an fsync, a rename, an open or another call fails, fewpass reports where, "
     "and the same command again ends with the same bits.",
     "P4": "A power cut loses only data not yet flushed to disk. The rest is valid: the same "

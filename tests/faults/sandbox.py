@@ -41,10 +41,16 @@ class Sandbox:
         """The process that forks."""
         return Starter(self.root / "starter")
 
+    @cached_property
+    def beside(self) -> Starter:
+        """Another one, for what happens while a child of the first stands still."""
+        return Starter(self.root / "beside")
+
     def close(self) -> None:
-        """End the starter and remove everything."""
-        if "starter" in self.__dict__:
-            self.starter.close()
+        """End the starters and remove everything."""
+        for name in ("starter", "beside"):
+            if name in self.__dict__:
+                getattr(self, name).close()
         shutil.rmtree(self.root)
 
     # -- folders -------------------------------------------------------------------------------

@@ -260,7 +260,7 @@ SUBJECTS = {
         Subject(
             "forget", "forget", "words",
             ("forget", "{at}/set", "--where", "id in {at}/ids", "--memory", "128MB", "--threads",
-             "2", "--json"),
+             "2", "--allow-none", "--json"),
         ),
         Subject("columns", "columns", "sparse", ("columns", "{at}/set", "--json")),
         _solver("asgd", "sparse", "--certify"),

@@ -338,6 +338,7 @@ def test_links_in_unfinished_work_are_taken_away_not_followed(tmp_path, outside)
     plan = plan_with_spill(tmp_path)
     place = work_dir_path(Folder(plan.dataset), plan.spill)
     place.mkdir(parents=True, mode=0o700)
+    (place / "lock").touch()
     (place / "rows-0000").symlink_to(outside)
     (place / "partition.json").symlink_to(outside / "precious")
     with pytest.raises(Damaged, match="symbolic link"):

@@ -8,6 +8,7 @@ from fewpass.storage.addresses import command
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder, NotADataset
 from fewpass.storage.kinds import instead, kind_of
+from fewpass.storage.seal import seal
 from testing.datasets import make
 
 MARKS = {
@@ -44,7 +45,7 @@ def test_a_set_without_its_manifest_is_none_whose_ingest_is_not_finished(tmp_pat
     Folder(whole).write(".ingest/lock", b"7\n")  # an ingest that replaces it has begun
     assert kind_of(Folder(whole)) == "unfinished"
     Folder(whole).delete_tree(".ingest")
-    Folder(whole).write("ingest.json", b"{}")  # or is about to
+    Folder(whole).write("ingest.json", seal({"plan_digest": ""}))  # or is about to
     assert kind_of(Folder(whole)) == "unfinished"
 
 

@@ -6,8 +6,9 @@ A generation's list of files and its decision stay, so that no file is taken twi
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
 
-from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.models.refresh.drift import DRIFT
 from fewpass.pipeline.models.refresh.drift_refusals import DRIFT_REFUSED
 from fewpass.pipeline.models.refresh.generations import DECISION, FILES, Generation, generations
@@ -15,8 +16,10 @@ from fewpass.pipeline.models.refresh.publications import history
 from fewpass.pipeline.models.refresh.refreshing import first_of, refresh_lock
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_series import Removed, is_free, removed
+from fewpass.pipeline.tables.ingest.work_dir import all_owned, work_dirs_of
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import instead
+from fewpass.storage.manifest import KEY
 
 #: What stays of a generation, and of the first one, whose columns all others have.
 RECORDS = frozenset({FILES, DECISION, DRIFT, DRIFT_REFUSED})
@@ -56,9 +59,21 @@ def remove_old_generations(store: str, keep: int, *, dry_run: bool = False) -> l
         if one.number in staying or not one.is_decided or not is_free(RunFolder(one.run)):
             continue
         own = RECORDS | DATA if one.number == first else RECORDS
-        taken = removed(one.folder, f"generation {one.number:06d}", dry_run=dry_run, keep=own)
-        done += [taken] if taken.objects else []
-    return done
+        name = f"generation {one.number:06d}"
+        taken = removed(one.folder, name, dry_run=True, keep=own)
+        if dry_run:
+            done.append(taken)
+            continue
+        with suppress(BusyPlace), _unchanged(one.data):
+            removed(one.folder, name, dry_run=False, keep=own)
+            done.append(taken)
+    return [taken for taken in done if taken.objects]
+
+
+def _unchanged(url: str) -> AbstractContextManager[None]:
+    """Keep changes out of a data set, if there is one; BusyPlace while there is one at work."""
+    folder = Folder(url)
+    return all_owned(work_dirs_of([folder])) if folder.exists(KEY) else nullcontext()
 
 
 def _in_use(store: str, every: list[Generation]) -> Iterator[int]:

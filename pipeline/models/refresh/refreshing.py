@@ -63,6 +63,12 @@ def next_generation(plan: RefreshPlan) -> Generation | None:
     every = generations(store)
     if every:
         if not every[-1].is_decided:
+            if not every[-1].files:
+                raise BadInput(
+                    f"Generation {every[-1].number:06d} of {plan.store} is of a forget that was "
+                    "cut short. Run that again (`retrain`, `allow_none`), or abandon the "
+                    "generation."
+                )
             return every[-1]
         carry_out(plan.store, every[-1])  # a refresh may have been killed before this
     new = tuple(address.name for address in _new_in(plan, store, taken(every)))

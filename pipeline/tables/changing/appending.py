@@ -1,16 +1,19 @@
 """Append rows to a data set: a new generation, of the old rows and of new ones.
 
 1. The new rows are ingested like the data set, by its columns, recipe, labels and scaling, into a
-   data set next to it: bounded memory, shuffled among themselves, and gone on with after a kill.
+   data set in its unfinished work: bounded memory, shuffled among themselves, and gone on with
+   after a kill.
 2. A generation of the old chunks and of fresh ones among them is written.
 3. Its manifest replaces that of the generation before.
 
-Test rows, where the ingest held some out, go the same way into the data set of test rows, first.
+Test rows, where the ingest held some out, go the same way into the data set of test rows, first;
+where only they came, the next change takes them back.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import time
@@ -33,27 +36,21 @@ from fewpass.pipeline.tables.changing.joined_statistics import (
     joined_targets,
     joined_weights,
 )
-from fewpass.pipeline.tables.changing.one_change import (
-    NextGeneration,
-    changing,
-    held_out_by,
-    marker_of,
-    plan_of_ingest,
-    staging_of,
-)
+from fewpass.pipeline.tables.changing.one_change import Change, NextGeneration, changing
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.progress import IngestResult
-from fewpass.pipeline.tables.ingest.reading import source_of, stamps
-from fewpass.pipeline.tables.ingest.work_dir import WorkDir
+from fewpass.pipeline.tables.ingest.reading import in_dtype_of, source_of, taken_of
+from fewpass.pipeline.tables.readers.known_files import KnownFiles, NothingNew
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.folder import Folder
-from fewpass.storage.manifest import KEY, ChangeRecord, Manifest
+from fewpass.storage.manifest import KEY, ChangeRecord, Manifest, TakenFile
 from fewpass.storage.set_generations import prune_generations, retain
 
 ShowShare = Callable[[float, str], None]
-#: The record of what is being appended.
-RECORD = "append"
+#: The record of what is being appended, and the data set of its rows, in the unfinished work.
+RECORD, STAGED = "append", "appending"
+#: What all rows of a data set have in common, as the manifest calls it.
+_FORM = ("layout", "dtype", "n_features", "codes", "has_weight", "has_offset", "retained")
 #: Settings of reading that say how rows look, not which columns they have.
 _ROWS = ("format", "zero_based", "label", "weight")
 
@@ -62,8 +59,8 @@ class AppendResult(BaseModel):
     """What came of an append.
 
     `rows` are those of the data set now, `appended` those that came, `test_appended` those that
-    went to the data set of test rows.  `already`: these files had been appended before, and nothing
-    was done.
+    went to the data set of test rows.  `taken_before` are files that were left out, as the data set
+    was made of them or they were appended before; `already`: all were, and nothing was done.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -78,7 +75,9 @@ class AppendResult(BaseModel):
     skipped: int = 0
     skipped_rows: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    taken_before: tuple[str, ...] = ()
     already: bool = False
+    notes: tuple[str, ...] = ()
     seconds: float = 0.0
     peak_memory_bytes: int = 0
     parent: str
@@ -98,7 +97,7 @@ def append(plan: AppendPlan, *, progress: ShowShare = lambda _share, _said: None
     Returns
     -------
     AppendResult
-        At once, if these very files were appended before and `again` is not set.
+        At once, if all rows of the files were taken before and `again` is not set.
 
     Raises
     ------
@@ -108,8 +107,8 @@ def append(plan: AppendPlan, *, progress: ShowShare = lambda _share, _said: None
         As for `ingest`.
     """
     began = time.perf_counter()
-    with changing(plan) as work_dir:
-        result = _Append(plan, work_dir, progress).run()
+    with changing(plan) as change:
+        result = _Append(plan, change, progress).run()
     took = {"seconds": time.perf_counter() - began, "peak_memory_bytes": peak_memory_bytes()}
     return result.model_copy(update=took)
 
@@ -117,64 +116,67 @@ def append(plan: AppendPlan, *, progress: ShowShare = lambda _share, _said: None
 class _Append:
     """One call of `append`."""
 
-    def __init__(self, plan: AppendPlan, work_dir: WorkDir, progress: ShowShare) -> None:
-        self.plan, self.work_dir, self.progress = plan, work_dir, progress
+    def __init__(self, plan: AppendPlan, change: Change, progress: ShowShare) -> None:
+        self.plan, self.change, self.progress = plan, change, progress
+        self.dataset, self.work_dir = change.training, change.work_dir
         self.threads = plan.threads or len(os.sched_getaffinity(0))
-        self.dataset = Dataset.open(plan.dataset, plan.storage_options)
-        self.marker = marker_of(self.dataset)
-        self.threshold: float | None = self.marker.get("threshold")
+        self.threshold = change.record.threshold
         self.ingest_plan = self._ingest_plan()
-        self.source: Source = source_of(self.ingest_plan, self.dataset)
-        self.digest = self._digest()
+        self.known = KnownFiles(() if plan.again else _taken(change))
 
     def run(self) -> AppendResult:
-        test = self._test_set()
-        already = not self.plan.again and self._has(self.dataset)
-        staged = staging_of(self.dataset)
-        if already:
-            result = self._result(self.dataset, test, already=True)
-        else:
-            result = self._appended(test, staged)
-        for folder in staged:
-            folder.delete_tree()
-        return result
-
-    def _appended(self, test: Dataset | None, staged: tuple[Folder, ...]) -> AppendResult:
-        self._begin(staged)
-        ingested = self._ingested(staged)
-        new = [Dataset.open(folder) for folder in staged[: 1 if test is None else 2]]
-        if test is not None and not self._has(test):
-            with changing(self.plan.model_copy(update={"dataset": test.folder.url})):
-                test = self._added(test, new[1])
-        now = self._added(self.dataset, new[0])
-        return self._result(now, test, already=False).model_copy(
+        try:
+            source = source_of(self.ingest_plan, self.dataset, self.known)
+        except NothingNew:
+            return self._result(self.dataset, self.change.test).model_copy(update={"already": True})
+        files = taken_of(source)
+        digest = self._digest(files)
+        self._begin(digest)
+        ingested = self._ingested(source)
+        new = [Dataset.open(at) for at in (ingested.dataset, ingested.test_dataset) if at]
+        for one in new:
+            self._require_form(one.manifest)
+        record = {"change": "append", "digest": digest, "files": files}
+        test = self.change.test
+        if test is not None:
+            beside = self.dataset.manifest.fingerprint
+            test = self._added(test, new[1], record | {"beside": beside})
+        now = self._added(self.dataset, new[0], record)
+        return self._result(now, test).model_copy(
             update={
                 "appended": new[0].n_rows,
                 "test_appended": new[1].n_rows if test is not None else 0,
                 "skipped": ingested.skipped,
                 "skipped_rows": ingested.skipped_rows,
                 "left_out": ingested.left_out,
+                "taken_before": self.known.left_out,
             }
         )
 
-    def _ingested(self, staged: tuple[Folder, ...]) -> IngestResult:
-        """Ingest the new rows next to the data set; nothing of refused ones is left."""
-        try:
-            result = phases.ingest(
-                self.ingest_plan, source=self.source, threads=self.threads,
-                threshold=self.threshold,
-                progress=lambda now: self.progress(now.fraction, f"reading, {now.rows:,} rows"),
-            )  # fmt: skip
-            self._refuse_words(result.rows + result.test_rows)
-        except BadInput:
-            for folder in staged:
-                folder.delete_tree()
-            raise
+    def _ingested(self, source: Source) -> IngestResult:
+        """Ingest the new rows into the unfinished work of this change."""
+        result = phases.ingest(
+            self.ingest_plan, source=source, threads=self.threads, threshold=self.threshold,
+            progress=lambda now: self.progress(now.fraction, f"reading, {now.rows:,} rows"),
+            staged=True,
+        )  # fmt: skip
+        self._refuse_words(source, result.rows + result.test_rows)
         return result
 
-    def _refuse_words(self, n_rows: int) -> None:
+    def _require_form(self, new: Manifest) -> None:
+        """Refuse rows in another form than those of the data set."""
+        own = self.dataset.manifest
+        for name in _FORM:
+            is_, asked = getattr(new, name), getattr(own, name)
+            if is_ != asked:
+                raise BadInput(
+                    f"The new rows have {name} {is_}, and those of {self.dataset.folder.url} have "
+                    f"{asked}. Read them as those were read, or ingest all files anew."
+                )
+
+    def _refuse_words(self, source: Source, n_rows: int) -> None:
         """Refuse words where the data set has numbers: single ones count as missing, not most."""
-        counts: dict[str, int] = getattr(self.source, "words_for_numbers", dict)()
+        counts: dict[str, int] = getattr(source, "words_for_numbers", dict)()
         for name, times in counts.items():
             if 2 * times > n_rows:
                 raise BadInput(
@@ -183,16 +185,15 @@ class _Append:
                     f"all anew (`column={name}=category`)."
                 )
 
-    def _begin(self, staged: tuple[Folder, ...]) -> None:
-        """Make sure that what lies there is of this append, or nothing."""
-        mine = {"digest": self.digest, "parent": self.dataset.manifest.fingerprint}
+    def _begin(self, digest: str) -> None:
+        """Make sure that unfinished work that lies there is of this append."""
+        mine = {"digest": digest, "parent": self.dataset.manifest.fingerprint}
         recorded = self.work_dir.recorded(RECORD) or {}
         if any(recorded.get(name) != value for name, value in mine.items()):
-            for folder in staged:
-                folder.delete_tree()
+            self.work_dir.clear()
             self.work_dir.record(RECORD, mine)
 
-    def _added(self, before: Dataset, added: Dataset) -> Dataset:
+    def _added(self, before: Dataset, added: Dataset, record: dict[str, Any]) -> Dataset:
         """Write the generation of both, and have it be the present one."""
         made, one, two = NextGeneration.after(before), before.manifest, added.manifest
         writer = made.writer(before.n_rows + added.n_rows)
@@ -205,6 +206,7 @@ class _Append:
                 writer.write_columns({name: before.column(name)})
         writer.write_column_order(before.column_order)
         retain(before.folder, one, before.folder.read(KEY))
+        change = ChangeRecord(parent=one.fingerprint, rows=added.n_rows, **record)
         writer.commit(
             records,
             targets=joined_targets(one, two),
@@ -218,73 +220,51 @@ class _Append:
             schema=before.schema,
             hashed_names=before.hashed_names,
             own_norms=joined_norms(one, two),
-            changes=(*one.changes, self._change(one, added)),
+            changes=(*one.changes, change),
             home=before.folder,
         )
         now = Dataset.open(before.folder)
         prune_generations(now.folder, now.manifest)
         return now
 
-    def _change(self, before: Manifest, added: Dataset) -> ChangeRecord:
-        return ChangeRecord(
-            change="append", parent=before.fingerprint, rows=added.n_rows, digest=self.digest
-        )
-
-    def _has(self, dataset: Dataset) -> bool:
-        return any(change.digest == self.digest for change in dataset.manifest.changes)
-
-    def _digest(self) -> str:
-        said = [stamps(self.source), self.plan.options.model_dump(mode="json")]
-        if self.plan.again:
-            said.append(self.dataset.manifest.fingerprint)
+    def _digest(self, files: list[TakenFile]) -> str:
+        """Return what unfinished work of the same append is known by."""
+        said = [[file.model_dump() for file in files], self.plan.options.model_dump(mode="json")]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     def _ingest_plan(self) -> IngestPlan:
-        """Return the plan that the new rows are ingested by, next to the data set."""
-        plan, by = self.plan, plan_of_ingest(self.dataset)
+        """Return the plan that the new rows are ingested by."""
+        plan, by = self.plan, self.change.record.plan
         url = self.dataset.folder.url
         seed = self.dataset.manifest.shuffle.seed
         settings = {
             "sources": plan.sources,
-            "dataset": staging_of(self.dataset)[0].url,
-            "options": self._options(by.get("options") or {}),
+            "dataset": str(self.work_dir.path / STAGED),
+            "options": self._options(by.options),
             "like": url,
             "shuffle": seed is not None,
             "seed": seed or 0,
             "memory": plan.memory,
             "storage_options": plan.storage_options,
         }
-        made = IngestPlan.model_validate(settings)
-        held_out = {
-            name: by[name] for name in ("test_fraction", "test_by", "test_group") if by.get(name)
-        }
-        if held_out.get("test_group") is not None and self.threshold is None:
-            raise BadInput(
-                f"{url} holds out groups (`test_group={held_out['test_group']}`) and was made by a "
-                "version that did not note which. Ingest all files anew."
-            )
-        if held_out.get("test_by") is not None:
+        made = in_dtype_of(self.dataset, IngestPlan.model_validate(settings))
+        if self.change.test is None:
+            return made
+        if by.test_by is not None:
             self.threshold = None  # the last of the new rows, as of the old ones
-        return made.model_copy(update=held_out)
+        held_out = ("test_fraction", "test_by", "test_group")
+        return made.model_copy(update={name: getattr(by, name) for name in held_out})
 
-    def _options(self, before: dict[str, Any]) -> SourceOptions:
+    def _options(self, before: SourceOptions) -> SourceOptions:
         """Return how the files are read: as the data set's were where nothing else is said."""
         given = self.plan.options
         if self.dataset.schema is not None:
             return given
         usual = SourceOptions()
-        said = {
-            name: before[name]
-            for name in _ROWS
-            if name in before and getattr(given, name) == getattr(usual, name)
-        }
-        return SourceOptions.model_validate(given.model_dump() | said)
+        unsaid = [name for name in _ROWS if getattr(given, name) == getattr(usual, name)]
+        return given.model_copy(update={name: getattr(before, name) for name in unsaid})
 
-    def _test_set(self) -> Dataset | None:
-        """Return the data set of the test rows that the ingest held out; None without any."""
-        return held_out_by(self.dataset, self.plan.storage_options)
-
-    def _result(self, now: Dataset, test: Dataset | None, *, already: bool) -> AppendResult:
+    def _result(self, now: Dataset, test: Dataset | None) -> AppendResult:
         manifest = now.manifest
         return AppendResult(
             dataset=now.folder.url,
@@ -293,10 +273,16 @@ class _Append:
             appended=0,
             test_dataset=test.folder.url if test else None,
             test_rows=test.n_rows if test else 0,
-            already=already,
             parent=manifest.changes[-1].parent if manifest.changes else "",
             fingerprint=manifest.fingerprint,
+            notes=self.change.notes,
         )
+
+
+def _taken(change: Change) -> list[TakenFile]:
+    """Return the files whose rows the data set has, or had before some were forgotten."""
+    later = (one.files for one in change.training.manifest.changes)
+    return [*change.record.files, *itertools.chain.from_iterable(later)]
 
 
 def _counts(one: Manifest, two: Manifest) -> dict[str, int]:

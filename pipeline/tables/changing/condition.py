@@ -1,8 +1,19 @@
-"""Which rows are meant: conditions on columns that a data set keeps as they were written."""
+"""Which rows are meant: conditions on columns that a data set keeps as they were written.
+
+A column holds numbers where every cell of it that is not missing is a plain number: without leading
+zeros or a plus, and with an exponent only where that has a sign or stands behind a fraction, for
+007, +49 and 12E4 are ids.  All its cells are compared as numbers then, to the last digit; those of
+any other column as they are written, but for blanks around them.  A missing cell, which is an empty
+one, is meant by `is missing` alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,49 +21,109 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.settings.row_condition import WrittenTerm, terms_of, unquoted
+from fewpass.pipeline.settings.row_condition import Written, WrittenTerm, read_condition, terms_of
+from fewpass.pipeline.tables.changing.listed_values import listed_values
 from fewpass.pipeline.tables.ingest.retained_columns import Retained, Words, words_of_retained
-from fewpass.storage.folder import Folder
+from fewpass.pipeline.tables.readers.delimited_header import MISSING
+from fewpass.pipeline.tables.readers.rejection import shown
+from fewpass.storage.manifest import RETAINED_BYTES
 
 Mask = NDArray[np.bool_]
-Test = Callable[[Words], Mask]
 
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "==": np.equal, "=": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal,
-    ">": np.greater, ">=": np.greater_equal,
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+_NUMBER = re.compile(rb"-?(?:0|[1-9]\d*|(?=\.\d))(?:\.\d*(?:[eE][-+]?\d{1,4})?|[eE][-+]\d{1,4})?")
+
+
+def _number(word: bytes) -> Decimal | None:
+    """Return a plain number; None for text."""
+    return Decimal(word.decode()) if _NUMBER.fullmatch(word) else None
+
+
+class RetainedCells:
+    """Cells of a kept column.
+
+    Attributes
+    ----------
+    words
+        (n,) without blanks around them.
+    are_there
+        (n,) which are not missing.
+    """
+
+    def __init__(self, retained: Retained, column: int) -> None:
+        self.words: Words = np.strings.strip(words_of_retained(retained, column))
+        self.are_there: Mask = self.words != b""
+
+    @cached_property
+    def _different(self) -> tuple[list[bytes], NDArray[np.int64]]:
+        different, at = np.unique(self.words, return_inverse=True)
+        return different.tolist(), at
+
+    def text(self) -> str | None:
+        """Return a cell that is no number; None where the others are missing, by whatever word."""
+        texts = (word for word in self._different[0] if not _NUMBER.fullmatch(word))
+        decoded = (text.decode("utf-8", "replace") for text in texts)
+        return next((text for text in decoded if text.lower() not in MISSING), None)
+
+    def where_number(self, holds: Callable[[Decimal], bool]) -> Mask:
+        """Say which cells are numbers of which something holds; returns (n,)."""
+        words, at = self._different
+        each = ((number := _number(word)) is not None and bool(holds(number)) for word in words)
+        mask: Mask = np.fromiter(each, np.bool_, len(words))[at]
+        return mask
 
 
 class Term(NamedTuple):
-    """A condition on one column."""
+    """A condition on one column: its values are numbers where the column holds numbers."""
 
     column: int  # among the kept ones
-    holds: Test
-    values: frozenset[bytes]  # that were listed; none where nothing was
+    how: str  # as of a `WrittenTerm`
+    numbers: frozenset[Decimal] | None
+    texts: NDArray[np.bytes_]  # in order
+
+    def holds(self, cells: RetainedCells) -> Mask:
+        """Say which cells it holds of; returns (n,)."""
+        if self.how in ("is missing", "is not missing"):
+            return ~cells.are_there if self.how == "is missing" else cells.are_there
+        if self.numbers is not None:
+            return cells.where_number(self._of_number())
+        if self.how in _COMPARED:
+            compared: Mask = np.asarray(_COMPARED[self.how](cells.words, self.texts[0]))
+        else:
+            compared = np.isin(cells.words, self.texts, invert=self.how == "not in")
+        return np.logical_and(cells.are_there, compared)
+
+    def _of_number(self) -> Callable[[Decimal], bool]:
+        numbers = self.numbers or frozenset()
+        if self.how in _COMPARED:
+            return lambda cell: _COMPARED[self.how](cell, *numbers)
+        return numbers.__contains__ if self.how == "in" else lambda cell: cell not in numbers
 
 
 class Condition:
-    """A condition on kept columns: all its terms hold.
+    """A condition on kept columns; for its grammar see `fewpass.pipeline.settings.row_condition`.
+
+    All rows are shown to `learn` first, then `decide` is called.
 
     Parameters
     ----------
     text
-        Terms such as ``id in FILE`` (a line of the file for each value), ``city == "north"`` or
-        ``age < 18``, joined by ``and``.  Quoted values are compared as text, numbers as numbers: a
-        cell that is none is not meant.
+        Such as ``id in FILE`` or ``city == "north" and age < 18``.
     retained
         Names of the columns that the data set keeps.
     place
         The data set, for messages.
     storage_options
-        For the address of the file.
+        For the addresses of files.
 
     Raises
     ------
     BadInput
-        A condition that cannot be read, or on a column that is not kept.
+        A condition or a list that cannot be read, or a column that is not kept.
     FileNotFoundError
-        The file is not there.
+        A file that is not there.
     """
 
     def __init__(
@@ -67,85 +138,107 @@ class Condition:
                 f"{place} keeps no column as it was written, so its rows cannot be told apart. "
                 "Ingest the sources anew with `keep=COLUMN`, such as an id."
             )
-        self._retained, self._place, self._storage_options = list(retained), place, storage_options
-        self.terms = [self._term(written) for written in _read(text)]
-        self._matched: set[bytes] = set()
+        self.retained, self._place = list(retained), place
+        try:
+            self._written = read_condition(text)
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+        self._lists: dict[str, frozenset[bytes]] = {}
+        self._of_numbers: set[int] = set()  # columns, as far as is known
+        for term in terms_of(self._written):
+            column = self._position(term.column)
+            if "missing" not in term.how:
+                self._of_numbers.add(column)
+            if term.file is not None:
+                self._lists[term.file] = listed_values(term.file, term.column, storage_options)
+        self._text_in: dict[int, str] = {}  # an example of each other column
+        self._terms: dict[WrittenTerm, Term] = {}
+        self._not_found: set[bytes | Decimal] = set()
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether the kind of a column depends on further rows."""
+        return bool(self._of_numbers)
+
+    def learn(self, retained: Retained) -> None:
+        """Look what the columns hold, in kept columns of rows (n, bytes)."""
+        for column in sorted(self._of_numbers):
+            text = RetainedCells(retained, column).text()
+            if text is not None:
+                self._text_in[column] = text
+                self._of_numbers.discard(column)
+
+    def decide(self) -> None:
+        """Compare as numbers or as text from now on; BadInput for one where it is the other."""
+        self._terms = {written: self._term(written) for written in terms_of(self._written)}
 
     def of(self, retained: Retained) -> Mask:
         """Say which rows are meant, of kept columns (n, bytes); returns (n,)."""
-        meant = np.ones(len(retained), np.bool_)
-        for term in self.terms:
-            words = words_of_retained(retained, term.column)
-            holds = term.holds(words)
-            if term.values:
-                self._matched.update(np.unique(words[holds]).tolist())
-            meant &= holds
-        return meant
+        columns = {term.column for term in self._terms.values()}
+        return self._meant(self._written, {k: RetainedCells(retained, k) for k in columns})
+
+    def shown(self, retained: Retained) -> dict[str, str]:
+        """Return the cells of one row (1, bytes) by the names of their columns."""
+        every = enumerate(self.retained)
+        return {n: words_of_retained(retained, k)[0].decode("utf-8", "replace") for k, n in every}
 
     @property
     def unmatched(self) -> int:
-        """Listed values that no row had so far."""
-        return len(frozenset().union(*(term.values for term in self.terms)) - self._matched)
+        """Values of `==` and `in` that no row had so far."""
+        return len(self._not_found)
+
+    def _meant(self, written: Written, cells: Mapping[int, RetainedCells]) -> Mask:
+        if not isinstance(written, WrittenTerm):
+            join = np.logical_and if written.every else np.logical_or
+            meant: Mask = reduce(join, [self._meant(part, cells) for part in written.parts])
+            return meant
+        term = self._terms[written]
+        own = cells[term.column]
+        holds = term.holds(own)
+        if term.how == "in":
+            matched = np.unique(own.words[holds]).tolist()
+            self._not_found.difference_update(
+                matched if term.numbers is None else map(_number, matched)
+            )
+        return holds
 
     def _term(self, written: WrittenTerm) -> Term:
-        column, how, value = self._position(written.column), written.how, written.value
-        if how in ("in", "not in"):
-            values = self._listed(unquoted(value))
-            listed = np.array(sorted(values), np.bytes_)
-            inverted = how == "not in"
-            return Term(
-                column, lambda words: np.isin(words, listed, invert=inverted),
-                frozenset() if inverted else values,
-            )  # fmt: skip
-        return Term(column, _comparison(how, value), frozenset())
+        column = self._position(written.column)
+        numbers = [one for one in written.values if isinstance(one, Decimal)]
+        quoted = [one for one in written.values if isinstance(one, str)]
+        texts = {one.strip().encode() for one in quoted}
+        if written.file is not None:
+            texts |= self._lists[written.file]
+        if column in self._of_numbers:
+            if quoted and written.how != "in":
+                raise self._of_other_kind(written, "holds numbers", f"the text {shown(quoted[0])}")
+            values = {text if (n := _number(text)) is None else n for text in texts}.union(numbers)
+            self._expect(written, values)
+            read = frozenset(one for one in values if isinstance(one, Decimal))
+            return Term(column, written.how, read, np.zeros(0, np.bytes_))
+        if numbers:
+            holds = f"holds text, such as {shown(self._text_in[column])}"
+            raise self._of_other_kind(written, holds, f"the number {numbers[0]}")
+        self._expect(written, texts)
+        short = [one for one in texts if len(one) <= RETAINED_BYTES]
+        return Term(column, written.how, None, np.array(sorted(short), np.bytes_))
+
+    def _expect(self, written: WrittenTerm, values: Iterable[bytes | Decimal]) -> None:
+        if written.how == "in":
+            self._not_found.update(values)
+
+    def _of_other_kind(self, written: WrittenTerm, holds: str, value: str) -> BadInput:
+        quotes = "Leave out" if "numbers" in holds else "Put the number in"
+        return BadInput(
+            f"{self._place}: column {shown_name(written.column)} {holds}, and `where` compares it "
+            f"with {value}. {quotes} the quotes."
+        )
 
     def _position(self, name: str) -> int:
-        if name not in self._retained:
+        if name not in self.retained:
             raise BadInput(
                 f"`where` names the column {shown_name(name)}, and {self._place} keeps "
-                f"{', '.join(map(shown_name, self._retained))}. Name one of these, or ingest anew "
+                f"{', '.join(map(shown_name, self.retained))}. Name one of these, or ingest anew "
                 f"with `keep={name}`."
             )
-        return self._retained.index(name)
-
-    def _listed(self, address: str) -> frozenset[bytes]:
-        """Return the lines of a file, without blanks around them."""
-        folder, _, name = address.rpartition("/")
-        raw = Folder(folder or ".", self._storage_options).read(name)
-        values = frozenset(line.strip() for line in raw.splitlines() if line.strip())
-        if not values:
-            raise BadInput(f"{address} has no line. Write a value on each line.")
-        return values
-
-
-def _read(text: str) -> list[WrittenTerm]:
-    try:
-        return terms_of(text)
-    except ValueError as error:
-        raise BadInput(str(error)) from None
-
-
-def _comparison(how: str, value: str) -> Test:
-    compare, text = _COMPARED[how], unquoted(value)
-    number = None if text != value else _as_number(text)
-    if number is None:
-        return lambda words: np.asarray(compare(words, text.encode()))
-    return lambda words: _numbers_hold(words, lambda numbers: compare(numbers, number))
-
-
-def _numbers_hold(words: Words, holds: Callable[[NDArray[np.float64]], Any]) -> Mask:
-    """Compare the cells that are numbers; no other is meant."""
-    different, at = np.unique(words, return_inverse=True)
-    numbers = [_as_number(word.decode("utf-8", "replace")) for word in different.tolist()]
-    values = np.array([np.nan if one is None else one for one in numbers])
-    with np.errstate(invalid="ignore"):
-        meant = np.asarray(holds(values)) & ~np.isnan(values)
-    result: Mask = meant[at]
-    return result
-
-
-def _as_number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+        return self.retained.index(name)

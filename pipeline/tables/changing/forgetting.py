@@ -9,27 +9,27 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from fewpass.pipeline.errors import BadInput, NoRowMeant
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.rows.column_statistics import NAMES
 from fewpass.pipeline.settings.change_plans import ForgetPlan
 from fewpass.pipeline.tables.changing.condition import Condition
 from fewpass.pipeline.tables.changing.dealing import rewritten
-from fewpass.pipeline.tables.changing.one_change import (
-    NextGeneration,
-    changing,
-    held_out_by,
-    staging_of,
-)
+from fewpass.pipeline.tables.changing.one_change import NextGeneration, changing
 from fewpass.pipeline.tables.changing.row_summary import RowSummary
 from fewpass.pipeline.tables.changing.stored_rows import StoredRows
 from fewpass.pipeline.tables.ingest.chunking import Selection
+from fewpass.pipeline.tables.ingest.retained_columns import Retained
+from fewpass.pipeline.tables.ingest.set_pair import test_rows_of
 from fewpass.storage.chunk_table import ChunkRecord
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import ChangeRecord
@@ -40,13 +40,16 @@ from fewpass.storage.writer import DatasetWriter
 
 ShowShare = Callable[[float, str], None]
 Rows = NDArray[np.int64]
+#: Rows of which a dry run shows what is kept of them.
+EXAMPLES = 5
 
 
 class ForgetResult(BaseModel):
-    """What came of a forget.
+    """What came of a forget, or would come of it (`dry_run`).
 
-    `rows` are those of the data set now, `forgotten` those that went, `unmatched` how many values
-    of the list no row had.  `learnt_from` are the fingerprints of the generations that had them.
+    `rows` are those of the data set now, `forgotten` those that went or would go, `unmatched` how
+    many values no row had.  `examples` are kept cells of some rows that would go.  `learnt_from`
+    are the fingerprints of the generations that had such rows.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -59,101 +62,217 @@ class ForgetResult(BaseModel):
     test_rows: int = 0
     test_forgotten: int = 0
     unmatched: int = 0
+    dry_run: bool = False
+    examples: tuple[dict[str, str], ...] = ()
     seconds: float = 0.0
     peak_memory_bytes: int = 0
     learnt_from: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
-    """Runs that have learnt from one of these; they are as they were."""
+    """Runs that have learnt from one of these, or began at such a run; they are as they were."""
+    published: tuple[str, ...] = ()
+    """Those of them that were published."""
     retrained: tuple[str, ...] = ()
     """Runs trained anew."""
+    notes: tuple[str, ...] = ()
+    """What to know of test rows, and why models were not trained anew."""
     fingerprint: str
 
 
 def forget(plan: ForgetPlan, *, progress: ShowShare = lambda _share, _said: None) -> ForgetResult:
-    """Delete rows of a data set, and of its test rows; finish a deletion that was cut short.
+    """Delete rows of one data set; see `forget_in`."""
+    return forget_in([plan.dataset], plan, progress=progress)[0]
+
+
+def forget_in(
+    datasets: Sequence[str],
+    plan: ForgetPlan,
+    *,
+    progress: ShowShare = lambda _share, _said: None,
+) -> list[ForgetResult]:
+    """Delete rows of data sets, and of their test rows; finish a deletion that was cut short.
 
     Parameters
     ----------
+    datasets
+        Where they lie; all keep the same columns.
     plan
-        Which rows of which data set.
+        Which rows.
     progress
         Called with the share that is done, and words for it.
 
     Returns
     -------
-    ForgetResult
-        With nothing forgotten where no row is meant.
+    list of ForgetResult
+        One for each; with nothing forgotten where no row is meant and `allow_none` is set.
 
     Raises
     ------
+    NoRowMeant
+        No row meets the condition; nothing was changed.  A BadInput.
     BadInput
-        A condition that cannot be read, or on a column that is not kept; no row would be left.
+        A condition that cannot be read, on a column that is not kept, or of numbers on text; no row
+        would be left.
     NotADataset, BusyPlace, FileNotFoundError, PermissionError, OSError
         As for `ingest`.
     """
     began = time.perf_counter()
     threads = plan.threads or len(os.sched_getaffinity(0))
-    opened = Dataset.open(plan.dataset, plan.storage_options)
-    retained, place = opened.manifest.retained, opened.folder.url
-    condition = Condition(plan.where, retained, place, plan.storage_options)
-    test = held_out_by(opened, plan.storage_options)
-    sets = [opened] if test is None else [test, opened]
-    done: list[tuple[Dataset, int]] = []
-    for each in sets:
-        with changing(plan.model_copy(update={"dataset": each.folder.url})):
-            now = Dataset.open(each.folder)
-            done.append(_without(now, condition, threads, progress))
-            for unfinished in staging_of(now):  # an append that was cut short may have such rows
-                unfinished.delete_tree()
-    now, forgotten = done[-1]
-    tested = done[0] if test is not None else None
-    changes = now.manifest.changes
+    with ExitStack() as changes:
+        pairs = [_pair(one, plan, changes) for one in datasets]
+        first, *_ = sets = [one for pair in pairs for one in pair.sets]
+        condition = Condition(
+            plan.where, first.manifest.retained, first.folder.url, plan.storage_options
+        )
+        looked = _looked_in(sets, condition, threads)
+        _require_some(looked, allow_none=plan.allow_none)
+        if not plan.dry_run:
+            looked = [_forgotten(one, threads, progress) for one in reversed(looked)][::-1]
+    took, every = time.perf_counter() - began, iter(looked)
+    results = [_result(plan, [next(every) for _ in pair.sets], pair.notes) for pair in pairs]
+    same = {"unmatched": condition.unmatched, "seconds": took}
+    return [one.model_copy(update=same) for one in results]
+
+
+class _Pair(NamedTuple):
+    """A data set and that of its test rows, if there is one, and what to say of these."""
+
+    sets: list[Dataset]
+    notes: tuple[str, ...]
+
+
+def _pair(dataset: str, plan: ForgetPlan, changes: ExitStack) -> _Pair:
+    """Open a data set and its test rows, alone in them unless they are only looked at."""
+    if plan.dry_run:
+        training = Dataset.open(dataset, plan.storage_options)
+        test, note = test_rows_of(training)
+        notes = () if note is None else (note,)
+    else:
+        own = plan.model_copy(update={"dataset": dataset})
+        training, test, _, _, notes = changes.enter_context(changing(own))
+    return _Pair([one for one in (training, test) if one is not None], notes)
+
+
+def _result(plan: ForgetPlan, looked: Sequence[RowsMeant], notes: tuple[str, ...]) -> ForgetResult:
+    now, *tested = looked
+    manifest = now.dataset.manifest
     return ForgetResult(
-        dataset=now.folder.url,
-        generation=now.manifest.generation,
-        rows=now.n_rows,
-        forgotten=forgotten,
-        test_dataset=tested[0].folder.url if tested else None,
-        test_rows=tested[0].n_rows if tested else 0,
-        test_forgotten=tested[1] if tested else 0,
-        unmatched=condition.unmatched,
-        seconds=time.perf_counter() - began,
+        dataset=now.dataset.folder.url,
+        generation=manifest.generation,
+        rows=now.dataset.n_rows,
+        forgotten=now.n_rows,
+        test_dataset=tested[0].dataset.folder.url if tested else None,
+        test_rows=sum(one.dataset.n_rows for one in tested),
+        test_forgotten=sum(one.n_rows for one in tested),
+        dry_run=plan.dry_run,
+        examples=tuple(row for one in looked for row in one.examples)[: EXAMPLES * plan.dry_run],
         peak_memory_bytes=peak_memory_bytes(),
-        learnt_from=tuple(change.parent for change in changes),
-        fingerprint=now.manifest.fingerprint,
+        learnt_from=tuple(_that_had_rows(now, dry_run=plan.dry_run)),
+        fingerprint=manifest.fingerprint,
+        notes=notes,
     )
 
 
-def _without(
-    before: Dataset, condition: Condition, threads: int, progress: ShowShare
-) -> tuple[Dataset, int]:
-    """Return a data set without the rows that are meant, and how many there were."""
-    stay = _staying(before, condition, threads)
-    gone = [before.manifest.rows_of(k) - len(own) for k, own in enumerate(stay)]
-    if not sum(gone):
-        return before, 0
-    made = NextGeneration.after(before)
-    writer = made.writer(before.n_rows - sum(gone))
-    first = next(k for k, n in enumerate(gone) if n)
-    summary = RowSummary(before)
-    records = _written(before, writer, stay, first, summary, threads, progress)
-    _finish(before, writer, records, summary, sum(gone))
-    now = Dataset.open(before.folder)
-    prune_generations(now.folder, now.manifest)
-    return now, sum(gone)
+def _that_had_rows(now: RowsMeant, *, dry_run: bool) -> list[str]:
+    """Return the fingerprints of the generations before the last in which rows were forgotten."""
+    changes = now.dataset.manifest.changes
+    if dry_run and now.n_rows:
+        return [*(one.parent for one in changes), now.dataset.manifest.fingerprint]
+    last = max((k for k, one in enumerate(changes) if one.change == "forget"), default=-1)
+    return [one.parent for one in changes[: last + 1]]
 
 
-def _staying(dataset: Dataset, condition: Condition, threads: int) -> list[Rows]:
-    """Return the rows of every chunk that stay."""
+class RowsMeant(NamedTuple):
+    """The rows of a data set that a condition means."""
+
+    dataset: Dataset
+    places: list[Rows]  # in every chunk
+    examples: list[dict[str, str]]  # kept cells of the first ones
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are."""
+        return sum(len(own) for own in self.places)
+
+
+def _looked_in(sets: Sequence[Dataset], condition: Condition, threads: int) -> list[RowsMeant]:
+    """Look which rows are meant: first what the columns hold, then at every row."""
+    for each in sets:
+        if each.manifest.retained != sets[0].manifest.retained:
+            raise BadInput(
+                f"{each.folder.url} keeps other columns than {sets[0].folder.url}. Name one of "
+                "these data sets."
+            )
+        _learn_kinds(each, condition, threads)
+    condition.decide()
+    return [_looked(each, condition, threads) for each in sets]
+
+
+def _learn_kinds(dataset: Dataset, condition: Condition, threads: int) -> None:
+    for retained in _retained_in(dataset, threads):
+        if not condition.is_learning:
+            return
+        condition.learn(retained)
+
+
+def _looked(dataset: Dataset, condition: Condition, threads: int) -> RowsMeant:
+    """Look which rows are meant; nothing is changed."""
+    meant = RowsMeant(dataset, [], [])
+    for retained in _retained_in(dataset, threads):
+        own = np.flatnonzero(condition.of(retained))
+        meant.places.append(own)
+        for row in own[: EXAMPLES - len(meant.examples)]:
+            meant.examples.append(condition.shown(retained[row : row + 1]))
+    return meant
+
+
+def _retained_in(dataset: Dataset, threads: int) -> Iterator[Retained]:
     with ThreadPoolExecutor(threads, "forget-look") as pool:
-        every = ordered_map(pool, dataset.read_retained, range(dataset.n_chunks), threads + 1)
-        return [np.flatnonzero(~condition.of(retained)) for retained in every]
+        yield from ordered_map(pool, dataset.read_retained, range(dataset.n_chunks), threads + 1)
+
+
+def _require_some(looked: Sequence[RowsMeant], *, allow_none: bool) -> None:
+    """Refuse to delete no row at all, or all rows of a set."""
+    for dataset, places, _ in looked:
+        if sum(map(len, places)) == dataset.n_rows:
+            raise BadInput(
+                f"No row of {dataset.folder.url} would be left, and a data set has one at least. "
+                "Delete its folder instead."
+            )
+    if not allow_none and not any(one.n_rows for one in looked):
+        n_rows = sum(one.dataset.n_rows for one in looked)
+        names = [one.dataset.folder.url for one in looked]
+        more = f" and {len(names) - 2} others" if len(names) > 2 else ""
+        raise NoRowMeant(
+            f"None of the {n_rows:,} rows of {' and '.join(names[:2])}{more} meets the condition, "
+            "so nothing was changed. Correct it, or say that none may be there (`allow_none`), as "
+            "to finish a call that was cut short."
+        )
+
+
+def _forgotten(meant: RowsMeant, threads: int, progress: ShowShare) -> RowsMeant:
+    """Return the data set without the rows that are meant; leaves nothing of them."""
+    before, gone = meant.dataset, meant.n_rows
+    if gone:
+        progress(0.0, f"deleting {gone:,} of {before.n_rows:,} rows of {before.folder.name}")
+        _rewrite(before, meant.places, threads, progress)
+    return meant._replace(dataset=Dataset.open(before.folder))
+
+
+def _rewrite(before: Dataset, gone: list[Rows], threads: int, progress: ShowShare) -> None:
+    """Make a generation without some rows the present one."""
+    n_gone = sum(len(own) for own in gone)
+    writer = NextGeneration.after(before).writer(before.n_rows - n_gone)
+    first = next(k for k, own in enumerate(gone) if own.size)
+    summary = RowSummary(before)
+    records = _written(before, writer, gone, first, summary, threads, progress)
+    _finish(before, writer, records, summary, n_gone)
+    prune_generations(before.folder, Dataset.open(before.folder).manifest)
 
 
 def _written(
     before: Dataset,
     writer: DatasetWriter,
-    stay: list[Rows],
+    gone: list[Rows],
     first: int,
     summary: RowSummary,
     threads: int,
@@ -169,7 +288,8 @@ def _written(
     def rest(tables: Iterator[Table]) -> Iterator[Selection]:
         """Yield what stays of all rows, from the first row that goes on; all of it is counted."""
         for number, table in enumerate(tables):
-            left = Selection(table, stay[number]).rows()
+            stay = np.delete(np.arange(table.n_rows), gone[number])
+            left = Selection(table, stay).rows()
             summary.add(form.values(left))
             progress((number + 1) / before.n_chunks, f"rewriting, {summary.n_rows:,} rows")
             if number >= first and left.n_rows:

@@ -1,100 +1,95 @@
 """One change of a data set at a time: who makes it, where it writes, and what it leaves.
 
-All of the new generation is written and durable before the manifest is replaced, which is the one
-step that readers see; whatever kills a change before leaves the old generation, and the next change
-removes what was written of a new one.
+A data set and its test rows are locked, the training set first, and then opened; nothing that was
+read before the locks is changed.  All of the new generation is written and durable before the
+manifest is replaced, which is the one step that readers see; whatever kills a change before leaves
+the old generation, and the next change removes what was written of a new one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.settings.change_plans import ChangePlan
-from fewpass.pipeline.tables.ingest.target import IngestTarget
-from fewpass.pipeline.tables.ingest.work_dir import WorkDir, work_dir_path
+from fewpass.pipeline.tables.ingest.set_pair import IngestRecord, record_of, test_rows_of
+from fewpass.pipeline.tables.ingest.work_dir import WorkDir, all_owned, work_dirs_of
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
-from fewpass.storage.manifest import KEY, place_of_generation
-from fewpass.storage.set_generations import prune_generations
+from fewpass.storage.locations import Location
+from fewpass.storage.manifest import place_of_generation
+from fewpass.storage.set_generations import prune_generations, roll_back
 from fewpass.storage.writer import DatasetWriter
 
 
+class Change(NamedTuple):
+    """Data sets that nobody else changes, as they are now."""
+
+    training: Dataset
+    test: Dataset | None  # of its test rows
+    record: IngestRecord  # of the training set
+    work_dir: WorkDir  # for unfinished work; it is emptied at the end
+    notes: tuple[str, ...]  # what the user should know of the test rows
+
+
 @contextmanager
-def changing(plan: ChangePlan) -> Iterator[WorkDir]:
-    """Keep other changes and ingests out of a data set; removes what a killed one left.
+def changing(plan: ChangePlan) -> Iterator[Change]:
+    """Keep other changes and ingests out of a data set and its test rows; remove what they left.
 
     Raises
     ------
     NotADataset
         There is no data set.
+    BadInput
+        Its test rows are not there.
     BusyPlace
-        Another process is changing it.
+        Another process is changing one of the two.
     PermissionError
         Nothing can be written there.
     """
-    folder = Folder(plan.dataset, plan.storage_options)
-    Dataset.open(folder)
-    folder.require_writable()
-    work_dir = WorkDir(work_dir_path(folder, None))
-    with work_dir.owned():
-        _require_whole(work_dir, folder)
-        prune_generations(folder, Dataset.open(folder).manifest)
+    place = Location.of(plan.dataset).resolved
+    before = _opened(Folder(place, plan.storage_options))
+    folders = [one.folder for one in before[:2] if one is not None]
+    for folder in folders:
+        folder.require_writable()
+    work_dirs = work_dirs_of(folders)
+    with all_owned(work_dirs):
+        training, test, notes = _opened(folders[0])
+        if [one.folder.url for one in (training, test) if one] != [one.url for one in folders]:
+            raise BusyPlace(f"{place} was ingested anew just now. Give the command again.")
+        training, test = _without_leftovers(training, test)
         try:
-            yield work_dir
+            yield Change(training, test, record_of(training), work_dirs[0], notes)
         except BadInput:
-            work_dir.remove()
+            _clear(work_dirs)
             raise
-        work_dir.remove()
+        _clear(work_dirs)
 
 
-def marker_of(dataset: Dataset) -> dict[str, Any]:
-    """Return what the ingest of a data set noted of itself."""
-    return IngestTarget(dataset.folder, "").marker()
+def _opened(folder: Folder) -> tuple[Dataset, Dataset | None, tuple[str, ...]]:
+    training = Dataset.open(folder)
+    test, note = test_rows_of(training)
+    return training, test, () if note is None else (note,)
 
 
-def plan_of_ingest(dataset: Dataset) -> dict[str, Any]:
-    """Return the plan that a data set was ingested by, as JSON; nothing if it is not known."""
-    plan = marker_of(dataset).get("plan")
-    return plan if isinstance(plan, dict) else {}
+def _without_leftovers(training: Dataset, test: Dataset | None) -> tuple[Dataset, Dataset | None]:
+    """Remove what changes left that were killed, and take test rows back that came alone."""
+    prune_generations(training.folder, training.manifest)
+    if test is None:
+        return training, None
+    last = test.manifest.changes[-1] if test.manifest.changes else None
+    if last is not None and last.beside == training.manifest.fingerprint:
+        roll_back(test.folder, test.manifest)
+        test = Dataset.open(test.folder)
+    prune_generations(test.folder, test.manifest)
+    return training, test
 
 
-def held_out_by(dataset: Dataset, storage_options: dict[str, Any] | None = None) -> Dataset | None:
-    """Return the data set of the test rows that an ingest held out; None without any.
-
-    Raises
-    ------
-    BadInput
-        It is not where the ingest put it.
-    """
-    plan = plan_of_ingest(dataset)
-    if not plan.get("test_fraction") or marker_of(dataset).get("rows") == "test":
-        return None
-    url = str(plan.get("test_dataset") or f"{dataset.folder.url}-test")
-    if Folder(url, storage_options).url == dataset.folder.url:
-        return None  # of an earlier version, which did not note which rows these are
-    if not Folder(url, storage_options).exists(KEY):
-        raise BadInput(
-            f"{dataset.folder.url} was ingested with test rows, and {url}, where they are, is not "
-            "there. Put it back, or ingest all files anew."
-        )
-    return Dataset.open(url, storage_options)
-
-
-def _require_whole(work_dir: WorkDir, folder: Folder) -> None:
-    """Refuse a data set that an ingest is to replace and has not finished."""
-    if work_dir.folder.exists("partition.json") and folder.exists(KEY):
-        work_dir.clear()  # of an ingest that was killed after its data set was complete
-
-
-def staging_of(dataset: Dataset) -> tuple[Folder, Folder]:
-    """Return where an append ingests new rows, and test rows among them."""
-    folder = dataset.folder
-    names = (f"{folder.url}.appending", f"{folder.url}.appending-test")
-    one, two = (Folder(name, folder.storage_options) for name in names)
-    return one, two
+def _clear(work_dirs: list[WorkDir]) -> None:
+    for work_dir in work_dirs:
+        work_dir.clear()
 
 
 class NextGeneration(NamedTuple):
@@ -121,11 +116,6 @@ class NextGeneration(NamedTuple):
     def writer(self, n_rows: int) -> DatasetWriter:
         """Return what writes its chunks."""
         manifest = self.before.manifest
-        if n_rows < 1:
-            raise BadInput(
-                f"No row of {self.before.folder.url} would be left, and a data set has one at "
-                "least. Delete its folder instead."
-            )
         return DatasetWriter(
             self.folder, manifest.layout, manifest.n_features, n_rows, manifest.chunk_rows,
             manifest.dtype, manifest.has_weight, manifest.has_offset, manifest.codes,

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections.abc import Callable
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -43,16 +44,18 @@ from fewpass.pipeline.tables.ingest.reading import (
     schema_of,
     source_of,
     stamps,
+    taken_of,
     total_bytes,
 )
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
+from fewpass.pipeline.tables.ingest.set_pair import SetPair
 from fewpass.pipeline.tables.ingest.target import IngestTarget
 from fewpass.pipeline.tables.ingest.target_map import TargetMap
 from fewpass.pipeline.tables.ingest.work_dir import (
     PARTITION,
-    WorkDir,
+    all_owned,
     remove_leftovers,
-    work_dir_path,
+    work_dirs_of,
 )
 from fewpass.pipeline.tables.ingest.writing import (
     ChunkMaker,
@@ -86,6 +89,7 @@ def ingest(
     threads: int | None = None,
     progress: Progress | None = None,
     threshold: float | None = None,
+    staged: bool = False,
 ) -> IngestResult:
     """Make the data set that `plan` describes; finish it if an earlier call was cut short.
 
@@ -102,6 +106,8 @@ def ingest(
         Called a few times a second, by the calling thread.
     threshold
         Of the keys that rows are held out by, by a column; default: as the plan's share has it.
+    staged
+        Whether the data set is part of the unfinished work of a change, inside of another.
 
     Returns
     -------
@@ -127,10 +133,22 @@ def ingest(
             "memory. Leave `columns=true` out, or ingest into a local folder."
         )
     cores = len(os.sched_getaffinity(0))
-    result = _Ingest(plan, threads or plan.threads or cores, progress, source, threshold).run()
-    if plan.columns and not has_columns(dataset := Dataset.open(plan.dataset)):
-        write_columns(dataset, plan.budget.rows)
+    own = threads or plan.threads or cores
+    result = _Ingest(plan, own, progress, source, threshold, staged=staged).run()
+    if plan.columns and not has_columns(Dataset.open(plan.dataset)):
+        copy_by_column(plan.dataset, plan.budget.rows)
     return result
+
+
+def copy_by_column(
+    url: str, memory: int, tell: Callable[[float, int], None] = lambda _share, _rows: None
+) -> Dataset:
+    """Store a data set by column as well, while nobody changes it; see `write_columns`."""
+    Dataset.open(url)  # a place without one stays as it is
+    with all_owned(work_dirs_of([Folder(url)])):
+        dataset = Dataset.open(url)
+        write_columns(dataset, memory, lambda share: tell(share, dataset.n_rows))
+    return dataset
 
 
 class _Ingest:
@@ -143,8 +161,10 @@ class _Ingest:
         progress: Progress | None,
         source: Source | None,
         threshold: float | None,
+        *,
+        staged: bool,
     ) -> None:
-        self.threads, self.threshold = threads, threshold
+        self.threads, self.threshold, self.staged = threads, threshold, staged
         self.ticker = Ticker(progress)
         self.names: HashedNames = {}
         self.partitioned_again: str | None = None
@@ -157,7 +177,8 @@ class _Ingest:
         urls = [plan.dataset, plan.test_url]
         folders = [Folder(url, plan.storage_options) for url in urls if url is not None]
         self.targets = [IngestTarget(folder, self.digest) for folder in folders]
-        self.work_dir = WorkDir(work_dir_path(folders[TRAINING], plan.spill))
+        self.work_dirs = work_dirs_of(folders, plan.spill)
+        self.work_dir = self.work_dirs[0]
 
     def _like_fingerprint(self) -> str:
         return self.like.manifest.fingerprint if self.like else ""
@@ -185,15 +206,26 @@ class _Ingest:
     def run(self) -> IngestResult:
         done = None if self.plan.overwrite else self._finished()
         if done is None:
-            for target in self.targets:
-                target.require_free(overwrite=self.plan.overwrite, reads=self._reads())
-                target.folder.require_writable()
-            with self.work_dir.owned():
-                done = self._make()
-                self.work_dir.remove()
+            self._require_free()
+            with all_owned(self.work_dirs):
+                done = None if self.plan.overwrite else self._finished()
+                if done is None:
+                    self._require_free()  # still: another may have been here before us
+                    done = self._make()
+                self.work_dir.clear()
         else:
             remove_leftovers(self.plan)
         return self._result(done)
+
+    def _require_free(self) -> None:
+        reads = self._reads()
+        for target in self.targets:
+            if not self.staged:
+                target.require_separate(reads)
+            target.require_free(overwrite=self.plan.overwrite)
+            target.folder.require_writable()
+        if self.plan.test_dataset is None:
+            SetPair(*self.targets).require_own_test()
 
     def _reads(self) -> list[str]:
         """Return the addresses of what is read."""
@@ -289,7 +321,8 @@ class _Ingest:
             writer.write_columns({column: order.sourced(numbers)})
         writer.write_columns(scaler.columns())
         writer.write_column_order(order)
-        target.mark(self._stats(partitioned) | {"rows": name})
+        pair = SetPair(*self.targets) if number == TRAINING else None
+        target.mark(self._stats(partitioned) | {"rows": name} | (pair.told() if pair else {}))
         writer.commit(
             written.records,
             targets=with_mean(target_map.targets(number), written.target_mean),
@@ -302,6 +335,7 @@ class _Ingest:
             versions=_versions(),
             schema=self._schema(),
             hashed_names=self.names,
+            announce=pair.announce if pair else None,
         )
         return Dataset.open(target.folder)
 
@@ -331,6 +365,7 @@ class _Ingest:
             "beyond": partitioned.n_beyond,
             "like": self._like_fingerprint(),
             "threshold": partitioned.threshold,
+            "files": [file.model_dump() for file in taken_of(self.source)],
         }
 
     def _result(self, done: list[Dataset]) -> IngestResult:

@@ -10,15 +10,20 @@ from fewpass.pipeline.settings.source_options import SourceOptions, unusual
 from fewpass.pipeline.tables.ingest.held_out_share import split_asked
 from fewpass.pipeline.tables.ingest.layout import laid_out, laid_out_like
 from fewpass.pipeline.tables.readers import Expected, open_source
+from fewpass.pipeline.tables.readers.known_files import KnownFiles
 from fewpass.pipeline.tables.readers.opening import is_table
 from fewpass.pipeline.tables.readers.source import HashesNames, Source, notes_of
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.hashed_names import HashedNames
+from fewpass.storage.manifest import TakenFile
 
 
-def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
-    """Open the files that a plan names; their columns are those of `like`, where it is given."""
+def source_of(plan: IngestPlan, like: Dataset | None, known: KnownFiles | None = None) -> Source:
+    """Open the files that a plan names; their columns are those of `like`, where it is given.
+
+    Those among `known` are left out; NothingNew where none is left.
+    """
     retained = retained_names(plan, like)
     options = plan.options
     dropped = [name for name in retained if name not in options.drop]
@@ -41,6 +46,7 @@ def source_of(plan: IngestPlan, like: Dataset | None) -> Source:
         seed=plan.seed,
         passed=retained,
         may_curve=plan.scale == "auto",
+        known=known,
     )
 
     def opened(how: SourceOptions) -> Source:
@@ -114,6 +120,11 @@ def hashed_names_of(source: Source) -> HashedNames:
 def stamps(source: Source) -> list[Any]:
     """Name, size and version of every file: the time of change, or what the store says."""
     return [file.stamp for file in source.files]
+
+
+def taken_of(source: Source) -> list[TakenFile]:
+    """Return what an append knows the files again by."""
+    return [taken for file in source.files if (taken := file.taken())]
 
 
 def total_bytes(source: Source) -> int | None:

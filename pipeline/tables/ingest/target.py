@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
@@ -14,6 +13,7 @@ from fewpass.storage.folder import PROBE, Folder
 from fewpass.storage.kinds import INGEST_KEY, INSIDE, begins_as_ours, head_of, inside_of_ours
 from fewpass.storage.locations import Location
 from fewpass.storage.manifest import FORMAT, GENERATIONS, KEY
+from fewpass.storage.seal import seal, unseal
 from fewpass.storage.set_generations import OBJECTS
 
 #: Written first, stays: which plan this data set is made by, and what the manifest does not say.
@@ -48,28 +48,25 @@ class IngestTarget:
         if not self.folder.exists(MARKER):
             return {}
         try:
-            content = json.loads(self.folder.read(MARKER))
+            content = unseal(self.folder.read(MARKER))
         except ValueError:
             return {}
-        return content if isinstance(content, dict) else {}
+        del content["fingerprint"]
+        return content
 
-    def require_free(self, *, overwrite: bool, reads: Iterable[str] = ()) -> None:
-        """Refuse a place that holds something else, or what is read.
+    def require_free(self, *, overwrite: bool) -> None:
+        """Refuse a place that holds something else.
 
         Parameters
         ----------
         overwrite
             Whether a data set that is there may be replaced.
-        reads
-            Addresses of the sources, and of a data set that is followed.
 
         Raises
         ------
         BadInput
-            If there is a data set and `overwrite` is not set, or any other file; if the place lies
-            in another data set or in a run; if it is, or holds, what is read.
+            If there is a data set and `overwrite` is not set, or any other file.
         """
-        self._require_separate(reads)
         if self._is_ours(KEY):
             # Of two data sets, one can be finished when the other was cut short.
             if not overwrite and self.finished() is None:
@@ -87,7 +84,14 @@ class IngestTarget:
                 f"{self.folder.url} holds other files, such as {foreign}. Choose an empty folder."
             )
 
-    def _require_separate(self, reads: Iterable[str]) -> None:
+    def require_separate(self, reads: Iterable[str]) -> None:
+        """Refuse a place in another data set or in a run, and one that is, or holds, what is read.
+
+        Parameters
+        ----------
+        reads
+            Addresses of the sources, and of a data set that is followed.
+        """
         here = Location.of(self.folder.url)
         if refusal := inside_of_ours(here, self.folder.storage_options):
             raise BadInput(refusal)
@@ -112,8 +116,6 @@ class IngestTarget:
         """
         if not self.folder.exists(key):
             return False
-        if key == MARKER and head_of(self.folder, key) == "{}":
-            return True
         is_marked = begins_as_ours(self.folder, key)
         begun = f'"{FORMAT}"' in head_of(self.folder, GROUP) or bool(self.folder.list(INSIDE))
         return is_marked or begun
@@ -122,7 +124,7 @@ class IngestTarget:
         """Remove the data set that is there, its manifest first, whole or not."""
         # Without a digest the marker says: this place is ours. It may not say that the data set
         # still there is made by the new plan.
-        self.folder.write(MARKER, b"{}")
+        self._write_marker("", {})
         self.folder.delete(KEY)
         for name in _OURS:
             self.folder.delete_tree(name)
@@ -131,4 +133,8 @@ class IngestTarget:
 
     def mark(self, facts: dict[str, Any]) -> None:
         """Write the marker: the digest and `facts`."""
-        self.folder.write(MARKER, json.dumps({"plan_digest": self.digest, **facts}).encode())
+        self._write_marker(self.digest, facts)
+
+    def _write_marker(self, digest: str, facts: dict[str, Any]) -> None:
+        document = {"plan_digest": digest, **facts}
+        self.folder.write(MARKER, seal(document, allow_nan=True))

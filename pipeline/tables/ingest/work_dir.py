@@ -9,8 +9,8 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +45,28 @@ def is_partitioned(plan: IngestPlan) -> bool:
 def remove_leftovers(plan: IngestPlan) -> None:
     """Remove what an ingest left that was killed after its data set was complete."""
     folder = Folder(plan.dataset, plan.storage_options)
-    work_dir = WorkDir(work_dir_path(folder, plan.spill))
-    if work_dir.path.is_dir():
-        with work_dir.owned():
-            work_dir.remove()
+    for work_dir in work_dirs_of([folder], plan.spill):
+        if work_dir.path.is_dir():
+            with work_dir.owned():
+                work_dir.clear()
+
+
+def work_dirs_of(folders: Sequence[Folder], spill: str | None = None) -> list[WorkDir]:
+    """Return what to own, in this order, before data sets are made or changed: training set first.
+
+    The first is where the unfinished work lies.
+    """
+    places = [work_dir_path(folders[0], spill)] if spill is not None else []
+    return [WorkDir(path) for path in (*places, *(work_dir_path(one, None) for one in folders))]
+
+
+@contextmanager
+def all_owned(work_dirs: Iterable[WorkDir]) -> Iterator[None]:
+    """Own several, one after the other; BusyPlace where another process has one of them."""
+    with ExitStack() as owned:
+        for work_dir in work_dirs:
+            owned.enter_context(work_dir.owned())
+        yield
 
 
 class WorkDir:
@@ -64,15 +82,18 @@ class WorkDir:
         self.path = path
         self.shared = path.name != INSIDE  # others may write where it lies
         self.folder = Folder(str(path))
+        self._made_parent = False
 
     @contextmanager
     def owned(self) -> Iterator[None]:
-        """Keep every other ingest out; the lock goes with its process, however that ends.
+        """Keep all other ingests and changes out; the lock goes with its process, however it ends.
+
+        The folder goes at the end, if nothing of the work is left.
 
         Raises
         ------
         BusyPlace
-            If another ingest, in this process or another, works here.
+            If another, in this process or another, works here.
         """
         lock = self._locked()
         try:
@@ -80,6 +101,7 @@ class WorkDir:
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
             yield
         finally:
+            self._remove_empty()
             os.close(lock)
 
     def _locked(self) -> int:
@@ -95,8 +117,8 @@ class WorkDir:
                 owner = os.pread(lock, 32, 0).decode(errors="replace").strip() or "another"
                 os.close(lock)
                 raise BusyPlace(
-                    f"Process {owner} is at work in {self.path}. "
-                    "Wait until it ends, or ingest into another folder."
+                    f"Process {owner} is at work in {self.path}: it makes or changes the data set. "
+                    "Wait until it ends, or choose another folder."
                 ) from None
             if self._is_current(lock):
                 return lock
@@ -108,6 +130,7 @@ class WorkDir:
         Its name can be foreseen, so that an ingest that was cut short is found again: in a folder
         that many can write to, somebody else may have been there first.
         """
+        self._made_parent |= not self.shared and not self.path.parent.exists()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             self.path.mkdir(mode=0o700)
@@ -118,6 +141,12 @@ class WorkDir:
             raise BadInput(
                 f"{self.path} belongs to another user, or others can write to it: what lies there "
                 "may not be ours. Remove it, or name a folder of your own as `spill`."
+            )
+
+        if not (self.path / "lock").exists() and any(self.path.iterdir()):
+            raise BadInput(
+                f"{self.path} is for unfinished work, and holds other files, which are not ours. "
+                "Move them, or remove them."
             )
 
     def _is_current(self, lock: int) -> bool:
@@ -133,12 +162,17 @@ class WorkDir:
                 folder = entry.is_dir() and not entry.is_symlink()
                 shutil.rmtree(entry) if folder else entry.unlink()
 
-    def remove(self) -> None:
-        """Remove the folder; for the end, when nothing of it is needed."""
-        self.clear()
-        (self.path / "lock").unlink(missing_ok=True)
-        self.path.rmdir()
-        sync_folder(self.path.parent)  # else a power cut brings it back
+    def _remove_empty(self) -> None:
+        """Remove the folder where only the lock is left in it."""
+        with suppress(FileNotFoundError):
+            if [entry.name for entry in self.path.iterdir()] != ["lock"]:
+                return
+            (self.path / "lock").unlink()
+            self.path.rmdir()
+            sync_folder(self.path.parent)  # else a power cut brings it back
+        if self._made_parent:
+            with suppress(OSError):  # there is something in it by now
+                self.path.parent.rmdir()
 
     def record(self, name: str, state: dict[str, Any]) -> None:
         """Write a record, sealed, replacing one of that name."""

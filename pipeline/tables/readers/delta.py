@@ -53,7 +53,12 @@ class DeltaRows(TableFileRows):
         counts = [file.n_rows for file in files]
         rows = None if remaining or None in counts else sum(n for n in counts if n)
         return VersionOfTable(
-            table.version(), _without_metadata(schema), files, rows, _names(schema)
+            table.version(),
+            _without_metadata(schema),
+            files,
+            rows,
+            _names(schema),
+            str(table.metadata().id),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
@@ -25,6 +26,7 @@ from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, Stand
 from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import OWN, instead, kind_of
+from fewpass.storage.locations import Location
 from fewpass.storage.redaction import without_queries, without_secrets
 from fewpass.storage.source_files import (
     CutShort,
@@ -271,10 +273,20 @@ def empty_file(name: str) -> BadInput:
 
 def described(addresses: Sequence[Address]) -> tuple[SourceFile, ...]:
     """Names and sizes, as a data set's manifest keeps them."""
-    return tuple(
-        SourceFile(
-            address.name, address.size, address.file.version if address.file else None,
-            bool(address.compression),
-        )
-        for address in addresses
-    )  # fmt: skip
+    return tuple(map(source_file, addresses))
+
+
+def source_file(address: Address) -> SourceFile:
+    """Return what is known of a file before it is read."""
+    version = address.file.version if address.file else None
+    packed = bool(address.compression)
+    return SourceFile(address.name, address.size, version, packed, place_of(address))
+
+
+def place_of(address: Address) -> str | None:
+    """Return store and path, by links and other spellings the same; None of standard input."""
+    if isinstance(address.store, StandardInput):
+        return None
+    query = address.path.partition("?")[2] if protocol_of(address.name) in READ_ONLY else ""
+    asked = f"?{hashlib.sha256(query.encode()).hexdigest()[:16]}" if query else ""
+    return Location.of(address.name).key + asked

@@ -57,7 +57,8 @@ class IcebergRows(TableFileRows):
         counts = [file.n_rows for file in files]
         rows = None if any(task.delete_files for task in tasks) else sum(n for n in counts if n)
         names = _names(fields, table.name_mapping())
-        return VersionOfTable(snapshot.snapshot_id, schema, files, rows, names)
+        own = str(table.metadata.table_uuid)
+        return VersionOfTable(snapshot.snapshot_id, schema, files, rows, names, own)
 
 
 def _table(address: Address) -> Any:

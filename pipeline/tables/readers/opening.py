@@ -27,6 +27,7 @@ from fewpass.pipeline.tables.readers.stray_quotes import in_address
 from fewpass.storage.column_schema import Schema
 
 ANYTHING = Expected()
+_OF_TEXT = ("delimiter", "quote", "header", "charset", "table_version")
 
 
 def open_source(
@@ -62,6 +63,8 @@ def open_source(
     addresses = [address._replace(budget=expected.budget) for address in described]
     word = format_of(addresses, options)
     _require_own(word, addresses[0].name, options)
+    if expected.known is not None and not any(word in words for words in OWN_SETTINGS.values()):
+        addresses = expected.known.new_among(addresses)
     if expected.schema is not None:
         options = _like_before(word, options, expected.schema)
         addresses = [address._replace(charset=options.charset) for address in addresses]
@@ -126,8 +129,9 @@ def _table(
 
 def _like_before(word: str, options: SourceOptions, schema: Schema) -> SourceOptions:
     """Return options with the settings of the schema; those of text apply to text alone."""
-    text = () if word == "csv" else ("delimiter", "quote", "header", "charset")
-    reading = {name: value for name, value in schema.reading.items() if name not in text}
+    # A version is of one table and one day, text has settings of its own.
+    others = ("table_version",) if word == "csv" else _OF_TEXT
+    reading = {name: value for name, value in schema.reading.items() if name not in others}
     return as_remembered(options, reading)
 
 

@@ -18,7 +18,7 @@ from fewpass.pipeline.tables.encoding.plain_types import plain_schema
 from fewpass.pipeline.tables.readers.arrow_batches import cut, validated
 from fewpass.pipeline.tables.readers.arrow_rows import CELL_BYTES, cells_of
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
-from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.finding import Address, place_of
 from fewpass.pipeline.tables.readers.parquet_file import MOST_CELLS
 from fewpass.pipeline.tables.readers.source import Expected, Piece, SourceFile, TableCells
 from fewpass.pipeline.tables.readers.table_files import only_table
@@ -73,7 +73,10 @@ class QueriedRows:
         self.schema = self.described()
         require_distinct(self.schema.names, self.name)
         expected.budget.require_columns(len(self.schema), self.name, "encoded")
-        self.files = (SourceFile(self.name, self._address.size, self.version),)
+        place = f"{place_of(self._address)} {self._select}"
+        self.files = (SourceFile(self.name, self._address.size, self.version, place=place),)
+        if expected.known is not None:
+            expected.known.require_new(self.files[0])
         plain = plain_schema(self.schema)
         self.names: tuple[str, ...] = tuple(plain.names)
         self.types = tuple(map(str, plain.types))

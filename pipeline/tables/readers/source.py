@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import UNTOLD, Budget
 from fewpass.storage.column_schema import Schema
+from fewpass.storage.manifest import TakenFile
 from fewpass.storage.table import Table
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.readers.as_written import AsWritten
     from fewpass.pipeline.tables.readers.columns import TableColumns
     from fewpass.pipeline.tables.readers.finding import Address
+    from fewpass.pipeline.tables.readers.known_files import KnownFiles
 
 #: How many skipped rows of one piece are listed with their reason; all of them are counted.
 LISTED = 100
@@ -70,6 +72,7 @@ class Expected(NamedTuple):
     one_pass: bool = False  # whether rows are learnt from once, as they are read
     bent: bool = False  # plain numbers are encoded where curves are better, and else are not
     may_curve: bool = False  # whether curves may be added that nobody asked for
+    known: KnownFiles | None = None  # files whose rows were taken before: these are left out
 
     @property
     def longest_line(self) -> int:
@@ -85,12 +88,21 @@ class SourceFile(NamedTuple):
     #: What changes with its content, or what finds that out; None: likewise.
     version: int | str | Callable[[], str] | None = None
     packed: bool = False  # whether it is compressed
+    place: str | None = None  # as `TakenFile` has it; None: its rows are not known again
 
     @property
     def stamp(self) -> list[Any]:
         """Name, size and version, as JSON has them; of a database's rows a reading of all."""
         version = self.version() if callable(self.version) else self.version
         return [self.name, self.bytes, version]
+
+    def taken(self) -> TakenFile | None:
+        """Return what tells it from others, and from itself in another state."""
+        if self.place is None:
+            return None
+        _, size, version = self.stamp
+        said = None if version is None else str(version)
+        return TakenFile(place=self.place, bytes=size, version=said)
 
 
 class BadRow(NamedTuple):

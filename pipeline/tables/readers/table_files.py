@@ -23,6 +23,7 @@ from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address
+from fewpass.pipeline.tables.readers.known_files import NothingNew
 from fewpass.pipeline.tables.readers.parquet_file import MOST_CELLS, batches, opened_parquet
 from fewpass.pipeline.tables.readers.source import Expected, Piece, SourceFile
 
@@ -54,6 +55,16 @@ class VersionOfTable(NamedTuple):
     n_rows: int | None  # None: its log does not say
     #: By column of the table, what a file of that Arrow schema calls it; others are not in it.
     names_in: Callable[[Any], Mapping[str, str]]
+    id: str  # of the table, wherever it lies
+
+    def since(self, before: VersionOfTable) -> list[DataFile] | None:
+        """Return the files that came after another version; None where rows of that one went."""
+        own = {file.address.name: file for file in self.files}
+        for old in before.files:
+            now = own.pop(old.address.name, None)
+            if now is None or not np.array_equal(now.deleted(), old.deleted()):
+                return None
+        return list(own.values())
 
 
 def only_table(addresses: Sequence[Address]) -> Address:
@@ -95,6 +106,13 @@ class TableFileRows(TypedRows):
         address = only_table(addresses)
         asked = options.table_version
         self._table = self.opened(address, None if asked is None else int(asked))
+        sizes = [file.address.size for file in self._table.files]
+        whole = None if None in sizes else sum(size for size in sizes if size)
+        own = SourceFile(
+            address.name, whole, str(self._table.version), place=f"{self.kind} {self._table.id}"
+        )
+        if expected.known is not None and (last := expected.known.last_of(own)) is not None:
+            self._table = self._new_of(address, last)
         if not self._table.files:
             raise BadInput(
                 f"{address.name}: version {self._table.version} of the table has no rows. Name "
@@ -107,10 +125,30 @@ class TableFileRows(TypedRows):
         self._fields = tuple(_field_of(name, stored) for name in self.names)
         sizes = [file.address.size for file in self._table.files]
         self._bytes = None if None in sizes else sum(size for size in sizes if size)
-        self.files = (SourceFile(address.name, self._bytes, str(self._table.version)),)
+        self.files = (own,)
         self.decided = {"table_version": str(self._table.version)}
         self.n_rows = self._table.n_rows
         self.notes = (f"{address.name}: version {self._table.version} of the table was read.",)
+
+    def _new_of(self, address: Address, last: str) -> VersionOfTable:
+        """Return the table with the files that came after a version that was taken."""
+        try:
+            new = self._table.since(self.opened(address, int(last)))
+            why = "rows of that one were deleted or written anew"
+        except (BadInput, FileNotFoundError):
+            new, why = None, "that one is not there any more"
+        if new is None:
+            raise BadInput(
+                f"{address.name}: version {last} of the table was taken before, and which rows of "
+                f"version {self._table.version} are new cannot be told: {why}. Ingest the table "
+                "anew, or append all rows of this version as well: `again=true`."
+            )
+        if not new:
+            raise NothingNew(
+                f"{address.name}: version {self._table.version} of the table has no rows that "
+                f"version {last} had not, which was taken before."
+            )
+        return self._table._replace(files=new, n_rows=None)
 
     def opened(self, address: Address, version: int | None) -> VersionOfTable:
         """Look a version of the table up, None: the newest; BadInput where it cannot be read."""

@@ -1,5 +1,6 @@
 """Append and forget: the rows are those of one ingest, and no crash leaves a mixture."""
 
+import json
 import pickle
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import fewpass
+from fewpass.flows import cli
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.rows.column_statistics import NAMES
 from fewpass.storage import chunk_pages, writer
@@ -294,65 +296,110 @@ def test_forgotten_rows_are_gone_and_all_others_are_there(table):
     assert rows_of(dataset) == rows_of(ingested)
     require_equal_statistics(dataset, ingested)
 
-    again = fewpass.forget(place / "D", f"id in {place}/ids")
+    again = fewpass.forget(place / "D", f"id in {place}/ids", allow_none=True)
     assert (again.forgotten, again.fingerprint) == (0, result.fingerprint)
 
 
 def test_test_rows_and_rows_on_their_way_are_forgotten_as_well(tmp_path):
     old = write_table(tmp_path / "old.csv", 400)
     fewpass.ingest(old, tmp_path / "D", label="label", keep=["id", "city"], test_fraction=0.3)
-    (tmp_path / "D.appending").mkdir()
-    (tmp_path / "D.appending/rows").write_text("of an append that was cut short")
+    left = tmp_path / "D/.ingest/appending"
+    left.mkdir(parents=True)
+    (left.parent / "lock").touch()
+    (left / "rows").write_text("of an append that was cut short")
     result = fewpass.forget(tmp_path / "D", 'city == "north"')
     assert result.forgotten
     assert result.test_forgotten
-    assert not (tmp_path / "D.appending").exists()
+    assert not (tmp_path / "D/.ingest").exists()
     for name in ("D", "D-test"):
         cities = {row["city"] for row in fewpass.Dataset(tmp_path / name).to_arrow().to_pylist()}
         assert cities == {"south", "west"}
 
 
 @pytest.mark.parametrize(
-    ("where", "n"),
-    [
-        ("age < 30", lambda age, city: age < 30),
-        ("age >= 30 and city != 'west'", lambda age, city: age >= 30 and city != "west"),
-        ('city == "south"', lambda age, city: city == "south"),
-        ("city < 'south'", lambda age, city: city < "south"),
-        ("age == 33 and city == 'north and south'", lambda age, city: False),
-        ("city in LIST", lambda age, city: city in ("north", "west")),
-        ("city not in LIST", lambda age, city: city == "south"),
-        ("city > 3", lambda age, city: False),
-    ],
-)
-def test_conditions_mean_what_they_say(tmp_path, where, n):
-    from fewpass.pipeline.tables.changing.condition import Condition
-    from fewpass.pipeline.tables.ingest.retained_columns import retained_of
-
-    pa = pytest.importorskip("pyarrow")
-    (tmp_path / "LIST").write_text("north\n west \n\n")
-    ages, cities = [18, 29, 30, 33, 88], ["north", "south", "west", "north", "south"]
-    cells = [pa.array(ages), pa.array(cities)]
-    retained = retained_of(["age", "city"], cells, "here")
-    condition = Condition(where.replace("LIST", f"{tmp_path}/LIST"), ["age", "city"], "D")
-    expected = [bool(n(*pair)) for pair in zip(ages, cities, strict=True)]
-    assert condition.of(retained).tolist() == expected
-
-
-@pytest.mark.parametrize(
     ("where", "said"),
     [
         ("name == 'x'", "keeps 'id'"),
-        ("id", "no condition"),
-        ("id == x", "no number. Put text in quotes"),
+        ("id", "character 3"),
+        ("id == 7", "holds text, such as 'c0"),
         ("id != 'x'", "No row"),
+        ("id == 'c0'", "None of the 400 rows"),
     ],
 )
 def test_conditions_that_cannot_be_met_are_refused(table, where, said):
     place, *_ = table
+    before = sorted((path, path.stat().st_mtime_ns) for path in (place / "D").rglob("*.*"))
     with pytest.raises(BadInput, match=said):
         fewpass.forget(place / "D", where)
-    whole(place / "D")
+    assert sorted((path, path.stat().st_mtime_ns) for path in (place / "D").rglob("*.*")) == before
+
+
+def write_ids(path, ids):
+    rng = np.random.default_rng(0)
+    lines = [f"{i},{rng.normal():.3f},{rng.choice(['no', 'yes'])}\n" for i in ids]
+    path.write_text("id,a,label\n" + "".join(lines))
+    fewpass.ingest(path, path.parent / "D", label="label", keep="id", drop="id", test_fraction=0.3)
+    names = ("D", "D-test")
+    return [
+        [r["id"] for r in fewpass.Dataset(path.parent / d).to_arrow().to_pylist()] for d in names
+    ]
+
+
+def test_neither_set_is_touched_where_one_cannot_be(tmp_path):
+    """What the columns hold, and that rows are left, is known of both before one is written."""
+    rows, test_rows = write_ids(tmp_path / "numbers.csv", range(60))
+    fingerprints = [whole(tmp_path / d).manifest.fingerprint for d in ("D", "D-test")]
+
+    def refused(where, match):
+        with pytest.raises(BadInput, match=match):
+            fewpass.forget(tmp_path / "D", where)
+        now = [whole(tmp_path / d).manifest.fingerprint for d in ("D", "D-test")]
+        assert now == fingerprints
+
+    refused(f"id in ({', '.join(test_rows)})", "No row of .*D-test")
+    refused(f"id in ({', '.join(rows)})", "No row of .*D would be left")
+    place = tmp_path / "with text"
+    place.mkdir()
+    one_text = [*range(59), "A7"]
+    rows, test_rows = write_ids(place / "rows.csv", one_text)
+    here = place / ("D" if "A7" in test_rows else "D-test")  # the one of numbers alone
+    before = whole(here).manifest.fingerprint
+    with pytest.raises(BadInput, match="holds text, such as 'A7'"):
+        fewpass.forget(place / "D", "id < 30")
+    assert whole(here).manifest.fingerprint == before
+
+
+def test_a_dry_run_counts_what_the_deletion_deletes(tmp_path):
+    write_ids(tmp_path / "rows.csv", range(80))
+    files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    fewpass.train(tmp_path / "D", tmp_path / "run", lam=0.1)
+    kept = set(tmp_path.rglob("*"))
+    looked = fewpass.forget(tmp_path / "D", "id >= 40", dry_run=True, retrain=True)
+    assert set(tmp_path.rglob("*")) == kept
+    assert all(path.read_bytes() == content for path, content in files.items())
+    assert len(looked.examples) == 5
+    assert all(int(row["id"]) >= 40 for row in looked.examples)
+    assert (looked.models, looked.retrained) == ((str(tmp_path / "run"),), ())
+    done = fewpass.forget(tmp_path / "D", "id >= 40")
+    counts = (done.forgotten, done.test_forgotten)
+    assert (looked.forgotten, looked.test_forgotten) == counts
+    assert sum(counts) == 40
+    assert (looked.rows, looked.test_rows) == (
+        done.rows + done.forgotten, done.test_rows + done.test_forgotten,
+    )  # fmt: skip
+    assert done.examples == ()
+    assert done.models == looked.models
+
+
+def test_the_command_fails_where_no_row_goes(tmp_path, capsys):
+    write_ids(tmp_path / "rows.csv", range(40))
+    forget = ["forget", str(tmp_path / "D"), "--where", "id == 99", "--json"]
+    assert cli.main(forget) == 1
+    assert "--allow-none" in capsys.readouterr().err
+    assert cli.main([*forget, "--allow-none"]) == 0
+    assert json.loads(capsys.readouterr().out)["unmatched"] == 1
+    assert cli.main(["forget", str(tmp_path / "D"), "--where", "id = 9"]) == 2
+    assert "Write `==`" in capsys.readouterr().err
 
 
 def test_without_a_column_to_know_rows_by_nothing_is_forgotten(tmp_path):
@@ -412,14 +459,13 @@ def test_a_crash_at_any_call_leaves_the_old_or_the_new_generation(tmp_path, chan
     place = tmp_path / "D"
 
     def made():
-        for path in (place, tmp_path / "D.appending"):
-            Folder(str(path)).delete_tree()
+        Folder(str(place)).delete_tree()
         fewpass.ingest(old, place, label="label", keep="id", chunk_bytes=1024, threads=1)
 
     def changed():
         if change == "append":
             return fewpass.append(place, new, threads=1)
-        return fewpass.forget(place, "id == 'c0040'", threads=1)
+        return fewpass.forget(place, "id == 'c0040'", threads=1, allow_none=True)
 
     made()
     before = Dataset.open(str(place)).manifest.fingerprint
@@ -436,6 +482,6 @@ def test_a_crash_at_any_call_leaves_the_old_or_the_new_generation(tmp_path, chan
         result = changed()
         assert result.fingerprint == after
         whole(place)
-        assert not (tmp_path / "D.appending").exists()
+        assert not (place / ".ingest").exists()
         places = {path.name for path in (place / "generations").iterdir()}
         assert places == ({"000001.json", "000002"} if change == "append" else {"000002"})

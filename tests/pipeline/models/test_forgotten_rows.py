@@ -1,0 +1,170 @@
+"""Models that have learnt from forgotten rows are found by what runs record, and trained anew."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fewpass
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models import forgotten_rows
+from fewpass.pipeline.models.refresh.generations import generations, models
+from fewpass.pipeline.models.refresh.publications import published
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.storage.folder import Folder
+from testing.refreshing import refresh
+
+HOW = {"lam": 0.01, "passes": 2}
+
+
+def write_rows(path, seed, first=0):
+    """300 rows of two numbers and a label, with ids from `first` on; every tenth is 7's."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((300, 2)).round(3)
+    y = X.sum(1) + rng.logistic(size=300) > 0
+    lines = [
+        f"{7 if k % 10 == 0 else first + k + 1000},{label:d},{a},{b}\n"
+        for k, (label, (a, b)) in enumerate(zip(y, X, strict=True))
+    ]
+    path.write_text("id,y,a,b\n" + "".join(lines))
+    return path
+
+
+def made(place, name, seed):
+    source = write_rows(place / f"{name}.csv", seed)
+    fewpass.ingest(source, place / name, label="y", keep="id", drop="id")
+    return place / name
+
+
+def coefficients(run):
+    return load_model(RunFolder(str(run))).weights.coef
+
+
+@pytest.fixture
+def chain(tmp_path):
+    """Runs that begin at one another, on three data sets; `alone` has nothing of the first."""
+    one, two, three = (made(tmp_path, name, k) for k, name in enumerate(("one", "two", "three")))
+    fewpass.train(one, tmp_path / "a", **HOW)
+    fewpass.train(two, tmp_path / "b", start_from=str(tmp_path / "a"), **HOW)
+    fewpass.train(three, tmp_path / "c", start_from=str(tmp_path / "b"), **HOW)
+    fewpass.train(two, tmp_path / "alone", **HOW)
+    return tmp_path
+
+
+def test_models_that_began_at_one_that_has_learnt_are_named_and_trained_anew(chain):
+    result = fewpass.forget(chain / "one", "id == 7", retrain=True)
+    assert result.models == tuple(str(chain / run) for run in "abc")
+    assert set(result.retrained) == {str(chain / run) for run in ("a-g2", "b-g1", "c-g1")}
+    start = None
+    for dataset, run, anew in (("one", "A", "a-g2"), ("two", "B", "b-g1"), ("three", "C", "c-g1")):
+        fewpass.train(chain / dataset, chain / "by-hand" / run, start_from=start, **HOW)
+        np.testing.assert_array_equal(
+            coefficients(chain / anew), coefficients(chain / "by-hand" / run)
+        )
+        start = str(chain / "by-hand" / run)
+    again = fewpass.forget(chain / "one", "id == 7", retrain=True, allow_none=True)
+    assert (again.models, set(again.retrained)) == (result.models, set(result.retrained))
+
+    # what lies in between is gone, and the runs' records still say what they come of
+    shutil.rmtree(chain / "by-hand")
+    shutil.rmtree(chain / "b")
+    third = fewpass.forget(chain / "one", "id == 1001", retrain=True)
+    assert {str(chain / run) for run in ("a", "a-g2", "b-g1", "c", "c-g1")} == set(third.models)
+    assert {str(chain / run) for run in ("a-g3", "b-g2", "c-g2")} == set(third.retrained)
+
+
+def test_a_model_whose_beginning_is_gone_is_not_trained_from_another(chain):
+    shutil.rmtree(chain / "b")
+    result = fewpass.forget(chain / "one", "id == 7", retrain=True)
+    assert set(result.models) == {str(chain / "a"), str(chain / "c")}
+    assert result.retrained == (str(chain / "a-g2"),)
+    assert str(chain / "b") in result.notes[0]
+
+
+def test_rows_are_learnt_after_an_append_and_not_before_a_deletion(tmp_path):
+    one = made(tmp_path, "one", 0)
+    fewpass.train(one, tmp_path / "first", **HOW)
+    fewpass.append(one, write_rows(tmp_path / "more.csv", 5, 300))
+    assert fewpass.forget(one, "id == 9", allow_none=True).models == ()  # nothing was forgotten
+    fewpass.train(one, tmp_path / "second", start_from=str(tmp_path / "first"), **HOW)
+    result = fewpass.forget(one, "id == 7", retrain=True, warm=True)
+    assert result.models == (str(tmp_path / "first"), str(tmp_path / "second"))
+    assert {RunFolder(run).record().plan.start_from for run in result.retrained} == {
+        str(tmp_path / "first"), str(tmp_path / "first-g3"),
+    }  # fmt: skip
+
+
+# -- stores ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path):
+    (tmp_path / "inbox").mkdir()
+    plan = RefreshPlan(
+        sources=(f"{tmp_path}/inbox/*.csv",), store=f"{tmp_path}/store", margin=1.0,
+        ingest={"options": {"label": "y", "drop": ["id"]}, "keep": ["id"]},
+        training={"lam": "1e-2", "passes": 2},
+    )  # fmt: skip
+    for k in range(3):
+        write_rows(tmp_path / f"inbox/{k}.csv", k, 300 * k)
+        assert refresh(plan).published
+    return plan
+
+
+def ids_in(store):
+    every = [one.data for one in generations(Folder(store))] + [
+        f"{store}/generations/000001/data-test"
+    ]
+    there = [fewpass.Dataset(data) for data in every if Folder(data).exists("manifest.json")]
+    return [row["id"] for data in there for row in data.to_arrow().to_pylist()]
+
+
+def test_a_store_forgets_in_all_generations_and_publishes_the_chain_anew(store):
+    at = store.store
+    runs = tuple(f"{at}/generations/{k:06d}/run" for k in (1, 2, 3))
+    n = ids_in(at).count("7")
+    looked = fewpass.forget(f"{at}/generations/000002/data", "id == 7", dry_run=True)
+    assert (looked.models, looked.published) == (runs[1:], runs[2:])
+    result = fewpass.forget(at, "id == 7", retrain=True)
+    assert result.forgotten + result.test_forgotten == n
+    assert ids_in(at).count("7") == 0
+    assert result.rows + result.test_rows == len(ids_in(at)) == 900 - n
+    assert (result.models, result.published) == (runs, runs[2:])
+
+    current = published(at)
+    assert (current.generation, models(at)[-1].state) == (4, "published")
+    start = None
+    for k, anew in enumerate(result.retrained, 1):
+        run = f"{at}/by-hand-{k}"
+        fewpass.train(f"{at}/generations/{k:06d}/data", run, start_from=start, **HOW)
+        np.testing.assert_array_equal(coefficients(anew), coefficients(run))
+        start = run
+    assert result.retrained[-1] == current.run_in(at)
+    again = fewpass.forget(at, "id == 7", retrain=True, allow_none=True)
+    assert (again.retrained, published(at)) == ((), current)
+
+    write_rows(Path(store.sources[0]).parent / "9.csv", 9, 3000)
+    made = refresh(store)
+    assert (made.rows, made.after) == (900 - n - result.test_rows + 300, current.number)
+    record = RunFolder(published(at).run_in(at)).record()
+    assert not set(record.learnt_before) & set(result.learnt_from)
+
+
+def test_what_was_cut_short_in_a_store_is_finished_before_a_refresh(store, monkeypatch):
+    class Crashed(BaseException):
+        """The process is gone."""
+
+    def crash(*_):
+        raise Crashed
+
+    with monkeypatch.context() as patch, pytest.raises(Crashed):
+        patch.setattr(forgotten_rows, "write_decision", crash)
+        fewpass.forget(store.store, "id == 7", retrain=True)
+    with pytest.raises(BadInput, match="cut short"):
+        refresh(store)
+    done = fewpass.forget(store.store, "id == 7", retrain=True, allow_none=True)
+    assert published(store.store).run_in(store.store) == done.retrained[-1]
+    assert len(models(store.store)) == 4

@@ -14,7 +14,6 @@ from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import Table, concatenate, take
 
 LEAST, TENTH = 100_000, 10  # rows at least, and the part of all at least
-SHARE = 8  # of the memory, so that rows and the parts that they are split into fit
 SAMPLED = 43  # what a random generator is for
 
 
@@ -25,7 +24,7 @@ def sample_of(plan: TrainingPlan, dataset: Dataset) -> Table:
     """
     if isinstance(dataset, MemoryDataset):
         return _some(plan, dataset.table, wanted_rows(dataset.n_rows))
-    wanted, most = wanted_rows(dataset.n_rows), plan.memory // SHARE
+    wanted, most = wanted_rows(dataset.n_rows), plan.budget.lam_rows
     tables: list[Table] = []
     for table in _read(plan, dataset, wanted):
         tables.append(table)
@@ -51,7 +50,7 @@ def _read(plan: TrainingPlan, dataset: Dataset, wanted: int) -> Iterator[Table]:
             yield dataset.read_stored(k)
         return
     whole = dataset.n_rows * chunk_bytes(dataset.manifest) / dataset.manifest.rows_of(0)
-    share = min(1.0, wanted / dataset.n_rows, plan.memory / SHARE / max(whole, 1.0))
+    share = min(1.0, wanted / dataset.n_rows, plan.budget.lam_rows / max(whole, 1.0))
     for k in range(dataset.n_chunks):
         table = dataset.read_stored(k)
         yield _some(plan, table, max(1, round(share * table.n_rows)), k)

@@ -5,10 +5,13 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from fewpass.pipeline.budget import PROGRAM_BYTES
+from fewpass.pipeline.errors import TooLittleMemory
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training import walk
+from fewpass.pipeline.training import chosen_lam, walk
 from fewpass.pipeline.training.planning.forecast import memory_of
+from fewpass.pipeline.training.prepared import planned
 from fewpass.pipeline.training.spans import reduce
 from fewpass.storage import objects
 from testing.datasets import wide_table, write
@@ -56,3 +59,18 @@ def test_it_takes_what_is_kept_and_not_half_of_it(dataset, tmp_path, solver, vec
     peaks = [peak_of(plan, tmp_path / "cold"), peak_of(warm, tmp_path / "warm")]
     assert max(peaks) < told["state_bytes"] + told["window_bytes"] + BESIDE
     assert max(peaks) > told["state_bytes"] / 2
+
+
+def test_the_memory_is_asked_before_models_are_trained_to_choose_lam(dataset, monkeypatch):
+    def chosen(*_):
+        raise AssertionError("models were trained for a plan that is refused")
+
+    monkeypatch.setattr(chosen_lam, "with_chosen_lam", chosen)
+    fields = {"dataset": dataset.folder.url, "lam": "auto", "loss": "softmax", "passes": 1}
+    least = {"solver": {"kind": "psdca"}, "memory": PROGRAM_BYTES + 10_000_000}
+    for near in (True, False):
+        with pytest.raises(TooLittleMemory, match="memory="):
+            planned(TrainingPlan.model_validate(fields | least), dataset, None, near=near)
+    enough = TrainingPlan.model_validate(fields | least | {"memory": 10**9})
+    with pytest.raises(AssertionError, match="models were trained"):
+        planned(enough, dataset, None, near=True)

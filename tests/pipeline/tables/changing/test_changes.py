@@ -12,6 +12,7 @@ from fewpass.pipeline.rows.column_statistics import NAMES
 from fewpass.storage import chunk_pages, writer
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
+from fewpass.storage.manifest import RETAINED_BYTES
 from fewpass.storage.table import DenseTable
 
 
@@ -327,13 +328,14 @@ def test_test_rows_and_rows_on_their_way_are_forgotten_as_well(tmp_path):
 )
 def test_conditions_mean_what_they_say(tmp_path, where, n):
     from fewpass.pipeline.tables.changing.condition import Condition
-    from fewpass.pipeline.tables.ingest.retained_columns import retained_of
+    from fewpass.pipeline.tables.ingest.retained_columns import KeptCells
 
     pa = pytest.importorskip("pyarrow")
     (tmp_path / "LIST").write_text("north\n west \n\n")
     ages, cities = [18, 29, 30, 33, 88], ["north", "south", "west", "north", "south"]
     cells = [pa.array(ages), pa.array(cities)]
-    retained = retained_of(["age", "city"], cells, "here")
+    kept = KeptCells(("age", "city"), tuple(cells), "here")
+    retained = kept.as_bytes(np.empty((len(ages), 2 * RETAINED_BYTES), np.uint8))
     condition = Condition(where.replace("LIST", f"{tmp_path}/LIST"), ["age", "city"], "D")
     expected = [bool(n(*pair)) for pair in zip(ages, cities, strict=True)]
     assert condition.of(retained).tolist() == expected

@@ -118,7 +118,9 @@ def _side_by_side(plan: TrainingPlan, planned: PlannedProblem, block: Block) -> 
     """Yield every task's model, as many in the same passes as the memory has space for."""
     width = planned.rule.width
     solver = fit_for(_solver(planned), width)
-    each = max(1, solver.state_bytes(planned.problem, planned.stats))
+    stats = planned.stats
+    each = max(1, solver.state_bytes(planned.problem, stats))
+    each += 8 * solver.row_state_size(stats) * stats.n
     at_once = int(np.clip(plan.budget.lam_states // each, 1, MOST_LANES)) if width == 1 else 1
     tasks = planned.tasks
     for first in range(0, len(tasks), at_once):

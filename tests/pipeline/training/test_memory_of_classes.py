@@ -10,6 +10,7 @@ from fewpass.pipeline.errors import TooLittleMemory
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training import chosen_lam, walk
+from fewpass.pipeline.training.lam_sample import sample_of, wanted_rows
 from fewpass.pipeline.training.planning.forecast import memory_of
 from fewpass.pipeline.training.prepared import planned
 from fewpass.pipeline.training.spans import reduce
@@ -74,3 +75,14 @@ def test_the_memory_is_asked_before_models_are_trained_to_choose_lam(dataset, mo
     enough = TrainingPlan.model_validate(fields | least | {"memory": 10**9})
     with pytest.raises(AssertionError, match="models were trained"):
         planned(enough, dataset, None, near=True)
+
+
+@pytest.mark.parametrize(("loss", "together"), [("softmax", True), ("logistic", False)])
+def test_of_many_classes_as_many_rows_choose_lam_as_their_scores_leave_memory_for(
+    dataset, loss, together
+):
+    memory = 8 * 24 * CLASSES * 300  # for three hundred rows with a number for each class
+    fields = {"dataset": dataset.folder.url, "lam": "auto", "loss": loss, "memory": memory}
+    plan = TrainingPlan.model_validate(fields | {"solver": {"kind": "asgd"}})
+    assert wanted_rows(plan, dataset) == (300 if together else N)
+    assert sample_of(plan, dataset).n_rows <= (300 if together else N)

@@ -149,6 +149,10 @@ class Budget:
     retained_row = Copies(
         40, INGEST, "bytes of each such row", "its key and its place, and both while they are made"
     )
+    kept_cells = Copies(
+        4 << 20, INGEST, "bytes of cells that are kept as written, at a time",
+        "elsewhere they are as long as they were written, until they are among the rows",
+    )  # fmt: skip
     measured_column = Copies(
         44, INGEST, "bytes of a column",
         "statistics (20), one as stored (8) and as in the source (8), the order both ways (8)",
@@ -198,6 +202,17 @@ class Budget:
     held_out = MemoryShare(
         "1/8", "budget", TRAINING, "held-out rows, with early stopping",
         "they are read chunk by chunk next to the rows that are learnt from",
+    )  # fmt: skip
+    lam_rows = MemoryShare(
+        "1/8",
+        "budget",
+        TRAINING,
+        "rows that lam is chosen by",
+        "and the parts that they are cut to",
+    )
+    lam_states = MemoryShare(
+        "1/4", "budget", TRAINING, "states of models that lam is chosen by",
+        "as many side by side as fit; the budget of the training is asked before",
     )  # fmt: skip
 
     first_rows = MemoryShare(

@@ -24,7 +24,7 @@ from fewpass.storage.kinds import ELSEWHERE, inside_of_ours
 from fewpass.storage.locations import HERE, Location, plain_errors
 from fewpass.storage.manifest import KEY
 from fewpass.storage.own_files import is_unchanged
-from fewpass.storage.redaction import without_secrets
+from fewpass.storage.redaction import shown_address, without_secrets
 from fewpass.storage.whole_file import whole_file
 
 _GLOB = "*?["
@@ -99,10 +99,10 @@ class OutputFile(NamedTuple):
         """Yield the files of a store that are never replaced, and what each is."""
         for spec in self.inputs:
             if is_data_set(spec):
-                yield from _sources_of(spec, f"a source of the input {without_secrets(spec)}")
+                yield from _sources_of(spec, f"a source of the input {shown_address(spec)}")
             else:
                 for one in _files_of(spec, store):
-                    yield one, f"one of the inputs ({without_secrets(spec)})"
+                    yield one, f"one of the inputs ({shown_address(spec)})"
         if self.record is not None:
             yield from _taught(self.record, store)
 

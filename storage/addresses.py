@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from fewpass.storage.redaction import IPV6, without_secrets
+from fewpass.storage.redaction import IPV6, shown_address, without_secrets
 
 #: Allowed protocols; others of fsspec's only if the user allows them.
 ALLOWED = (
@@ -153,7 +153,7 @@ def require_no_secrets(url: str) -> str:
 
     Addresses are recorded in plans, logs and manifests.
     """
-    plain = without_secrets(url)
+    plain = shown_address(url)
     if plain != url:
         raise BadAddress(
             f"The address {plain} carries a password, a token or a query, which logs would show. "

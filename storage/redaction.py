@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 IPV6 = re.compile(r"\[[0-9A-Fa-f:.%]*\]")
 
@@ -13,6 +14,13 @@ _SEEN = re.compile(r'[A-Za-z][A-Za-z0-9+.-]*://[^\s"<>]+')
 _END = re.compile(r"[.,;:!')\]`]*$")  # of the sentence around an address
 _HOST = re.compile(rf"(?:{IPV6.pattern}|[^:@\[\]]*)(?::\d*)?")
 _WEB_QUERY = re.compile(r"[?#].*")
+_SERVERS = ("postgresql", "postgres")
+_ONE_SERVER = rf"(?:{IPV6.pattern}|[\w.%-]*)(?::\d*)?"
+_SERVER = re.compile(
+    r"(?:(?P<user>[\w.~%+-]*)(?P<password>:[^/?]*)?@)?"
+    rf"(?P<place>{_ONE_SERVER}(?:,{_ONE_SERVER})*(?:/[\w.~%+-]*)?)"
+)
+_WORD = re.compile(r"[^\s:/@?&=#,;()\[\]'\"]+")
 _BARE_QUERY = re.compile(r"\?[\w.-]+=\S*")
 _QUERY = re.compile(r"\?[\w.-]+=.*")  # outside http a bare ? is a wildcard
 
@@ -23,6 +31,25 @@ def without_secrets(text: str) -> str:
     If the end of a password is unclear, only the protocol of the address is kept.
     """
     return _SEEN.sub(_redacted, text)
+
+
+def shown_address(address: str) -> str:
+    """Return an address without its secrets, whatever is in it.
+
+    In a text the address of a server ends at the first blank; on its own it is looked at whole.
+    """
+    is_of_server = address.partition("://")[0].lower() in _SERVERS
+    return _plain(address) if is_of_server else without_secrets(address)
+
+
+def without_words_of(address: str, text: str) -> str:
+    """Return a text without any word of an address, as it stands there or decoded.
+
+    Libraries repeat what they cannot read, and take a password's rest for a port or a name.
+    """
+    words = {word for form in (address, unquote(address)) for word in _WORD.findall(form)}
+    longest_first = sorted(words, key=len, reverse=True)
+    return re.sub(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)", "...", text)
 
 
 def without_queries(text: str) -> str:
@@ -45,6 +72,8 @@ def _plain(address: str) -> str:
     kind = protocol.lower()
     if kind in _PLACES and "::" not in address:
         return address
+    if kind in _SERVERS:
+        return f"{protocol}://{_of_server(rest)}"
     rest = (_WEB_QUERY if kind in _WEB else _QUERY).sub("", rest)
     authority, slash, path = rest.partition("/")
     user, at, host = authority.rpartition("@")
@@ -52,3 +81,13 @@ def _plain(address: str) -> str:
         return f"{protocol}://..."  # the end of a password is unclear
     keep = at and ":" not in user and kind not in _WITHOUT_USER
     return f"{protocol}://{authority if keep else host}{slash}{path}"
+
+
+def _of_server(rest: str) -> str:
+    """Return user, place and database of a server's address; ... where these are not certain."""
+    before, _, asked = rest.partition("?")
+    found = _SERVER.fullmatch(before)
+    if found is None or "@" in asked:
+        return "..."
+    user = f"{found['user']}@" if found["user"] and not found["password"] else ""
+    return f"{user}{found['place']}"

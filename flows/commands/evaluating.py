@@ -13,7 +13,7 @@ from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.sizes import parse_bytes
-from fewpass.storage.redaction import without_secrets
+from fewpass.storage.redaction import shown_address
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
@@ -108,7 +108,7 @@ def evaluate(
         _refuse_reading(words, by, dataset)
         model = load_model(run_at(run))
         evaluated = _on_data_set(terminal, model, dataset, options, place, wanted)
-    _show(terminal, f"{run} on {without_secrets(dataset)}", evaluated)
+    _show(terminal, f"{run} on {shown_address(dataset)}", evaluated)
     return 0
 
 
@@ -207,7 +207,7 @@ def _on_files(
     columns = summary_of_terms(terms, result.others[0]) if terms else None
     if result.reliability is None:
         return Evaluated(result.evaluation, None, columns)
-    image = draw(model, result.reliability, Path(without_secrets(source)).name)
+    image = draw(model, result.reliability, Path(shown_address(source)).name)
     return Evaluated(result.evaluation, DrawnReliability(result.reliability, image), columns)
 
 

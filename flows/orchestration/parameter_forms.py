@@ -16,6 +16,7 @@ from fewpass.flows.orchestration.requests import Request, docstring_of, signatur
 _REST = r'[^\s"<>]*'
 _AUTHORITY = r'[^\s"<>/]*'
 _ANY = r"(?<![A-Za-z0-9+.-])(?!(?:file|local|memory)://)[A-Za-z][A-Za-z0-9+.-]*://"
+_SERVER = r"postgres(?:ql)?://"
 #: As `fewpass.storage.redaction` finds them.
 SECRETS = (
     rf"{_ANY}{_AUTHORITY}:{_AUTHORITY}@",  # a user and a password
@@ -23,6 +24,8 @@ SECRETS = (
     rf"(?:https?|s3a?|gs|gcs)://{_AUTHORITY}@",  # a key alone
     rf"https?://{_REST}[?#]",  # a query or a fragment
     rf"{_ANY}{_REST}\?[\w.-]+=",
+    rf"{_SERVER}{_REST}(?:\?|/{_REST}@)",  # a query, or a password with a slash in it
+    rf"{_SERVER}[^/]*[\s\"<>][^/]*@",  # a password with blanks or quotes in it
 )
 WITHOUT_SECRETS = rf"^(?![\s\S]*(?:{'|'.join(SECRETS)}))"
 

@@ -15,7 +15,7 @@ from fewpass.pipeline.settings.model_config import ADDRESSED, Workers
 from fewpass.pipeline.settings.source_options import Column, SourceOptions
 from fewpass.pipeline.sizes import ByteSize, format_bytes
 from fewpass.solvers.described import Described
-from fewpass.storage.redaction import without_secrets
+from fewpass.storage.redaction import shown_address
 
 ScalingKind = Literal["none", "maxabs", "rms", "unit-rows", "standard"]
 
@@ -56,7 +56,7 @@ def require_fraction(fraction: float, by: Column | None, group: Column | None) -
 
 
 #: Secrets in the address of a source open it, and are in nothing that is written of the plan.
-SourceAddress = Annotated[str, PlainSerializer(without_secrets, return_type=str)]
+SourceAddress = Annotated[str, PlainSerializer(shown_address, return_type=str)]
 
 
 class IngestPlan(Described):

@@ -29,13 +29,13 @@ from fewpass.pipeline.scoring.row_losses import RowLosses
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.lam_comparison import LamComparison
+from fewpass.pipeline.training.lam_sample import LEAST_ROWS
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.storage.dataset import Dataset
 
 MULTIPLES = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)  # of 1/n
 LARGEST = 1e7  # of them: where the first is the best, ten times as much is tried
 SHARES = (0.5, 0.2, 0.1, 0.03, 0.01, 0.003)  # of the largest lam, with a penalty of sizes
-LEAST_ROWS = 30  # fewer tell nothing
 
 
 class ChosenLam(NamedTuple):

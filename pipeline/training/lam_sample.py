@@ -8,13 +8,15 @@ import numpy as np
 
 from fewpass.pipeline.rows.windows import chunk_bytes
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.solvers.registry import LOSS_OF_CLASSES
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import Table, concatenate, take
 
 LEAST, TENTH = 100_000, 10  # rows at least, and the part of all at least
-SHARE = 8  # of the memory, so that rows and the parts that they are split into fit
+PER_CLASS = 24  # bytes of a row: its dual variable, score and loss
+LEAST_ROWS = 30  # fewer tell nothing
 SAMPLED = 43  # what a random generator is for
 
 
@@ -23,9 +25,9 @@ def sample_of(plan: TrainingPlan, dataset: Dataset) -> Table:
 
     A shuffled set's first chunks are a random sample.  Of any other every chunk gives some rows.
     """
+    wanted, most = wanted_rows(plan, dataset), plan.budget.lam_rows
     if isinstance(dataset, MemoryDataset):
-        return _some(plan, dataset.table, wanted_rows(dataset.n_rows))
-    wanted, most = wanted_rows(dataset.n_rows), plan.memory // SHARE
+        return _some(plan, dataset.table, wanted)
     tables: list[Table] = []
     for table in _read(plan, dataset, wanted):
         tables.append(table)
@@ -34,9 +36,14 @@ def sample_of(plan: TrainingPlan, dataset: Dataset) -> Table:
     return _some(plan, concatenate(tables), wanted)
 
 
-def wanted_rows(n: int) -> int:
-    """Return how many of n rows are wanted."""
-    return min(n, max(LEAST, n // TENTH))
+def wanted_rows(plan: TrainingPlan, dataset: Dataset) -> int:
+    """Return how many rows are wanted; one model of all classes has numbers for each of theirs."""
+    n, targets = dataset.n_rows, dataset.manifest.targets
+    wanted = min(n, max(LEAST, n // TENTH))
+    together = plan.is_multinomial or plan.loss == LOSS_OF_CLASSES
+    if not together or not isinstance(targets, Labels):
+        return wanted
+    return max(LEAST_ROWS, min(wanted, plan.budget.lam_rows // (PER_CLASS * len(targets.labels))))
 
 
 def bytes_of(table: Table) -> int:
@@ -51,7 +58,7 @@ def _read(plan: TrainingPlan, dataset: Dataset, wanted: int) -> Iterator[Table]:
             yield dataset.read_stored(k)
         return
     whole = dataset.n_rows * chunk_bytes(dataset.manifest) / dataset.manifest.rows_of(0)
-    share = min(1.0, wanted / dataset.n_rows, plan.memory / SHARE / max(whole, 1.0))
+    share = min(1.0, wanted / dataset.n_rows, plan.budget.lam_rows / max(whole, 1.0))
     for k in range(dataset.n_chunks):
         table = dataset.read_stored(k)
         yield _some(plan, table, max(1, round(share * table.n_rows)), k)

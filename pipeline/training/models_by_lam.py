@@ -36,7 +36,6 @@ MOST_PASSES = 20.0  # and of few values as many as are quick, as little lam take
 VALUES, ALL_PASSES = 5_000_000, 500.0
 WORK = 2e7  # rows times squared weights: one model of all classes by Newton's method
 MOST_LANES = 64  # models at once
-SHARE = 4  # of the memory, a quarter is for their states
 
 
 class ModelsByLam(NamedTuple):
@@ -119,8 +118,10 @@ def _side_by_side(plan: TrainingPlan, planned: PlannedProblem, block: Block) -> 
     """Yield every task's model, as many in the same passes as the memory has space for."""
     width = planned.rule.width
     solver = fit_for(_solver(planned), width)
-    each = max(1, solver.state_bytes(planned.tasks[0].problem(planned.problem), planned.stats))
-    at_once = int(np.clip(plan.memory // SHARE // each, 1, MOST_LANES)) if width == 1 else 1
+    stats = planned.stats
+    each = max(1, solver.state_bytes(planned.tasks[0].problem(planned.problem), stats))
+    each += 8 * solver.row_state_size(stats) * stats.n
+    at_once = int(np.clip(plan.budget.lam_states // each, 1, MOST_LANES)) if width == 1 else 1
     tasks = planned.tasks
     for first in range(0, len(tasks), at_once):
         yield from _group(solver, tasks[first : first + at_once], planned, block)

@@ -221,6 +221,7 @@ def planned(
             return Planned(planner, tried, None)
     origin = None
     if plan.lam.is_auto:
+        _require_memory(plan, dataset, near=near)
         from fewpass.pipeline.training.chosen_lam import with_chosen_lam  # noqa: PLC0415 - SciPy
 
         plan, origin = with_chosen_lam(plan, dataset, held_out)
@@ -243,6 +244,14 @@ def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -
     memory = with_memory(planner).memory if near else plan.memory
     fits = planner.fits(memory, in_groups=True)
     return plan if fits else plan.model_copy(update={"classes": "ovr"})
+
+
+def _require_memory(plan: TrainingPlan, dataset: Dataset, *, near: bool) -> None:
+    """Refuse a plan that does not fit into its memory, before models are trained to choose lam."""
+    if plan.solver.goal == "steps" or _fit_for_sure(plan, dataset):
+        return
+    planner = Planner(plan.model_copy(update={"lam": Lam.of("1/n")}), dataset, distributed=not near)
+    planner.job((with_memory(planner) if near else plan).memory)
 
 
 def _fit_for_sure(plan: TrainingPlan, dataset: Dataset) -> bool:

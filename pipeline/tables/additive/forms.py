@@ -152,18 +152,31 @@ class FormSample(NamedTuple):
 
 
 class EncodedForm(NamedTuple):
-    """All rows under a recipe."""
+    """All rows under a recipe, with the features that some row has: of hashes that is a few."""
 
     table: SparseTable
-    d: int
+    present: NDArray[np.int64]  # (d,) which of the recipe's features there are, ascending
+    features: int  # of the recipe
 
     @classmethod
     def of(cls, recipe: Recipe, cells: Sequence[Any]) -> EncodedForm:
         """Encode rows as an ingest stores them."""
         made = encode(recipe, cells)
         data, indices, indptr = made.sparse(np.float32)
-        n = made.n_rows
-        return cls(SparseTable(data, indices, indptr, np.zeros(n), None), made.n_outputs)
+        present, places = np.unique(indices, return_inverse=True)
+        places = places.astype(indices.dtype)
+        table = SparseTable(data, places, indptr, np.zeros(made.n_rows), None)
+        return cls(table, present, made.n_outputs)
+
+    @property
+    def d(self) -> int:
+        """Number of features that models are made of."""
+        return max(1, len(self.present))
+
+    def own(self, start: int, stop: int) -> slice:
+        """Return where those of the recipe's features from `start` to `stop` are."""
+        first, last = np.searchsorted(self.present, (start, stop))
+        return slice(int(first), int(last))
 
     def seen(self, rows: Rows) -> Any:
         """Return some rows as kernels see them."""
@@ -241,13 +254,13 @@ class FormTrial:
         models = fitted_models(rows, form.d, own, lams, COARSE)
         X, theirs = form.seen(self._scored), self._targets.of(self._scored)
         losses = [theirs.losses(models.scores(k, X)) for k in range(len(lams))]
-        return Tried(form.d, np.asarray(losses), models)
+        return Tried(form.features, np.asarray(losses), models)
 
     def losses_without(self, form: EncodedForm, tried: Tried, own: slice) -> Floats:
         """Return the held-out rows' losses at the best lam, some features' weights taken as 0."""
         at = tried.models.models[tried.best]
         coef = at.coef.copy()
-        coef[..., own] = 0.0
+        coef[..., form.own(own.start, own.stop)] = 0.0
         models = SampleModels(tried.models.lams[:1], (at._replace(coef=coef),))
         scored = models.scores(0, form.seen(self._scored))
         return self._targets.of(self._scored).losses(scored)
@@ -306,7 +319,7 @@ class FormTrial:
         variance: dict[str, float] = {}
         start = 0
         for part in recipe.parts:
-            own = slice(start, start + part.width)
+            own = form.own(start, start + part.width)
             name = getattr(part, "column", part.name)
             alone = np.zeros_like(coef)
             alone[:, own] = coef[:, own]

@@ -121,6 +121,14 @@ class Buckets:
         self.nnz += table.nnz
         self.n_bytes += added_bytes
 
+    def add_rows(self, table: Table, keys: Keys | None) -> None:
+        """Group and append rows of any number, in parts: grouping copies them."""
+        rows = max(1, table.n_rows * PIECE_BYTES // max(n_bytes(table), 1))
+        for start in range(0, table.n_rows, rows):
+            stop = min(start + rows, table.n_rows)
+            own = None if keys is None else keys[start:stop]
+            self.add(self.group(cut(table, start, stop), own))
+
     def finish(self) -> None:
         """Write what is still in memory."""
         for rows, order in self._generations[-1:]:
@@ -213,10 +221,7 @@ class Buckets:
         smaller = Buckets(path, n_buckets, self.kind, self.budget, shuffled=True, lasting=False)
         smaller.share = lambda keys: np.clip(self.share(keys) * self.n_buckets - b, 0, 1)
         for table, keys in self._parts(b, n_features):
-            rows = max(1, table.n_rows * PIECE_BYTES // max(n_bytes(table), 1))
-            for start in range(0, table.n_rows, rows):
-                part = cut(table, start, min(start + rows, table.n_rows))
-                smaller.add(smaller.group(part, keys[start : start + rows]))
+            smaller.add_rows(table, keys)
         smaller.finish()
         yield from smaller.selections(n_features)
         shutil.rmtree(path)

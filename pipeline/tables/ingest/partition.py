@@ -30,7 +30,7 @@ from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
 from fewpass.pipeline.tables.ingest.held_out_share import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
 from fewpass.pipeline.tables.ingest.partitioned import Partitioned
-from fewpass.pipeline.tables.ingest.retained_columns import retained_of
+from fewpass.pipeline.tables.ingest.retained_columns import KeptCells
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.readers.source import (
     PIECE_BYTES,
@@ -43,7 +43,7 @@ from fewpass.pipeline.tables.readers.source import (
 from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.manifest import RETAINED_BYTES
 from fewpass.storage.ordered import ordered_map
-from fewpass.storage.table import SparseTable, Table, n_bytes
+from fewpass.storage.table import SparseTable, Table, cut, n_bytes
 
 #: First word after the seed of everything random in here.
 PARTITION = 1
@@ -60,7 +60,8 @@ class Share(NamedTuple):
     rows: NDArray[np.int64] | None  # which of the piece they are; None: all
     table: Table  # as they came
     keys: Keys | None  # None: rows keep their order
-    grouped: Grouped | None  # by bucket; None: they stay in memory
+    grouped: Grouped | None  # by bucket; None: they stay in memory, or keep columns
+    kept: KeptCells | None = None  # of columns that are kept as written, if there are any
 
 
 class PreparedPiece(NamedTuple):
@@ -191,33 +192,36 @@ class Partitioner:
     def _prepare(self, numbered: tuple[int, Piece]) -> PreparedPiece:
         number, piece = numbered
         parsed = self.source.parse(piece)
+        kept = None
         if self.retained:
-            retained = retained_of(self.retained, parsed.passed, str(piece.file))
-            parsed = parsed._replace(table=parsed.table._replace(retained=retained), passed=())
+            kept = KeptCells(self.retained, parsed.passed, str(piece.file))
         self._refuse_wide(parsed.max_index)
         keys = None
         if self.plan.shuffle:
             random = np.random.default_rng([self.plan.seed, PARTITION, number])
             keys = random.random(parsed.table.n_rows)
-        shares = [self._share(TRAINING, None, parsed.table, keys)]
+        shares = [self._share(TRAINING, None, parsed.table, keys, kept)]
         if self.plan.test_fraction:
             test = self._held_out.of(parsed, number)
             every = ((TRAINING, np.flatnonzero(~test)), (TEST, np.flatnonzero(test)))
-            shares = [self._share(group, rows, parsed.table, keys) for group, rows in every]
+            shares = [self._share(group, rows, parsed.table, keys, kept) for group, rows in every]
         for share in shares if self.counts else ():
             self.counts[share.group].add(share.table, parsed.max_index)
         where = f"{piece.file}, after line {piece.first_line - 1}"
         return PreparedPiece(parsed, piece.n_bytes, where, tuple(shares))
 
     def _share(
-        self, group: int, rows: NDArray[np.int64] | None, table: Table, keys: Keys | None
-    ) -> Share:
+        self, group: int, rows: NDArray[np.int64] | None, table: Table, keys: Keys | None,
+        kept: KeptCells | None,
+    ) -> Share:  # fmt: skip
         if rows is not None:
             table = Selection(table, rows).rows()
             keys = None if keys is None else keys[rows]
-        where = self.rows[group]
-        grouped = where.group(table, keys) if isinstance(where, Buckets) else None
-        return Share(group, rows, table, keys, grouped)
+            kept = kept and kept.taken(rows)
+        where, grouped = self.rows[group], None
+        if isinstance(where, Buckets) and kept is None:
+            grouped = where.group(table, keys)
+        return Share(group, rows, table, keys, grouped, kept)
 
     def _take_in(self, prepared: PreparedPiece, pool: Executor) -> None:
         parsed = prepared.parsed
@@ -253,12 +257,25 @@ class Partitioner:
             return
         rows = self.rows[number]
         if isinstance(rows, RowsInMemory):
-            copy = rows.add(table._replace(target=target), share.keys)
+            copy = rows.add(table._replace(target=target), share.keys, share.kept)
             self._copies.append(pool.submit(copy))
+            return
+        if share.kept is not None:
+            self._spill_kept(rows, share, table._replace(target=target), share.kept)
             return
         grouped = share.grouped or rows.group(table, share.keys)
         grouped_target = target if grouped.order is None else target[grouped.order]
         rows.add(grouped._replace(table=grouped.table._replace(target=grouped_target)))
+
+    def _spill_kept(self, rows: Buckets, share: Share, table: Table, kept: KeptCells) -> None:
+        """Spill rows with the columns that they keep, some at a time."""
+        width = self.kind.retained_bytes
+        most = max(1, Budget.kept_cells // width)
+        for start in range(0, table.n_rows, most):
+            stop = min(start + most, table.n_rows)
+            cells = kept.between(start, stop).as_bytes(np.empty((stop - start, width), np.uint8))
+            keys = None if share.keys is None else share.keys[start:stop]
+            rows.add_rows(cut(table, start, stop)._replace(retained=cells), keys)
 
     def _is_in_memory(self) -> bool:
         return isinstance(self.rows[TRAINING], RowsInMemory)
@@ -266,7 +283,9 @@ class Partitioner:
     def _fits(self, prepared: PreparedPiece) -> bool:
         """Whether a piece fits into memory, with the statistics of every column."""
         groups = cast("tuple[RowsInMemory, ...]", self.rows)
-        size = sum(rows.memory_bytes for rows in groups) + n_bytes(prepared.parsed.table)
+        parsed = prepared.parsed.table
+        size = sum(rows.memory_bytes for rows in groups) + n_bytes(parsed)
+        size += self.kind.retained_bytes * parsed.n_rows
         size += Budget.measured_column * (self.source.n_features or self.max_index + 1)
         shares = prepared.shares
         return size <= self._most_bytes and all(groups[s.group].fits(s.table) for s in shares)
@@ -277,7 +296,7 @@ class Partitioner:
         groups, self.rows = cast("tuple[RowsInMemory, ...]", self.rows), tuple(self._buckets())
         for rows, buckets in zip(groups, self.rows, strict=True):
             for table, keys in rows.pieces():
-                buckets.add(buckets.group(table, keys))
+                buckets.add_rows(table, keys)
 
     def _note_skipped(self, parsed: Parsed) -> None:
         if not parsed.n_skipped:

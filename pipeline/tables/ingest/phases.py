@@ -348,7 +348,8 @@ class _Ingest:
         if self.expansion is not None:
             layout, dtype = "sparse", self.plan.options.dtype
             of_rows = 1 + kind.has_weight + kind.has_offset
-            n_bytes = buckets.n_rows * (self.expansion.row_bytes(dtype) + 8 * of_rows)
+            row_bytes = self.expansion.row_bytes(dtype) + 8 * of_rows + kind.retained_bytes
+            n_bytes = buckets.n_rows * row_bytes
         rows = rows_per_chunk(self.plan, buckets.n_rows, n_bytes, self.codes)
         width = partitioned.n_features
         return DatasetWriter(

@@ -6,8 +6,7 @@ LZ4 makes small.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,28 +17,43 @@ from fewpass.storage.manifest import RETAINED_BYTES
 
 Retained = NDArray[np.uint8]
 Words = NDArray[np.bytes_]
+_ROWS = 1024  # that are written at once: the places of their bytes take memory
 
 
-def retained_of(names: Sequence[str], cells: Sequence[Any], where: str) -> Retained:
-    """Return the cells of kept columns as bytes (n, bytes), a missing cell as an empty text.
+class KeptCells(NamedTuple):
+    """Cells of kept columns as they were read, which as bytes take many times as much memory."""
 
-    Parameters
-    ----------
-    names, cells
-        The columns, and an Arrow array (n,) of each.
-    where
-        Which rows these are, for messages.
+    names: tuple[str, ...]
+    cells: tuple[Any, ...]  # an Arrow array (n,) of each
+    where: str  # which rows these are, for messages
 
-    Raises
-    ------
-    BadInput
-        A cell is longer than what is kept of one.
-    """
-    pairs = zip(names, cells, strict=True)
-    return np.concatenate([_padded(name, column, where) for name, column in pairs], axis=1)
+    def taken(self, rows: NDArray[np.int64]) -> KeptCells:
+        """Return those of some rows."""
+        return self._replace(cells=tuple(cells.take(rows) for cells in self.cells))
+
+    def between(self, start: int, stop: int) -> KeptCells:
+        """Return those of the rows start <= i < stop."""
+        return self._replace(cells=tuple(cells.slice(start, stop - start) for cells in self.cells))
+
+    def as_bytes(self, out: Retained) -> Retained:
+        """Write them to `out` (n, bytes), a missing cell as an empty text, and return it.
+
+        Raises
+        ------
+        BadInput
+            A cell is longer than what is kept of one.
+        """
+        out[:] = 0
+        for start in range(0, len(out), _ROWS):
+            part = self.between(start, start + _ROWS)
+            for k, (name, cells) in enumerate(zip(self.names, part.cells, strict=True)):
+                own = slice(k * RETAINED_BYTES, (k + 1) * RETAINED_BYTES)
+                _write(out[start : start + _ROWS, own], name, cells, self.where)
+        return out
 
 
-def _padded(name: str, cells: Any, where: str) -> Retained:
+def _write(out: Retained, name: str, cells: Any, where: str) -> None:
+    """Write the texts of cells into rows of zeros."""
     import pyarrow as pa  # noqa: PLC0415 - most rows keep nothing
     import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -56,16 +70,15 @@ def _padded(name: str, cells: Any, where: str) -> Retained:
             f"{where}: a cell of column {shown_name(name)} has {longest} bytes, and at most "
             f"{RETAINED_BYTES} are kept of one. Keep a column of ids or other short cells."
         )
+    if not longest:
+        return
     _, ends, content = column.buffers()
     n = len(column)
-    ends = np.frombuffer(ends, np.int64, n + 1, column.offset * 8) if n else np.zeros(1, np.int64)
+    ends = np.frombuffer(ends, np.int64, n + 1, column.offset * 8)
     lengths = np.diff(ends)
-    padded = np.zeros((n, RETAINED_BYTES), np.uint8)
-    if longest:
-        at = np.arange(ends[0], ends[-1])
-        places = at - np.repeat(ends[:-1], lengths)
-        padded[np.repeat(np.arange(n), lengths), places] = np.frombuffer(content, np.uint8)[at]
-    return padded
+    at = np.arange(ends[0], ends[-1])
+    places = at - np.repeat(ends[:-1], lengths)
+    out[np.repeat(np.arange(n), lengths), places] = np.frombuffer(content, np.uint8)[at]
 
 
 def words_of_retained(retained: Retained, number: int) -> Words:

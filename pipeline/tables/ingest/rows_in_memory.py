@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.tables.ingest.buckets import Keys, RowKind
 from fewpass.pipeline.tables.ingest.chunking import Selection
+from fewpass.pipeline.tables.ingest.retained_columns import KeptCells, Retained
 from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
 
 
@@ -36,6 +37,7 @@ class RowsInMemory:
         self._most_bytes = most_bytes
         self._values: NDArray[np.floating] | None = None
         self._indices: NDArray[np.integer] | None = None
+        self._retained: Retained | None = None
         self._tables: list[Table] = []  # of every piece; their values lie in these arrays
         self._keys: list[Keys] = []
 
@@ -53,10 +55,16 @@ class RowsInMemory:
         of_width = isinstance(table, DenseTable) or (
             self._indices is not None and self._indices.dtype == table.indices.dtype
         )
-        return of_width and self.nnz + items <= self._values.size
+        kept = self._retained is None or self.n_rows + table.n_rows <= len(self._retained)
+        return of_width and kept and self.nnz + items <= self._values.size
 
-    def add(self, table: Table, keys: Keys | None) -> Callable[[], None]:
-        """Append rows that fit; they are there once what is returned was called, in any thread."""
+    def add(
+        self, table: Table, keys: Keys | None, kept: KeptCells | None = None
+    ) -> Callable[[], None]:
+        """Append rows that fit, with columns kept as written, where there are any.
+
+        They are there once what is returned was called, in any thread.
+        """
         start, stop = self.nnz, self.nnz + table.nnz
         assert self._values is not None, "`fits` was asked"
         if isinstance(table, DenseTable):
@@ -65,12 +73,21 @@ class RowsInMemory:
         else:
             assert self._indices is not None, "`fits` was asked"
             own = table._replace(data=self._values[start:stop], indices=self._indices[start:stop])
+        if kept is not None:
+            assert self._retained is not None, "`fits` was asked"
+            own = own._replace(retained=self._retained[self.n_rows : self.n_rows + table.n_rows])
         self._tables.append(own)
         if keys is not None:
             self._keys.append(keys)
         self.n_rows, self.nnz = self.n_rows + table.n_rows, stop
-        self.n_bytes += n_bytes(table)
-        return lambda: _copy_values(table, own)
+        self.n_bytes += n_bytes(own)
+
+        def copy() -> None:
+            _copy_values(table, own)
+            if kept is not None and own.retained is not None:
+                kept.as_bytes(own.retained)
+
+        return copy
 
     def pieces(self) -> Iterator[tuple[Table, Keys | None]]:
         """Yield the rows as they were added, with their keys."""
@@ -89,6 +106,8 @@ class RowsInMemory:
         yield Selection(table, order_of(np.concatenate(self._keys)))
 
     def _reserve(self, first: Table) -> None:
+        if width := self.kind.retained_bytes:
+            self._retained = np.empty((self._most_bytes // width, width), np.uint8)
         if isinstance(first, DenseTable):
             self._values = np.empty(self._most_bytes // first.X.itemsize, first.X.dtype)
             return
@@ -103,8 +122,7 @@ class RowsInMemory:
         weight = np.concatenate(weights) if weights else None
         offsets = [table.offset for table in self._tables if table.offset is not None]
         offset = np.concatenate(offsets) if offsets else None
-        every_retained = [table.retained for table in self._tables if table.retained is not None]
-        retained = np.concatenate(every_retained) if every_retained else None
+        retained = None if self._retained is None else self._retained[: self.n_rows]
         values = self._values[: self.nnz]
         if self._indices is None:
             return DenseTable(values.reshape(self.n_rows, -1), target, weight, offset, retained)

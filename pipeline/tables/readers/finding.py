@@ -27,7 +27,7 @@ from fewpass.storage.addresses import READ_ONLY, open_store, protocol_of
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import OWN, instead, kind_of
 from fewpass.storage.locations import Location
-from fewpass.storage.redaction import without_queries, without_secrets
+from fewpass.storage.redaction import shown_address, without_queries, without_secrets
 from fewpass.storage.source_files import (
     CutShort,
     LocalSource,
@@ -109,7 +109,7 @@ def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
         yield Address(StandardInput(), spec, STANDARD_INPUT, None)
         return
     if (word := server_format(spec)) is not None:
-        yield Address(None, spec, without_secrets(spec), None, format=word)
+        yield Address(None, spec, shown_address(spec), None, format=word)
         return
     is_web = protocol_of(spec) in READ_ONLY
     store, path = open_store(spec, storage_options)

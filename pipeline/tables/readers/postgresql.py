@@ -6,16 +6,23 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.tables.readers.borders import parsing
-from fewpass.pipeline.tables.readers.queried import QueriedRows, quoted_name
+from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.tables.readers.borders import parsing, quoted
+from fewpass.pipeline.tables.readers.queried import (
+    QueriedRows,
+    added_up,
+    cancellable,
+    quoted_name,
+)
+from fewpass.storage.redaction import without_words_of
 
 #: One state of the database for all that is read, and rows of equal tables in an equal order.
 _SESSION = (
@@ -26,6 +33,11 @@ _SESSION = (
     "SET datestyle = 'ISO'",
     "SET extra_float_digits = 1",
 )
+_ADDRESS = (
+    "Check the address, in which a password has %25 for %, %2F for /, %40 for @, %3A for : and %20 "
+    "for a space, and the credentials (PGPASSWORD, ~/.pgpass)."
+)
+_LONG = "a row of bytes: "  # an error of the server that this reader asks for
 _BATCH_BYTES = "adbc.postgresql.batch_size_hint_bytes"
 _USE_COPY = "adbc.postgresql.use_copy"
 _TYPE_NAME = b"ADBC:postgresql:typname"
@@ -46,20 +58,28 @@ class PostgresRows(QueriedRows):
             weakref.finalize(self, self._first.close)
             with self._first.cursor() as cursor:
                 cursor.adbc_statement.set_options(**{_USE_COPY: "false"})
-                cursor.execute("SELECT pg_export_snapshot()")
+                _ask(cursor, "SELECT pg_export_snapshot()")
                 self._state: str = cursor.fetchone()[0]
         stored = self._schema_of("*")
         self._terms = {field.name: _term(field) for field in stored}
+        self._sizes = {field.name: _size(field) for field in stored if _may_be_long(field)}
         return self._schema_of(", ".join(self._terms.values()))
 
     def _connected(self) -> Any:
         """Return a new connection, in which a transaction has begun."""
         from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - an extra
 
-        connection = dbapi.connect(self._address.path, autocommit=True)
+        address = self._address.path
+        try:
+            connection = cancellable(partial(dbapi.connect, address, autocommit=True))
+        except dbapi.Error as error:  # libpq repeats what it cannot read of the address
+            why = quoted(ValueError(without_words_of(address, str(error))))
+            raise BadInput(
+                f"{self.name}: the database cannot be read ({why}). {_ADDRESS}"
+            ) from None
         with connection.cursor() as cursor:
             for setting in _SESSION:
-                cursor.execute(setting)
+                _ask(cursor, setting)
         connection.adbc_connection.set_autocommit(enabled=False)
         return connection
 
@@ -67,15 +87,14 @@ class PostgresRows(QueriedRows):
     def _cursor(self) -> Iterator[Any]:
         """Yield what a query is run by, in the state that the database had at first."""
         with self._reaching(), self._connected() as connection, connection.cursor() as cursor:
-            cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._state}'")
+            _ask(cursor, f"SET TRANSACTION SNAPSHOT '{self._state}'")
             yield cursor
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
         """Say what the server or the library has against it, without a password."""
-        advice = "Check the address, the credentials (PGPASSWORD, ~/.pgpass) and the query."
         try:
-            with parsing(self.name, "the database cannot be read", advice):
+            with parsing(self.name, "the database cannot be read", "Check the query."):
                 yield
         except BadInput as error:
             if isinstance(error.__cause__, ImportError):
@@ -87,14 +106,14 @@ class PostgresRows(QueriedRows):
 
     def _schema_of(self, columns: str) -> Any:
         with self._cursor() as cursor:
-            cursor.execute(f"SELECT {columns} FROM (\n{self._select}\n) AS rows LIMIT 0")
+            _ask(cursor, f"SELECT {columns} FROM (\n{self._select}\n) AS rows LIMIT 0")
             return cursor.fetch_record_batch().schema
 
     def _one(self, query: str) -> Any:
         """Return the only value of a query."""
         with self._cursor() as cursor:
             cursor.adbc_statement.set_options(**{_USE_COPY: "false"})
-            cursor.execute(query)
+            _ask(cursor, query)
             return cursor.fetchone()[0]
 
     def version(self) -> str:
@@ -113,11 +132,37 @@ class PostgresRows(QueriedRows):
 
     def selected(self, names: Sequence[str], n_bytes: int) -> Iterator[Any]:
         terms = ", ".join(self._terms[name] for name in names)
-        with self._cursor() as cursor:
-            cursor.adbc_statement.set_options(**{_BATCH_BYTES: str(n_bytes)})
-            cursor.execute(f"SELECT {terms} FROM (\n{self._select}\n) AS rows")
-            for batch in cursor.fetch_record_batch():
-                yield pa.record_batch(batch.columns, names=list(names))
+        sizes = {name: self._sizes[name] for name in names if name in self._sizes}
+        size = added_up([*sizes.values()])
+        query = (
+            f"SELECT {terms} FROM (\n{self._select}\n) AS rows WHERE CASE WHEN {size} > "
+            f"{self._most} THEN ('{_LONG}' || {size})::int IS NULL ELSE true END"
+        )
+        try:
+            with self._cursor() as cursor:
+                cursor.adbc_statement.set_options(**{_BATCH_BYTES: str(n_bytes)})
+                _ask(cursor, query)
+                read = partial(next, cursor.fetch_record_batch(), None)
+                while (batch := cancellable(read, cursor.adbc_cancel)) is not None:
+                    yield pa.record_batch(batch.columns, names=list(names))
+        except BadInput as error:
+            if _LONG in str(error):
+                self._refuse_long_row(sizes, size)
+            raise
+
+    def _refuse_long_row(self, sizes: Mapping[str, str], size: str) -> None:
+        """Refuse the first row that is longer than one may be."""
+        each = ", ".join(["row_number() OVER ()", *sizes.values()])
+        row, *found = json.loads(
+            self._one(
+                f"SELECT array_to_json(sizes)::text FROM (SELECT ARRAY[{each}]::bigint[] AS sizes, "
+                f"{size} AS size FROM (\n{self._select}\n) AS rows) AS sized "
+                f"WHERE size > {self._most} LIMIT 1"
+            )
+        )
+        longest = [*sizes][found.index(max(found))]
+        where = f"{self.name}, row {row:,}, above all column {shown_name(longest)}"
+        self._address.budget.require_row(sum(found), where)
 
     def expands_to(self) -> float:
         """Return the bytes of rows that the server's planner expects."""
@@ -132,7 +177,7 @@ class PostgresRows(QueriedRows):
 def _term(field: Any) -> str:
     """Return how a column is selected, so that it comes as what is read here."""
     name, kind = quoted_name(field.name), field.type
-    called = (field.metadata or {}).get(_TYPE_NAME, b"").decode()
+    called = _called(field)
     if called == "numeric":
         return f"{name}::double precision AS {name}"
     is_other = isinstance(kind, pa.BaseExtensionType) or pa.types.is_interval(kind)
@@ -141,6 +186,28 @@ def _term(field: Any) -> str:
     return name
 
 
+def _called(field: Any) -> str:
+    """Return the server's name of a column's type."""
+    return str((field.metadata or {}).get(_TYPE_NAME, b"").decode())
+
+
 def _is_bytes(kind: Any, called: str) -> bool:
     """Say whether a type is one that the driver has no type for."""
     return bool(pa.types.is_binary(kind) and called != "bytea")
+
+
+def _may_be_long(field: Any) -> bool:
+    """Say whether cells of a column, as the server has them, take more or less bytes."""
+    fixed = pa.types.is_primitive(field.type) or pa.types.is_null(field.type)
+    return not fixed and _called(field) != "numeric"
+
+
+def _size(field: Any) -> str:
+    """Return the bytes of a column's cells in SQL."""
+    name = quoted_name(field.name)
+    plain = _called(field) in ("text", "varchar", "bpchar", "bytea")
+    return f"coalesce(octet_length({name if plain else f'{name}::text'}), 0)::bigint"
+
+
+def _ask(cursor: Any, query: str) -> None:
+    cancellable(partial(cursor.execute, query), cursor.adbc_cancel)

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from threading import Thread
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -26,6 +28,8 @@ from fewpass.pipeline.tables.readers.table_files import only_table
 _NAME = re.compile(r'(?:\w+|"[^"]+")(?:\.(?:\w+|"[^"]+"))*')
 _SELECT = re.compile(r"\s*(?:--[^\n]*\n\s*)*\(*\s*(?:select|with|values|table)\b", re.IGNORECASE)
 _ORDER = re.compile(r"\border\s+by\b", re.IGNORECASE)
+_ASKED_AGAIN_S = 0.1  # to cancel what had not begun the first time
+Answer = TypeVar("Answer")
 
 
 def quoted_name(name: str) -> str:
@@ -44,6 +48,36 @@ def as_select(query: str, where: str) -> str:
             "'SELECT * FROM visits ORDER BY id'."
         )
     return text
+
+
+def cancellable(ask: Callable[[], Answer], cancel: Callable[[], object] | None = None) -> Answer:
+    """Ask a database in a thread, as Python handles no signal while its own waits for C code.
+
+    A signal that ends the wait cancels the question. One that cannot be cancelled is left alone.
+    """
+    answer: Future[Answer] = Future()
+
+    def work() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            answer.set_exception(error)
+
+    Thread(target=work, name="fewpass-query", daemon=True).start()
+    try:
+        return answer.result()
+    except BaseException:
+        while cancel and wait([answer], _ASKED_AGAIN_S).not_done:
+            cancel()
+        raise
+
+
+def added_up(terms: Sequence[str]) -> str:
+    """Return the sum of terms in SQL, as deep as their number's logarithm: depth is limited."""
+    if len(terms) < 2:
+        return terms[0] if terms else "0"
+    half = len(terms) // 2
+    return f"({added_up(terms[:half])} + {added_up(terms[half:])})"
 
 
 class QueriedRows:
@@ -68,6 +102,9 @@ class QueriedRows:
     ) -> None:
         refuse_text_settings(options, self.dialect)
         self._address = only_table(addresses)
+        self._most = self._address.budget.longest_row
+        self._dropped = {name for name, kind in options.column.items() if kind == "drop"}
+        self._dropped.update(options.drop)
         self.name = self._address.name
         self._select = as_select(options.query or self.only_name(), self.name)
         self.schema = self.described()
@@ -80,7 +117,12 @@ class QueriedRows:
         plain = plain_schema(self.schema)
         self.names: tuple[str, ...] = tuple(plain.names)
         self.types = tuple(map(str, plain.types))
-        self.notes = () if _ORDER.search(self._select) else (_unordered(self.name),)
+        self.notes = () if self.is_ordered else (_unordered(self.name),)
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the query says in which order rows come."""
+        return bool(_ORDER.search(self._select))
 
     def only_name(self) -> str:
         """Return the table to read where no query is given; BadInput where that is open."""

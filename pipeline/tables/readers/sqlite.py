@@ -1,32 +1,41 @@
 """Tables of an SQLite file, by Python's own library.
 
-SQLite has types of values, not of columns: one reading of all rows tells what each column holds.
+SQLite has types of values, not of columns: one reading of all rows tells what each column holds,
+and how long its texts are. SQLite itself makes no cell that is longer than a row may be.
 """
 
 # ruff: noqa: S608 - the query is the user's, who may run it anyway
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import shown_name
+from fewpass.pipeline.sizes import format_bytes
 from fewpass.pipeline.tables.readers.borders import parsing
-from fewpass.pipeline.tables.readers.parquet_file import MOST_CELLS
-from fewpass.pipeline.tables.readers.queried import QueriedRows, quoted_name
+from fewpass.pipeline.tables.readers.queried import (
+    QueriedRows,
+    added_up,
+    cancellable,
+    quoted_name,
+)
 from fewpass.storage.source_files.checked import changed
 
-_ROWS = 8192  # that are fetched at once, if they are not wide
+_ROWS = 8192  # that are fetched at once, if they are not long
 _CELL_BYTES = 64  # a Python object and its place
-#: What columns are read as, by the types of their values; text takes all others in.
-_KINDS = (("text", pa.large_string()), ("blob", pa.large_string()), ("real", pa.float64()),
-          ("integer", pa.int64()))  # fmt: skip
+_ASKED = 1999  # columns at once: SQLite's answers have 2,000 at most
+_MOST_LENGTH = (1 << 31) - 1  # that SQLite can be told
+#: What the largest value of a column is measured as; where there is a text, as its bytes.
+_INTEGER, _REAL = -2, -1
 _CASTS = {pa.large_string(): "TEXT", pa.float64(): "REAL", pa.int64(): "INTEGER"}
 
 
@@ -41,8 +50,8 @@ class SqliteRows(QueriedRows):
     dialect: ClassVar[str] = "SQLite"
 
     @contextmanager
-    def _answered(self, query: str) -> Iterator[Any]:
-        """Run a query; BadInput where it fails, SourceChanged where the file is another by then."""
+    def _connected(self) -> Iterator[Any]:
+        """Open the file; BadInput where it fails, SourceChanged where it is another by the end."""
         import sqlite3  # noqa: PLC0415 - for who reads such a file
 
         if not self._address.is_local or self._address.compression:
@@ -54,11 +63,19 @@ class SqliteRows(QueriedRows):
         with (
             parsing(self.name, "the database cannot be read", "Check the query and the file."),
             closing(sqlite3.connect(where, uri=True, check_same_thread=False)) as connection,
-            closing(connection.execute(query)) as cursor,
         ):
-            yield cursor
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(self._most, _MOST_LENGTH))
+            yield connection
             if self.version() != before:
                 raise changed(self.name, "the database was written to")
+
+    @contextmanager
+    def _answered(self, query: str) -> Iterator[tuple[Any, Callable[[], None]]]:
+        """Run a query; yield its cursor, and what interrupts it."""
+        with self._connected() as connection:
+            ask = partial(connection.execute, query)
+            with closing(cancellable(ask, connection.interrupt)) as cursor:
+                yield cursor, connection.interrupt
 
     def version(self) -> str:
         path = Path(self._address.path)
@@ -73,7 +90,7 @@ class SqliteRows(QueriedRows):
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
             "AND name NOT LIKE 'sqlite_%' ORDER BY name"
         )
-        with self._answered(listed) as cursor:
+        with self._answered(listed) as (cursor, _):
             names = [quoted_name(name) for (name,) in cursor]
         if len(names) == 1:
             return names[0]
@@ -83,27 +100,90 @@ class SqliteRows(QueriedRows):
         )
 
     def described(self) -> Any:
-        with self._answered(f"SELECT * FROM (\n{self._select}\n) LIMIT 0") as cursor:
+        with self._answered(f"SELECT * FROM (\n{self._select}\n) LIMIT 0") as (cursor, _):
             names = [column[0] for column in cursor.description]
-        asked = [
-            f"max(typeof({quoted_name(name)}) = '{kind}')" for name in names for kind, _ in _KINDS
-        ]
-        with self._answered(
-            f"SELECT count(*), {', '.join(asked)} FROM (\n{self._select}\n)"
-        ) as cursor:
-            self.n_rows, *values = cursor.fetchone()
-        width = len(_KINDS)
-        return pa.schema(
-            (name, _kind_of(values[k * width : (k + 1) * width])) for k, name in enumerate(names)
+        read = [name for name in names if name not in self._dropped]
+        try:
+            measured = self._measured(read)
+        except BadInput as error:
+            if type(error.__cause__).__name__ == "DataError":  # a cell that is not made
+                self._refuse_long_row(read)
+            raise
+        self._longest = {name: max(0, value or 0) for name, value in measured.items()}
+        if sum(self._longest.values()) > self._most:
+            self._refuse_long_row(read)
+        return pa.schema((name, _kind_of(measured.get(name))) for name in names)
+
+    def _measured(self, names: Sequence[str]) -> dict[str, int | None]:
+        """Return what the largest value of every column is measured as; count the rows."""
+        values: list[int | None] = []
+        for start in range(0, max(1, len(names)), _ASKED):
+            asked = map(_measure, names[start : start + _ASKED])
+            query = f"SELECT {', '.join(['count(*)', *asked])} FROM (\n{self._select}\n)"
+            with self._answered(query) as (cursor, _):
+                self.n_rows, *some = cursor.fetchone()
+            values += some
+        return dict(zip(names, values, strict=True))
+
+    def _refuse_long_row(self, names: Sequence[str]) -> None:
+        """Refuse the first row that is longer than one may be, where there is one."""
+        row, size = self._long_row(names) or (0, 0)
+        if size:
+            self._address.budget.require_row(size, f"{self.name}, row {row:,}")
+        if not row:
+            return
+        while not self._long_row(names, row):  # Python fetches a row ahead
+            row += 1
+        place = "a row" if row == 1 and self.is_ordered else f"row {row:,}"  # sorted before
+        raise BadInput(
+            f"{self.name}, {place}: {self._long_column(names, row)} is longer than "
+            f"{format_bytes(self._most)}, and a memory budget of "
+            f"{format_bytes(self._address.budget.memory)} has room for no more. Leave the column "
+            "out (`drop`), or give more `memory`."
         )
+
+    def _long_row(self, names: Sequence[str], only: int = 0) -> tuple[int, int] | None:
+        """Return the first row that is too long, or the `only` one if it is, and its bytes.
+
+        Where SQLite does not make a cell of it, they are 0, and the row is that one or the next.
+        """
+        sizes = added_up([f"coalesce({_bytes_of(name)}, 0)" for name in names])
+        query = f"SELECT {sizes} FROM (\n{self._select}\n)"
+        query += f" LIMIT 1 OFFSET {only - 1}" if only else ""
+
+        def look(connection: Any) -> tuple[int, int] | None:
+            from sqlite3 import DataError  # noqa: PLC0415 - as above
+
+            row = 0
+            try:
+                for row, (size,) in enumerate(connection.execute(query), 1):
+                    if size > self._most:
+                        return row, size
+            except DataError:
+                return row + 1, 0
+            return None
+
+        with self._connected() as connection:
+            return cancellable(partial(look, connection), connection.interrupt)
+
+    def _long_column(self, names: Sequence[str], row: int) -> str:
+        """Return in words which cell of a row is too long, where its column can be told."""
+        if self._long_row([], row):
+            return "a cell"
+        while len(names) > 1:
+            half = names[: len(names) // 2]
+            names = half if self._long_row(half, row) == (1, 0) else names[len(half) :]
+        return f"the cell of column {shown_name(names[0])}"
 
     def selected(self, names: Sequence[str], n_bytes: int) -> Iterator[Any]:
         schema = pa.schema([self.schema.field(name) for name in names])
         columns = [f"CAST({quoted_name(field.name)} AS {_CASTS[field.type]})" for field in schema]
-        most = max(1, min(_ROWS, MOST_CELLS * n_bytes // (_CELL_BYTES * len(names))))
+        longest = sum(_CELL_BYTES + self._longest.get(name, 0) for name in names)
+        most = int(np.clip(n_bytes // longest, 1, _ROWS))
         query = f"SELECT {', '.join(columns)} FROM (\n{self._select}\n)"
-        with self._answered(query) as cursor:
-            for rows in iter(partial(cursor.fetchmany, most), []):
+        with self._answered(query) as (cursor, stop):
+            fetch = partial(cancellable, partial(cursor.fetchmany, most), stop)
+            for rows in iter(fetch, []):
                 cells = zip(*rows, strict=True)
                 arrays = [pa.array(c, one.type) for c, one in zip(cells, schema, strict=True)]
                 yield pa.record_batch(arrays, schema=schema)
@@ -113,7 +193,19 @@ class SqliteRows(QueriedRows):
         return float(self._address.size or 0)
 
 
-def _kind_of(values: Sequence[int | None]) -> Any:
+def _bytes_of(name: str) -> str:
+    return f"length(CAST({quoted_name(name)} AS BLOB))"
+
+
+def _measure(name: str) -> str:
+    return (
+        f"max(CASE typeof({quoted_name(name)}) WHEN 'null' THEN NULL WHEN 'integer' THEN "
+        f"{_INTEGER} WHEN 'real' THEN {_REAL} ELSE {_bytes_of(name)} END)"
+    )
+
+
+def _kind_of(largest: int | None) -> Any:
     """Return the type that takes all values of a column; numbers where there are none."""
-    fits = (kind for (_, kind), there in zip(_KINDS, values, strict=True) if there)
-    return next(fits, pa.float64())
+    if largest is None or largest == _REAL:
+        return pa.float64()
+    return pa.int64() if largest == _INTEGER else pa.large_string()

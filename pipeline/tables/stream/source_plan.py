@@ -8,7 +8,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import STANDARD_INPUT, is_standard_input
 from fewpass.storage.addresses import local_path
-from fewpass.storage.redaction import without_secrets
+from fewpass.storage.redaction import shown_address
 
 UNSEEKABLE = (
     f"{STANDARD_INPUT.capitalize()} cannot be read again from its beginning, so this training "
@@ -28,7 +28,7 @@ def with_whole_addresses(plan: TrainingPlan) -> TrainingPlan:
     assert plan.source is not None, "the plan names a source"
     sources = tuple(map(_whole_address, plan.source.sources))
     source = plan.source.model_copy(update={"sources": sources})
-    called = " ".join(map(without_secrets, sources))
+    called = " ".join(map(shown_address, sources))
     return plan.model_copy(update={"source": source, "dataset": called})
 
 

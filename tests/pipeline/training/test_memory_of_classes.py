@@ -5,10 +5,14 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from fewpass.pipeline.budget import PROGRAM_BYTES
+from fewpass.pipeline.errors import TooLittleMemory
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training import walk
+from fewpass.pipeline.training import chosen_lam, walk
+from fewpass.pipeline.training.lam_sample import sample_of, wanted_rows
 from fewpass.pipeline.training.planning.forecast import memory_of
+from fewpass.pipeline.training.prepared import planned
 from fewpass.pipeline.training.spans import reduce
 from fewpass.storage import objects
 from testing.datasets import wide_table, write
@@ -56,3 +60,29 @@ def test_it_takes_what_is_kept_and_not_half_of_it(dataset, tmp_path, solver, vec
     peaks = [peak_of(plan, tmp_path / "cold"), peak_of(warm, tmp_path / "warm")]
     assert max(peaks) < told["state_bytes"] + told["window_bytes"] + BESIDE
     assert max(peaks) > told["state_bytes"] / 2
+
+
+def test_the_memory_is_asked_before_models_are_trained_to_choose_lam(dataset, monkeypatch):
+    def chosen(*_):
+        raise AssertionError("models were trained for a plan that is refused")
+
+    monkeypatch.setattr(chosen_lam, "with_chosen_lam", chosen)
+    fields = {"dataset": dataset.folder.url, "lam": "auto", "loss": "softmax", "passes": 1}
+    least = {"solver": {"kind": "psdca"}, "memory": PROGRAM_BYTES + 10_000_000}
+    for near in (True, False):
+        with pytest.raises(TooLittleMemory, match="memory="):
+            planned(TrainingPlan.model_validate(fields | least), dataset, None, near=near)
+    enough = TrainingPlan.model_validate(fields | least | {"memory": 10**9})
+    with pytest.raises(AssertionError, match="models were trained"):
+        planned(enough, dataset, None, near=True)
+
+
+@pytest.mark.parametrize(("loss", "together"), [("softmax", True), ("logistic", False)])
+def test_of_many_classes_as_many_rows_choose_lam_as_their_scores_leave_memory_for(
+    dataset, loss, together
+):
+    memory = 8 * 24 * CLASSES * 300  # for three hundred rows with a number for each class
+    fields = {"dataset": dataset.folder.url, "lam": "auto", "loss": loss, "memory": memory}
+    plan = TrainingPlan.model_validate(fields | {"solver": {"kind": "asgd"}})
+    assert wanted_rows(plan, dataset) == (300 if together else N)
+    assert sample_of(plan, dataset).n_rows <= (300 if together else N)

@@ -1,9 +1,11 @@
 """Which form is chosen: the statistic of pairs, held-out rows, and what somebody asked for."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from fewpass import LinearRegressor, TableEncoder, ingest
@@ -13,6 +15,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators.frames import as_table
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.additive import candidates, choosing
+from fewpass.pipeline.tables.additive.forms import EncodedForm, FormTrial, Tried
 from fewpass.pipeline.tables.additive.interactions import (
     Binned,
     holds,
@@ -23,7 +26,14 @@ from fewpass.pipeline.tables.additive.interactions import (
 )
 from fewpass.pipeline.tables.additive.of_table import of_numbers
 from fewpass.pipeline.tables.additive.rules import AskedForm, FormRules
+from fewpass.pipeline.tables.additive.sample_fit import (
+    COARSE,
+    GRID,
+    SampleTargets,
+    fitted_models,
+)
 from fewpass.pipeline.tables.encoding.additive_shapes import shapes_of
+from fewpass.pipeline.tables.encoding.applying import encode as encoded_as
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
@@ -492,3 +502,30 @@ def test_wide_rows_and_little_memory_mean_fewer_rows():
     assert asked.most_rows(10) == 25_000 and asked.most_rows(1000) == 5000
     assert asked._replace(memory=64 << 20).most_rows(10) == 6250
     assert asked._replace(memory=1 << 30).most_rows(10) == 25_000
+
+
+def test_forms_are_compared_on_the_features_that_rows_have():
+    """Of all features of two columns of ids no vector is made: the rows have few of them."""
+    many, n = 40_000, 1000
+    words = pa.table({name: [f"{name}{k}" for k in range(many)] for name in "ab"})
+    recipe = fitted(words, RecipeRules(20, None, False, kinds=dict.fromkeys("ab", "hash")))
+    cells = [column.combine_chunks() for column in words.slice(0, n).columns]
+    form, all_of = EncodedForm.of(recipe, cells), encoded_as(recipe, cells)
+    data, indices, indptr = all_of.sparse(np.float32)
+    assert form.features == all_of.n_outputs > 4 * many and form.d <= 2 * n
+    assert (form.table.data == data).all() and (form.table.indptr == indptr).all()
+    assert (form.present[form.table.indices] == indices).all()
+    for start, stop in ((0, many), (many, form.features), (7, 7)):
+        found = form.present[form.own(start, stop)]
+        assert found.tolist() == sorted({k for k in indices.tolist() if start <= k < stop})
+    targets = SampleTargets(np.where(np.arange(n) % 3, 1.0, -1.0), 2)
+    fitted_models(form.table, form.d, targets, GRID, COARSE)  # compiled
+    tracemalloc.start()
+    models = fitted_models(form.table, form.d, targets, GRID, COARSE)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * form.features
+    tried = Tried(form.features, np.zeros((len(GRID), 1)), models)
+    trial = FormTrial(None, targets, np.arange(n), np.arange(n))
+    without = trial.losses_without(form, tried, slice(0, form.features))
+    np.testing.assert_allclose(without, targets.losses(np.full(n, models.models[0].intercept)))

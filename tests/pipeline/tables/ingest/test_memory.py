@@ -13,6 +13,8 @@ import pytest
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.tables.encoding.text import MOST_TEXT_BITS, encode_text, slots_of
 from fewpass.pipeline.tables.ingest.phases import ingest
+from fewpass.pipeline.tables.ingest.retained_columns import words_of_retained
+from fewpass.storage.dataset import Dataset
 
 MEMORY = 256_000_000
 #: What libraries and kernels take is counted once a small table of the same kind was read.
@@ -23,10 +25,11 @@ from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 
-small, large, out, memory = sys.argv[1:]
+small, large, out, memory, more = sys.argv[1:]
 
 def rows(source):
     how = {"dataset": out, "options": {"label": "y"}, "memory": int(memory), "overwrite": True}
+    how |= json.loads(more)
     return ingest(IngestPlan(sources=(source,), **how)).rows
 
 rows(small)
@@ -39,14 +42,16 @@ print(json.dumps(told | {"taken": peak_memory_bytes() - before}))
 """
 
 
-def ingested(folder, kind="csv", memory=MEMORY):
+def ingested(folder, kind="csv", memory=MEMORY, **more):
     """What became of the large file, and the memory that it took beyond the small one.
 
     Kernels are compiled here before, so that nothing is but read in the process that is measured.
     """
     files = [str(folder / f"{name}.{kind}") for name in ("small", "large")]
-    ingest(IngestPlan(sources=(files[0],), dataset=str(folder / "here"), options={"label": "y"}))
+    how = {"options": {"label": "y"}} | more
+    ingest(IngestPlan(sources=(files[0],), dataset=str(folder / "here"), **how))
     words = [sys.executable, "-c", CHILD, *files, str(folder / "set"), str(memory)]
+    words.append(json.dumps(more))
     return json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
 
@@ -81,6 +86,26 @@ def test_millions_of_different_words_fit(tmp_path):
     told = ingested(tmp_path)
     assert told["rows"] == 2_000_000
     assert told["taken"] < MEMORY
+
+
+def write_kept(path, n, columns=100):
+    """Short cells of columns that are kept, which take 64 bytes each."""
+    rows = (f"{'7,' * columns}{k % 97},{'no' if k % 3 else 'yes'}" for k in range(n))
+    head = ",".join([*(f"k{k}" for k in range(columns)), "x", "y"])
+    path.write_text("\n".join([head, *rows]) + "\n")
+    return {"keep": [f"k{k}" for k in range(columns)]}
+
+
+def test_cells_of_kept_columns_are_within_the_memory(tmp_path):
+    """A piece of them alone takes as much as the budget, and all of them twice as much."""
+    write_kept(tmp_path / "small.csv", 200)
+    kept = write_kept(tmp_path / "large.csv", 40_000)
+    told = ingested(tmp_path, memory=MEMORY // 2, **kept)
+    assert told["rows"] == 40_000
+    assert told["taken"] < MEMORY // 2
+    stored = Dataset.open(str(tmp_path / "set"))
+    every = np.concatenate([stored.read_retained(k) for k in range(stored.n_chunks)])
+    assert set(words_of_retained(every, 99).tolist()) == {b"7"}
 
 
 def write_texts(path, longest):

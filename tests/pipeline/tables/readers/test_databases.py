@@ -3,19 +3,24 @@
 import datetime as dt
 import json
 import os
+import signal
 import sqlite3
+import threading
 import time
+from contextlib import closing
 
 import pyarrow as pa
 import pytest
 
 from fewpass.flows import cli
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.pipeline.tables.readers.finding import find
+from fewpass.pipeline.tables.readers.queried import cancellable
 from fewpass.pipeline.tables.readers.reader_classes import rows_class
 from fewpass.storage.dataset import Dataset
 from testing.postgres_server import postgres_server, programs
@@ -244,3 +249,157 @@ def test_a_server_that_is_not_there_is_told_without_the_password():
     with pytest.raises(BadInput, match="cannot be read") as refused:
         open_source([address], SourceOptions(query="visits"))
     assert "g3h3im" not in str(refused.value) and time.monotonic() - begin < 30
+
+
+# -- what does not fit, and what does not end ------------------------------------------------------
+
+SMALL = Budget.of(128_000_000)
+MOST = SMALL.longest_row
+LONG_CELLS = "CASE WHEN x = 1234 THEN {} ELSE 'z' END AS c, 'w' || x AS b, x % 2 AS y"
+COUNTED = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c{}) SELECT {} FROM c"
+SOME = " WHERE x < 3000"
+
+
+def lite_of(path, query):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE VIEW v AS {query}")
+        connection.commit()
+    return str(path)
+
+
+def rows_within(address, word, query=None, **options):
+    (found,) = find([address])
+    found = found._replace(budget=SMALL)
+    options = SourceOptions(label="y", query=query, **options)
+    return rows_class(word)([found], options, Expected(budget=SMALL))
+
+
+def test_a_cell_of_sqlite_longer_than_a_row_may_be_is_refused_by_row_and_column(tmp_path):
+    long = f"replace(hex(zeroblob({MOST // 2 + 1})), '00', 'ab')"
+    made = COUNTED.format(SOME, LONG_CELLS.format(long))
+    path = lite_of(tmp_path / "long.db", made)
+    with pytest.raises(BadInput, match=r"row 1,234: the cell of column 'c'.*`drop`"):
+        rows_within(path, "sqlite")
+    kept = rows_within(path, "sqlite", drop=("c",))
+    read = [kept.names.index(name) for name in ("b", "y")]
+    assert sum(piece.content.num_rows for piece in kept.pieces(1 << 20, read)) == 3000
+
+
+def test_a_row_of_sqlite_whose_cells_are_too_long_together_is_refused(tmp_path):
+    half = f"hex(zeroblob({MOST // 4 + 1}))"
+    wide = ", ".join(f"{half} AS c{k}" for k in range(2))
+    path = lite_of(tmp_path / "wide.db", f"SELECT 'a' AS c0, 'b' AS c1 UNION ALL SELECT {wide}")
+    with pytest.raises(BadInput, match="row 2: the row takes"):
+        rows_within(path, "sqlite")
+
+
+def test_texts_of_sqlite_are_fetched_by_their_bytes(tmp_path):
+    made = "printf('%.*c', 100000, 'x') AS t, x AS y"
+    rows = rows_within(lite_of(tmp_path / "texts.db", COUNTED.format(SOME, made)), "sqlite")
+    taken = [batch.nbytes for batch in rows.selected(["t", "y"], 1 << 20)]
+    assert sum(taken) > 3000 * 100_000 and max(taken) <= 1 << 20
+
+
+@pytest.mark.parametrize("n", [498, 499, 500, 1999, 2000])
+def test_so_many_columns_of_sqlite_are_read_as_it_can_have(tmp_path, n):
+    path, names = tmp_path / "wide.db", [f"c{k}" for k in range(n)]
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"CREATE TABLE t ({', '.join(names)})")
+        connection.execute(f"INSERT INTO t VALUES ({', '.join(map(str, range(n)))})")
+        connection.execute(f"INSERT INTO t VALUES ({', '.join(['NULL'] * (n - 1))}, 'x')")
+        connection.commit()
+    found, _ = cells(path)
+    assert list(found) == names
+    assert all(found[f"c{k}"] == [k, None] for k in range(n - 1))
+    assert found[names[-1]] == [str(n - 1), "x"]
+
+
+@needs_postgres
+def test_a_row_of_postgresql_longer_than_it_may_be_is_refused_by_row_and_column(server):
+    long = f"repeat('ab', {MOST // 2})"
+    made = COUNTED.format(SOME, LONG_CELLS.format(long))
+    rows = rows_within(server, "postgresql", made)
+    with pytest.raises(BadInput, match=r"row 1,234, above all column 'c'.*memory=\d+MB"):
+        list(rows.pieces(1 << 20, range(3)))
+    read = [rows.names.index(name) for name in ("b", "y")]
+    assert sum(piece.content.num_rows for piece in rows.pieces(1 << 20, read)) == 3000
+
+
+class Struck(BaseException):
+    """What a signal raises here."""
+
+
+@pytest.fixture
+def struck():
+    """What has a signal raise in this thread, which waits by then."""
+
+    def strike(*_):
+        raise Struck
+
+    def strike_soon():
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1))
+        timer.start()
+        return pytest.raises(Struck)
+
+    before = signal.signal(signal.SIGUSR1, strike)
+    yield strike_soon
+    signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.timeout(60)
+def test_a_view_of_sqlite_without_end_is_left_by_a_signal(tmp_path, struck):
+    path = lite_of(tmp_path / "endless.db", COUNTED.format("", "x AS a, x % 2 AS y"))
+    with struck():
+        rows_within(path, "sqlite")
+
+
+@needs_postgres
+@pytest.mark.timeout(60)
+def test_a_query_of_postgresql_without_end_is_left_by_a_signal(server, struck):
+    query = "SELECT count(*) AS a, 1 AS y FROM generate_series(1, 1000000000000) AS x"
+    rows = rows_within(server, "postgresql", query)
+    with struck():
+        next(rows.pieces(1 << 20, range(2)))
+    from adbc_driver_postgresql import dbapi
+
+    asked = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%1000000000000) AS x%'"
+    with dbapi.connect(server) as connection, connection.cursor() as cursor:
+        cursor.execute(asked)
+        assert cursor.fetchone()[0] <= 2  # this question, and the connection that lies idle
+
+
+@pytest.mark.timeout(60)
+def test_what_cannot_be_cancelled_is_left_alone(struck):
+    end = threading.Event()
+    with struck():
+        cancellable(end.wait)
+    end.set()
+
+
+# -- addresses -------------------------------------------------------------------------------------
+
+PASSWORDS = (
+    "50%OFFg3h3im", "g3h3im/r3st", "g3h3im@r3st", "g3h3im:r3st", "g3h3im#r3st", "g3h3im r3st",
+    "12/g3h3im", "77/88@r3st", "g3h3im?sslmode=r3st", "g3h3im'r3st", 'g3h3im"r3st', "g3h3im]r3st",
+    "%zzr3st", "g3h3im%20r3st", "g3h3im&r3st=r3st", "connection-g3h3im",
+)  # fmt: skip
+WAYS = (
+    "postgresql://bob:{}@127.0.0.1:1/db", "postgresql://127.0.0.1:1/db?user=bob&password={}",
+    "postgres://bob:{}@[::1]:1/db", "postgresql://bob:{}@127.0.0.1:99999/db",
+    "postgresql://bob@127.0.0.1:1/db?passfile={0}&sslmode={0}",
+    "postgresql://bob@127.0.0.1:1/db?service={}", "postgresql://127.0.0.1:1/db?{}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_word_of_a_secret_is_shown_whatever_libpq_makes_of_it(way, tmp_path, capfd):
+    for password in PASSWORDS:
+        address = way.format(password)
+        words = ["ingest", address, str(tmp_path / "set"), "--query", "t", "--label", "y"]
+        assert cli.main([*words, "--debug", "--verbose"]) != 0
+        said = "".join(capfd.readouterr())
+        assert "cannot be read" in said
+        for word in ("g3h3im", "r3st", "OFF", "88"):
+            assert word not in said, (address, said)
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"r3st" not in path.read_bytes()

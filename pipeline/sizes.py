@@ -1,4 +1,4 @@
-"""Amounts of memory as text: `256MB` is 256,000,000 bytes, `1GiB` is 2^30."""
+"""Amounts as text: `256MB` is 256,000,000 bytes, `1GiB` is 2^30; a count has its noun."""
 
 from __future__ import annotations
 
@@ -56,6 +56,11 @@ def format_bytes(count: float) -> str:
         count, power = count / 1000, power + 1
     unit = ("B", "kB", "MB", "GB", "TB", "PB")[power]
     return f"{count:.3g} {unit}" if power else f"{count:.0f} {unit}"
+
+
+def counted(n: float, one: str, several: str | None = None) -> str:
+    """Write a count with its noun: `1 column`, `2 columns`, `1,000 classes`."""
+    return f"{n:,} {one if n == 1 else several or one + 's'}"
 
 
 def format_passes(count: float) -> str:

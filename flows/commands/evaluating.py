@@ -55,7 +55,7 @@ def evaluate(
     importance: bool = False,
     by: tuple[str, ...] = (),
     threshold: float | None = None,
-    top: float = 0.1,
+    top: float | None = None,
     memory: str | None = None,
     reading: Reading = READING,
     where: Where = WHERE,
@@ -79,7 +79,7 @@ def evaluate(
         loss grows where its values are exchanged among rows.
     by
         Column of the file whose values are slices, each evaluated by itself, with intervals; of
-        numbers with the edges of ranges (age:20,40,60); may be repeated.
+        numbers with the edges of ranges (age:20,40,60); at most 1,000; may be repeated.
     threshold
         Call rows positive from this probability of the second of two labels on [default: where the
         score is above 0], for error, precision, recall and F1.

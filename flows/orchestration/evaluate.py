@@ -41,7 +41,7 @@ SHOWN = ("loss", "error", "auc", "mse", "r2")  # of all figures, in the state's 
 @made_flow(requests.EvaluateParameters, "run")
 def evaluate(
     run: str, dataset: str, matching: Matching, by: tuple[str, ...], threshold: float | None,
-    top: float, where: Execution,
+    top: float | None, where: Execution,
 ) -> Any:  # fmt: skip
     """Evaluate a model, show its card with the figures, and return these in the run's state."""
     run = dated(run, "run")

@@ -48,7 +48,7 @@ class DataFile(NamedTuple):
 class VersionOfTable(NamedTuple):
     """A table as one version of it is."""
 
-    version: int  # or the id of a snapshot
+    version: str  # as `table_version` takes it
     schema: Any  # Arrow's
     files: Sequence[DataFile]
     n_rows: int | None  # None: its log does not say
@@ -93,8 +93,7 @@ class TableFileRows(TypedRows):
     ) -> None:
         refuse_text_settings(options, self.kind)
         address = only_table(addresses)
-        asked = options.table_version
-        self._table = self.opened(address, None if asked is None else int(asked))
+        self._table = self.opened(address, options.table_version)
         if not self._table.files:
             raise BadInput(
                 f"{address.name}: version {self._table.version} of the table has no rows. Name "
@@ -107,12 +106,12 @@ class TableFileRows(TypedRows):
         self._fields = tuple(_field_of(name, stored) for name in self.names)
         sizes = [file.address.size for file in self._table.files]
         self._bytes = None if None in sizes else sum(size for size in sizes if size)
-        self.files = (SourceFile(address.name, self._bytes, str(self._table.version)),)
-        self.decided = {"table_version": str(self._table.version)}
+        self.files = (SourceFile(address.name, self._bytes, self._table.version),)
+        self.decided = {"table_version": self._table.version}
         self.n_rows = self._table.n_rows
         self.notes = (f"{address.name}: version {self._table.version} of the table was read.",)
 
-    def opened(self, address: Address, version: int | None) -> VersionOfTable:
+    def opened(self, address: Address, version: str | None) -> VersionOfTable:
         """Look a version of the table up, None: the newest; BadInput where it cannot be read."""
         raise NotImplementedError
 

@@ -58,14 +58,15 @@ def format_bytes(count: float) -> str:
     return f"{count:.3g} {unit}" if power else f"{count:.0f} {unit}"
 
 
-def counted(n: float, one: str, several: str | None = None) -> str:
+def counted(n: float, one: str, several: str | None = None, spec: str = ",") -> str:
     """Write a count with its noun: `1 column`, `2 columns`, `1,000 classes`."""
-    return f"{n:,} {one if n == 1 else several or one + 's'}"
+    number = f"{n:{spec}}"
+    return f"{number} {one if number == '1' else several or one + 's'}"
 
 
-def format_passes(count: float) -> str:
-    """Format a number of passes, rounded."""
-    return "1 pass" if round(count) == 1 else f"{count:,.0f} passes"
+def format_passes(count: float, spec: str = ",.0f") -> str:
+    """Format a number of passes, rounded by default."""
+    return counted(count, "pass", "passes", spec)
 
 
 #: A pydantic field with values of `parse_bytes`, in bytes.

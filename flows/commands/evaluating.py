@@ -12,7 +12,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
-from fewpass.pipeline.sizes import parse_bytes
+from fewpass.pipeline.sizes import counted, parse_bytes
 from fewpass.storage.redaction import without_secrets
 
 if TYPE_CHECKING:
@@ -200,10 +200,12 @@ def _on_files(
             by=by,
             asked=wanted.metrics or USUAL,
             memory=wanted.memory,
-            on_progress=lambda rows, share: show(share, f"{rows:,} rows"),
+            on_progress=lambda rows, share: show(share, counted(rows, "row")),
         )
     if result.skipped:
-        terminal.say(f"{result.skipped:,} rows were left out (--on-bad-row skip).", style="yellow")
+        terminal.say(
+            f"Left out {counted(result.skipped, 'row')} (--on-bad-row skip).", style="yellow"
+        )
     columns = summary_of_terms(terms, result.others[0]) if terms else None
     if result.reliability is None:
         return Evaluated(result.evaluation, None, columns)

@@ -137,7 +137,7 @@ class CrossValidateParameters(Described):
     lam: str | None = None
     """One lam or several, such as 1/n,.1/n, or path, in place of the plan's."""
     folds: Annotated[int, Field(ge=2)] = 5
-    """Folds that the chunks of the data set are dealt to."""
+    """Folds that the chunks of the data set are dealt to, or its rows where chunks are fewer."""
     folder: str | None = None
     """Folder or address for snapshots and numbers per row, which workers of a cluster reach;
     default a temporary one."""

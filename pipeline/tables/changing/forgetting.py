@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.rows.column_statistics import NAMES
 from fewpass.pipeline.settings.change_plans import ForgetPlan
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.condition import Condition
 from fewpass.pipeline.tables.changing.dealing import rewritten
 from fewpass.pipeline.tables.changing.one_change import (
@@ -171,7 +172,7 @@ def _written(
         for number, table in enumerate(tables):
             left = Selection(table, stay[number]).rows()
             summary.add(form.values(left))
-            progress((number + 1) / before.n_chunks, f"rewriting, {summary.n_rows:,} rows")
+            progress((number + 1) / before.n_chunks, f"rewriting, {counted(summary.n_rows, 'row')}")
             if number >= first and left.n_rows:
                 yield Selection(left, np.arange(left.n_rows))
 

@@ -12,6 +12,7 @@ from fewpass.pipeline.runs.run_folder import KEY, RunFolder
 from fewpass.pipeline.runs.run_log import LOG
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.runs.timeline import Timeline
+from fewpass.pipeline.sizes import counted, format_passes
 from fewpass.storage.addresses import command
 from fewpass.storage.folder import Folder
 
@@ -104,6 +105,6 @@ def what_resumes(run: RunFolder) -> str:
         return "the training is finished: there is nothing to resume"
     return (
         f"{command('resume', run.url)} goes on from snapshot {saved.name}{past}: "
-        f"{saved.cursor.passes:g} of {plan.passes} passes"
-        + (f", {saved.cursor.rows_seen:,} rows" if saved.cursor.rows_seen else "")
+        f"{saved.cursor.passes:g} of {format_passes(plan.passes, ',')}"
+        + (f", {counted(saved.cursor.rows_seen, 'row')}" if saved.cursor.rows_seen else "")
     )

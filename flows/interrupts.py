@@ -14,6 +14,7 @@ from fewpass.flows.refusals import Interrupted, status_of_signal
 from fewpass.flows.signals import deliver, handling, write_now
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.sizes import counted, format_passes
 from fewpass.storage.addresses import command
 
 STOPPING = (
@@ -87,8 +88,8 @@ class Stopping:
         cursor = newest.cursor
         return (
             f"`{command('resume', url)}` goes on from its snapshot {newest.name}: "
-            f"{cursor.passes:.4g} passes"
-            + (f", {cursor.rows_seen:,} rows seen." if cursor.rows_seen else ".")
+            f"{format_passes(cursor.passes, '.4g')}"
+            + (f", {counted(cursor.rows_seen, 'row')} seen." if cursor.rows_seen else ".")
         )
 
     def _leave(self) -> NoReturn:

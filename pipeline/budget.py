@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Literal, NamedTuple, Self, overload
 
 from fewpass.pipeline.errors import BadInput, TooLittleMemory
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sizes import counted, format_bytes
 
 PROGRAM_BYTES = 96_000_000  # measured
 PROGRAM = "kernels, modules imported late, compressed chunks, a cluster in this process"
@@ -236,6 +236,10 @@ class Budget:
         "1/16", "budget", SCORING, "a piece of each thread, and one more",
         "its text, rows, scaled rows and scores fit twice",
     )  # fmt: skip
+    slices = MemoryShare(
+        "1/8", "budget", SCORING, "sums of slices of the rows (`by`)",
+        "those of all, and of pieces that wait to be added",
+    )  # fmt: skip
     freed = MemoryShare(
         "1/128", "budget", ANYONE, "freed memory that a thread may keep",
         "new memory costs as much as filling it five times; 1 to 32 MiB",
@@ -279,6 +283,11 @@ class Budget:
         """Refuse a row that is too long."""
         advice = "Check that it is one row, leave the column out (`drop`)"
         self._require(Budget.longest_row, size, f"{where}: the row takes", advice)
+
+    def require_slices(self, size: int, slices: int) -> None:
+        """Refuse slices of the rows whose sums are too large."""
+        what = f"The sums of {counted(slices, 'slice')} take"
+        self._require(Budget.slices, size, what, "Name a column of fewer values")
 
     def require_columns(self, n: int, where: str, kind: TableKind) -> None:
         """Refuse more columns than can be described.

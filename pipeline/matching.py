@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.matching_options import Matching
+from fewpass.pipeline.sizes import counted
 from fewpass.storage.column_schema import Schema
 
 _LISTED = 5
@@ -50,7 +51,8 @@ def listed(names: Sequence[str]) -> str:
 
 def left_out_sentence(names: Sequence[str]) -> str:
     """Tell which columns were left out."""
-    return f"Left out {len(names)} columns that are not known: {listed(names)}"
+    several = counted(len(names), "column that is not known", "columns that are not known")
+    return f"Left out {several}: {listed(names)}"
 
 
 def require_distinct(names: Sequence[str], where: str) -> None:
@@ -94,7 +96,7 @@ def refuse_missing(wanted: Sequence[str], names: Sequence[str], where: str, whos
     missing = [name for name in wanted if name not in there]
     if missing:
         raise BadInput(
-            f"{where} lacks {len(missing)} of the {len(wanted)} columns of {whose}: "
+            f"{where} lacks {len(missing)} of the {counted(len(wanted), 'column')} of {whose}: "
             f"{listed(missing)}. It has {listed(list(names))}. Name its columns as they were "
             "named, or say `by_position=true` to take them in their order."
         )

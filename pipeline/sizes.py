@@ -1,4 +1,4 @@
-"""Amounts of memory as text: `256MB` is 256,000,000 bytes, `1GiB` is 2^30."""
+"""Amounts as text: `256MB` is 256,000,000 bytes, `1GiB` is 2^30; a count has its noun."""
 
 from __future__ import annotations
 
@@ -58,9 +58,15 @@ def format_bytes(count: float) -> str:
     return f"{count:.3g} {unit}" if power else f"{count:.0f} {unit}"
 
 
-def format_passes(count: float) -> str:
-    """Format a number of passes, rounded."""
-    return "1 pass" if round(count) == 1 else f"{count:,.0f} passes"
+def counted(n: float, one: str, several: str | None = None, spec: str = ",") -> str:
+    """Write a count with its noun: `1 column`, `2 columns`, `1,000 classes`."""
+    number = f"{n:{spec}}"
+    return f"{number} {one if number == '1' else several or one + 's'}"
+
+
+def format_passes(count: float, spec: str = ",.0f") -> str:
+    """Format a number of passes, rounded by default."""
+    return counted(count, "pass", "passes", spec)
 
 
 #: A pydantic field with values of `parse_bytes`, in bytes.

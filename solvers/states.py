@@ -13,7 +13,7 @@ Part = Any  # a tuple of arrays, numbers and parts that add up, one type per red
 
 def copy_state(state: State) -> State:
     """Copy a state's arrays, keeping their layout; its numbers are immutable."""
-    return _each_field(_copy_value, state)
+    return each_field(_copy_value, state)
 
 
 def _copy_value(value: Any) -> Any:
@@ -22,7 +22,7 @@ def _copy_value(value: Any) -> Any:
     return value.copy(order="K") if isinstance(value, np.ndarray) else value
 
 
-def _each_field(change: Callable[..., Any], *tuples: Any) -> Any:
+def each_field(change: Callable[..., Any], *tuples: Any) -> Any:
     """Return a tuple of the same type with `change` applied to every field."""
     kind, fields = type(tuples[0]), (change(*values) for values in zip(*tuples, strict=True))
     return tuple(fields) if kind is tuple else kind(*fields)
@@ -35,7 +35,7 @@ def same(state: State) -> State:
 
 def add_parts(left: Part, right: Part) -> Part:
     """Return the sum of two parts of a reduction, field by field."""
-    return _each_field(_add_values, left, right)
+    return each_field(_add_values, left, right)
 
 
 def _add_values(left: Any, right: Any) -> Any:
@@ -45,7 +45,7 @@ def _add_values(left: Any, right: Any) -> Any:
 
 def add_to_part(left: Part, right: Part) -> Part:
     """Return the same sum as `add_parts`, modifying the arrays of `left`."""
-    return _each_field(_add_to_value, left, right)
+    return each_field(_add_to_value, left, right)
 
 
 def _add_to_value(left: Any, right: Any) -> Any:

@@ -11,7 +11,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
-from fewpass.pipeline.sizes import parse_bytes
+from fewpass.pipeline.sizes import counted, parse_bytes
 from fewpass.storage.redaction import without_secrets
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _on_files(
     with work_display(terminal, "Comparing") as show:
         return compare_rows(
             models, [data], options, memory=limit,
-            on_progress=lambda rows: show(0.0, f"{rows:,} rows"),
+            on_progress=lambda rows: show(0.0, counted(rows, "row")),
         )  # fmt: skip
 
 
@@ -121,7 +121,9 @@ def comparison_table(result: ModelComparison) -> Table:
     from fewpass.flows.display.console import titled_table
     from fewpass.pipeline.reporting.page.comparison_page import names_of, verdict
 
-    table = titled_table(f"On {result.rows:,} rows, compared with the first, 95 % intervals")
+    table = titled_table(
+        f"On {counted(result.rows, 'row')}, compared with the first, 95 % intervals"
+    )
     table.add_column("model", style="cyan", overflow="fold")
     for name in ("metric", "value", "difference", ""):
         table.add_column(name, justify="right" if name not in ("metric", "") else "left")

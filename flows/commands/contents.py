@@ -14,7 +14,7 @@ from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.run_faults import run_faults
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sizes import counted, format_bytes
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.storage import column_copy, kinds
@@ -121,7 +121,8 @@ def _of_dataset(path: str) -> dict[str, Any]:
         "hashed_columns_named": len(dataset.hashed_names) or None,
         "skipped_rows": sum(manifest.bad_rows.values()),
         "generation": manifest.generation if manifest.changes else None,
-        "changes": [f"{one.change} of {one.rows:,} rows" for one in manifest.changes] or None,
+        "changes": [f"{one.change} of {counted(one.rows, 'row')}" for one in manifest.changes]
+        or None,
         "columns_kept": list(manifest.retained) or None,
         "fingerprint": manifest.fingerprint,
     }
@@ -213,7 +214,7 @@ def _written(name: str, value: Any) -> Any:
 
 def _listed(values: list[Any]) -> str:
     if len(values) > MOST_LISTED and all(isinstance(value, float) for value in values):
-        return f"{len(values)} numbers from {min(values):.6g} to {max(values):.6g}"
+        return f"{counted(len(values), 'number')} from {min(values):.6g} to {max(values):.6g}"
     return ", ".join(map(str, values))
 
 

@@ -17,6 +17,7 @@ from fewpass.flows.options import (
     whole,
 )
 from fewpass.pipeline.settings.regularisation import AUTO, Lam
+from fewpass.pipeline.sizes import format_passes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -101,7 +102,7 @@ def _validated(
         place_of_work = folder or stack.enter_context(TemporaryDirectory(prefix="fewpass-folds-"))
         return validated(
             plan, place_of_work, executor, folds,
-            lambda event: show(0.0, f"{event.cursor.passes:.3g} passes"), lam,
+            lambda event: show(0.0, format_passes(event.cursor.passes, ".3g")), lam,
         )  # fmt: skip
 
 
@@ -111,7 +112,8 @@ def fold_table(result: CrossValidated) -> Table:
 
     means = {one.metric: one for one in result.means if one.metric in SHOWN}
     table = titled_table(
-        f"lam {result.lam:.6g}, {result.solver}, {result.passes:.3g} passes for all folds"
+        f"lam {result.lam:.6g}, {result.solver}, "
+        f"{format_passes(result.passes, '.3g')} for all folds"
     )
     for name in ("fold", "rows", "objective", "above\noptimum", *means):
         table.add_column(name, justify="right", no_wrap=True)

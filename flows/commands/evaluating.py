@@ -12,7 +12,7 @@ from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
-from fewpass.pipeline.sizes import parse_bytes
+from fewpass.pipeline.sizes import counted, parse_bytes
 from fewpass.storage.redaction import shown_address
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def evaluate(
     importance: bool = False,
     by: tuple[str, ...] = (),
     threshold: float | None = None,
-    top: float = 0.1,
+    top: float | None = None,
     memory: str | None = None,
     reading: Reading = READING,
     where: Where = WHERE,
@@ -79,7 +79,7 @@ def evaluate(
         loss grows where its values are exchanged among rows.
     by
         Column of the file whose values are slices, each evaluated by itself, with intervals; of
-        numbers with the edges of ranges (age:20,40,60); may be repeated.
+        numbers with the edges of ranges (age:20,40,60); at most 1,000; may be repeated.
     threshold
         Call rows positive from this probability of the second of two labels on [default: where the
         score is above 0], for error, precision, recall and F1.
@@ -200,10 +200,12 @@ def _on_files(
             by=by,
             asked=wanted.metrics or USUAL,
             memory=wanted.memory,
-            on_progress=lambda rows, share: show(share, f"{rows:,} rows"),
+            on_progress=lambda rows, share: show(share, counted(rows, "row")),
         )
     if result.skipped:
-        terminal.say(f"{result.skipped:,} rows were left out (--on-bad-row skip).", style="yellow")
+        terminal.say(
+            f"Left out {counted(result.skipped, 'row')} (--on-bad-row skip).", style="yellow"
+        )
     columns = summary_of_terms(terms, result.others[0]) if terms else None
     if result.reliability is None:
         return Evaluated(result.evaluation, None, columns)

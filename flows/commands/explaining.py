@@ -9,7 +9,7 @@ from fewpass.flows.display.printing import printable
 from fewpass.flows.options import OUTPUT, READING, Output, Reading, given, named, whole
 from fewpass.pipeline.settings.model_config import MOST_WORKERS
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.sizes import parse_bytes
+from fewpass.pipeline.sizes import counted, parse_bytes
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -83,7 +83,7 @@ def explain(
         result = explaining.explain(
             model, [input_], out, options, label=label, keep=keep, overwrite=overwrite,
             memory=limit, threads=threads,
-            on_progress=lambda now: show(now.fraction, f"{now.rows:,} rows"),
+            on_progress=lambda now: show(now.fraction, counted(now.rows, "row")),
         )  # fmt: skip
     written = {"at": result.output, "rows": result.rows, "columns": len(result.columns)}
     terminal.result(result._asdict(), facts_table("Contributions", written))

@@ -22,7 +22,7 @@ from fewpass.flows.options import (
 from fewpass.flows.outcomes import ingest_facts
 from fewpass.flows.refusals import Interrupted, UsageError
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.sizes import format_bytes, parse_bytes
+from fewpass.pipeline.sizes import counted, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
@@ -100,7 +100,7 @@ def columns(dataset: str, /, *, memory: str = "1GiB", output: Output = OUTPUT) -
     began = time.perf_counter()
     with work_display(terminal, "Column copy") as show:
         opened = copy_by_column(
-            dataset, parse_bytes(memory), lambda share, rows: show(share, f"{rows:,} rows")
+            dataset, parse_bytes(memory), lambda share, rows: show(share, counted(rows, "row"))
         )
     size = copy_bytes(opened)
     facts = {
@@ -185,7 +185,7 @@ def _shown(result: IngestResult) -> dict[str, Any]:
         "skipped rows": result.skipped or None,
         "double indices": f"{result.merged:,}, added up" if result.merged else None,
         "left out": _beyond(result) if result.beyond else None,
-        "chunks": f"{result.chunks:,} of {result.chunk_rows:,} rows",
+        "chunks": f"{result.chunks:,} of {counted(result.chunk_rows, 'row')}",
         "size": f"{format_bytes(result.bytes_in)} in, {format_bytes(result.bytes_out)} out",
         "took": f"{format_seconds(result.seconds)}, at most "
         f"{format_bytes(result.peak_memory_bytes)} of memory",
@@ -193,7 +193,7 @@ def _shown(result: IngestResult) -> dict[str, Any]:
 
 
 def _beyond(result: IngestResult) -> str:
-    return f"{result.beyond:,} values beyond the {result.features:,} features"
+    return f"{counted(result.beyond, 'value')} beyond the {counted(result.features, 'feature')}"
 
 
 def shown_labels(labels: Sequence[str] | Sequence[float] | None) -> str:

@@ -9,7 +9,7 @@ from fewpass.flows.options import OUTPUT, READING, Output, Reading, given, named
 from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.settings.model_config import MOST_WORKERS
 from fewpass.pipeline.settings.source_options import SourceOptions
-from fewpass.pipeline.sizes import format_bytes, parse_bytes
+from fewpass.pipeline.sizes import counted, format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from fewpass.flows.display.console import Terminal
@@ -93,7 +93,7 @@ def predict(
             checked(SourceOptions, given(reading)), overwrite=overwrite, probability=probability,
             defuse=defuse, clip=clip, keep=keep, threshold=threshold,
             memory=parse_bytes(memory) if memory else None, threads=threads,
-            on_progress=lambda now: show(now.fraction, f"{now.rows:,} rows"),
+            on_progress=lambda now: show(now.fraction, counted(now.rows, "row")),
         )  # fmt: skip
     _show_result(terminal, result, piped=piped)
     return 0
@@ -123,7 +123,9 @@ def _shown(result: PredictionResult) -> dict[str, Any]:
     """Return what a person is shown of a result."""
     from fewpass.flows.display.console import format_seconds
 
-    left_out = f"{result.beyond:,} values beyond the model's features" if result.beyond else None
+    left_out = (
+        f"{counted(result.beyond, 'value')} beyond the model's features" if result.beyond else None
+    )
     return {
         "at": result.output,
         "rows": result.rows,

@@ -11,6 +11,7 @@ from fewpass.flows.display.printing import printable
 from fewpass.flows.options import OUTPUT, Output
 from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.durations import parse_seconds
+from fewpass.pipeline.sizes import counted
 from fewpass.storage.redaction import without_secrets
 
 DATE = "{date}"
@@ -113,7 +114,7 @@ def _folder(place: str) -> Health:
         return Health(place, current is not None, said)
     if kind == "data set":
         rows = Dataset.open(place).manifest.n_rows
-        return Health(place, healthy=True, why=f"a data set of {rows:,} rows")
+        return Health(place, healthy=True, why=f"a data set of {counted(rows, 'row')}")
     return Health(place, healthy=False, why=instead(folder, "any"))
 
 

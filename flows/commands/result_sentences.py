@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from fewpass.pipeline.sizes import format_passes
+
 if TYPE_CHECKING:
     from fewpass.pipeline.runs.outcome import TrainingResult
     from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -35,7 +37,7 @@ def held_out_sentence(result: TrainingResult) -> str:
     (chosen,) = result.candidates
     ended = "Stopped early" if result.stopped_early else "Ended"
     return (
-        f"{ended} after {result.passes:.4g} passes: the held-out loss was lowest after "
+        f"{ended} after {format_passes(result.passes, '.4g')}: the held-out loss was lowest after "
         f"{result.passes_of_model:.4g}, {as_fixed(chosen['loss'], 6)}, and that model is kept."
     )
 

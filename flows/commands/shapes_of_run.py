@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fewpass.flows.options import OUTPUT, Output, named, whole
 from fewpass.flows.refusals import UsageError
+from fewpass.pipeline.sizes import counted
 
 if TYPE_CHECKING:
     from fewpass.pipeline.reporting.model_shapes import ClassShapes
@@ -64,7 +65,10 @@ def shapes(
     facts: dict[str, Any] = {"run": model.run.url, **_facts(each)}
     if pictures:
         facts["pictures"] = drawn(model, each, names or _most_important(each, top))
-        terminal.say(f"{len(facts['pictures'])} pictures are in {model.run.url}/report.")
+        terminal.say(
+            f"{counted(len(facts['pictures']), 'picture is', 'pictures are')} in "
+            f"{model.run.url}/report."
+        )
     width = terminal.out.width
     tables = [table for name in names for table in function_tables(each, name, width)]
     tables = tables or importance_tables(each, top, width)

@@ -18,6 +18,7 @@ from fewpass.flows.outcomes import (
     refused_rows,
 )
 from fewpass.flows.refusals import UsageError
+from fewpass.pipeline.sizes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -90,7 +91,7 @@ def history_table(events: Sequence[StoreEvent]) -> Table:
     from fewpass.flows.display.console import titled_table
 
     shown = history_rows(events[-MOST_EVENTS:])
-    title = "History" if len(shown) == len(events) else f"The last {len(shown)} events"
+    title = "History" if len(shown) == len(events) else f"The last {counted(len(shown), 'event')}"
     table = titled_table(title)
     for name in ("when", "generation", "what"):
         table.add_column(name, no_wrap=name != "what", overflow="fold")

@@ -19,7 +19,7 @@ from fewpass.flows.display.console import (
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.scoring.metric import HIGHER
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sizes import counted, format_bytes
 from fewpass.solvers.registry import SQUARES
 
 CANDIDATE_STYLES = {"error": ".2%", "objective": ".6g", "gap": ".2e"}
@@ -69,6 +69,8 @@ def candidate_table(result: TrainingResult, plan: TrainingPlan) -> Table:
     for name in ("lam", "loss", *counted, *asked, "error", "objective", "above\noptimum", ""):
         table.add_column(name, justify="right", no_wrap=True)
     least = min(candidate["loss"] for candidate in result.candidates)
+    lams = [candidate["lam"] for candidate in result.candidates]
+    chosen = "chosen" + ", the smallest" * (len(lams) > 1 and result.lam == min(lams))
     for candidate in result.candidates:
         table.add_row(
             f"{candidate['lam']:.6g}",
@@ -76,7 +78,7 @@ def candidate_table(result: TrainingResult, plan: TrainingPlan) -> Table:
             *_counted(candidate, least),
             *(_figure(candidate["cost"], plan.metric) for _ in asked),
             *(or_dash(candidate[name], style) for name, style in CANDIDATE_STYLES.items()),
-            "chosen" if candidate["lam"] == result.lam else "",
+            chosen if candidate["lam"] == result.lam else "",
         )
     return table
 
@@ -128,7 +130,7 @@ def _calibrated(result: TrainingResult) -> str | None:
     if calibration is None:
         return None
     if "p" in calibration:
-        return f"isotonic, {len(calibration['p'])} points"
+        return f"isotonic, {counted(len(calibration['p']), 'point')}"
     offset = f"{calibration['offset']:.4g}" if "offset" in calibration else "an offset per class"
     form = "sigmoid of" if "offset" in calibration else "softmax of"
     return f"{form} {calibration['slope']:.4g} * score + {offset}"
@@ -143,7 +145,7 @@ def _shown_features(result: TrainingResult) -> dict[str, Any]:
     pilot = f", and {features['pilot_accesses']:,} to find nu" if features["pilot_accesses"] else ""
     where = "mapped from files" if features["mapped"] else "in memory"
     return {
-        "passes": f"none; {features['iterations']:,} steps, rows and columns {where}",
+        "passes": f"none; {counted(features['iterations'], 'step')}, rows and columns {where}",
         "accesses": f"{features['accesses']:,}{pilot}; the data have {share:,.0f} values",
         "nu": features["nu"],
         "margin": f"{features['margin']:.6g}, at most {features['margin_bound']:.6g} is possible",

@@ -11,7 +11,7 @@ from rich.live import Live
 from fewpass.flows.display.bars import Countdown, bar, line
 from fewpass.flows.display.console import Terminal
 from fewpass.flows.display.log_lines import INGEST_EVERY_S, Every, GrowingIntervals, Line
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sizes import counted, format_bytes
 from fewpass.pipeline.tables.ingest.progress import IngestProgress
 
 PHASES = {"partition": "reading rows", "write": "writing chunks", "done": "done"}
@@ -78,7 +78,7 @@ def ingest_line(progress: IngestProgress) -> str:
 
 def ingest_amount(progress: IngestProgress) -> str:
     """Write what an ingest is doing, and how much of it is done."""
-    rows = f"{progress.rows:,} rows"
+    rows = counted(progress.rows, "row")
     if progress.phase == "partition":
         rate = progress.megabytes_per_second
         speed = f"{rate:.{int(rate < 10)}f} MB/s"

@@ -8,7 +8,7 @@ from typing import Any
 from fewpass.flows.flags import in_flags, to_reproduce
 from fewpass.pipeline.runs.events import Event, GroupTrained, Start
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sizes import counted, format_bytes
 
 ENGINES = {"threads": "threads of this process", "dask": "Dask"}
 
@@ -46,7 +46,7 @@ def seldom_sentences(event: Event) -> Iterator[tuple[str, bool]]:
 def _resumed(event: Event, facts: Start) -> Iterator[tuple[str, bool]]:
     for problem in facts.damaged:
         yield f"Passed over a damaged snapshot. {problem}", True
-    rows = f", {event.cursor.rows_seen:,} rows seen" if event.cursor.rows_seen else ""
+    rows = f", {counted(event.cursor.rows_seen, 'row')} seen" if event.cursor.rows_seen else ""
     where = f"snapshot {facts.snapshot}{rows}"
     if facts.finished:
         yield f"The training is finished ({where}): nothing is left to do.", False
@@ -85,7 +85,10 @@ SENTENCES: dict[str, tuple[Callable[[Any], str], bool]] = {
     "learners": (lambda facts: f"Best learner: {facts.sentence()}.", False),
     "warning": (lambda facts: str(facts.sentence), True),
     "skipped": (
-        lambda facts: f"{facts.rows:,} bad rows were left out. First: {facts.reasons[0]}.",
+        lambda facts: (
+            f"{counted(facts.rows, 'bad row was', 'bad rows were')} left out. "
+            f"First: {facts.reasons[0]}."
+        ),
         False,
     ),
     "restart": (

@@ -14,6 +14,7 @@ from fewpass.flows.outcomes import cross_validation_facts
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import counted, format_passes
 from fewpass.pipeline.training.cross_validation import (
     USUAL_TOL,
     CrossValidated,
@@ -51,9 +52,9 @@ def judge_folds(
         url = folder or stack.enter_context(TemporaryDirectory(prefix="fewpass-folds-"))
         results = validated(
             plan, url, executor, folds,
-            lambda event: bar.show(0.0, f"{event.cursor.passes:.3g} passes"), lam,
+            lambda event: bar.show(0.0, format_passes(event.cursor.passes, ".3g")), lam,
         )  # fmt: skip
-    bar.show(1.0, f"{sum(len(one.folds) for one in results)} models")
+    bar.show(1.0, counted(sum(len(one.folds) for one in results), "model"))
     return results
 
 

@@ -32,6 +32,7 @@ from fewpass.pipeline.scoring.row_metrics import USUAL, AskedMetrics
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.stream.sources import is_source
 from fewpass.storage.dataset import Dataset
 
@@ -41,7 +42,7 @@ SHOWN = ("loss", "error", "auc", "mse", "r2")  # of all figures, in the state's 
 @made_flow(requests.EvaluateParameters, "run")
 def evaluate(
     run: str, dataset: str, matching: Matching, by: tuple[str, ...], threshold: float | None,
-    top: float, where: Execution,
+    top: float | None, where: Execution,
 ) -> Any:  # fmt: skip
     """Evaluate a model, show its card with the figures, and return these in the run's state."""
     run = dated(run, "run")
@@ -52,7 +53,7 @@ def evaluate(
     show_text(run, "card", card, f"model of {run}")
     facts = evaluation_facts(evaluation)
     shown = (f"{name} {facts[name]:.6g}" for name in SHOWN if facts.get(name) is not None)
-    message = f"{', '.join(shown)} of {evaluation.rows:,} rows: {dataset}."
+    message = f"{', '.join(shown)} of {counted(evaluation.rows, 'row')}: {dataset}."
     return Completed(message=message, data=facts)
 
 

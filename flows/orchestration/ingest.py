@@ -14,6 +14,7 @@ from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import ingest_facts
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.ingest.phases import ingest as ingested
 from fewpass.pipeline.tables.ingest.progress import IngestProgress, IngestResult
 
@@ -22,7 +23,9 @@ from fewpass.pipeline.tables.ingest.progress import IngestProgress, IngestResult
 def ingest(plan: IngestPlan) -> Any:
     """Ingest, and return what was made in the state that tells of it."""
     result: IngestResult = make_dataset.with_options(task_run_name=f"ingest {plan.dataset}")(plan)
-    message = f"{result.rows:,} rows of {result.features:,} features: {result.dataset}."
+    message = (
+        f"{counted(result.rows, 'row')} of {counted(result.features, 'feature')}: {result.dataset}."
+    )
     return Completed(message=message, data=ingest_facts(result))
 
 

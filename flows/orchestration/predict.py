@@ -15,6 +15,7 @@ from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.prediction import predict as predicted
 from fewpass.pipeline.scoring.scored_file import PredictionResult
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sizes import counted
 
 
 @made_flow(requests.PredictParameters, "out")
@@ -39,9 +40,9 @@ def predict(
         run, inputs, out, options, settings
     )
     columns, place = as_markdown(", ".join(result.columns)), as_markdown(result.output)
-    text = f"{result.rows:,} rows with the columns {columns} in {place}"
+    text = f"{counted(result.rows, 'row')} with the columns {columns} in {place}"
     show_text(result.output, "predictions", text, f"predictions of {run}")
-    message = f"{result.rows:,} rows scored: {result.output}."
+    message = f"{counted(result.rows, 'row')} scored: {result.output}."
     return Completed(message=message, data=result._asdict())
 
 
@@ -56,6 +57,6 @@ def score(
         inputs,
         out,
         options,
-        on_progress=lambda now: bar.show(now.fraction, f"{now.rows:,} rows"),
+        on_progress=lambda now: bar.show(now.fraction, counted(now.rows, "row")),
         **settings,
     )

@@ -123,8 +123,8 @@ class EvaluateParameters(Described):
     threshold: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
     """Call rows positive from this probability of the second of two labels on; default where the
     score is above 0."""
-    top: Annotated[float, Field(gt=0.0, le=1.0)] = 0.1
-    """Share of the rows with the highest scores whose lift is measured."""
+    top: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    """Share of the rows with the highest scores whose lift is measured; default 0.1."""
     where: Execution = HERE
     """Where tasks run: a Dask scheduler's address, or in this process."""
 
@@ -137,7 +137,7 @@ class CrossValidateParameters(Described):
     lam: str | None = None
     """One lam or several, such as 1/n,.1/n, or path, in place of the plan's."""
     folds: Annotated[int, Field(ge=2)] = 5
-    """Folds that the chunks of the data set are dealt to."""
+    """Folds that the chunks of the data set are dealt to, or its rows where chunks are fewer."""
     folder: str | None = None
     """Folder or address for snapshots and numbers per row, which workers of a cluster reach;
     default a temporary one."""

@@ -39,6 +39,7 @@ from fewpass.pipeline.runs.run_series import remove_old_runs
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.settings.execution import NONE, Execution
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_passes
 from fewpass.pipeline.training.unchanged import trained_already
 
 
@@ -87,7 +88,7 @@ def completed(handed_on: dict[str, Any], result: TrainingResult) -> Any:
 
 def _came_to(result: TrainingResult) -> str:
     """Say what a training without a tolerance came to."""
-    parts = [f"{result.passes:.4g} passes"]
+    parts = [format_passes(result.passes, ".4g")]
     if result.objective is not None:
         parts.append(f"objective {result.objective:.6g}")
     if result.certificate is not None:

@@ -104,7 +104,7 @@ def cross_validate(
     Parameters
     ----------
     dataset
-        Folder or address of a shuffled data set, whose chunks are dealt to folds.
+        Folder or address of a shuffled data set, whose chunks (or rows, of few chunks) are folds.
     folds
         How many.
     execution
@@ -124,7 +124,7 @@ def cross_validate(
     Raises
     ------
     BadInput
-        The rows are not shuffled or lie in fewer chunks than folds, or settings cannot be used.
+        The rows are not shuffled or fewer than folds, or settings cannot be used.
     """
     require_execution(execution)
     lam = Lam.of(settings.pop("lam", AUTO))

@@ -94,7 +94,7 @@ def evaluate(
     memory: int | str | None = None,
     by: Sequence[str] = (),
     threshold: float | None = None,
-    top: float = 0.1,
+    top: float | None = None,
     **reading: Any,
 ) -> evaluation.Evaluation:
     """Evaluate a model on labelled rows, as `fewpass evaluate` does.
@@ -111,11 +111,11 @@ def evaluate(
         Memory limit, such as "256MB" [default: as in training; for files 1 GiB, and the weights].
     by
         Columns of the files whose values are slices, each evaluated by itself: `slices`.  Of
-        numbers with the edges of ranges, as in "age:20,40,60".
+        numbers with the edges of ranges, as in "age:20,40,60".  At most 1,000 of a column.
     threshold
         Of the probability of the second of two labels [default: where the score is above 0].
     top
-        Share of the rows with the highest scores whose lift is measured.
+        Share of the rows with the highest scores whose lift is measured [default: 0.1].
     **reading
         Fields of `SourceOptions`; for a data set only `unknown_features` and `by_position`.
 

@@ -12,7 +12,7 @@ from fewpass.pipeline.drawing.safe_text import without_control
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.timeline_points import useful
 from fewpass.pipeline.runs.work_done import WorkDone, speeds
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sizes import counted, format_bytes, format_passes
 
 NO_ROWS_YET = "no rows yet: workers are starting, or kernels are being compiled"
 LIBRARIES = 250e6  # bytes that a process takes next to its budget
@@ -64,8 +64,8 @@ def facts(shown: ShownRun) -> Iterable[str]:
     timeline, plan = shown.timeline, shown.record.plan
     yield f"{shown.record.method()}, lam {shown.lam:.4g}"
     early = shown.state == "finished" and timeline.passes < plan.passes
-    of = f"passes (at most {plan.passes})" if early else f"of {plan.passes} passes"
-    yield f"{timeline.passes:.1f} {of} over {shown.record.n_rows:,} rows of {plan.dataset}"
+    of = f"passes (at most {plan.passes})" if early else f"of {format_passes(plan.passes, ',')}"
+    yield f"{timeline.passes:.1f} {of} over {counted(shown.record.n_rows, 'row')} of {plan.dataset}"
     yield in_words(timeline.seconds)
     if shown.state == "running" and not timeline.marks:
         yield NO_ROWS_YET
@@ -215,7 +215,7 @@ def workers(shown: ShownRun, gone: Collection[str]) -> Iterable[str]:
             Bar(
                 name,
                 worker.rows / n_rows,
-                f"{worker.rows:,} rows{', gone' * (name in gone)}",
+                f"{counted(worker.rows, 'row')}{', gone' * (name in gone)}",
                 gone=name in gone,
             )
             for name, worker in each

@@ -29,11 +29,6 @@ def last_part(address: str) -> str:
     return address.rstrip("/").rpartition("/")[2] or address
 
 
-def counted(n: int, one: str) -> str:
-    """Write a count with its noun: `1 column`, `2 columns`."""
-    return f"{n:,} {one}{'s' * (n != 1)}"
-
-
 def card(title: str, body: str, note: str = "", *, wide: bool = False) -> str:
     """Return a card; `body` is HTML, `note` a sentence under it."""
     said = f'<p class="quiet">{as_html(note)}</p>' if note else ""

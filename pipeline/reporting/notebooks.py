@@ -62,7 +62,7 @@ class Progressing:
 
     def __str__(self) -> str:
         timeline, proven = self.timeline, self.timeline.proven
-        parts = [f"{timeline.method}: {timeline.passes:.4g} of at most {self.most} passes"]
+        parts = [f"{timeline.method}: {timeline.passes:.4g} of at most {format_passes(self.most)}"]
         if proven:
             parts.append(f"objective {proven.objective:.6g}")
             parts.append(f"at most {proven.gap:.2g} above the optimum")

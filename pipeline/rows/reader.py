@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.rows.buffers import RowSource, WindowRows, borrow_rows, return_buffer
 from fewpass.pipeline.rows.row_state import RowStates
 from fewpass.pipeline.rows.stream import ReadingStatistics, VisitedBlock
-from fewpass.pipeline.rows.targets import TargetRule
+from fewpass.pipeline.rows.targets import TargetRule, folds_in
 from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.solvers.protocol import Block
 from fewpass.storage.dataset import Dataset
@@ -164,11 +164,12 @@ class WindowReader:
             permuted - began, rows.fetch_s, permuted - loaded,
         )  # fmt: skip
 
-    def _folds(self, window: Window, rows: WindowRows) -> NDArray[np.int64]:
+    def _folds(self, window: Window, read: WindowRows) -> NDArray[np.int64]:
         """Return the fold of every row that is there, (n,); -1 of those of no chunk."""
-        folds = np.full(len(rows.y), -1)
-        for chunk, place in zip(window.chunks, rows.places, strict=True):
-            folds[place] = chunk % len(self.rule.fold_rows)
+        folds = np.full(len(read.y), -1)
+        for chunk, place in zip(window.chunks, read.places, strict=True):
+            rows = place.stop - place.start
+            folds[place] = folds_in(chunk, rows, self.dataset.n_chunks, len(self.rule.fold_rows))
         return folds
 
 

@@ -33,7 +33,7 @@ class TargetRule(NamedTuple):
     class_weight: tuple[float, ...] = ()  # of each code's rows; (): 1
     folds: Loss | None = None  # for which offsets are made part of targets and weights
     width: int = 1  # scores that a model makes of a row: all classes', or one
-    fold_rows: tuple[int, ...] = ()  # rows of every fold, which chunks are dealt to in turn
+    fold_rows: tuple[int, ...] = ()  # rows of every fold (`folds_in`)
 
     def read(self, target: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return y (n,) for stored targets (n,)."""
@@ -100,6 +100,14 @@ def target_rule(
         rule = TargetRule(_positive_code(targets, positive))
     _require_defined(rule, targets, loss)
     return rule if class_weight is None else _weighted(rule, targets, class_weight)
+
+
+def folds_in(chunk: int, rows: int, n_chunks: int, n_folds: int) -> NDArray[np.int64]:
+    """Return the fold of each row of a chunk, (rows,).
+
+    Chunks are dealt to folds in turn; where they are fewer than folds, the rows of each are.
+    """
+    return np.arange(rows) % n_folds if n_chunks < n_folds else np.full(rows, chunk % n_folds)
 
 
 def with_offsets(rule: TargetRule, offsets: OffsetStats | None, loss: Loss) -> TargetRule:

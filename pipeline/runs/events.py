@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Self
 
 from fewpass.pipeline.runs.saved import Cursor
+from fewpass.pipeline.sizes import counted
 from fewpass.solvers.protocol import Certificate
 
 Losses = Sequence[tuple[int, float, float]]  # rows of a span, rows monitored, sum of their losses
@@ -180,7 +181,7 @@ class Learners(Facts):
         """Name the learner and its lead; of several models, count the learners."""
         if len(self.models) > 1:
             counts = Counter(model["learner"] for model in self.models).most_common()
-            each = [f"{learner} for {count} models" for learner, count in counts]
+            each = [f"{learner} for {counted(count, 'model')}" for learner, count in counts]
             if len(counts) == 1:
                 each = [f"{counts[0][0]} for all {len(self.models)} models"]
             return f"{', '.join(each)}, by their progressive objectives"

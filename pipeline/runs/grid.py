@@ -47,6 +47,7 @@ class LamOrigin(NamedTuple):
     held_out_rows: int  # that they were compared on
     folds: int = 1  # above 1: all of them in turn, each by models of the others
     times: int = 1  # that all rows were held out, in other folds each time
+    beyond: str | None = None  # what to try next where the chosen one is the first or the last
 
     def as_facts(self) -> dict[str, Any]:
         """Return the same for JSON."""
@@ -57,7 +58,10 @@ class LamOrigin(NamedTuple):
         by = f"the loss of {self.held_out_rows:,} held-out rows"
         if self.folds > 1:
             by += f", in {self.folds} folds" + f", {self.times} times" * (self.times > 1)
-        return f"lam {self.written} of {len(self.candidates)} by {by}; `lam=1/n` trains one"
+        end = (
+            f"; none beyond it was tried: `lam={self.beyond}` may be better" if self.beyond else ""
+        )
+        return f"lam {self.written} of {len(self.candidates)} by {by}{end}; `lam=1/n` trains one"
 
 
 def best_of(candidates: list[Candidate], usual: float | None = None) -> Choice:

@@ -17,6 +17,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved, require_array, unfit
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.training.planning.problem import loss_word
 from fewpass.pipeline.training.spans.span import Job
 from fewpass.solvers.protocol import Solver, State, Weights
@@ -188,8 +189,8 @@ def require_same_columns(record: RunRecord, dataset: Dataset, rules: Matching = 
         )
     if matched.places is None and manifest.n_features != record.n_features:
         raise BadInput(
-            f"{dataset.folder.url} has {manifest.n_features} features, but the model has "
-            f"{record.n_features}. {how_to_fit(record)}"
+            f"{dataset.folder.url} has {counted(manifest.n_features, 'feature')}, but the model "
+            f"has {record.n_features}. {how_to_fit(record)}"
         )
     if manifest.scaling != record.scaling:
         raise BadInput(
@@ -276,4 +277,6 @@ def coef_shape(rule: TargetRule, d: int) -> tuple[int, ...]:
 
 def shape_in_words(shape: tuple[int, ...]) -> str:
     """Say what a shape of coefficients means."""
-    return f"{shape[-1]} features" + (f" and {shape[0]} classes" if len(shape) == 2 else "")
+    return counted(shape[-1], "feature") + (
+        f" and {counted(shape[0], 'class', 'classes')}" if len(shape) == 2 else ""
+    )

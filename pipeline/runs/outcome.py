@@ -9,6 +9,7 @@ from fewpass.pipeline.runs.grid import Choice
 from fewpass.pipeline.runs.saved import Cursor, Saved
 from fewpass.pipeline.runs.validation import Validation
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_passes
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Certificate, Weights
 
@@ -38,7 +39,8 @@ class Convergence(NamedTuple):
             return None
         certified = "nothing" if self.relative_gap is None else f"{self.relative_gap:.3g}"
         verdict = "reached" if self.converged else "missed"
-        return f"Tolerance {self.tol:g} {verdict}: certified {certified} after {passes:.4g} passes."
+        after = format_passes(passes, ".4g")
+        return f"Tolerance {self.tol:g} {verdict}: certified {certified} after {after}."
 
 
 @dataclass(frozen=True)

@@ -77,9 +77,8 @@ def held_out_figures(models: ModelsToScore, n: int, executor: Executor) -> list[
 
 def scoring_sum(record: RunRecord, job: Job) -> Sum:
     """Return the sum that a model is judged by: with all metrics, where one is asked for."""
-    if record.plan.metric == "loss":
-        return sum_of(job.rule)
-    return full_sum(Measured.of_problem(job.problem, job.rule), job.rule)
+    what = sum_of if record.plan.metric == "loss" else full_sum
+    return what(Measured.of_problem(job.problem, job.rule), job.rule)
 
 
 def cost_of(record: RunRecord, figures: Evaluation) -> float | None:

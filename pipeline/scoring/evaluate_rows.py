@@ -109,7 +109,7 @@ def evaluate_rows(
         sums.append(sum_of_reliability(probabilities_of(model)))
     sums += others
     budget = scoring_budget(model, memory)
-    slicing = Slicing.of(by, model, full_sum(measured, rule, SLICE_BITS))
+    slicing = Slicing.of(by, model, full_sum(measured, rule, SLICE_BITS), budget)
     expected = Expected(model.record.columns, budget=budget, passed=slicing.columns)
     like_model = {"n_features": model.record.n_features, "dtype": model.record.dtype}
     options = options.model_copy(update=like_model)
@@ -179,7 +179,7 @@ def _sums_of_piece(
     weight = np.ones(len(y)) if table.weight is None else table.weight
     block = table_block(rows, y, weight, offset=table.offset)
     parts = tuple(what.add(problem, at, block, what.zero(at)) for what in sums)
-    slices = slicing.scored(problem, at, block, parsed.passed)
+    slices = slicing.scored(problem, at, block, parsed.passed, where)
     return _Part(parts, parsed.n_skipped, table.n_rows, n_bytes(table), slices)
 
 

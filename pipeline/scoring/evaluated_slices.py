@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.rows.buffers import rows_taken
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.reliability import NORMAL_975, wilson
 from fewpass.pipeline.scoring.row_losses import row_losses
-from fewpass.pipeline.scoring.slices import SliceBy, require_few, rows_by_slice
+from fewpass.pipeline.scoring.slices import SliceBy, require_few
+from fewpass.pipeline.scoring.sparse_parts import BYTES_OF_PART, bytes_of, sparse, whole
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights, add_parts
 
@@ -55,22 +57,26 @@ class Slicing(NamedTuple):
     by: tuple[SliceBy, ...]
     columns: tuple[str, ...]  # that are read for it, each once
     what: Sum
+    budget: Budget
 
     @classmethod
-    def of(cls, asked: Sequence[str], model: Model, what: Sum) -> Slicing:
+    def of(cls, asked: Sequence[str], model: Model, what: Sum, budget: Budget) -> Slicing:
         """Read what was asked for; BadInput where edges do not ascend."""
         by = tuple(SliceBy.of(one, model) for one in asked)
-        return cls(by, tuple(dict.fromkeys(one.column for one in by)), what)
+        return cls(by, tuple(dict.fromkeys(one.column for one in by)), what, budget)
 
     def scored(
-        self, problem: Problem, at: Weights, block: Block, cells: Sequence[Any]
+        self, problem: Problem, at: Weights, block: Block, cells: Sequence[Any], where: str
     ) -> tuple[dict[str, Any], ...]:
-        """Return the sums of every slice of a block, by each column."""
+        """Return the sums of every slice of a block, by each column.
+
+        Raises BadInput where cells are not what slices are made of, or slices are too many.
+        """
         of_columns = dict(zip(self.columns, cells, strict=True))
         return tuple(
             {
-                name: self._sums(problem, at, rows_taken(block, rows))
-                for name, rows in rows_by_slice(by, of_columns[by.column]).items()
+                name: sparse(self._sums(problem, at, rows_taken(block, rows)))
+                for name, rows in by.rows(of_columns[by.column], where).items()
             }
             for by in self.by
         )
@@ -86,18 +92,24 @@ class Slicing(NamedTuple):
         return part, squares
 
     def add(self, total: list[dict[str, Any]], parts: Sequence[dict[str, Any]]) -> None:
-        """Add the sums of a block to those before; BadInput where slices are too many."""
+        """Add the sums of a block to those before; BadInput where slices are too many, or large."""
         for by, sums, part in zip(self.by, total, parts, strict=True):
             for name, own in part.items():
                 sums[name] = add_parts(sums[name], own) if name in sums else own
-            require_few(sums, by)
+            require_few(len(sums), by.column)
+        slices = [part for sums in total for part in sums.values()]
+        size = bytes_of(tuple(slices)) + BYTES_OF_PART * len(slices)
+        self.budget.require_slices(size, len(slices))
 
     def figures(
         self, total: Sequence[dict[str, Any]], summed: Callable[[Any], Evaluation]
     ) -> tuple[tuple[str, Sliced], ...]:
         """Return the figures of all slices, ranges in their order, others by name."""
         return tuple(
-            (by.column, tuple(_slice(name, sums[name], summed) for name in _ordered(by, sums)))
+            (
+                by.column,
+                tuple(_slice(name, whole(sums[name]), summed) for name in _ordered(by, sums)),
+            )
             for by, sums in zip(self.by, total, strict=True)
         )
 

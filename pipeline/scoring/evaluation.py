@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.rows.buffers import free_buffers
-from fewpass.pipeline.rows.target_range import Bounds, clipped
+from fewpass.pipeline.rows.target_range import clipped
 from fewpass.pipeline.rows.targets import Targeted, TargetRule, label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
@@ -106,7 +106,7 @@ def evaluate(
 
 def full_sum(measured: Measured, rule: TargetRule, bits: int = HISTOGRAM_BITS) -> Sum:
     """Return the sum of an evaluation with all metrics."""
-    return side_by_side((sum_of(rule, measured.bounds, bits), sum_of_metrics(measured)))
+    return side_by_side((sum_of(measured, rule, bits), sum_of_metrics(measured)))
 
 
 def full_figures(
@@ -122,17 +122,14 @@ def full_figures(
     return figures._replace(metrics=metrics_of(total[1], sides, asked))
 
 
-def sum_of(rule: TargetRule, bounds: Bounds | None = None, bits: int = HISTOGRAM_BITS) -> Sum:
-    """Return the sum of an evaluation; predicted numbers are clipped to `bounds`.
-
-    Scores are counted by their first `bits`.
-    """
-    if (bounds is not None or bits != HISTOGRAM_BITS) and not rule.n_classes:
-        add = partial(add_scores, bounds=bounds, bits=bits)
-        return SCORES._replace(zero=partial(no_scores, bits=bits), add=add)
+def sum_of(measured: Measured, rule: TargetRule, bits: int = HISTOGRAM_BITS) -> Sum:
+    """Return the sum of an evaluation; scores are counted by their first `bits`."""
     if rule.width > 1:
         return JOINT_SCORES
-    return CLASS_SCORES if rule.n_classes else SCORES
+    if rule.n_classes:
+        return CLASS_SCORES
+    add = partial(add_scores, measured, bits)
+    return Sum(CLASS_SCORES.name, partial(no_scores, bits), add)
 
 
 def figures_of(
@@ -145,22 +142,18 @@ def figures_of(
 
 
 def score_part(
-    problem: Problem,
-    at: Weights,
-    block: Block,
-    bounds: Bounds | None = None,
-    bits: int = HISTOGRAM_BITS,
+    measured: Measured, bits: int, problem: Problem, at: Weights, block: Block
 ) -> ScorePart:
     """Return the sums and histograms of a block; its loss is that of unclipped predictions."""
     p = block_scores(problem, at, block)
-    y, weight, predicted = block.y, block.weight, clipped(responses(problem.loss, p), bounds)
-    positive = y > 0
+    y, weight = block.y, block.weight
+    predicted, positive = clipped(responses(problem.loss, p), measured.bounds), y > 0
     bins, away = score_bins(p, bits), y - problem.target_level
     return ScorePart(
         rows=len(y),
         weight=float(weight.sum()),
         loss=loss_sum(problem.loss, p, y, weight),
-        wrong=float(weight[(p > 0) != positive].sum()),
+        wrong=float(weight[measured.labels(p) != positive].sum()),
         square=float((weight * (predicted - y) ** 2).sum()),
         y=float((weight * away).sum()),
         y_square=float((weight * away * away).sum()),
@@ -170,7 +163,7 @@ def score_part(
     )
 
 
-def no_scores(_at: Weights, bits: int = HISTOGRAM_BITS) -> ScorePart:
+def no_scores(bits: int, _at: Weights) -> ScorePart:
     """Return the zero of the sums."""
     sums = dict.fromkeys(("weight", "loss", "wrong", "square", "y", "y_square"), 0.0)
     empty = np.zeros(1 << bits)
@@ -178,19 +171,11 @@ def no_scores(_at: Weights, bits: int = HISTOGRAM_BITS) -> ScorePart:
 
 
 def add_scores(
-    problem: Problem,
-    at: Weights,
-    block: Block,
-    part: ScorePart,
-    bounds: Bounds | None = None,
-    bits: int = HISTOGRAM_BITS,
+    measured: Measured, bits: int, problem: Problem, at: Weights, block: Block, part: ScorePart
 ) -> ScorePart:
     """Add a block."""
-    total: ScorePart = add_parts(part, score_part(problem, at, block, bounds, bits))
+    total: ScorePart = add_parts(part, score_part(measured, bits, problem, at, block))
     return total
-
-
-SCORES = Sum("reduce-scores", no_scores, add_scores)
 
 
 def _histogram(

@@ -23,8 +23,9 @@ from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
+from fewpass.pipeline.scoring.probabilities import predicted_labels
 from fewpass.pipeline.scoring.reliability import NORMAL_975, several_classes, two_classes
-from fewpass.pipeline.scoring.row_metrics import Measured, predicted_labels
+from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.pipeline.training.planning.column_groups import with_groups
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Sum, Weights
@@ -131,7 +132,7 @@ def row_figures(of: Contestant, at: Weights, block: Block) -> Vector:
     for scores, classes, _ in scored_parts(of.problem, at, block):
         made = of.measured.probabilities
         p = None if made is None else made.of(scores)
-        columns = [(predicted_labels(of.measured, scores, p) != classes).astype(np.float64)]
+        columns = [(predicted_labels(scores, p) != classes).astype(np.float64)]
         if len(of.names) > 1:
             assert p is not None, "all models have probabilities"
             errors = (two_classes if p.ndim == 1 else several_classes)(p, classes)

@@ -19,8 +19,9 @@ from fewpass.pipeline.scoring.prediction_folder import is_folder, predict_folder
 from fewpass.pipeline.scoring.probabilities import (
     Probabilities,
     class_scores,
+    predicted_labels,
     probabilities_of,
-    require_two_labels,
+    require_threshold,
 )
 from fewpass.pipeline.scoring.scored_file import (
     PredictionProgress,
@@ -91,19 +92,15 @@ class Predictor(NamedTuple):
             best, score = rank(weights.coef, weights.intercept, rows)
             return {"predicted": self.labels[best], "score": score}
         every = class_scores(weights, rows, table.n_rows)
-        if self.probabilities is None:
-            return {"predicted": self.labels[(every > 0).astype(np.int64)], "score": every}
-        p = self.probabilities.of(every)
-        if every.ndim == 2:
-            best = every.argmax(axis=1)
-            score = every[np.arange(len(every)), best]
-        else:
-            positive = every > 0 if self.threshold is None else p >= self.threshold
-            best, score = positive.astype(np.int64), every
+        p = None if self.probabilities is None else self.probabilities.of(every)
+        best = predicted_labels(every, p, self.threshold)
+        score = every if every.ndim == 1 else every[np.arange(len(every)), best]
         columns = {"predicted": self.labels[best], "score": score}
-        return columns | self._shares(p, best) if self.shows_probabilities else columns
+        if p is None or not self.shows_probabilities:
+            return columns
+        return columns | self._shares(p, best)
 
-    def _shares(self, p: NDArray[np.float64], best: NDArray[np.int64]) -> Columns:
+    def _shares(self, p: NDArray[np.float64], best: NDArray[np.intp]) -> Columns:
         """Return a column per class, and last that of the positive or of the predicted label."""
         if p.ndim == 1:
             each, chosen = (1.0 - p, p), p
@@ -245,7 +242,7 @@ def make_predictor(
     """
     loss = loss_of(model.record.plan, model.record)
     if threshold is not None:
-        require_two_labels(model, threshold)
+        require_threshold(model, threshold)
     made = probabilities_of(model) if probability or threshold is not None else None
     scaler = Scaler(model.record.scaling.kind, model.scale, model.shift) if raw else None
     at_once = None

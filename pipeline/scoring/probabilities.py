@@ -54,16 +54,38 @@ def probabilities_if_any(model: Model) -> Probabilities | None:
     return Probabilities(model.calibration, loss)
 
 
-def require_two_labels(model: Model, threshold: float) -> None:
+def predicted_labels(
+    scores: Vector, p: Vector | None = None, threshold: float | None = None
+) -> NDArray[np.intp]:
+    """Return the numbers of the labels predicted (n,).
+
+    The highest of scores (n, K); of scores (n,) the second label where they are above 0, or where
+    its probability p (n,) is at least a threshold.
+    """
+    if scores.ndim == 2:
+        best: NDArray[np.intp] = scores.argmax(axis=1)
+        return best
+    if threshold is None:
+        return (scores > 0.0).astype(np.intp)
+    assert p is not None, "a threshold is one of probabilities"
+    return (p >= threshold).astype(np.intp)
+
+
+def require_threshold(model: Model, threshold: float) -> None:
     """Refuse a threshold that is no probability, or that does not choose between two labels."""
     if not 0.0 <= threshold <= 1.0:
         raise BadInput(f"threshold is {threshold}. Give a probability, from 0 to 1.")
+    require_two_labels(model, "threshold")
+    probabilities_of(model)  # refuses a model without any
+
+
+def require_two_labels(model: Model, setting: str) -> None:
+    """Refuse what is said of the second of two labels where the model has others."""
     if model.predicts_numbers or model.weights.coef.ndim == 2:
         what = "numbers" if model.predicts_numbers else f"{len(model.weights.coef)} labels"
         raise BadInput(
-            f"`threshold` chooses between two labels, and this model predicts {what}. Leave it out."
+            f"`{setting}` is for two labels, and this model predicts {what}. Leave it out."
         )
-    probabilities_of(model)  # refuses a model without any
 
 
 def caution(model: Model) -> str | None:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.target_range import Bounds, clipped
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.pipeline.runs.model import Model
@@ -26,7 +27,9 @@ from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.probabilities import (
     Probabilities,
+    predicted_labels,
     probabilities_if_any,
+    require_threshold,
     require_two_labels,
 )
 from fewpass.pipeline.scoring.reliability import (
@@ -46,10 +49,11 @@ class AskedMetrics(NamedTuple):
     """What metrics depend on, besides rows and model."""
 
     threshold: float | None = None  # of the probability of the second of two labels
-    top: float = 0.1  # share of the rows with the highest scores, whose lift is measured
+    top: float | None = None  # share of the rows with the highest scores, whose lift is measured
 
 
 USUAL = AskedMetrics()
+USUAL_TOP = 0.1
 
 
 class MetricFigures(NamedTuple):
@@ -106,10 +110,13 @@ class Measured(NamedTuple):
     def of(cls, model: Model, asked: AskedMetrics = USUAL) -> Measured:
         """Return what a model makes of scores.
 
-        Raises BadInput for a threshold where there are no probabilities of two labels.
+        Raises BadInput for a threshold or a top that is no share, or is asked of other models than
+        those of two labels.
         """
         if asked.threshold is not None:
-            require_two_labels(model, asked.threshold)
+            require_threshold(model, asked.threshold)
+        if asked.top is not None:
+            require_top(model, asked.top)
         n_labels = len(model.weights.coef) if model.weights.coef.ndim == 2 else 2
         made = probabilities_if_any(model)
         if not model.predicts_numbers:
@@ -123,6 +130,20 @@ class Measured(NamedTuple):
         has_any = bool(n_labels) and problem.loss.link is not None
         made = Probabilities(None, problem.loss) if has_any else None
         return cls(n_labels, made, None, None, None)
+
+    def labels(self, scores: Vector) -> NDArray[np.intp]:
+        """Return the numbers of the labels predicted (n,)."""
+        p = None
+        if self.threshold is not None and self.probabilities is not None:
+            p = self.probabilities.of(scores)
+        return predicted_labels(scores, p, self.threshold)
+
+
+def require_top(model: Model, top: float) -> None:
+    """Refuse a top that is no share of the rows, or that is asked where scores rank no label."""
+    if not 0.0 < top <= 1.0:
+        raise BadInput(f"top is {top}. Give a share of the rows, above 0 and at most 1: 0.1.")
+    require_two_labels(model, "top")
 
 
 def _mean_of(targets: Labels | Values) -> float | None:
@@ -152,22 +173,11 @@ def add_metrics(
         p = None if measured.probabilities is None else measured.probabilities.of(scores)
         if p is not None:
             came_true = add_reliability_of(p, classes, weight, came_true)
-        best = predicted_labels(measured, scores, p)
+        best = predicted_labels(scores, p, measured.threshold)
         K = len(confusion)
         counts = np.bincount(classes * K + best, weight, K * K).reshape(K, K)
         confusion = confusion + counts
     return part._replace(confusion=confusion, probabilities=came_true)
-
-
-def predicted_labels(measured: Measured, scores: Vector, p: Vector | None) -> NDArray[np.intp]:
-    """Return the numbers of the labels predicted (n,)."""
-    if scores.ndim == 2:
-        best: NDArray[np.intp] = scores.argmax(axis=1)
-        return best
-    if measured.threshold is None:
-        return (scores > 0.0).astype(np.intp)
-    assert p is not None, "a threshold is one of probabilities"
-    return (p >= measured.threshold).astype(np.intp)
 
 
 def _with_numbers(
@@ -206,9 +216,9 @@ def metrics_of(
     metrics = _of_labels(C)._replace(**_of_probabilities(total.probabilities, C))
     if len(C) != 2 or sides is None or not C.sum(axis=1).all():
         return metrics
-    lift = lift_in_top(*sides, asked.top)
-    average = average_precision(*sides)
-    return metrics._replace(average_precision=average, lift=lift, lift_top=asked.top)
+    top = USUAL_TOP if asked.top is None else asked.top
+    lift, average = lift_in_top(*sides, top), average_precision(*sides)
+    return metrics._replace(average_precision=average, lift=lift, lift_top=top)
 
 
 def _of_numbers(total: MetricPart) -> MetricFigures:

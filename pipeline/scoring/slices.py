@@ -6,7 +6,6 @@ quintiles that the model's recipe knows; of dates a month.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,11 +14,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.matching import shown_name
 from fewpass.pipeline.runs.model import Model
-from fewpass.pipeline.tables.encoding.cells import Written, read_numbers, words_of
+from fewpass.pipeline.tables.encoding.cells import (
+    Read,
+    Written,
+    is_single,
+    is_text,
+    read_numbers,
+    words_of,
+)
 from fewpass.pipeline.tables.encoding.date_recipe import Date
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.solvers.bad_input import shown
 
 #: Slices of a column at most.
 MOST_SLICES = 1000
@@ -49,18 +57,34 @@ class SliceBy(NamedTuple):
         column = own_columns.get(name)
         numbers = _edges(asked, edges) if edges else ()
         if isinstance(column, Date):
+            if numbers:
+                raise BadInput(
+                    f"by={asked} has edges of ranges, and slices of dates are months. Write "
+                    f"by={name}."
+                )
             return cls(name, date=column)
         if isinstance(column, Number):
             own = numbers or _fifths(column)
             return cls(name, own, column.written, column.missing)
         return cls(name, numbers)
 
-    def codes(self, cells: Any) -> tuple[NDArray[np.int64], list[str]]:
+    def rows(self, cells: Any, where: str) -> dict[str, NDArray[np.int64]]:
+        """Return the rows of every slice that has some; BadInput where slices are too many."""
+        if isinstance(cells, pa.ChunkedArray):
+            cells = cells.combine_chunks()
+        codes, names = self._codes(cells, where)
+        order = np.argsort(codes, kind="stable")
+        present, starts = np.unique(codes[order], return_index=True)
+        require_few(len(present), self.column)
+        parts = np.split(order, starts[1:])
+        return {names[int(code)]: part for code, part in zip(present, parts, strict=True)}
+
+    def _codes(self, cells: Any, where: str) -> tuple[NDArray[np.int64], list[str]]:
         """Return the slice of each cell (n,), and the names of the slices."""
         if self.date is not None:
-            return self._months(cells, self.date)
+            return self._months(cells, self.date, where)
         if self.edges:
-            numbers = read_numbers(cells, self.written, self.missing).values
+            numbers = self._numbers(cells, where)
             names = [*_ranges(self.edges), MISSING]
             places = np.searchsorted(self.edges, numbers, side="right")
             return np.where(np.isnan(numbers), len(names) - 1, places), names
@@ -68,14 +92,35 @@ class SliceBy(NamedTuple):
         codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
         return codes, coded.dictionary.to_pylist()
 
-    @staticmethod
-    def _months(cells: Any, date: Date) -> tuple[NDArray[np.int64], list[str]]:
-        seconds = date.moments(cells)
+    def _numbers(self, cells: Any, where: str) -> NDArray[np.float64]:
+        """Return the numbers of cells, NaN where they are missing."""
+        if pa.types.is_dictionary(cells.type):
+            cells = cells.dictionary_decode()
+        if not (is_text(cells.type) or is_single(cells.type)):
+            raise self._refused(where, f"cells of type {cells.type}")
+        return self._read(cells, read_numbers(cells, self.written, self.missing), where)
+
+    def _months(self, cells: Any, date: Date, where: str) -> tuple[NDArray[np.int64], list[str]]:
+        seconds = self._read(cells, date.read(cells), where)
         gone = np.isnan(seconds)
         months = np.where(gone, 0.0, seconds).astype("datetime64[s]").astype("datetime64[M]")
         text = np.where(gone, MISSING, months.astype(str))
         names, codes = np.unique(text, return_inverse=True)
         return codes.astype(np.int64), [str(name) for name in names]
+
+    def _read(self, cells: Any, read: Read, where: str) -> NDArray[np.float64]:
+        """Return the values that were read; BadInput where a cell has none and is not missing."""
+        if read.bad is not None and read.bad.any():
+            raise self._refused(where, shown(cells[int(read.bad.argmax())].as_py()))
+        return read.values
+
+    def _refused(self, where: str, cell: str) -> BadInput:
+        wanted = "numbers" if self.date is None else "dates"
+        return BadInput(
+            f"{where}: column {shown_name(self.column)} has {cell}, and `by` puts rows into "
+            f"slices by {wanted} there. Correct it, give no edges where cells are words, or name "
+            "another column."
+        )
 
 
 def _edges(asked: str, edges: str) -> tuple[float, ...]:
@@ -108,21 +153,10 @@ def _ranges(edges: tuple[float, ...]) -> list[str]:
     return [f"below {edges[0]:g}", *inner, f"from {edges[-1]:g}"]
 
 
-def require_few(slices: Mapping[str, Any], by: SliceBy) -> None:
+def require_few(slices: int, column: str) -> None:
     """Refuse a column of too many values."""
-    if len(slices) > MOST_SLICES:
+    if slices > MOST_SLICES:
         raise BadInput(
-            f"Column {by.column!r} has more than {MOST_SLICES:,} values, and each would be a "
-            f"slice. Give edges if they are numbers (by={by.column}:10,20), or name another."
+            f"Column {shown_name(column)} has more than {MOST_SLICES:,} values, each a slice. "
+            f"Give edges if they are numbers (by={column}:10,20), or name another."
         )
-
-
-def rows_by_slice(by: SliceBy, cells: Any) -> dict[str, NDArray[np.int64]]:
-    """Return the rows of every slice that has some."""
-    if isinstance(cells, pa.ChunkedArray):
-        cells = cells.combine_chunks()
-    codes, names = by.codes(cells)
-    order = np.argsort(codes, kind="stable")
-    present, starts = np.unique(codes[order], return_index=True)
-    parts = np.split(order, starts[1:])
-    return {names[int(code)]: part for code, part in zip(present, parts, strict=True)}

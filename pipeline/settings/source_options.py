@@ -35,7 +35,7 @@ def _checked_charset(word: str | None) -> str | None:
     return word
 
 
-_VERSION = r"^\d{1,19}$"
+_VERSION = r"^\d{1,19}(/\d{1,9})?$"
 
 
 def _checked_version(word: str) -> str:
@@ -103,8 +103,8 @@ class SourceOptions(Matching, Encoding):
     """Rows of a database: the name of a table, or a SELECT; end it with ORDER BY and a unique
     column, so that rows come in the same order again [default: an SQLite file's only table]."""
     table_version: TableVersion | None = None
-    """Version of a Delta Lake table, or id of the snapshot of an Iceberg one [default: the newest
-    when it is opened]."""
+    """Version of a Delta Lake table, or id of the snapshot of an Iceberg one, with the columns that
+    it had [default: the newest when it is opened, with the table's columns of now]."""
 
 
 #: Settings that hold for every file like one that was read with them.

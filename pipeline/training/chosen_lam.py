@@ -32,6 +32,7 @@ from fewpass.pipeline.training.lam_comparison import LamComparison
 from fewpass.pipeline.training.lam_sample import LEAST_ROWS
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Values
 
 MULTIPLES = (1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)  # of 1/n
 LARGEST = 1e7  # of them: where the first is the best, ten times as much is tried
@@ -42,7 +43,7 @@ class ChosenLam(NamedTuple):
     """A plan whose lam is a number, and where that comes from."""
 
     plan: TrainingPlan
-    origin: LamOrigin | None  # None: it was given, or there are too few rows to choose by
+    origin: LamOrigin | None  # None: it was given, or rows are too few, or too equal, to choose by
 
 
 def with_chosen_lam(
@@ -61,7 +62,8 @@ def with_chosen_lam(
     """
     if not plan.lam.is_auto:
         return ChosenLam(plan, None)
-    if plan.solver.goal == "steps" or dataset.n_rows < LEAST_ROWS:
+    few = dataset.n_rows < LEAST_ROWS or _are_equal(dataset)
+    if plan.solver.goal == "steps" or few:
         return ChosenLam(plan.model_copy(update={"lam": Lam.of("1/n")}), None)
     with one_blas_thread():
         origin = origin_on(plan, dataset, LamComparison.on(plan, dataset, held_out))
@@ -69,6 +71,17 @@ def with_chosen_lam(
     if lam.has("max"):
         lam = Lam.of(best_of([*origin.candidates]).lam)
     return ChosenLam(plan.model_copy(update={"lam": lam}), origin)
+
+
+def _are_equal(dataset: Dataset) -> bool:
+    """Say whether targets are numbers that do not differ, nor by what they count in.
+
+    Of counts that are all 0 each lam has its model far below 0, which takes long and tells nothing.
+    """
+    targets, offsets = dataset.manifest.targets, dataset.manifest.offsets
+    if not isinstance(targets, Values) or targets.minimum != targets.maximum:
+        return False
+    return offsets is None or targets.maximum == 0.0
 
 
 def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> LamOrigin:
@@ -83,9 +96,12 @@ def origin_on(plan: TrainingPlan, dataset: Dataset, compared: LamComparison) -> 
     lams = with_largest_lam(_with_lams(plan, unit, numbers), dataset).lam.values(dataset.n_rows)
     candidates = candidates_of(lams, losses)
     choice = best_of(candidates, None if plan.l1_share else 1.0 / dataset.n_rows)
-    written = f"{numbers[lams.index(choice.lam)]:g}{unit}"
+    number = numbers[lams.index(choice.lam)]
     ordered = sorted(candidates, key=lambda each: -each.lam)
-    return LamOrigin(written, tuple(ordered), *compared.counts)
+    origin = LamOrigin(f"{number:g}{unit}", tuple(ordered), *compared.counts)
+    # Of shares of the largest lam more than the largest leaves no weight at all.
+    ends = {min(numbers): 0.1} | ({max(numbers): 10.0} if unit == "/n" else {})
+    return origin._replace(beyond=f"{ends[number] * number:g}{unit}") if number in ends else origin
 
 
 def candidates_of(lams: Sequence[float], losses: RowLosses) -> list[Candidate]:

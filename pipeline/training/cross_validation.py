@@ -1,6 +1,7 @@
 """Cross-validation out of core: all folds trained side by side, in the same passes, each certified.
 
-Chunks of a shuffled data set are dealt to F folds in turn.  The model of fold f minimises
+Chunks of a shuffled data set are dealt to F folds in turn (of fewer the rows).  The model of fold
+f minimises
 
     (1/n) sum_i c_i phi(x_i . w, y_i) + lam penalty(w),     c_i = 0 in fold f, n / (n - n_f) else
 
@@ -28,6 +29,7 @@ from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.scoring.row_metrics import Measured
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.training.fold_sums import sum_of_folds
 from fewpass.pipeline.training.planning.default_memory import with_memory
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
@@ -105,7 +107,7 @@ def cross_validate(
     url
         An empty folder for snapshots and numbers per row, which may go afterwards.
     n_folds
-        Folds that chunks are dealt to.
+        Folds that chunks are dealt to, or rows where chunks are fewer.
     on_event
         Called after every span, reduction and certificate.
     lam
@@ -114,8 +116,8 @@ def cross_validate(
     Raises
     ------
     BadInput
-        The rows are not shuffled, or lie in fewer chunks than folds; the plan has settings for
-        rows of its own that are held out, or asks for no tolerance.
+        The rows are not shuffled, or fewer than folds; the plan has settings for rows of its own
+        that are held out, or asks for no tolerance.
     """
     dataset = Dataset.open(plan.dataset)
     _require_folds(plan, dataset, n_folds)
@@ -138,10 +140,10 @@ def _require_folds(plan: TrainingPlan, dataset: Dataset, n_folds: int) -> None:
             f"The rows of {plan.dataset} are not shuffled, and folds of them would not be alike. "
             "Ingest them again without `shuffle=false`."
         )
-    if manifest.n_chunks < n_folds:
+    if manifest.n_rows < n_folds:
         raise BadInput(
-            f"{plan.dataset} has {manifest.n_chunks} chunks, of which {n_folds} folds cannot be "
-            "made. Take fewer folds, or ingest again with smaller chunks (`chunk_size`)."
+            f"{plan.dataset} has {counted(manifest.n_rows, 'row')}, of which {n_folds} folds "
+            "cannot be made. Take fewer folds."
         )
     refused = {
         "held_out": plan.held_out, "early_stopping": plan.early_stopping,

@@ -38,6 +38,7 @@ from fewpass.pipeline.runs.outcome import Trained
 from fewpass.pipeline.settings.ingest_plan import ScalingKind
 from fewpass.pipeline.settings.regularisation import AUTO
 from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.sizes import format_passes
 from fewpass.pipeline.training.chosen_lam import with_chosen_lam
 from fewpass.pipeline.training.in_memory import train_in_memory
 from fewpass.pipeline.training.planning.problem import loss_word
@@ -265,8 +266,8 @@ def store_result(model: Any, trained: Trained, plan: TrainingPlan, n_rows: int) 
     if trained.converged is False and not by_choice:
         proven = "nothing" if certified is None else f"{certified.relative:.3g}"
         warnings.warn(
-            f"tol={plan.tol:g} was not reached in {cursor.passes:.4g} passes: {proven} is "
-            "certified. More passes, a larger lam or scale='standard' would help.",
+            f"tol={plan.tol:g} was not reached in {format_passes(cursor.passes, '.4g')}: {proven} "
+            "is certified. More passes, a larger lam or scale='standard' would help.",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -11,6 +11,7 @@ from fewpass.pipeline.runs.grid import LamOrigin
 from fewpass.pipeline.runs.sweep_times import PARTS
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.timeline_points import Point
+from fewpass.pipeline.sizes import counted, format_passes
 
 A_MOMENT_S = 0.05  # compiling that is worth a word
 EARLY = 20.0  # a curve whose first part in so many has ...
@@ -33,7 +34,7 @@ def losses(points: list[Point], n_rows: int) -> str:
         return ""
     if len(points) == 1:
         (one,) = points
-        said = f"<p>Loss {one.average:.6g} over {round(one.passes * n_rows):,} rows.</p>"
+        said = f"<p>Loss {one.average:.6g} over {counted(round(one.passes * n_rows), 'row')}.</p>"
         return card("Progressive loss", said, "Of rows before they were learnt from: logged once.")
     each = [(p.passes, p.since_last) for p in points if p.since_last is not None]
     lines = [
@@ -43,7 +44,7 @@ def losses(points: list[Point], n_rows: int) -> str:
     ]
     across: Kind = "log" if _falls_early(each) else "linear"
     drawn = chart(lines, "passes over the data", "loss", x=across)
-    note = f"Of rows before they were learnt from: {len(points)} points."
+    note = f"Of rows before they were learnt from: {counted(len(points), 'point')}."
     return card("Progressive loss", drawn, note)
 
 
@@ -84,7 +85,7 @@ def _held_out(run: ReportedRun) -> str:
         return ""
     curve, best = run.saved.validation.curve, run.saved.validation.best
     if len(curve) == 1:
-        said = f"<p>Mean loss {best.loss:.6g} after {best.passes:.4g} passes.</p>"
+        said = f"<p>Mean loss {best.loss:.6g} after {format_passes(best.passes, '.4g')}.</p>"
         return card("Held-out loss while it learnt", said, "Read once.")
     lines = [
         Curve("held-out rows", [(p.passes, p.loss) for p in curve], 1),

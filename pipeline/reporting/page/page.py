@@ -12,7 +12,6 @@ from fewpass.pipeline.drawing.pieces import (
     Bar,
     bars,
     card,
-    counted,
     facts,
     fold,
     last_part,
@@ -35,7 +34,7 @@ from fewpass.pipeline.reporting.report import ReportedRun, RunReport
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.runs.outcome import Convergence
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sizes import counted, format_bytes
 from fewpass.pipeline.tables.encoding.schema import described_columns
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged

@@ -18,13 +18,11 @@ from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
-from fewpass.pipeline.scoring.evaluate_classes import ClassPart
 from fewpass.pipeline.scoring.evaluation import (
     Evaluation,
     ScorePart,
     full_figures,
     full_sum,
-    score_bins,
 )
 from fewpass.pipeline.scoring.evaluation_job import scored
 from fewpass.pipeline.scoring.prediction import label_names
@@ -87,7 +85,7 @@ def quality(
         model, dataset, executor, partial(full_sum, Measured.of(model)), on_report
     )
     figures = full_figures(job.problem, model.record, model.weights, total)
-    total = total[0]
+    total, metrics = total
     numbers = figures.mse is not None
     labels = () if numbers else tuple(label_text(name) for name in label_names(model))
     of_two = isinstance(total, ScorePart) and not numbers
@@ -96,7 +94,7 @@ def quality(
         figures=figures,
         labels=labels,
         curves=curves(total.positive, total.negative) if of_two else None,
-        confusion=None if numbers else confusion(total),
+        confusion=None if numbers else metrics.confusion,
         reliability=None if numbers else _reliability(model, dataset, executor),
         cells=_cells(model, dataset, executor) if numbers else None,
         importance=_importance(model, dataset, executor),
@@ -115,15 +113,6 @@ def curves(positive: Vector, negative: Vector) -> Curves | None:
     recall = positives / positives[-1]
     average = float(np.diff(recall) @ precision[1:])
     return Curves(false / false[-1], recall, precision, average)
-
-
-def confusion(total: ScorePart | ClassPart) -> Vector:
-    """Return the weight of rows by label, then by the label given: above a score of 0, +1."""
-    if isinstance(total, ClassPart):
-        return total.confusion
-    zero = int(score_bins(np.zeros(1))[0])
-    sides = (total.negative, total.positive)
-    return np.array([[side[: zero + 1].sum(), side[zero + 1 :].sum()] for side in sides])
 
 
 def _reliability(model: Model, dataset: Dataset, executor: Executor) -> Reliability | None:

@@ -182,7 +182,7 @@ class FormChoice:
         """Return the best form of columns: with pairs upon curves, or upon names if these pay."""
         splines = simple[-1]
         first = self._held_out.trials(columns.sample)[0]
-        names = first.names(columns.encoded, splines.tried[0])
+        names = first.names(columns.encoded, splines.tried[0], self._asked.wanted)
         if not names:
             return self._with_pairs(columns, splines, simple)
         named = CurvedColumns.of(columns.whole.with_names(names), self._rows)

@@ -238,10 +238,17 @@ class FormTrial:
             came_to[SECOND] = self.tried(EncodedForm.of(both, self._sample.cells))
         return PairsTried(came_to, (first, second), looked_at)
 
-    def names(self, curved: EncodedForm, tried: Tried) -> list[str]:
-        """Return the columns of whole numbers whose values differ beyond their curves."""
+    def names(self, curved: EncodedForm, tried: Tried, wanted: Sequence[str]) -> list[str]:
+        """Return the columns of whole numbers whose values differ beyond their curves.
+
+        Not those that somebody named, `wanted`.
+        """
         sample = self._sample
-        may = [*numbers_that_may_name(sample.today, sample.variables, self._learnt)]
+        may = [
+            one
+            for one in numbers_that_may_name(sample.today, sample.variables, self._learnt)
+            if one[0] not in wanted
+        ]
         if not may:
             return []
         g, h = self._left(curved, tried)

@@ -22,6 +22,7 @@ from fewpass.pipeline.errors import BadInput, NoRowMeant
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.rows.column_statistics import NAMES
 from fewpass.pipeline.settings.change_plans import ForgetPlan
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.condition import Condition
 from fewpass.pipeline.tables.changing.dealing import rewritten
 from fewpass.pipeline.tables.changing.one_change import NextGeneration, changing
@@ -291,7 +292,7 @@ def _written(
             stay = np.delete(np.arange(table.n_rows), gone[number])
             left = Selection(table, stay).rows()
             summary.add(form.values(left))
-            progress((number + 1) / before.n_chunks, f"rewriting, {summary.n_rows:,} rows")
+            progress((number + 1) / before.n_chunks, f"rewriting, {counted(summary.n_rows, 'row')}")
             if number >= first and left.n_rows:
                 yield Selection(left, np.arange(left.n_rows))
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import Field
 
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.cells import are_flags, hashable, places_among, words_of
 from fewpass.pipeline.tables.encoding.column_recipe import (
     Codes,
@@ -83,7 +84,7 @@ class Category(ColumnRecipe):
 
     @property
     def summary(self) -> str:
-        return f"category of {len(self.values)} values, and one for rare or unseen ones"
+        return f"category of {counted(len(self.values), 'value')}, and one for rare or unseen ones"
 
     @property
     def looks(self) -> list[TypicalCells]:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.applying import columns_of
 from fewpass.pipeline.tables.encoding.cells import is_text, read_numbers, words_of
 from fewpass.pipeline.tables.encoding.codes import are_times, says_id
@@ -53,7 +54,7 @@ def _why(name: str, cells: Any, n_rows: int | None) -> str | None:
         is_id = spaces < 1.0
     else:
         is_id = inferred.kind == "number" and _count_rows(name, cells, n_rows)
-    return f"an id: {different:,} different values in {n:,} rows" if is_id else None
+    return f"an id: {different:,} different values in {counted(n, 'row')}" if is_id else None
 
 
 def _count_rows(name: str, cells: Any, n_rows: int | None) -> bool:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import model_validator
 
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.cells import (
     LARGEST_ENCODED,
     Floats,
@@ -59,11 +60,11 @@ class Vector(ColumnRecipe):
 
     @property
     def wanted(self) -> str:
-        return f"{len(self.mean)} numbers of usual size were"
+        return f"{counted(len(self.mean), 'number')} of usual size were"
 
     @property
     def summary(self) -> str:
-        return f"{len(self.mean)} numbers, standardised"
+        return f"{counted(len(self.mean), 'number')}, standardised"
 
     def nothing(self, n: int) -> Any:
         return pa.nulls(n, pa.list_(pa.float64()))
@@ -100,7 +101,7 @@ class Tags(ColumnRecipe):
 
     @property
     def summary(self) -> str:
-        return f"lists of {len(self.values)} words, and one for rare or unseen ones"
+        return f"lists of {counted(len(self.values), 'word')}, and one for rare or unseen ones"
 
     def nothing(self, n: int) -> Any:
         return pa.nulls(n, pa.list_(pa.large_string()))

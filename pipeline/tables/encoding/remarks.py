@@ -131,6 +131,8 @@ def _look_like_times(name: str, cells: Any, read: Read) -> bool:
     """
     if not (is_numeric(cells.type) or is_text(cells.type)) or unit_of(read) is None:
         return False
+    if np.nanmin(read.values) == np.nanmax(read.values):  # a default, or an id of all rows
+        return False
     return are_times(name, cells) or not _count_rows(cells, read.values)
 
 

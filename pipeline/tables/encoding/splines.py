@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.cells import Floats
 from fewpass.pipeline.tables.encoding.column_recipe import (
     ColumnRecipe,
@@ -79,7 +80,7 @@ class Spline(ColumnRecipe):
     def summary(self) -> str:
         ends = f"{self.knots[0]:.6g} ... {self.knots[-1]:.6g}"
         levels = "1 level" if self.levels == 1 else f"{self.levels} levels"
-        return f"a curve over {ends}, of {len(self.knots)} knots and {levels} of hats"
+        return f"a curve over {ends}, of {counted(len(self.knots), 'knot')} and {levels} of hats"
 
     def positions(self, numbers: Floats) -> Floats:
         """Return u (n,) of numbers, NaN where they are missing and count as none."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.readers.blocks import RowBlock, hashed, is_bag, labels_of
 
 #: What a block has next to its rows, by the words of `fit`.
@@ -43,9 +44,10 @@ def _of_delayed(X: Sequence[Any], given: Mapping[str, Any]) -> list[Any]:
 def _require_list(X: Sequence[Any], blocks: Any, name: str) -> Sequence[Any]:
     is_list = isinstance(blocks, list | tuple)
     if not is_list or len(blocks) != len(X):
-        other = f"{len(blocks)} blocks" if is_list else type(blocks)
+        other = counted(len(blocks), "block") if is_list else type(blocks)
         raise BadInput(
-            f"X has {len(X)} blocks, but {name} has {other}. Give a list with a block for each."
+            f"X has {counted(len(X), 'block')}, but {name} has {other}. Give a list with a "
+            "block for each."
         )
     given: Sequence[Any] = blocks
     return given
@@ -87,8 +89,8 @@ def _like_rows(part: Any, X: Any, name: str) -> list[Any]:
 def _require_as_many(blocks: list[Any], X: Any, name: str) -> list[Any]:
     if len(blocks) != X.numblocks[0]:
         raise BadInput(
-            f"X has {X.numblocks[0]} blocks of unknown length, but {name} has {len(blocks)}. Cut "
-            "them alike, or compute their lengths (compute_chunk_sizes)."
+            f"X has {counted(X.numblocks[0], 'block')} of unknown length, but {name} has "
+            f"{len(blocks)}. Cut them alike, or compute their lengths (compute_chunk_sizes)."
         )
     return blocks
 

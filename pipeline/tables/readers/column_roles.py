@@ -57,8 +57,8 @@ def passed_columns(columns: TableColumns, expected: Expected, where: str) -> lis
     for name in expected.passed:
         if name not in names:
             raise BadInput(
-                f"{where}: no column {shown_name(name)}, which `keep` names. The columns are: "
-                f"{', '.join(map(shown_name, names[:20]))}."
+                f"{where}: no column {shown_name(name)}, which `keep` or `by` names. The columns "
+                f"are: {', '.join(map(shown_name, names[:20]))}."
             )
     return [names.index(name) for name in expected.passed]
 

@@ -11,6 +11,7 @@ import numpy as np
 from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.readers.charsets import charset_of
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.delimited_header import (
@@ -191,7 +192,7 @@ class DelimitedRows:
         rows, expected = rows_in(piece.content, self._dialect), self._n_cells
         advice = "Check the file and its delimiter (`delimiter`),"
         for k in np.flatnonzero(rows.cells != expected).tolist():
-            fact = f"the row has {rows.cells[k]} cells, {expected} were expected"
+            fact = f"the row has {counted(rows.cells[k], 'cell')}, {expected} were expected"
             yield piece.first_line + int(rows.lines[k]), fact, advice
 
 

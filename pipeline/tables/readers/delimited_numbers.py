@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.readers import delimited_kernel as grammar
 from fewpass.pipeline.tables.readers.as_written import in_text
 from fewpass.pipeline.tables.readers.columns import TableColumns
@@ -225,7 +226,9 @@ def _explain(
         lines = text.tobytes().split(b"\n", line + 1)
         bad = lines[line].decode("utf-8", "replace")
         cells = split_line(bad, layout.dialect, piece.file)
-        fact = f"the row has {len(cells)} cells, {layout.columns.n_columns} were expected"
+        fact = (
+            f"the row has {counted(len(cells), 'cell')}, {layout.columns.n_columns} were expected"
+        )
     if piece.first_line + line == 1:  # no header was seen
         advice = f"If this line names the columns, say so (`header=true`). {advice}"
     return piece.first_line + line, fact, f"{advice} {SKIP_ADVICE}"

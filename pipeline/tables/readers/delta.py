@@ -38,12 +38,13 @@ class DeltaRows(TableFileRows):
 
     kind: ClassVar[str] = "Delta Lake"
 
-    def opened(self, address: Address, version: int | None) -> VersionOfTable:
+    def opened(self, address: Address, version: str | None) -> VersionOfTable:
         with of_table(address, self.kind, "deltalake", "delta"):
             from deltalake import DeltaTable  # noqa: PLC0415 - an extra
 
             options = as_environment(address.store) or None
-            table = DeltaTable(_url(address), version=version, storage_options=options)
+            number = None if version is None else int(version)
+            table = DeltaTable(_url(address), version=number, storage_options=options)
             _require_features(table, address.name)
             schema = pa.schema(table.schema())
             added = pa.table(table.get_add_actions(flatten=False)).sort_by("path")
@@ -53,7 +54,7 @@ class DeltaRows(TableFileRows):
         counts = [file.n_rows for file in files]
         rows = None if remaining or None in counts else sum(n for n in counts if n)
         return VersionOfTable(
-            table.version(),
+            str(table.version()),
             _without_metadata(schema),
             files,
             rows,

@@ -224,6 +224,17 @@ class FittedTable:
                 f"{self.name}: no column {shown_name(unknown[0])}, which `column` names. "
                 f"The columns are: {', '.join(map(shown_name, names[:20]))}."
             )
+        of_features = {*self._feature_names(), *self.ids}
+        others = [
+            name for name, kind in self.options.column.items()
+            if kind != "drop" and name not in of_features
+        ]  # fmt: skip
+        if others:
+            raise BadInput(
+                f"{self.name}: `column={others[0]}={self.options.column[others[0]]}` says what a "
+                f"feature holds, and {shown_name(others[0])} is none: it is the label, the weight "
+                "or the offset, or it is dropped. Leave that out; `task` says what targets are."
+            )
 
     def _require_columns(self, sample: Any) -> None:
         """Refuse lists so long that the columns of their numbers do not fit into the budget."""

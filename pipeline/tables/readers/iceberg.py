@@ -40,25 +40,21 @@ class IcebergRows(TableFileRows):
 
     kind: ClassVar[str] = "Iceberg"
 
-    def opened(self, address: Address, version: int | None) -> VersionOfTable:
+    def opened(self, address: Address, version: str | None) -> VersionOfTable:
         with of_table(address, self.kind, "pyiceberg", "iceberg"):
             table = _table(address)
             table.catalog.close()  # files are read without it
-            snapshot = (
-                table.current_snapshot() if version is None else table.snapshot_by_id(version)
-            )
-            if snapshot is None:
-                raise _no_snapshot(address.name, table, version)
-            scan = table.scan(snapshot_id=snapshot.snapshot_id)
+            version = _newest(table) if version is None else version
+            scan = table.scan(snapshot_id=_snapshot(address.name, table, version))
             tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
-            fields = scan.projection()
+            fields = _fields(table, scan, version)
             schema = pa.schema([field.remove_metadata() for field in fields.as_arrow()])
             files = [_file(address, table, task, fields, schema) for task in tasks]
         counts = [file.n_rows for file in files]
         rows = None if any(task.delete_files for task in tasks) else sum(n for n in counts if n)
         names = _names(fields, table.name_mapping())
         own = str(table.metadata.table_uuid)
-        return VersionOfTable(snapshot.snapshot_id, schema, files, rows, names, own)
+        return VersionOfTable(version, schema, files, rows, names, own)
 
 
 def _table(address: Address) -> Any:
@@ -74,13 +70,32 @@ def _table(address: Address) -> Any:
     return StaticTable.from_metadata(str(url), properties)
 
 
-def _no_snapshot(name: str, table: Any, version: int | None) -> BadInput:
-    if version is None:
-        return BadInput(f"{name}: the table has no snapshot yet. Write rows to it.")
-    newest = ", ".join(str(one.snapshot_id) for one in table.snapshots()[-5:])
-    return BadInput(
-        f"{name}: the table has no snapshot {version} (`table_version`). Its newest are {newest}."
-    )
+def _newest(table: Any) -> str:
+    """Return the version that is the table of now: its columns may be newer than its rows."""
+    snapshot, schema = table.current_snapshot(), table.schema().schema_id
+    if snapshot is None:
+        return ""
+    own = f"{snapshot.snapshot_id}"
+    return own if snapshot.schema_id in (None, schema) else f"{own}/{schema}"
+
+
+def _snapshot(name: str, table: Any, version: str) -> int:
+    """Return the id of a version's snapshot; BadInput where the table has none such."""
+    if not version:
+        raise BadInput(f"{name}: the table has no snapshot yet. Write rows to it.")
+    own = int(version.partition("/")[0])
+    if table.snapshot_by_id(own) is None:
+        newest = ", ".join(str(one.snapshot_id) for one in table.snapshots()[-5:])
+        raise BadInput(
+            f"{name}: the table has no snapshot {own} (`table_version`). Its newest are {newest}."
+        )
+    return own
+
+
+def _fields(table: Any, scan: Any, version: str) -> Any:
+    """Return the columns of a version: those that its snapshot had, unless it names a schema."""
+    own = version.partition("/")[2]
+    return table.schemas()[int(own)] if own else scan.projection()
 
 
 def _file(table: Address, of: Any, task: Any, fields: Any, schema: Any) -> DataFile:

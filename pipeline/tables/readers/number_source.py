@@ -76,6 +76,6 @@ class NumberSource:
             raise BadInput(
                 f"{piece.file}, from {self.rows.unit} {piece.first_line:,} on: more than {LISTED} "
                 f"rows are bad, and which cells of {shown_name(self._first_passed)} go with the "
-                "others is open. Correct them, or leave `keep` out."
+                "others is open. Correct them, or leave `keep` (`by`) out."
             )
         return columns

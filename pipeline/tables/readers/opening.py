@@ -87,7 +87,7 @@ def _require_no_table(word: str, name: str, options: SourceOptions, expected: Ex
     if expected.passed:
         raise BadInput(
             f"{name}: only tables have columns to keep ({', '.join(TABLES)}), and this is {word}. "
-            "Leave `keep` out."
+            "Leave `keep` (`by`) out."
         )
     if is_wanted(options) or asks_of_encoded(options):
         raise BadInput(

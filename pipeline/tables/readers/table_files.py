@@ -49,7 +49,7 @@ class DataFile(NamedTuple):
 class VersionOfTable(NamedTuple):
     """A table as one version of it is."""
 
-    version: int  # or the id of a snapshot
+    version: str  # as `table_version` takes it
     schema: Any  # Arrow's
     files: Sequence[DataFile]
     n_rows: int | None  # None: its log does not say
@@ -104,12 +104,11 @@ class TableFileRows(TypedRows):
     ) -> None:
         refuse_text_settings(options, self.kind)
         address = only_table(addresses)
-        asked = options.table_version
-        self._table = self.opened(address, None if asked is None else int(asked))
+        self._table = self.opened(address, options.table_version)
         sizes = [file.address.size for file in self._table.files]
         whole = None if None in sizes else sum(size for size in sizes if size)
         own = SourceFile(
-            address.name, whole, str(self._table.version), place=f"{self.kind} {self._table.id}"
+            address.name, whole, self._table.version, place=f"{self.kind} {self._table.id}"
         )
         if expected.known is not None and (last := expected.known.last_of(own)) is not None:
             self._table = self._new_of(address, last)
@@ -126,14 +125,14 @@ class TableFileRows(TypedRows):
         sizes = [file.address.size for file in self._table.files]
         self._bytes = None if None in sizes else sum(size for size in sizes if size)
         self.files = (own,)
-        self.decided = {"table_version": str(self._table.version)}
+        self.decided = {"table_version": self._table.version}
         self.n_rows = self._table.n_rows
         self.notes = (f"{address.name}: version {self._table.version} of the table was read.",)
 
     def _new_of(self, address: Address, last: str) -> VersionOfTable:
         """Return the table with the files that came after a version that was taken."""
         try:
-            new = self._table.since(self.opened(address, int(last)))
+            new = self._table.since(self.opened(address, last))
             why = "rows of that one were deleted or written anew"
         except (BadInput, FileNotFoundError):
             new, why = None, "that one is not there any more"
@@ -150,7 +149,7 @@ class TableFileRows(TypedRows):
             )
         return self._table._replace(files=new, n_rows=None)
 
-    def opened(self, address: Address, version: int | None) -> VersionOfTable:
+    def opened(self, address: Address, version: str | None) -> VersionOfTable:
         """Look a version of the table up, None: the newest; BadInput where it cannot be read."""
         raise NotImplementedError
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.fitting import SHOWN
 from fewpass.pipeline.tables.readers.column_roles import name_of
 from fewpass.pipeline.tables.readers.columns import TableColumns
@@ -53,10 +54,10 @@ class WordsForNumbers:
         """Yield a sentence for every column of numbers in which words were read as missing."""
         for k, one in self._of_columns().items():
             column = columns.features[k]
-            cells = "1 cell holds" if one.n == 1 else f"{one.n:,} cells hold"
+            cells = counted(one.n, "cell holds", "cells hold")
             yield (
                 f"C{columns.title(column)[1:]}: {cells} no number ({one.example!r}"
-                f"{', ...' * (one.n > 1)}) and count as missing. If these are words, say "
+                f"{', ...' * (one.n > 1)}), taken for missing. If these are words, say "
                 f"`column={name_of(columns, column)}=category`."
             )
 

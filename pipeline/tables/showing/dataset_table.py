@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.ingest.retained_columns import words_of_retained
 from fewpass.pipeline.tables.showing.original_values import (
     Features,
@@ -65,7 +66,7 @@ class DatasetTable:
 
     def __repr__(self) -> str:
         rows, columns = self.shape
-        return f"Dataset({self.dataset!r}, {rows:,} rows, {columns:,} columns)"
+        return f"Dataset({self.dataset!r}, {counted(rows, 'row')}, {counted(columns, 'column')})"
 
     def __len__(self) -> int:
         return self._stored.n_rows
@@ -101,7 +102,7 @@ class DatasetTable:
     def head(self, rows: int = 20) -> pa.Table:
         """Return the first rows in stored order, an Arrow table; a shuffled set has any there."""
         if rows < 0:
-            raise BadInput(f"{rows} rows were asked for. Ask for 0 at least.")
+            raise BadInput(f"{counted(rows, 'row')} were asked for. Ask for 0 at least.")
         return self.to_arrow(rows)
 
     def to_arrow(self, rows: int | None = None) -> pa.Table:

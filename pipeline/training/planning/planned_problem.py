@@ -12,7 +12,7 @@ import numpy as np
 from fewpass.pipeline.memory import return_freed_memory
 from fewpass.pipeline.rows.buffers import row_view, unit_weights
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
-from fewpass.pipeline.rows.targets import TargetRule, target_rule, with_offsets
+from fewpass.pipeline.rows.targets import TargetRule, folds_in, target_rule, with_offsets
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.best_constant import levelled
 from fewpass.pipeline.training.planning.column_groups import with_groups
@@ -40,11 +40,13 @@ class PlannedProblem(NamedTuple):
     tasks: tuple[Task, ...]
 
     def in_folds(self, plan: TrainingPlan, n_folds: int) -> PlannedProblem:
-        """Return the problem of models that each leave out a fold, of chunks dealt in turn."""
+        """Return the problem of models that each leave out a fold."""
         rows_of, n_chunks = self.dataset.manifest.rows_of, self.dataset.n_chunks
-        fold_rows = tuple(
-            sum(map(rows_of, range(fold, n_chunks, n_folds))) for fold in range(n_folds)
-        )
+        counts = np.zeros(n_folds, np.int64)
+        for chunk in range(n_chunks):
+            folds = folds_in(chunk, rows_of(chunk), n_chunks, n_folds)
+            counts += np.bincount(folds, minlength=n_folds)
+        fold_rows = tuple(counts.tolist())
         rule = self.rule._replace(fold_rows=fold_rows)
         larger = self.stats.n / (self.stats.n - max(fold_rows))  # the weight of the other rows
         stats = self.stats._replace(

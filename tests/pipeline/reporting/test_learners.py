@@ -41,6 +41,6 @@ def test_averaged_sgd_alone_has_no_learners(tmp_path):
 def test_of_many_models_learners_are_counted():
     models = [{"learner": name, "objective": 1.0, "runner_up": "c", "lead": 0.1} for name in "aab"]
     assert Learners(models).sentence() == (
-        "a for 2 models, b for 1 models, by their progressive objectives"
+        "a for 2 models, b for 1 model, by their progressive objectives"
     )
     assert np.all([name in Learners(models[:1]).sentence() for name in ("a", "c", "0.1")])

@@ -92,7 +92,7 @@ def test_a_script_is_quiet_unless_asked(fit, tmp_path, capsys, monkeypatch):
     train(rows, tmp_path / "told", verbose=1)
     out, err = capsys.readouterr()
     assert out == ""
-    assert "onepass: 1 of at most 1 passes" in err
+    assert "onepass: 1 of at most 1 pass" in err
     assert "of at most 1000 passes, objective" in err
 
 

@@ -1,6 +1,7 @@
 """Metrics in one pass are scikit-learn's; slices and comparisons are those of the rows themselves."""
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -9,12 +10,16 @@ from sklearn import metrics as theirs
 
 import fewpass
 from fewpass.flows.cli import main
+from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.scoring.comparing import compare
 from fewpass.pipeline.scoring.comparing_files import compare_rows
+from fewpass.pipeline.scoring.evaluated_slices import Slicing
 from fewpass.pipeline.scoring.evaluation import evaluate
+from fewpass.pipeline.scoring.sparse_parts import bytes_of, sparse, whole
 from fewpass.pipeline.settings.source_options import SourceOptions
+from fewpass.solvers.protocol import add_parts
 from fewpass.storage.dataset import Dataset
 
 
@@ -124,18 +129,48 @@ def test_metrics_are_those_of_scikit_learn(shop, target):
         assert getattr(files.metrics, name) == pytest.approx(figure, rel=1e-6), name
 
 
-@pytest.mark.parametrize("threshold", [0.25, 0.8])
-def test_precision_at_a_threshold(shop, threshold):
+FILE = {"label": "bought", "weight": "times", "drop": ["kind", "spent"]}
+
+
+@pytest.mark.parametrize("threshold", [None, 0.0, 0.25, 0.8, 1.0])
+def test_figures_of_labels_are_those_of_the_labels_that_predict_writes(shop, threshold):
+    """Of a data set, of a file, and of each slice of it: error, precision, recall, F1, intervals."""
     table, run = told(shop, "bought", threshold=threshold), shop / "bought-run"
-    figures = fewpass.evaluate(run, shop / "bought-new", threshold=threshold)
-    y, p = table["bought"], table["predicted"]
-    of_yes = {"pos_label": "yes", "sample_weight": table["times"]}
-    assert figures.metrics.precision == pytest.approx(theirs.precision_score(y, p, **of_yes))
-    assert figures.metrics.f1 == pytest.approx(theirs.f1_score(y, p, **of_yes))
-    with pytest.raises(BadInput, match="this model predicts numbers"):
-        fewpass.evaluate(shop / "spent-run", shop / "spent-new", threshold=threshold)
-    with pytest.raises(BadInput, match="this model predicts 3 labels"):
-        fewpass.evaluate(shop / "kind-run", shop / "kind-new", threshold=threshold)
+    of_data = fewpass.evaluate(run, shop / "bought-new", threshold=threshold)
+    by = ["city", "age:40"]
+    of_file = fewpass.evaluate(run, shop / "new.csv", threshold=threshold, by=by, **FILE)
+    (_, cities), (_, ages) = of_file.slices
+    young = table["age"] < 40
+    for rows, figures in [
+        (table, of_data),
+        (table, of_file),
+        *((table[table["city"] == one.name], one.evaluation) for one in cities),
+        *((table[own], one.evaluation) for own, one in zip((young, ~young), ages, strict=True)),
+    ]:
+        y, p, w = rows["bought"], rows["predicted"], {"sample_weight": rows["times"]}
+        of_yes = {"pos_label": "yes", "zero_division": np.nan, **w}
+        assert figures.error == pytest.approx(1 - theirs.accuracy_score(y, p, **w))
+        for name in ("precision", "recall", "f1"):
+            wanted = getattr(theirs, f"{name}_score")(y, p, **of_yes)
+            found = getattr(figures.metrics, name)
+            assert found is None if np.isnan(wanted) else found == pytest.approx(wanted), name
+    for one in (*cities, *ages):
+        assert one.error_low <= one.evaluation.error <= one.error_high
+
+
+@pytest.mark.parametrize(("name", "wrong"), [
+    *(("top", share) for share in (0.0, -1.0, 2.0, np.nan, np.inf)),
+    *(("threshold", share) for share in (-0.1, 2.0, np.nan)),
+])  # fmt: skip
+def test_what_is_no_share_is_refused(shop, name, wrong, capsys):
+    run, data = shop / "bought-run", shop / "bought-new"
+    with pytest.raises(BadInput, match=f"^{name} is {wrong}"):
+        fewpass.evaluate(run, data, **{name: wrong})
+    assert main(["evaluate", str(run), str(shop / "new.csv"), f"--{name}={wrong}"]) == 2
+    assert f"{name} is {wrong}" in capsys.readouterr().err
+    for target, what in (("spent", "numbers"), ("kind", "3 labels")):
+        with pytest.raises(BadInput, match=f"`{name}` is for two.*this model predicts {what}"):
+            fewpass.evaluate(shop / f"{target}-run", shop / f"{target}-new", **{name: 0.5})
 
 
 def test_average_precision_and_lift_are_as_exact_as_scores_are_counted(shop):
@@ -174,10 +209,60 @@ def test_slices_are_evaluations_of_their_rows(shop, tmp_path, capsys):
         assert one["auc"] == pytest.approx(alone["auc"], abs=0.01)
         assert one["error_low"] < one["error"] < one["error_high"]
         assert 0.0 < one["loss_within"] < one["loss"]
-    with pytest.raises(BadInput, match="ascending numbers"):
-        fewpass.evaluate(run, new, by=["age:60,30"], label="bought")
+
+
+def test_slices_that_cannot_be_made_are_refused(shop, tmp_path, monkeypatch):
+    run = shop / "bought-run"
+    table = rows_of(1200, 1).assign(
+        seen=pd.date_range("2024-01-01", periods=1200).astype(str), id=range(1200),
+        words=[f"w{k % 1001}" for k in range(1200)], few=[f"w{k % 1000}" for k in range(1200)],
+        odd=["?", "n/a", "12", "1e3", "oops"] * 240,
+    )  # fmt: skip
+    table.to_csv(tmp_path / "more.csv", index=False)
+    table.astype({"seen": "datetime64[us]"}).to_parquet(tmp_path / "more.parquet")
+    drop = [*FILE["drop"], "seen", "id", "words", "few", "odd"]
+    options = FILE | {"drop": drop}
+    for by, file, why in [
+        ("age:60,30", "csv", "ascending numbers"),
+        ("city:1,2", "csv", "more.csv.*column 'city' has \"(Rome|Oslo|Bern|Wien)\".*by numbers"),
+        ("odd:10,20", "csv", "column 'odd' has \"oops\""),
+        ("seen:1,2", "csv", "column 'seen' has \"2024-01-01\""),
+        ("seen:1,2", "parquet", "column 'seen' has cells of type timestamp"),
+        ("nothing", "csv", "no column 'nothing', which `keep` or `by` names"),
+    ]:
+        with pytest.raises(BadInput, match=why):
+            fewpass.evaluate(run, tmp_path / f"more.{file}", by=[by], **options)
     with pytest.raises(BadInput, match="reads a column of a file"):
         fewpass.evaluate(run, shop / "bought-new", by=["city"])
+    made = fewpass.evaluate(run, tmp_path / "more.csv", by=["few", "id:100"], **options).slices
+    assert [len(slices) for _, slices in made] == [1000, 2]
+    monkeypatch.setattr(Slicing, "_sums", lambda *_: pytest.fail("sums of too many slices"))
+    for by in ("words", "id"):
+        with pytest.raises(BadInput, match="more than 1,000 values"):
+            fewpass.evaluate(run, tmp_path / "more.csv", by=[by], **options)
+
+
+def test_sparse_parts_add_up_to_the_bits_of_whole_ones():
+    rng = np.random.default_rng(0)
+
+    def part():
+        counts = rng.normal(size=(20, 30)) * (rng.random((20, 30)) < 0.1)
+        return (counts, (rng.normal(), rng.normal(size=3)))
+
+    parts = [part() for _ in range(5)]
+    total, small = parts[0], sparse(parts[0])
+    for one in parts[1:]:
+        total, small = add_parts(total, one), add_parts(small, sparse(one))
+    again = whole(small)
+    assert again[1][0] == total[1][0] and (again[1][1] == total[1][1]).all()
+    assert (again[0] == total[0]).all()
+    assert bytes_of(small) < total[0].nbytes
+
+
+def test_slices_take_no_more_than_their_share_of_the_memory(shop, monkeypatch):
+    monkeypatch.setattr(Budget.slices, "part", Fraction(1, 10**5))
+    with pytest.raises(BadInput, match=r"The sums of 4 slices take.*fewer values"):
+        fewpass.evaluate(shop / "bought-run", shop / "new.csv", by=["city"], **FILE)
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -95,7 +95,9 @@ def test_a_threshold_is_one_of_the_probability(shop, tmp_path):
 
 
 def test_what_cannot_be_passed_through_is_refused_by_name(shop, tmp_path):
-    with pytest.raises(BadInput, match=r"no column .name., which `keep` names\. The columns are"):
+    with pytest.raises(
+        BadInput, match=r"no column .name., which `keep` or `by` names\. The columns are"
+    ):
         predicted(shop, tmp_path / "p.csv", keep=["name"])
     with pytest.raises(BadInput, match="is a data set, which has features and no columns"):
         fewpass.predict(shop / "run", shop / "data", tmp_path / "p.csv", keep=["id"])

@@ -30,7 +30,8 @@ def rows_of(dataset):
         ).toarray()  # fmt: skip
         X.append(rows)
         y.append(table.target)
-        folds += [k % FOLDS] * table.n_rows
+        few = dataset.n_chunks < FOLDS
+        folds += [(row if few else k) % FOLDS for row in range(table.n_rows)]
     return np.vstack(X).astype(float), np.concatenate(y), np.array(folds)
 
 
@@ -53,12 +54,17 @@ def optimum(X, y, loss):
 
 
 @pytest.mark.parametrize(
-    ("solver", "layout", "targets"),
-    [("newton", "dense", "labels"), ("psdca", "sparse", "labels"), ("s2gd+", "dense", "labels"),
-     ("lbfgs", "sparse", "values"), ("sdca", "dense", "values")],
+    ("solver", "layout", "targets", "chunk_rows"),
+    [("newton", "dense", "labels", 60), ("psdca", "sparse", "labels", 300),
+     ("s2gd+", "dense", "labels", 60), ("lbfgs", "sparse", "values", 700),
+     ("sdca", "dense", "values", 60), ("newton", "sparse", "labels", 700)],
 )  # fmt: skip
-def test_each_fold_is_certified_against_an_independent_optimum(tmp_path, solver, layout, targets):
-    data = make(tmp_path / "data", 700, 12, layout=layout, targets=targets, nnz=5)
+def test_each_fold_is_certified_against_an_independent_optimum(
+    tmp_path, solver, layout, targets, chunk_rows
+):
+    data = make(
+        tmp_path / "data", 700, 12, chunk_rows, layout=layout, targets=targets, nnz=5
+    )  # fmt: skip
     loss = "squared" if targets == "values" else "logistic"
     plan = TrainingPlan(
         dataset=data.folder.url, tol=1e-4, lam=LAM, loss=loss, intercept="none",
@@ -165,12 +171,12 @@ def test_the_command_says_it(tmp_path, capsys):
     ("settings", "why"),
     [
         ({"folds": 1}, "folds is 1"),
-        ({"folds": 40}, "chunks, of which 40 folds cannot be made"),
+        ({"folds": 40}, "30 rows, of which 40 folds cannot be made"),
         ({"tol": None, "solver": "asgd"}, "give `tol`"),
     ],
 )
 def test_what_cannot_be_cross_validated_is_refused(tmp_path, settings, why):
-    data = make(tmp_path / "data", 600, 8).folder.url
+    data = make(tmp_path / "data", 30, 8).folder.url
     with pytest.raises(BadInput, match=why):
         fewpass.cross_validate(data, **settings)
     stored = make(tmp_path / "sorted", 600, 8, shuffled=False).folder.url

@@ -14,7 +14,6 @@ from fewpass.pipeline.rows.column_statistics import NAMES
 from fewpass.storage import chunk_pages, writer
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.manifest import RETAINED_BYTES
 from fewpass.storage.table import DenseTable
 
 

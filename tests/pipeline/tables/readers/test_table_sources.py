@@ -265,6 +265,36 @@ def test_rows_of_iceberg_are_those_of_its_library(warehouse, monkeypatch):
     assert_same(cells("iceberg://shop/db.visits")[0], table.scan().to_arrow())
 
 
+def test_columns_of_now_are_read_and_those_of_a_snapshot_where_it_is_named(tmp_path):
+    """A column that was deleted without any new rows; a training that goes on reads the same."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    catalog = SqlCatalog("own", uri=f"sqlite:///{tmp_path}/own.db", warehouse=f"file://{tmp_path}")
+    catalog.create_namespace("db")
+    table = catalog.create_table("db.visits", visits().schema)
+    table.append(visits())
+    for change in (lambda schema: schema.delete_column("spent"),
+                   lambda schema: schema.rename_column("country", "land")):  # fmt: skip
+        with table.update_schema(allow_incompatible_changes=True) as schema:
+            change(schema)
+    place = table.metadata_location.removeprefix("file://")
+    snapshot = table.current_snapshot().snapshot_id
+    assert_same(cells(place)[0], table.scan().to_arrow())
+    assert_same(
+        cells(place, table_version=snapshot)[0], table.scan(snapshot_id=snapshot).to_arrow()
+    )
+    reading = SourceReading(sources=(place,), options={"label": "bought"})
+    begun = read_first_rows(TrainingPlan(dataset=place, source=reading))
+    begun.close()
+    resumed = read_first_rows(begun.plan, again=True)
+    resumed.close()
+    assert "spent" not in {column.name for column in begun.dataset.schema.columns}
+    assert resumed.dataset.manifest.fingerprint == begun.dataset.manifest.fingerprint
+    with pytest.raises(BadInput, match="cannot be read"):
+        cells(place, table_version=f"{snapshot}/99")
+    catalog.engine.dispose()
+
+
 def test_a_folder_of_iceberg_is_read_by_its_version_hint_alone(warehouse, tmp_path):
     catalog, _ = warehouse
     location = catalog.load_table("db.visits").metadata_location

@@ -140,7 +140,7 @@ def test_a_row_that_is_cut_short_is_refused_or_counted(tmp_path_factory, frame, 
     text = frame.to_csv(index=False)
     path.write_text(text + "1\n")
     line = text.count("\n") + 1
-    with pytest.raises(BadInput, match=rf"line {line}: the row has 1 cells"):
+    with pytest.raises(BadInput, match=rf"line {line}: the row has 1 cell"):
         read(source_of(path, encode="always"), cut)
     source = source_of(path, encode="always", on_bad_row="skip")
     assert isinstance(source, EncodedSource)

@@ -2,19 +2,21 @@
 
 import gc
 import json
+import logging
 import os
+import pickle
+import random
 import signal
 import sys
 from pathlib import Path
 
+import dask.config
 import numpy as np
 import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 from fewpass.flows import cli
-from fewpass.pipeline.settings.regularisation import Lam
-from fewpass.pipeline.settings.training_plan import TrainingPlan
 from testing.prefect_server import migrated_database
 
 #: The same operations in the same order: equal bits, compared with ==.
@@ -56,32 +58,67 @@ LONG = (
 WAITING = ("benchmarks", "docs", "faults", "flows")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_lam(request):
-    """Trainings that are about something else than lam have 1/n, and spare the choice.
+#: Where MLflow keeps what is said once for the whole process; None while nothing was.
+OF_MLFLOW = (
+    ("mlflow.tracking.fluent", "_active_experiment_id"),
+    ("mlflow.tracking._tracking_service.utils", "_tracking_uri"),
+    ("mlflow.tracking._model_registry.utils", "_registry_uri"),
+)
 
-    tests/docs has the defaults that users have.
+
+def loggers():
+    """All that are asked for by name, and the one above them."""
+    named = logging.root.manager.loggerDict.values()
+    return [logging.root, *(one for one in named if isinstance(one, logging.Logger))]
+
+
+def putting_back():
+    """What libraries keep for the whole process is afterwards what it was before.
+
+    Dask changes the environment, the path of modules and its settings where it starts workers.
     """
-    field = TrainingPlan.model_fields["lam"]
-    before = field.default
-    if "docs" not in request.path.parts:
-        field.default = Lam.of("1/n")
-        TrainingPlan.model_rebuild(force=True)
+    environment, path = dict(os.environ), list(sys.path)
+    signals = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    logging_was = {one: (one.level, one.handlers[:], one.disabled) for one in loggers()}
+    drawing = dict.copy(sys.modules["matplotlib"].rcParams) if "matplotlib" in sys.modules else {}
+    settings_of_dask = pickle.dumps(dask.config.config)
     yield
-    if field.default != before:
-        field.default = before
-        TrainingPlan.model_rebuild(force=True)
+    if environment != os.environ:
+        os.environ.clear()
+        os.environ.update(environment)
+    sys.path[:] = path
+    for one, handler in signals.items():
+        signal.signal(one, handler)
+    for one, (level, handlers, disabled) in logging_was.items():
+        one.setLevel(level)
+        one.handlers[:], one.disabled = handlers, disabled
+    if drawing:
+        dict.update(sys.modules["matplotlib"].rcParams, drawing)
+    if settings_of_dask != pickle.dumps(dask.config.config):
+        dask.config.config.update(pickle.loads(settings_of_dask))  # and of libraries loaded since
+    for module, name in OF_MLFLOW:
+        if module in sys.modules:
+            setattr(sys.modules[module], name, None)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def as_it_was():
-    """The environment and the path of modules, which Dask changes for good where it starts workers."""
-    environment, path = dict(os.environ), list(sys.path)
-    yield
-    for name in os.environ.keys() - environment.keys():
-        del os.environ[name]
-    os.environ.update(environment)
-    sys.path[:] = path
+def as_before_the_file():
+    yield from putting_back()
+
+
+@pytest.fixture(autouse=True)
+def as_before_the_test():
+    np.random.seed(0)  # what a library draws without being given a seed
+    random.seed(0)
+    yield from putting_back()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--order", help="any text: a random order of tests, for this text the same")
+
+
+def pytest_report_header(config):
+    return (seed := config.getoption("order")) and f"Tests in a random order: --order {seed}"
 
 
 def pytest_configure():
@@ -114,7 +151,10 @@ def turns(items):
     return found | {f: LONG.index(f.name) / len(LONG) for f in files if f.name in LONG}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
+    if seed := config.getoption("order") or os.environ.get("ORDERSEED"):
+        random.Random(seed).shuffle(items)  # equal parameters of fixtures stay together: pytest's part
     turn = turns(items)
     items.sort(key=lambda item: turn[item.path])
     if not os.environ.get(DATA_VARIABLE):

@@ -37,8 +37,7 @@ def test_the_order_of_the_methods_on_sparse_logistic_data():
             Sgd(gamma0=0.5, c=0.0),
         )
     ]
-    assert all(10.0 * better < worse for better, worse in pairwise(ends[:3]))
-    assert 2.0 * ends[2] < ends[3] < 0.05
+    assert all(better < worse for better, worse in pairwise(ends))
 
 
 def test_mixed_chunks_of_a_sorted_store_are_as_good_as_a_permutation_of_all(tmp_path):

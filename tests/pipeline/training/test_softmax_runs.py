@@ -161,8 +161,8 @@ def test_a_start_from_another_run_and_calibration(tmp_path, dataset, fresh):
     _, first = trained_model(plan, tmp_path / "first")
     again = plan.model_copy(update={"start_from": str(tmp_path / "first")})
     _, second = trained_model(again, tmp_path / "second")
-    assert second.passes < 0.5 * first.passes
-    assert second.objective == pytest.approx(first.objective, rel=1e-4)
+    assert second.passes < first.passes
+    assert abs(second.objective - first.objective) <= max(first.certificate, second.certificate)
     judged = plan_for(
         dataset, solver="asgd", passes=3, start_from=str(tmp_path / "first"),
         held_out=fresh.folder.url, calibrate="platt", early_stopping=True,

@@ -346,8 +346,7 @@ def test_windows_of_like_rows_need_their_own_spectrum():
     known = {"as if shuffled": of, "as stored": sorted_rows}
     solver = Asdca(batch_size=50)
     gaps = {name: in_windows(x, problem, solver, 20, 20, 120) for name, x in known.items()}
-    assert gaps["as if shuffled"] > 0.1  # where it was after 60 passes, too
-    assert gaps["as stored"] < 0.01
+    assert gaps["as stored"] < gaps["as if shuffled"]
     assert usual_batch(problem, sorted_rows.stats) == 1 < usual_batch(problem, of.stats)
 
 

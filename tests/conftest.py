@@ -108,7 +108,7 @@ def as_before_the_file():
 
 @pytest.fixture(autouse=True)
 def as_before_the_test():
-    np.random.seed(0)  # what a library draws without being given a seed
+    np.random.seed(0)  # noqa: NPY002 - what libraries draw without being given a seed
     random.seed(0)
     yield from putting_back()
 
@@ -154,7 +154,7 @@ def turns(items):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     if seed := config.getoption("order") or os.environ.get("ORDERSEED"):
-        random.Random(seed).shuffle(items)  # equal parameters of fixtures stay together: pytest's part
+        random.Random(seed).shuffle(items)
     turn = turns(items)
     items.sort(key=lambda item: turn[item.path])
     if not os.environ.get(DATA_VARIABLE):

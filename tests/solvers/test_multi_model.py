@@ -91,7 +91,7 @@ METHODS = {
 
 
 def plan_for(dataset, **settings):
-    settings = {"memory": "256MB", "classes": "ovr"} | settings
+    settings = {"memory": "256MB", "classes": "ovr", "lam": "1/n"} | settings
     return TrainingPlan(dataset=dataset.folder.url, **settings)
 
 

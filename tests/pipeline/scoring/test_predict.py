@@ -46,7 +46,7 @@ def spam(tmp_path_factory):
     y = np.where(X @ [1, 0.05, 5, 0.2] > 0, "spam", "ham")
     source = as_csv(folder / "mail.csv", X, y)
     ingest(IngestPlan(sources=(source,), dataset=str(folder / "set"), scale="standard"))
-    plan = TrainingPlan(dataset=str(folder / "set"), memory=MEMORY, loss="logistic")
+    plan = TrainingPlan(dataset=str(folder / "set"), lam="1/n", memory=MEMORY, loss="logistic")
     for _ in TrainingRun.start(plan, str(folder / "run"), InProcess()):
         pass
     return load_model(RunFolder(str(folder / "run"))), source, X, y

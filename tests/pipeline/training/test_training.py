@@ -35,7 +35,7 @@ def train(plan, url, executor=None):
 
 
 def plan_for(dataset, **settings):
-    return TrainingPlan(dataset=dataset.folder.url, **({"memory": MEMORY} | settings))
+    return TrainingPlan(dataset=dataset.folder.url, **({"memory": MEMORY, "lam": "1/n"} | settings))
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ def test_theory_is_the_planners(tmp_path, as_json):
     told = as_json("plan", tmp_path / "d", "--solver", "s2gd", "--tol", "1e-5")
     of = Curvature(told["largest_smoothness"], told["strong_convexity"])
     (constant,) = Planner(
-        TrainingPlan(dataset=str(tmp_path / "d")), Dataset.open(tmp_path / "d")
+        TrainingPlan(dataset=str(tmp_path / "d"), lam="1/n"), Dataset.open(tmp_path / "d")
     ).problem.stats.constants
     planned = plan_epochs(of, 900, 1e-5 * constant / math.log(2.0), "geometric", gradients=1)
     assert told["theory_passes"] == pytest.approx(planned.work / 900, rel=ROUNDING)
@@ -161,7 +161,7 @@ def test_a_tolerance_that_zero_weights_meet_takes_no_theory():
 
 @given(memory=st.integers(100_000_000, 300_000_000), streams=st.integers(1, 4))
 def test_memory_foreseen_is_within_the_budget(dense, memory, streams):
-    plan = TrainingPlan(dataset=dense.folder.url, memory=memory, streams=streams)
+    plan = TrainingPlan(dataset=dense.folder.url, lam="1/n", memory=memory, streams=streams)
     planner = Planner(plan, dense)
     told = forecast(planner.named(memory), planner.job(memory))
     assert told.state_bytes + told.window_bytes + told.overhead_bytes <= memory
@@ -261,7 +261,7 @@ def test_every_method_is_tried_out(tmp_path, as_json, kind, layout):
 
 def test_trying_out_leaves_no_trace_in_the_result(tmp_path):
     dataset = make(tmp_path / "d")
-    plan = TrainingPlan(dataset=dataset.folder.url)
+    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n")
     digests = []
     for name in ("first", "second"):
         run = TrainingRun.start(plan, str(tmp_path / name), InProcess())

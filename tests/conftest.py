@@ -2,15 +2,11 @@
 
 import gc
 import json
-import logging
 import os
-import pickle
 import random
 import signal
-import sys
 from pathlib import Path
 
-import dask.config
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -18,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from fewpass.flows import cli
 from testing.prefect_server import migrated_database
+from testing.process_state import all_put_back
 
 #: The same operations in the same order: equal bits, compared with ==.
 EXACT = 0.0
@@ -58,59 +55,16 @@ LONG = (
 WAITING = ("benchmarks", "docs", "faults", "flows")
 
 
-#: Where MLflow keeps what is said once for the whole process; None while nothing was.
-OF_MLFLOW = (
-    ("mlflow.tracking.fluent", "_active_experiment_id"),
-    ("mlflow.tracking._tracking_service.utils", "_tracking_uri"),
-    ("mlflow.tracking._model_registry.utils", "_registry_uri"),
-)
-
-
-def loggers():
-    """All that are asked for by name, and the one above them."""
-    named = logging.root.manager.loggerDict.values()
-    return [logging.root, *(one for one in named if isinstance(one, logging.Logger))]
-
-
-def putting_back():
-    """What libraries keep for the whole process is afterwards what it was before.
-
-    Dask changes the environment, the path of modules and its settings where it starts workers.
-    """
-    environment, path = dict(os.environ), list(sys.path)
-    signals = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
-    logging_was = {one: (one.level, one.handlers[:], one.disabled) for one in loggers()}
-    drawing = dict.copy(sys.modules["matplotlib"].rcParams) if "matplotlib" in sys.modules else {}
-    settings_of_dask = pickle.dumps(dask.config.config)
-    yield
-    if environment != os.environ:
-        os.environ.clear()
-        os.environ.update(environment)
-    sys.path[:] = path
-    for one, handler in signals.items():
-        signal.signal(one, handler)
-    for one, (level, handlers, disabled) in logging_was.items():
-        one.setLevel(level)
-        one.handlers[:], one.disabled = handlers, disabled
-    if drawing:
-        dict.update(sys.modules["matplotlib"].rcParams, drawing)
-    if settings_of_dask != pickle.dumps(dask.config.config):
-        dask.config.config.update(pickle.loads(settings_of_dask))  # and of libraries loaded since
-    for module, name in OF_MLFLOW:
-        if module in sys.modules:
-            setattr(sys.modules[module], name, None)
-
-
 @pytest.fixture(autouse=True, scope="module")
 def as_before_the_file():
-    yield from putting_back()
+    with all_put_back():
+        yield
 
 
 @pytest.fixture(autouse=True)
 def as_before_the_test():
-    np.random.seed(0)  # noqa: NPY002 - what libraries draw without being given a seed
-    random.seed(0)
-    yield from putting_back()
+    with all_put_back():
+        yield
 
 
 def pytest_addoption(parser):
@@ -153,7 +107,7 @@ def turns(items):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    if seed := config.getoption("order") or os.environ.get("ORDERSEED"):
+    if seed := config.getoption("order"):
         random.Random(seed).shuffle(items)
     turn = turns(items)
     items.sort(key=lambda item: turn[item.path])

@@ -282,7 +282,7 @@ def test_a_hard_problem_is_foreseen_with_its_cures(tmp_path, fewpass, as_json):
     text_of_long_rows(tmp_path / "long.svm")
     for scale in ("none", "unit-rows"):
         fewpass("ingest", tmp_path / "long.svm", tmp_path / scale, "--scale", scale, "-q")
-    primal = ["--solver", "s2gd+", "--tol", "1e-6"]
+    primal = ["--lam", "1/n", "--solver", "s2gd+", "--tol", "1e-6"]
     usual = as_json("plan", tmp_path / "none", *primal)
     assert usual["usual_passes"] > 100
     assert usual["theory_passes"] > 10_000

@@ -282,13 +282,13 @@ def test_a_hard_problem_is_foreseen_with_its_cures(tmp_path, fewpass, as_json):
     text_of_long_rows(tmp_path / "long.svm")
     for scale in ("none", "unit-rows"):
         fewpass("ingest", tmp_path / "long.svm", tmp_path / scale, "--scale", scale, "-q")
-    primal = ["--lam", "1/n", "--solver", "s2gd+", "--tol", "1e-6"]
-    usual = as_json("plan", tmp_path / "none", *primal)
+    primal, usually = ["--solver", "s2gd+", "--tol", "1e-6"], ["--lam", "1/n"]
+    usual = as_json("plan", tmp_path / "none", *primal, *usually)
     assert usual["usual_passes"] > 100
     assert usual["theory_passes"] > 10_000
     many = math.ceil(usual["usual_passes"])
     for passes, said in ((many, "which may be too few"), (2 * many, None)):
-        told = as_json("plan", tmp_path / "none", *primal, "--passes", passes)["advice"]
+        told = as_json("plan", tmp_path / "none", *primal, *usually, "--passes", passes)["advice"]
         assert any(f"--passes allows {passes}, {said}" in one for one in told) == bool(said)
         assert said or not any("allows" in one for one in told)
     assert "--solver psdca usually takes" in " ".join(usual["advice"])

@@ -47,7 +47,7 @@ from testing.dual_runs import (
     primal_objective,
 )
 from testing.synthetic import text_rows
-from tests.conftest import CONVERGED, STOCHASTIC
+from tests.conftest import CONVERGED, ROUNDING, STOCHASTIC
 from tests.solvers.dual.test_sdca import KNOWN, rows
 
 SMOOTH = [name for name, kind in LOSSES.items() if kind.is_smooth and not kind.is_steep]
@@ -367,7 +367,7 @@ def test_an_estimate_of_sigma_that_is_too_small_is_noticed_and_doubled():
 def test_rows_of_zeros_divide_by_nothing(loss):
     of = data(np.zeros((20, 3)), np.ones(20), sparse=is_sparse(loss))
     run = Run(Asdca(), Problem(LOSSES[loss](), L2(0.1), 0.0, 0.1), of).passes(3)
-    assert run.certified().gap == pytest.approx(0.0, abs=1e-15)
+    assert run.certified().gap == pytest.approx(0.0, abs=ROUNDING)
     assert run.weights.coef.tolist() == [0.0] * 3
 
 

@@ -14,6 +14,7 @@ from fewpass.solvers.protocol import Mispaired, Weights
 from testing import oracles
 from testing.dual_runs import LAYOUTS, Run, data, gen_dense, nearer, primal_objective
 from testing.synthetic import word_counts
+from tests.conftest import ROUNDING
 
 COLUMNS = [(0.0, 1.0), (1.0, 1.0), (1.0, 0.01)]  # of the intercept: value, charge over lam
 LAM = 2e-3
@@ -273,7 +274,7 @@ def test_batches_and_rows_visited_again_come_to_the_same():
     hows = ({}, {"batch": "safe"}, {"batch": "aggressive"}, {"shrink_rounds": 5})
     found = [Run(Psdca(**how), problem, of).passes(200).certified() for how in hows]
     for one in found:
-        assert abs(one.objective - found[0].objective) <= one.gap + found[0].gap + 1e-15
+        assert abs(one.objective - found[0].objective) <= one.gap + found[0].gap + ROUNDING
         assert one.gap < 1e-3
 
 

@@ -1,6 +1,7 @@
 # Two commands do everything on a fresh machine with Python and make:
 #   make demo    the main job on data made on the spot
-#   make test    all tests, but those of larger public data sets; installs what developers need, too
+#   make test    all tests, but those of larger public data sets; installs what developers need, too;
+#                ORDER=text in a random order, for the same text the same
 # What the first of them, make install, puts into .venv is what training from a terminal needs. More
 # by name: make install EXTRAS=scikit-learn,plots
 # For those who change something:
@@ -74,7 +75,7 @@ demo: install
 	@$(BIN)/fewpass demo $(FOLDER) --size $(SIZE) --memory $(MEMORY)
 
 test: install-dev
-	$(PYTEST)
+	$(PYTEST) $(if $(ORDER),--order '$(ORDER)')
 
 test-public-data: install-dev
 	@test -d "$(FEWPASS_DATA)" || { echo "Say where the public data sets are:" \

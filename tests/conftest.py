@@ -3,8 +3,8 @@
 import gc
 import json
 import os
+import random
 import signal
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +13,8 @@ from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
 from fewpass.flows import cli
-from fewpass.pipeline.settings.regularisation import Lam
-from fewpass.pipeline.settings.training_plan import TrainingPlan
 from testing.prefect_server import migrated_database
+from testing.process_state import all_put_back
 
 #: The same operations in the same order: equal bits, compared with ==.
 EXACT = 0.0
@@ -57,31 +56,23 @@ WAITING = ("benchmarks", "docs", "faults", "flows")
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_lam(request):
-    """Trainings that are about something else than lam have 1/n, and spare the choice.
-
-    tests/docs has the defaults that users have.
-    """
-    field = TrainingPlan.model_fields["lam"]
-    before = field.default
-    if "docs" not in request.path.parts:
-        field.default = Lam.of("1/n")
-        TrainingPlan.model_rebuild(force=True)
-    yield
-    if field.default != before:
-        field.default = before
-        TrainingPlan.model_rebuild(force=True)
+def as_before_the_file():
+    with all_put_back():
+        yield
 
 
-@pytest.fixture(autouse=True, scope="module")
-def as_it_was():
-    """The environment and the path of modules, which Dask changes for good where it starts workers."""
-    environment, path = dict(os.environ), list(sys.path)
-    yield
-    for name in os.environ.keys() - environment.keys():
-        del os.environ[name]
-    os.environ.update(environment)
-    sys.path[:] = path
+@pytest.fixture(autouse=True)
+def as_before_the_test():
+    with all_put_back():
+        yield
+
+
+def pytest_addoption(parser):
+    parser.addoption("--order", help="any text: a random order of tests, for this text the same")
+
+
+def pytest_report_header(config):
+    return (seed := config.getoption("order")) and f"Tests in a random order: --order {seed}"
 
 
 def pytest_configure():
@@ -114,7 +105,10 @@ def turns(items):
     return found | {f: LONG.index(f.name) / len(LONG) for f in files if f.name in LONG}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
+    if seed := config.getoption("order"):
+        random.Random(seed).shuffle(items)
     turn = turns(items)
     items.sort(key=lambda item: turn[item.path])
     if not os.environ.get(DATA_VARIABLE):

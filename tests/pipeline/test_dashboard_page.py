@@ -102,7 +102,9 @@ def runs(tmp_path_factory):
     dataset = make(folder / "data", n=4000).folder.url
     made = []
     for solver in ("s2gd+", "sdca"):
-        plan = TrainingPlan(dataset=dataset, solver={"kind": solver}, tol=1e-6, memory="97MB")
+        plan = TrainingPlan(
+            dataset=dataset, lam="1/n", solver={"kind": solver}, tol=1e-6, memory="97MB"
+        )
         for _ in TrainingRun.start(plan, str(folder / f"run-{solver}"), InProcess()):
             pass
         made.append(str(folder / f"run-{solver}"))

@@ -146,7 +146,7 @@ def test_a_run_becomes_an_estimator_and_a_file(tmp_path, scale, label, as_json):
     lines = [",".join([*"abcdef", "y"]), *(",".join(row) for row in table)]
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
     fewpass.ingest(tmp_path / "rows.csv", tmp_path / "set", label="y", scale=scale, memory="130MB")
-    fewpass.train(tmp_path / "set", tmp_path / "run", tol=1e-6, memory="130MB")
+    fewpass.train(tmp_path / "set", tmp_path / "run", lam="1/n", tol=1e-6, memory="130MB")
     model = from_run(tmp_path / "run")
     assert list(model.feature_names_in_) == list("abcdef")
     fewpass.predict(tmp_path / "run", tmp_path / "rows.csv", tmp_path / "out.csv")

@@ -41,7 +41,9 @@ def store(tmp_path_factory):
     """A store of one generation, published."""
     folder = tmp_path_factory.mktemp("metrics") / 'a "store"\\'
     dataset = make(folder / "data", n=4000).folder.url
-    plan = TrainingPlan(dataset=dataset, solver={"kind": "sdca"}, passes=4, memory="97MB")
+    plan = TrainingPlan(
+        dataset=dataset, lam="1/n", solver={"kind": "sdca"}, passes=4, memory="97MB"
+    )
     run = folder / "generations/000001/run"
     for _ in TrainingRun.start(plan, str(run), InProcess()):
         pass

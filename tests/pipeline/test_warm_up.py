@@ -70,7 +70,7 @@ def test_the_clock_of_work_stands_still_while_kernels_are_compiled():
 
 def test_a_run_tells_what_it_compiled_on_the_way(tmp_path, caplog):
     caplog.set_level("INFO", "fewpass.pipeline.training.training_run")
-    plan = TrainingPlan(dataset=make(tmp_path / "rows").folder.url, memory="128MB")
+    plan = TrainingPlan(dataset=make(tmp_path / "rows").folder.url, lam="1/n", memory="128MB")
     for _ in TrainingRun.start(plan, str(tmp_path / "warm"), InProcess()):
         pass  # whatever is missing is compiled here
     caplog.clear()
@@ -86,7 +86,7 @@ def test_a_run_tells_what_it_compiled_on_the_way(tmp_path, caplog):
 
 
 def test_the_command_says_what_it_compiles_for(tmp_path, capsys):
-    plan = TrainingPlan(dataset=make(tmp_path / "rows", layout="sparse").folder.url)
+    plan = TrainingPlan(dataset=make(tmp_path / "rows", layout="sparse").folder.url, lam="1/n")
     for asked, method in ((plan, ""), (plan.model_copy(update={"solver": Sdca()}), "sdca, ")):
         _say_compiling(Terminal(Output()), asked)
         said = (

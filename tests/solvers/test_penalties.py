@@ -11,6 +11,7 @@ from fewpass.solvers.penalties import L2, ElasticNet, shrunk, strength
 from fewpass.solvers.registry import L1_RATIOS, PENALTIES, loss_class, method_class, penalty_class
 from fewpass.solvers.tasks import Task
 from testing.oracles import stats
+from tests.conftest import ROUNDING
 
 MADE = [L2(0.3), ElasticNet(0.2), ElasticNet(0.2, 0.3), ElasticNet(1e-9, 0.3)]
 by_penalty = pytest.mark.parametrize("penalty", MADE, ids=repr)
@@ -41,7 +42,7 @@ def test_brackets_are_fenchel_youngs_and_vanish_at_the_pair(penalty):
     if strength(penalty) > 0.0:
         s *= 10.0
         pair = shrunk(penalty, s) / strength(penalty)
-        assert penalty.brackets(pair, s) == pytest.approx(0.0, abs=1e-14)
+        assert penalty.brackets(pair, s) == pytest.approx(0.0, abs=ROUNDING)
 
 
 @by_penalty
@@ -55,7 +56,7 @@ def test_shrunk_is_the_prox_compiled_and_plain(penalty):
             rest = column(penalty, v) - 0.5 * strength(penalty) * v * v
             return 0.5 * (v - u) ** 2 + rest
 
-        assert charged(plain) <= min(charged(plain + e) for e in (-1e-4, 1e-4)) + 1e-15
+        assert charged(plain) <= min(charged(plain + e) for e in (-1e-4, 1e-4)) + ROUNDING
     assert kernel(lambda p: strength(p))(penalty) == strength(penalty)
 
 
@@ -73,7 +74,7 @@ def test_the_shortest_subgradient_is_zero_at_the_minimum(penalty):
     s = np.array([0.1, -0.15, 0.2, -0.6, 0.0])
     if strength(penalty) > 0.0:
         w = shrunk(penalty, s) / strength(penalty)
-        assert np.abs(penalty.distance(w, -s)).max() < 1e-15
+        assert np.abs(penalty.distance(w, -s)).max() < ROUNDING
     w, g, e = np.array([0.0, 0.0, 1.0, -2.0]), np.array([0.1, 0.5, 0.3, 0.1]), 1e-7
     slope = np.array(
         [

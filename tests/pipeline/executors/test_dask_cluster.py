@@ -265,7 +265,7 @@ def test_a_scheduler_that_talks_in_the_clear_is_told_from_one_over_tls(cluster):
 
 
 def test_processes_started_here_talk_over_tls_when_asked(tmp_path):
-    plan = TrainingPlan(dataset=make(tmp_path / "set", n=500).folder.url)
+    plan = TrainingPlan(dataset=make(tmp_path / "set", n=500).folder.url, lam="1/n")
     with open_executor(Execution(workers=1, threads=1, encrypt=True)) as executor:
         training = TrainingRun.start(plan, str(tmp_path / "run"), executor)
         for _ in training:
@@ -283,7 +283,7 @@ def test_nothing_large_travels_through_the_scheduler(tmp_path):
     from testing.jobs import job_of
 
     dataset = make(tmp_path / "set", n=4000, d=3000, chunk_rows=10)
-    job = job_of(TrainingPlan(dataset=dataset.folder.url), dataset)
+    job = job_of(TrainingPlan(dataset=dataset.folder.url, lam="1/n"), dataset)
     assert len(dumps(job)) < 100_000
     sizes = sum(path.stat().st_size for path in (tmp_path / "set").rglob("*") if path.is_file())
     assert sizes > 20_000_000
@@ -291,7 +291,9 @@ def test_nothing_large_travels_through_the_scheduler(tmp_path):
 
 def test_the_page_counts_once_what_was_done_twice(tmp_path):
     dataset = make(tmp_path / "set", n=2500, chunk_rows=30)
-    plan = TrainingPlan(dataset=dataset.folder.url, memory="96.1MB", passes=3, snapshot_every=1e-9)
+    plan = TrainingPlan(
+        dataset=dataset.folder.url, lam="1/n", memory="96.1MB", passes=3, snapshot_every=1e-9
+    )
     for k, event in enumerate(TrainingRun.start(plan, str(tmp_path / "run"), InProcess())):
         if k == 4:
             assert shown_run(RunFolder(str(tmp_path / "run"))).state == "running"
@@ -388,7 +390,9 @@ def test_the_page_counts_passes_that_add_up(tmp_path):
     """Reductions are passes, too: of a method of reductions alone, and of one that does both."""
     dataset = make(tmp_path / "set", n=2500, chunk_rows=30).folder.url
     for kind, passes in (("lbfgs", 5), ("s2gd+", 6), ("sdca", 3)):
-        plan = TrainingPlan(dataset=dataset, solver={"kind": kind}, passes=passes, tol=1e-99)
+        plan = TrainingPlan(
+            dataset=dataset, lam="1/n", solver={"kind": kind}, passes=passes, tol=1e-99
+        )
         training = TrainingRun.start(plan, str(tmp_path / kind), InProcess())
         for _ in training:
             pass

@@ -150,7 +150,9 @@ async def forget(self, exitcode):
 @pytest.mark.timeout(300)
 def test_worker_processes_that_are_gone_end_a_training(mortal, tmp_path):
     """Named with how they ended, within the time that is waited for; what was kept is kept."""
-    plan = TrainingPlan(dataset=make(tmp_path / "set", n=3000, chunk_rows=100).folder.url, passes=4)
+    plan = TrainingPlan(
+        dataset=make(tmp_path / "set", n=3000, chunk_rows=100).folder.url, lam="1/n", passes=4
+    )
     training = TrainingRun.start(plan, str(tmp_path / "run"), mortal)
     with pytest.raises(
         NoWorkers, match=r"none of its 2 worker processes left .*killed by signal 9"

@@ -79,7 +79,12 @@ def test_the_model_is_the_same_bit_for_bit(tmp_path, two_processes, monkeypatch)
     )  # more places to kill at
     dataset = make(tmp_path / "set", n=20000, d=40, chunk_rows=200)
     plan = TrainingPlan(
-        dataset=dataset.folder.url, memory="97MB", streams=2, passes=2, snapshot_every=0.5
+        dataset=dataset.folder.url,
+        lam="1/n",
+        memory="97MB",
+        streams=2,
+        passes=2,
+        snapshot_every=0.5,
     )
     quiet = TrainingRun.start(plan, str(tmp_path / "quiet"), InProcess())
     for _ in quiet:
@@ -119,7 +124,7 @@ class Stopping:
     def __init__(self, folder, kind, at):
         dataset = make(folder / "set", n=20000, d=40, chunk_rows=200)
         self.plan = TrainingPlan(
-            dataset=dataset.folder.url, memory="97MB", streams=2, passes=2,
+            dataset=dataset.folder.url, lam="1/n", memory="97MB", streams=2, passes=2,
             solver={"kind": kind}, snapshot_every=1000.0,
         )  # fmt: skip
         self.folder = folder

@@ -16,7 +16,7 @@ from testing.datasets import make
 @pytest.mark.parametrize("classes", [2, 3])
 def test_a_run_and_its_report_say_which_learner_won(tmp_path, classes):
     dataset = make(tmp_path / "set", n=3000, classes=classes)
-    plan = TrainingPlan(dataset=dataset.folder.url, solver={"kind": "onepass"})
+    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n", solver={"kind": "onepass"})
     events = list(TrainingRun.start(plan, str(tmp_path / "run"), InProcess()))
     (told,) = [event.facts.models for event in events if event.kind == "learners"]
     assert len(told) == (1 if classes == 2 else classes)
@@ -32,7 +32,7 @@ def test_a_run_and_its_report_say_which_learner_won(tmp_path, classes):
 
 def test_averaged_sgd_alone_has_no_learners(tmp_path):
     dataset = make(tmp_path / "set", n=500)
-    plan = TrainingPlan(dataset=dataset.folder.url, solver={"kind": "asgd"})
+    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n", solver={"kind": "asgd"})
     events = list(TrainingRun.start(plan, str(tmp_path / "run"), InProcess()))
     assert not [event for event in events if event.kind == "learners"]
     assert draw_report(RunFolder(str(tmp_path / "run"))).learners == []

@@ -100,7 +100,8 @@ def test_the_model_has_the_same_bits_with_rows_kept_or_not(
     dataset, settings = datasets[kind], METHODS[number]
     chunks = (12, 36)[(kind + number) % 2]  # a window is a third of the set, or all of it
     held_out = {"held_out": dataset.folder.url} if "lam" in settings else {}
-    plan = TrainingPlan(dataset=dataset.folder.url, passes=3, **settings, **held_out)
+    how = {"lam": "1/n", "passes": 3} | settings | held_out
+    plan = TrainingPlan(dataset=dataset.folder.url, **how)
 
     def windows(manifest, **given):
         return plan_windows(manifest, **given)._replace(chunks_per_window=chunks)
@@ -121,7 +122,9 @@ def test_the_model_has_the_same_bits_with_rows_kept_or_not(
 
 
 def plan_for(dataset, **settings):
-    return TrainingPlan(dataset=dataset.folder.url, **{"solver": {"kind": "asgd"}} | settings)
+    return TrainingPlan(
+        dataset=dataset.folder.url, **{"solver": {"kind": "asgd"}, "lam": "1/n"} | settings
+    )
 
 
 def test_a_set_that_fits_is_read_once_and_let_go_at_the_end(tmp_path, datasets):

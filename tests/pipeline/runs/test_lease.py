@@ -159,7 +159,7 @@ def test_a_torn_lease_locks_nobody_out(folder):
 
 def test_one_who_was_taken_for_dead_writes_no_snapshot(tmp_path):
     dataset = make(tmp_path / "set", n=2500, chunk_rows=30)
-    plan = TrainingPlan(dataset=dataset.folder.url, memory="96.1MB", snapshot_every=1e-9)
+    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n", memory="96.1MB", snapshot_every=1e-9)
     run = TrainingRun.start(plan, str(tmp_path / "run"), InProcess())
     with pytest.raises(LeaseLost, match="taken over by process 1 on other"):
         for event in run:
@@ -170,7 +170,7 @@ def test_one_who_was_taken_for_dead_writes_no_snapshot(tmp_path):
 
 def test_no_two_trainings_into_one_folder(tmp_path):
     dataset = make(tmp_path / "set", n=2500)
-    plan = TrainingPlan(dataset=dataset.folder.url)
+    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n")
     first = iter(TrainingRun.start(plan, str(tmp_path / "run"), InProcess()))
     next(first)
     with pytest.raises(InUse, match="doctor"):

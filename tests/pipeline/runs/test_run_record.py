@@ -30,7 +30,7 @@ ELSEWHERE = "is not what a training of this run writes"
 
 def train(dataset, place, **changes):
     common = {"dataset": dataset.folder.url, "memory": "96.1MB", "snapshot_every": 1e-9}
-    trained(TrainingPlan(**common | changes), place)
+    trained(TrainingPlan(**{"lam": "1/n"} | common | changes), place)
     return RunFolder(str(place))
 
 
@@ -151,7 +151,7 @@ def test_a_state_that_does_not_fit_is_refused_before_it_reaches_a_kernel(tmp_pat
     dataset = make(tmp_path / "set", n=300, chunk_rows=50)
     events = TrainingRun.start(
         TrainingPlan(
-            dataset=dataset.folder.url, memory="96.1MB", snapshot_every=1e-9, passes=5,
+            dataset=dataset.folder.url, lam="1/n", memory="96.1MB", snapshot_every=1e-9, passes=5,
             solver={"kind": "sdca"},
         ),
         str(tmp_path / "run"), InProcess(),
@@ -306,14 +306,18 @@ def test_labels_that_are_none_are_not_trained_on(tmp_path, labels, counts, said)
     manifest["targets"] |= {"labels": labels} | ({"counts": counts} if counts else {})
     folder.write("manifest.json", seal(manifest))
     with pytest.raises((Damaged, BadInput), match=said):
-        TrainingRun.start(TrainingPlan(dataset=folder.url), str(tmp_path / "run"), InProcess())
+        TrainingRun.start(
+            TrainingPlan(dataset=folder.url, lam="1/n"), str(tmp_path / "run"), InProcess()
+        )
     assert not (tmp_path / "run").exists()
 
 
 def test_another_runs_record_in_its_place_is_found(tmp_path):
     """Sealed as it is, it is a true record: of another training."""
     dataset = make(tmp_path / "set")
-    plans = [TrainingPlan(dataset=dataset.folder.url, passes=2, seed=seed) for seed in (0, 1)]
+    plans = [
+        TrainingPlan(dataset=dataset.folder.url, lam="1/n", passes=2, seed=seed) for seed in (0, 1)
+    ]
     for plan in plans:
         for _ in TrainingRun.start(plan, str(tmp_path / f"run{plan.seed}"), InProcess()):
             pass

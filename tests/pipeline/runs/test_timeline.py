@@ -31,7 +31,7 @@ def test_a_pass_is_told_in_a_hundred_points_and_more(
     for rows in (16, 10**9):
         for least in ("LEAST_SECTION", "LEAST_NOTED"):
             monkeypatch.setattr(loss_monitor, least, rows)
-        result = train(data, tmp_path / str(rows), solver=solver, passes=2)
+        result = train(data, tmp_path / str(rows), lam="1/n", solver=solver, passes=2)
         curves[rows] = list(Timeline.of(RunFolder(result.run)).points)
         bits.add(result.weights_sha256)
     assert len(bits) == 1

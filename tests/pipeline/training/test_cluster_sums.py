@@ -52,7 +52,7 @@ def executor(cluster):
 @pytest.fixture(scope="module")
 def job(tmp_path_factory):
     dataset = make(tmp_path_factory.mktemp("sums") / "set", n=CHUNKS * 10, d=7, chunk_rows=10)
-    return job_of(TrainingPlan(dataset=dataset.folder.url), dataset)
+    return job_of(TrainingPlan(dataset=dataset.folder.url, lam="1/n"), dataset)
 
 
 @pytest.fixture(autouse=True)

@@ -107,7 +107,7 @@ def test_what_a_run_says_of_its_model_is_what_evaluating_finds(tmp_path, layout)
     with open_executor(Execution(scheduler="none")) as executor:
         found = evaluate(load_model(run), dataset, executor)
     assert found.objective == pytest.approx(result.objective, rel=1e-12)
-    assert found.error < 0.25
+    assert found.error < 0.5  # that of chance
     assert 0.0 < result.features["margin"] < result.features["margin_bound"]
     assert 0.0 < result.certificate < result.objective
     newest, _ = run.snapshots.latest()

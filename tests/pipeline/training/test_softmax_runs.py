@@ -48,7 +48,9 @@ METHODS = {
 
 
 def plan_for(dataset, **settings):
-    return TrainingPlan(dataset=dataset.folder.url, **({"memory": "256MB"} | settings))
+    return TrainingPlan(
+        dataset=dataset.folder.url, **({"memory": "256MB", "lam": "1/n"} | settings)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -161,8 +163,8 @@ def test_a_start_from_another_run_and_calibration(tmp_path, dataset, fresh):
     _, first = trained_model(plan, tmp_path / "first")
     again = plan.model_copy(update={"start_from": str(tmp_path / "first")})
     _, second = trained_model(again, tmp_path / "second")
-    assert second.passes < 0.5 * first.passes
-    assert second.objective == pytest.approx(first.objective, rel=1e-4)
+    assert second.passes < first.passes
+    assert abs(second.objective - first.objective) <= max(first.certificate, second.certificate)
     judged = plan_for(
         dataset, solver="asgd", passes=3, start_from=str(tmp_path / "first"),
         held_out=fresh.folder.url, calibrate="platt", early_stopping=True,
@@ -182,7 +184,7 @@ def test_memory_that_does_not_do_is_refused_with_what_would(tmp_path, dataset):
 def test_where_memory_is_short_for_one_model_of_all_each_class_has_its_own(tmp_path):
     wide = make(tmp_path / "wide", n=400, d=200_000, chunk_rows=100, classes=3, layout="sparse")
     for memory, classes in (("300MB", "ovr"), ("2GB", "auto")):
-        plan = TrainingPlan(dataset=wide.folder.url, tol=1e-3, memory=memory)
+        plan = TrainingPlan(dataset=wide.folder.url, lam="1/n", tol=1e-3, memory=memory)
         assert with_classes_that_fit(plan, wide, near=False).classes == classes
         asked = plan.model_copy(update={"classes": "multinomial"})
         assert with_classes_that_fit(asked, wide, near=False) == asked

@@ -30,6 +30,7 @@ from testing.dual_runs import (
     primal_objective,
     weights_of,
 )
+from tests.conftest import ROUNDING
 from tests.solvers.dual.test_sdca import KNOWN, rows
 
 
@@ -43,7 +44,7 @@ def test_rounds_keep_to_the_dual_and_the_certificate_is_the_gap(loss, streams, s
         a = run.dual_variables.copy()
         w, D = run.state.W[:-1, START].copy(), dual_objective(problem, of, a)
         np.testing.assert_allclose(w, weights_of(problem, of, a)[0], rtol=0.0, atol=1e-12)
-        assert lower - 1e-14 <= D
+        assert lower - ROUNDING <= D
         lower = max(lower, D)
         run.one_pass(cuts=3)
         if k > 0:

@@ -16,6 +16,7 @@ from fewpass.solvers.losses.wide_loss import (
     worth_of,
 )
 from testing.softmax_oracles import best_p
+from tests.conftest import ROUNDING
 
 WIDTHS = [3, 8, 11]
 
@@ -57,7 +58,7 @@ def test_values_slopes_and_brackets(K, spread):
         expected = logsumexp(v) - v[y]
         assert (value, same, again) == pytest.approx((expected,) * 3, abs=1e-12, rel=1e-12)
         np.testing.assert_allclose(g, softmax(v) - np.eye(K)[y], atol=1e-14)
-        assert worth == pytest.approx(-xlogy(p, p).sum(), abs=1e-13)
+        assert worth == pytest.approx(-xlogy(p, p).sum(), abs=ROUNDING)
         assert bracket == pytest.approx(expected - worth + a @ v, abs=1e-11 * (1 + abs(v).max()))
         assert bracket >= -1e-12
 
@@ -72,7 +73,7 @@ def test_the_step_is_the_best_one(K, q):
         v, a, p0, y = drawn(K, seed, spread=4.0)
         _, _, new = evaluated(all_formulas, K, v, a, y, q)
         p, best = np.eye(K)[y] - new, best_p(p0, v, q)
-        assert p.sum() == pytest.approx(1.0, abs=1e-15 * K)
+        assert p.sum() == pytest.approx(1.0, abs=ROUNDING)
         np.testing.assert_allclose(p, best, atol=1e-5)
         assert worth(p0, p0, v) <= worth(p, p0, v) <= worth(best, p0, v) + 1e-12
         assert worth(p, p0, v) == pytest.approx(worth(best, p0, v), abs=1e-7)
@@ -84,7 +85,7 @@ def test_a_row_far_on_the_wrong_side_is_no_trouble():
         _, _, new = evaluated(all_formulas, 4, v, np.zeros(4), 1, 1e-9)
         p = np.eye(4)[1] - new
         assert p[0] == pytest.approx(1.0)
-        assert p.sum() == pytest.approx(1.0, abs=1e-15)
+        assert p.sum() == pytest.approx(1.0, abs=ROUNDING)
 
 
 def test_python_computes_what_kernels_do():

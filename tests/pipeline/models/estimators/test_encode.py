@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
     source, data, run = (str(folder / name) for name in ("rows.csv", "data", "run"))
     assert main(["ingest", source, data, "--label", "bought", "-q"]) == 0
     options = ["--tol", "1e-5", "--passes", "1000", "--certify", "--scheduler", "none", "-q"]
-    assert main(["train", data, run, *options]) == 0
+    assert main(["train", data, run, "--lam", "1/n", *options]) == 0
     return folder
 
 

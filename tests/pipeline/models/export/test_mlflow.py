@@ -59,26 +59,22 @@ def test_an_exported_folder_predicts_what_the_run_predicts(made):
     assert not [path for path in made.iterdir() if path.name.startswith(".")]
 
 
-def test_a_model_is_logged_registered_and_loaded_by_its_name(made, monkeypatch):
+def test_a_model_is_logged_registered_and_loaded_by_its_name(made):
     import mlflow
 
     import fewpass.mlflow
 
-    before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri(f"sqlite:///{made}/tracking.db")
-    try:
-        mlflow.create_experiment("visits", artifact_location=f"file://{made}/artifacts")
-        mlflow.set_experiment("visits")
-        frame = frame_of(made)
-        with mlflow.start_run():
-            info = fewpass.mlflow.log_model(
-                f"{made}/run", input_example=frame.head(3), registered_model_name="visits"
-            )
-        assert "spent_before" in info.signature.inputs.input_names()
-        loaded = mlflow.pyfunc.load_model("models:/visits/1")
-        assert_predicted(loaded.predict(frame), made)
-    finally:
-        mlflow.set_tracking_uri(before)
+    mlflow.create_experiment("visits", artifact_location=f"file://{made}/artifacts")
+    mlflow.set_experiment("visits")
+    frame = frame_of(made)
+    with mlflow.start_run():
+        info = fewpass.mlflow.log_model(
+            f"{made}/run", input_example=frame.head(3), registered_model_name="visits"
+        )
+    assert "spent_before" in info.signature.inputs.input_names()
+    loaded = mlflow.pyfunc.load_model("models:/visits/1")
+    assert_predicted(loaded.predict(frame), made)
 
 
 def test_numbers_are_predicted_too_and_what_is_not_ours_is_not_replaced(tmp_path):

@@ -101,7 +101,10 @@ def test_old_runs_of_a_schedule_go_but_what_is_not_finished(data, tmp_path, capl
 
 
 def test_a_night_without_new_rows_is_a_repetition(data, tmp_path):
-    pattern, plan = f"{tmp_path}/n/{{date}}T{{time}}", TrainingPlan(dataset=data, passes=2)
+    pattern, plan = (
+        f"{tmp_path}/n/{{date}}T{{time}}",
+        TrainingPlan(dataset=data, lam="1/n", passes=2),
+    )
     assert trained_already(plan, pattern) is None
     first = trained(data, f"{tmp_path}/n/2026-11-20T020000")
     assert trained_already(plan, pattern).url == first.url
@@ -111,6 +114,6 @@ def test_a_night_without_new_rows_is_a_repetition(data, tmp_path):
         again = TrainingPlan.model_validate({"dataset": data, "passes": 2} | changed)
         assert trained_already(again, pattern) is None, changed
     more = make(tmp_path / "more", n=401, d=5).folder.url
-    assert trained_already(TrainingPlan(dataset=more, passes=2), pattern) is None
+    assert trained_already(TrainingPlan(dataset=more, lam="1/n", passes=2), pattern) is None
     with pytest.raises(BadInput, match=r"no \{date\}"):
         trained_already(plan, first.url)

@@ -168,7 +168,8 @@ def test_a_model_learnt_while_reading_has_the_recipe_of_the_first_rows(
     words = [word for one in others for word in ("--column", one)]
     run, kept = str(tmp_path / "run"), str(tmp_path / "kept")
     source = ["train", str(work / "rows.csv"), run, "--label", label, "--loss", loss, "-q"]
-    assert main([*source, "--additive", "--pairs", "a:b", *words, "--keep", kept]) == 0
+    source += ["--lam", "1/n", "--additive", "--pairs", "a:b"]
+    assert main([*source, *words, "--keep", kept]) == 0
     model, dataset = load_model(RunFolder(run)), Dataset.open(kept)
     recipe = recipe_in(model.record.columns)
     assert recipe == recipe_in(dataset.schema)

@@ -354,7 +354,7 @@ def test_simba_sees_the_source(tmp_path, pair):
     found = []
     for name in ORDERS:
         solver = {"kind": "simba", "iterations": 2000}
-        plan = TrainingPlan(dataset=pair[name].folder.url, loss="hinge", solver=solver)
+        plan = TrainingPlan(dataset=pair[name].folder.url, lam="1/n", loss="hinge", solver=solver)
         for _ in TrainingRun.start(plan, str(tmp_path / name), InProcess()):
             pass
         found.append(load_model(RunFolder(str(tmp_path / name))).weights.coef)

@@ -187,13 +187,13 @@ def test_a_training_that_goes_on_reads_the_version_that_it_began_with(tmp_path):
     place = str(tmp_path / "table")
     write_deltalake(place, visits())
     reading = SourceReading(sources=(place,), options={"label": "bought"})
-    begun = read_first_rows(TrainingPlan(dataset=place, source=reading))
+    begun = read_first_rows(TrainingPlan(dataset=place, lam="1/n", source=reading))
     begun.close()
     assert begun.plan.source.options.table_version == "0"
     write_deltalake(place, visits(N), mode="append")
     resumed = read_first_rows(begun.plan, again=True)
     resumed.close()
-    anew = read_first_rows(TrainingPlan(dataset=place, source=reading))
+    anew = read_first_rows(TrainingPlan(dataset=place, lam="1/n", source=reading))
     anew.close()
     print_of = lambda rows: rows.dataset.manifest.fingerprint  # noqa: E731
     assert print_of(resumed) == print_of(begun) != print_of(anew)

@@ -250,8 +250,8 @@ def trained(plan, url):
 
 def test_without_a_tolerance_it_is_one_pass_of_several_learners(tmp_path):
     dataset = make(tmp_path / "set", n=2000)
-    auto, _ = trained(TrainingPlan(dataset=dataset.folder.url), tmp_path / "auto")
-    onepass = TrainingPlan(dataset=dataset.folder.url, solver={"kind": "onepass"})
+    auto, _ = trained(TrainingPlan(dataset=dataset.folder.url, lam="1/n"), tmp_path / "auto")
+    onepass = TrainingPlan(dataset=dataset.folder.url, lam="1/n", solver={"kind": "onepass"})
     named, _ = trained(onepass, tmp_path / "onepass")
     assert auto.result.weights_sha256 == named.result.weights_sha256
     assert (auto.result.solver, auto.result.passes) == ("onepass", 1)
@@ -275,7 +275,7 @@ def changeable(wide, monkeypatch):
 
 
 def test_few_columns_are_newtons(tmp_path, uneven):
-    plan = TrainingPlan(dataset=uneven.folder.url, tol=1e-6)
+    plan = TrainingPlan(dataset=uneven.folder.url, lam="1/n", tol=1e-6)
     run, _ = trained(plan, tmp_path / "run")
     assert run.result.solver == "newton"
     assert run.result.passes <= 9
@@ -296,12 +296,12 @@ def uneven(tmp_path_factory):
 
 @pytest.mark.usefixtures("changeable")
 def test_it_falls_back_and_says_so(tmp_path, uneven):
-    plan = TrainingPlan(dataset=uneven.folder.url, tol=1e-6)
+    plan = TrainingPlan(dataset=uneven.folder.url, lam="1/n", tol=1e-6)
     run, events = trained(plan, tmp_path / "run")
     (switch,) = [e for e in events if e.kind == "switch"]
     assert switch.facts.method == run.result.solver == "psdca"
     assert "too few" in switch.facts.why
-    single = TrainingPlan(dataset=uneven.folder.url, tol=1e-6, solver={"kind": "s2gd+"})
+    single = TrainingPlan(dataset=uneven.folder.url, lam="1/n", tol=1e-6, solver={"kind": "s2gd+"})
     assert run.result.passes < trained(single, tmp_path / "alone")[0].result.passes
     assert run.result.certificate <= 1e-6
     report = draw_report(run.run)
@@ -312,7 +312,9 @@ def test_it_falls_back_and_says_so(tmp_path, uneven):
 @pytest.mark.usefixtures("changeable")
 def test_resumed_anywhere_it_has_the_same_bits(tmp_path, uneven):
     """Cut before, at and after the change of methods; what was chosen stands in the record."""
-    plan = TrainingPlan(dataset=uneven.folder.url, tol=1e-6, memory="97MB", snapshot_every=1e-9)
+    plan = TrainingPlan(
+        dataset=uneven.folder.url, lam="1/n", tol=1e-6, memory="97MB", snapshot_every=1e-9
+    )
     quiet, events = trained(plan, tmp_path / "quiet")
     (at,) = [k for k, event in enumerate(events) if event.kind == "switch"]
     for stop in (at // 2, at - 1, at, at + 1, at + 2, at + 9):
@@ -325,7 +327,7 @@ def test_resumed_anywhere_it_has_the_same_bits(tmp_path, uneven):
 def test_a_run_keeps_what_was_chosen_when_it_began(tmp_path, monkeypatch):
     """A later version may choose otherwise."""
     dataset = make(tmp_path / "set", n=2000)
-    plan = TrainingPlan(dataset=dataset.folder.url, tol=1e-3, snapshot_every=1e-9)
+    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n", tol=1e-3, snapshot_every=1e-9)
     quiet, _ = trained(plan, tmp_path / "quiet")
     next(iter(TrainingRun.start(plan, str(tmp_path / "run"), InProcess())))
     other = MethodChoice(methods=quiet.methods.methods[::-1], reason="a new rule")
@@ -337,7 +339,7 @@ def test_a_run_keeps_what_was_chosen_when_it_began(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("changeable")
 def test_what_does_not_fit_into_memory_is_not_chosen(tmp_path):
     dataset = make(tmp_path / "set", n=400, d=20_000, chunk_rows=100, layout="sparse")
-    small = TrainingPlan(dataset=dataset.folder.url, tol=1e-3, memory="102MB")
+    small = TrainingPlan(dataset=dataset.folder.url, lam="1/n", tol=1e-3, memory="102MB")
     assert [m.kind for m in trained(small, tmp_path / "small")[0].methods.methods] == ["psdca"]
     ample = small.model_copy(update={"memory": 1 << 30})
     assert len(trained(ample, tmp_path / "ample")[0].methods.methods) == 2
@@ -346,7 +348,7 @@ def test_what_does_not_fit_into_memory_is_not_chosen(tmp_path):
 @pytest.mark.usefixtures("wide")
 def test_models_of_several_classes(tmp_path):
     dataset = make(tmp_path / "set", n=1500, chunk_rows=50, classes=3)
-    plan = TrainingPlan(dataset=dataset.folder.url, tol=1e-3, classes="ovr")
+    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n", tol=1e-3, classes="ovr")
     run, _ = trained(plan, tmp_path / "run")
     assert run.result.certificate <= 1e-3
     assert run.result.solver in ("psdca", "s2gd+")

@@ -109,7 +109,7 @@ def test_theory_is_the_planners(tmp_path, as_json):
     told = as_json("plan", tmp_path / "d", "--solver", "s2gd", "--tol", "1e-5")
     of = Curvature(told["largest_smoothness"], told["strong_convexity"])
     (constant,) = Planner(
-        TrainingPlan(dataset=str(tmp_path / "d")), Dataset.open(tmp_path / "d")
+        TrainingPlan(dataset=str(tmp_path / "d"), lam="1/n"), Dataset.open(tmp_path / "d")
     ).problem.stats.constants
     planned = plan_epochs(of, 900, 1e-5 * constant / math.log(2.0), "geometric", gradients=1)
     assert told["theory_passes"] == pytest.approx(planned.work / 900, rel=ROUNDING)
@@ -161,7 +161,7 @@ def test_a_tolerance_that_zero_weights_meet_takes_no_theory():
 
 @given(memory=st.integers(100_000_000, 300_000_000), streams=st.integers(1, 4))
 def test_memory_foreseen_is_within_the_budget(dense, memory, streams):
-    plan = TrainingPlan(dataset=dense.folder.url, memory=memory, streams=streams)
+    plan = TrainingPlan(dataset=dense.folder.url, lam="1/n", memory=memory, streams=streams)
     planner = Planner(plan, dense)
     told = forecast(planner.named(memory), planner.job(memory))
     assert told.state_bytes + told.window_bytes + told.overhead_bytes <= memory
@@ -261,7 +261,7 @@ def test_every_method_is_tried_out(tmp_path, as_json, kind, layout):
 
 def test_trying_out_leaves_no_trace_in_the_result(tmp_path):
     dataset = make(tmp_path / "d")
-    plan = TrainingPlan(dataset=dataset.folder.url)
+    plan = TrainingPlan(dataset=dataset.folder.url, lam="1/n")
     digests = []
     for name in ("first", "second"):
         run = TrainingRun.start(plan, str(tmp_path / name), InProcess())
@@ -282,13 +282,13 @@ def test_a_hard_problem_is_foreseen_with_its_cures(tmp_path, fewpass, as_json):
     text_of_long_rows(tmp_path / "long.svm")
     for scale in ("none", "unit-rows"):
         fewpass("ingest", tmp_path / "long.svm", tmp_path / scale, "--scale", scale, "-q")
-    primal = ["--solver", "s2gd+", "--tol", "1e-6"]
-    usual = as_json("plan", tmp_path / "none", *primal)
+    primal, usually = ["--solver", "s2gd+", "--tol", "1e-6"], ["--lam", "1/n"]
+    usual = as_json("plan", tmp_path / "none", *primal, *usually)
     assert usual["usual_passes"] > 100
     assert usual["theory_passes"] > 10_000
     many = math.ceil(usual["usual_passes"])
     for passes, said in ((many, "which may be too few"), (2 * many, None)):
-        told = as_json("plan", tmp_path / "none", *primal, "--passes", passes)["advice"]
+        told = as_json("plan", tmp_path / "none", *primal, *usually, "--passes", passes)["advice"]
         assert any(f"--passes allows {passes}, {said}" in one for one in told) == bool(said)
         assert said or not any("allows" in one for one in told)
     assert "--solver psdca usually takes" in " ".join(usual["advice"])

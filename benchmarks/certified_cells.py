@@ -33,8 +33,8 @@ from fewpass import TableEncoder
 from fewpass.pipeline.training.planning.largest_lam import best_intercept
 from fewpass.solvers.able_methods import able_methods
 from fewpass.solvers.drive import block_of, stats_of, sweeps
-from fewpass.solvers.intercept import level
 from fewpass.solvers.losses import Problem, slope
+from fewpass.solvers.losses.constant_prediction import best_constants
 from fewpass.solvers.multi_model import appraisal
 from fewpass.solvers.penalties import strength
 from fewpass.solvers.registry import (
@@ -131,7 +131,7 @@ def cell(loss: str, penalty: str, word: str, rows: CellRows) -> Row:
     kind: Any = loss_class(loss)
     made = kind(len(set(rows.y))) if kind.is_wide else kind()
     block, known = block_of(rows.X, rows.y), stats_of(rows.X, rows.y)
-    problem = problem_for(made, penalty, rows, block)
+    problem = problem_for(made, penalty, rows)
     known = known._replace(target_mean=float(rows.y.mean()))
     method = fit_for(method_class(word)(**method_class(word).better.get(loss, {})), made.width)
     next(sweeps(method, problem, known, block))  # compiles
@@ -155,14 +155,12 @@ def cell(loss: str, penalty: str, word: str, rows: CellRows) -> Row:
     }  # fmt: skip
 
 
-def problem_for(loss: Any, penalty: str, rows: CellRows, block: Any) -> Problem:
+def problem_for(loss: Any, penalty: str, rows: CellRows) -> Problem:
     """Return the problem of a cell, with lam as the module says."""
     n, ratio = len(rows.y), L1_RATIOS[penalty]
-    up = (
-        level(Problem(loss, penalty_class(penalty).of(1.0, ratio), 1.0, 1.0), block)
-        if loss.is_steep
-        else 0.0
-    )
+    up = 0.0
+    if loss.has_level and loss.width == 1:
+        (up,) = best_constants(loss, rows.y, np.ones((1, n)), intercept=True).scores
     made = penalty_class(penalty).of(1.0, ratio).with_groups(rows.groups)
     lam = 1.0 / n
     if not made.is_smooth:

@@ -81,9 +81,10 @@ def _as_read(
     """Return targets (m,), and their weights in each class's model (K, m)."""
     targets = dataset.manifest.targets
     if isinstance(targets, Labels):
-        if not rule.n_classes:
-            return rule.read(np.arange(len(own), dtype=float)), own[None, :]
-        return np.array([-1.0, 1.0]), np.stack([own.sum() - own, own], axis=1)
+        if rule.values and not rule.n_classes:
+            return np.asarray(rule.values), own[None, :]
+        ours = own if rule.n_classes else own[[rule.positive]]
+        return np.array([-1.0, 1.0]), np.stack([own.sum() - ours, ours], axis=1)
     if problem.loss.is_quadratic and sample.weight is None and sample.offset is None:
         return _of_moments(targets)
     y, weight, _ = numbers_per_row(sample, dataset, rule)

@@ -42,12 +42,12 @@ def test_known_forms():
     assert hinge.losses == pytest.approx((0.2,), rel=2e-3)
 
 
-@pytest.mark.parametrize("name", [name for name, loss in LOSSES.items() if loss.takes_numbers])
+@pytest.mark.parametrize(
+    "name", [n for n, of in LOSSES.items() if of.takes_numbers and not of.is_steep]
+)
 @pytest.mark.parametrize("up", [1e6, 1e9])
 def test_it_moves_with_the_targets(name, up, rng):
     loss, one = LOSSES[name](), np.ones((1, 40))
-    if loss.is_steep:
-        pytest.skip("scores are logarithms")
     y = rng.normal(size=40)
     (at_zero, f0), (moved, f1) = (
         np.ravel(best_constants(loss, targets, one, intercept=True)) for targets in (y, y + up)

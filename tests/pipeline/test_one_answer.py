@@ -4,6 +4,8 @@ import pytest
 
 from tests.pipeline.odd_cells import ODD_CELLS, differences, trained
 
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture(scope="module", params=["linear", "additive"])
 def found(request, tmp_path_factory):

@@ -6,6 +6,8 @@ from fewpass.pipeline.models.export.sql_dialects import DIALECTS
 from tests.pipeline.exported_ways import by_mlflow, by_onnx, by_sql
 from tests.pipeline.odd_cells import ODD_CELLS, WAYS, differences, trained
 
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture(scope="module", params=["linear", "additive"])
 def found(request, tmp_path_factory, databases):

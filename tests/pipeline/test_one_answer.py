@@ -13,7 +13,8 @@ pytestmark = pytest.mark.timeout(600)
 def found(request, tmp_path_factory, databases):
     of_sql = {dialect: by_sql(dialect, databases) for dialect in DIALECTS}
     ways = WAYS | of_sql | {"ONNX": by_onnx, "MLflow": by_mlflow}
-    return differences(trained(tmp_path_factory.mktemp("one"), request.param), ways)
+    model = trained(tmp_path_factory.mktemp("one"), request.param)
+    return differences(model, ways=ways)
 
 
 @pytest.mark.parametrize("column", ODD_CELLS)

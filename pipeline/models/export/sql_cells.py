@@ -107,8 +107,8 @@ def _moment(to: Statement, cell: str, read: MomentCell) -> tuple[str, str]:
     kind, text = _texts(to, cell)
     word = _hashable(to, to.add("read", to.dialect.as_word(kind, text)))
     forms = (read.form or ISO).split(BETWEEN)
-    found = [seconds_in(to, word, form, read.first_year) for form in forms]
-    every = found[0] if len(found) == 1 else f"COALESCE({', '.join(found)})"
+    moments = [seconds_in(to, word, form, read.first_year) for form in forms]
+    every = moments[0] if len(moments) == 1 else f"COALESCE({', '.join(moments)})"
     value = to.add("values", _unless(to, word, read.missing, every))
     unread = f"{value} IS NULL AND NOT {to.dialect.is_moment(kind)}"
     return _usual(to, value, read), f"{unread} AND {_says_something(to, word, read)}"

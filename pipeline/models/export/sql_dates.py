@@ -84,8 +84,8 @@ def in_sql(pattern: str) -> str:
 def _pattern_of(form: str) -> str:
     if form == ISO:
         return re.sub("%[A-Za-z]", lambda code: _PARTS[code[0]], _ISO)
-    known = form.replace(" %z", "%z").replace("%B", "%b").replace("%A", "%a")
-    words = re.findall(r"%[A-Za-z]|\s+|[^%\s]", known)
+    codes = form.replace(" %z", "%z").replace("%B", "%b").replace("%A", "%a")
+    words = re.findall(r"%[A-Za-z]|\s+|[^%\s]", codes)
     if unknown := [word for word in words if word.startswith("%") and word not in _PARTS]:
         raise BadInput(f"its dates are written as {form!r}, and SQL reads no {unknown[0]}")
     return "".join(

@@ -25,9 +25,10 @@ def export(
     """Write a run's model for other programs: .onnx, .sql, .json, .mlflow and others.
 
     .onnx (an input for each column of a table, or float64 rows X; label and probabilities, or
-    variable, out, as skl2onnx has them), .sql (one SELECT), .json (a document, with a scorer in plain Python in the
-    documentation), .mlflow (a folder that mlflow.pyfunc loads), .safetensors (coef, intercept and
-    what they mean), .liblinear (labels must be integers) or .skops (scikit-learn's own classes).
+    variable, out, as skl2onnx has them), .sql (one SELECT), .json (a document, with a scorer in
+    plain Python in the documentation), .mlflow (a folder that mlflow.pyfunc loads), .safetensors
+    (coef, intercept and what they mean), .liblinear (labels must be integers) or .skops
+    (scikit-learn's own classes).
     The first four hold the encoding of a table's columns.  Scaling is undone: the model takes rows
     as the sources had them.
 

@@ -37,6 +37,7 @@ from tests.pipeline.odd_cells import (
     Trained,
     Way,
     is_nothing,
+    together,
     typed,
 )
 
@@ -124,20 +125,15 @@ def _tensor(cell: Any, read: Any) -> Any:
 _OF_MLFLOW = ("x", "city", "day")
 
 
-def by_mlflow(model: Trained, rows: Sequence[Row]) -> list[Answer]:
-    """Frames of one row, through the signature of the stored model."""
+def _by_mlflow(model: Trained, rows: Sequence[Row]) -> Any:
     from mlflow import pyfunc  # two seconds
 
     place = model.folder / f"{model.run.name}.mlflow"
     if not place.exists():
         fewpass.mlflow.save_model(str(model.run), place)
-    loaded = pyfunc.load_model(str(place))
-    answers: list[Answer] = []
-    for row in rows:
-        try:
-            answers.append(
-                float(loaded.predict(pd.DataFrame([row], dtype=object))["score"].iloc[0])
-            )
-        except ValueError:
-            answers.append(REFUSED)
-    return answers
+    frame = pd.DataFrame(list(rows), dtype=object)
+    return pyfunc.load_model(str(place)).predict(frame)["score"]
+
+
+#: Frames through the signature of the stored model.
+by_mlflow = together(_by_mlflow, lambda row: any(not is_nothing(row[name]) for name in _OF_MLFLOW))

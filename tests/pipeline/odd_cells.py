@@ -200,31 +200,51 @@ def typed(rows: Sequence[Row]) -> Any:
         return None
 
 
-def _by_table(score: Callable[[Trained, Any], Any]) -> Way:
+def _carried_by_arrow(row: Row) -> bool:
+    return typed([row]) is not None
+
+
+def together(
+    score: Callable[[Trained, Sequence[Row]], Any],
+    is_carried: Callable[[Row], bool] = lambda _: True,
+) -> Way:
+    """Rows that `predict_one` takes in one call, and all others alone."""
+
     def way(model: Trained, rows: Sequence[Row]) -> list[Answer]:
-        tables = [typed([row]) for row in rows]
+        carried = [is_carried(row) for row in rows]
+        alone = _each(_of_one)(model, rows)
+        good = [k for k, one in enumerate(alone) if carried[k] and not isinstance(one, str)]
+        try:
+            many = score(model, [rows[k] for k in good]) if good else ()
+            scores = dict(zip(good, many, strict=True))
+        except ValueError:
+            scores = {}
         return [
-            NOT_CARRIED if table is None else _refused(lambda t=table: score(model, t)[0])
-            for table in tables
-        ]
+            float(scores[k]) if k in scores
+            else _refused(lambda row=row: score(model, [row])[0]) if carried[k]
+            else NOT_CARRIED
+            for k, row in enumerate(rows)
+        ]  # fmt: skip
 
     return way
 
 
-def _by_pandas(of: str) -> Way:
-    def score(model: Trained, row: Row) -> Any:
-        frame = pd.DataFrame([row], dtype=object) if of == "model" else pd.DataFrame([row])
-        return getattr(model, of).decision_function(frame)[0]
-
-    return _each(score)
+def _of_one(model: Trained, row: Row) -> Any:
+    return model.model.predict_one(row)["score"]
 
 
-def _together(model: Trained, rows: Sequence[Row]) -> list[Answer]:
-    """All rows in one call, where none is refused; the same rows one by one otherwise."""
-    try:
-        return [float(score) for score in model.model.decision_function(list(rows))]
-    except ValueError:
-        return _each(lambda model, row: model.model.decision_function([row])[0])(model, rows)
+def _by_table(of: str, frame: Callable[[Any], Any] = lambda table: table) -> Way:
+    def score(model: Trained, rows: Sequence[Row]) -> Any:
+        return getattr(model, of).decision_function(frame(typed(rows)))
+
+    return together(score, _carried_by_arrow)
+
+
+def _by_pandas(of: str, dtype: Any = None) -> Way:
+    def score(model: Trained, rows: Sequence[Row]) -> Any:
+        return getattr(model, of).decision_function(pd.DataFrame(list(rows), dtype=dtype))
+
+    return together(score)
 
 
 def _by_file(extension: str, write: Callable[[Path, Sequence[Row]], bool]) -> Way:
@@ -334,14 +354,14 @@ def scorer() -> dict[str, Any]:
 #: Rows, whose odd cells are of one type and in one column, to answers.
 Way = Callable[[Trained, Sequence[Row]], list[Answer]]
 WAYS: dict[str, Way] = {
-    "predict_one": _each(lambda model, row: model.model.predict_one(row)["score"]),
+    "predict_one": _each(_of_one),
     "a list of one row": _each(lambda model, row: model.model.decision_function([row])[0]),
-    "a list of rows": _together,
-    "Arrow": _by_table(lambda model, table: model.model.decision_function(table)),
-    "polars": _by_table(lambda model, table: model.model.decision_function(pl.from_arrow(table))),
-    "pandas, of objects": _by_pandas("model"),
+    "a list of rows": together(lambda model, rows: model.model.decision_function(list(rows))),
+    "Arrow": _by_table("model"),
+    "polars": _by_table("model", pl.from_arrow),
+    "pandas, of objects": _by_pandas("model", object),
     "estimator of pandas": _by_pandas("pipeline"),
-    "estimator of Arrow": _by_table(lambda model, table: model.pipeline.decision_function(table)),
+    "estimator of Arrow": _by_table("pipeline"),
     "CSV": _by_csv,
     "JSON lines": _by_file("jsonl", _json_lines),
     "Parquet": _by_file("parquet", _parquet),

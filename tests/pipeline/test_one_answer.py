@@ -6,12 +6,15 @@ from fewpass.pipeline.models.export.sql_dialects import DIALECTS
 from tests.pipeline.exported_ways import by_mlflow, by_onnx, by_sql
 from tests.pipeline.odd_cells import ODD_CELLS, WAYS, differences, trained
 
+pytestmark = pytest.mark.timeout(600)
+
 
 @pytest.fixture(scope="module", params=["linear", "additive"])
 def found(request, tmp_path_factory, databases):
     of_sql = {dialect: by_sql(dialect, databases) for dialect in DIALECTS}
     ways = WAYS | of_sql | {"ONNX": by_onnx, "MLflow": by_mlflow}
-    return differences(trained(tmp_path_factory.mktemp("one"), request.param), ways)
+    model = trained(tmp_path_factory.mktemp("one"), request.param)
+    return differences(model, ways=ways)
 
 
 @pytest.mark.parametrize("column", ODD_CELLS)

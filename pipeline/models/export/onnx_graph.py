@@ -34,8 +34,9 @@ def onnx_model(model: PlainModel) -> Any:
     Inputs are X (n, d), float64; of a table one by the name of each column (see
     `fewpass.pipeline.models.export.onnx_table`).  Outputs have the names and shapes that skl2onnx
     gives them: `label` (n,) and, for the logistic loss or a calibrated run, `probabilities` (n, K);
-    for regression `variable` (n, 1).  `scores` (n,) or (n, K) are another one, behind.  BadInput for
-    a column without a graph.
+    for regression `variable` (n, 1).  `scores` (n,) or (n, K) are another one, behind.
+
+    BadInput for a column without a graph.
     """
     from onnx import checker, helper  # noqa: PLC0415 - an extra
 

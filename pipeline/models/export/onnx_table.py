@@ -185,7 +185,7 @@ def _of_column(graph: GraphParts, one: ColumnTerms, coef: Any) -> str:
         slots = coef[:, term.at : term.at + (1 << term.bits)]
         return text_scores(graph, words[0], term, slots)
     if isinstance(term, WordTerm):
-        return _of_word(graph, one, words[0], term, coef)
+        return _of_word(graph, words[0], term, coef)
     return _of_hash(graph, one, words, term, coef)
 
 
@@ -227,7 +227,7 @@ def _hashable(graph: GraphParts, words: str) -> str:
     return graph.op("Where", graph.op("RegexFullMatch", words, pattern=_POINT), whole, words)
 
 
-def _of_word(graph: GraphParts, one: ColumnTerms, x: str, term: WordTerm, coef: Any) -> str:
+def _of_word(graph: GraphParts, x: str, term: WordTerm, coef: Any) -> str:
     places = places_among(term.values) | {"": len(term.values) + 1}
     code = graph.op(
         "LabelEncoder", x, domain=TREES_AND_LABELS, keys_strings=[*places],

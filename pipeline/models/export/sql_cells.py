@@ -12,7 +12,7 @@ from fewpass.pipeline.models.export.sql_dates import in_sql, seconds_in, seconds
 from fewpass.pipeline.models.export.sql_dialects import LARGEST, ROW
 from fewpass.pipeline.models.export.sql_statement import Statement
 from fewpass.pipeline.models.export.sql_steps import literal
-from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, Written
+from fewpass.pipeline.tables.encoding.cells import LONGEST_CELL, UNITS_OF_TIME, Written
 from fewpass.pipeline.tables.encoding.moments import BETWEEN, FIRST_MOMENT, ISO, LAST_MOMENT
 from fewpass.pipeline.tables.encoding.terms import (
     Cell,
@@ -63,7 +63,7 @@ def _said(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
     fits = to.dialect.matches(trimmed, in_sql(read.shape))
     if read.written == "plain":
         fits = f"({fits} OR {to.dialect.matches(trimmed, _NOT_FINITE, any_case=True)})"
-    fits = to.add("parts", fits)
+    fits = to.add("parts", f"{fits} AND LENGTH({text}) <= {LONGEST_CELL}")
     said = f"CASE WHEN {fits} THEN {_written(to, trimmed, read.written)} END"
     said = _unless(to, text, read.missing, said)
     value = to.add("values", f"CASE WHEN {typed} IS NOT NULL THEN {typed} ELSE {said} END")
@@ -107,8 +107,8 @@ def _moment(to: Statement, cell: str, read: MomentCell) -> tuple[str, str]:
     kind, text = _texts(to, cell)
     word = _hashable(to, to.add("read", to.dialect.as_word(kind, text)))
     forms = (read.form or ISO).split(BETWEEN)
-    found = [seconds_in(to, word, form, read.first_year) for form in forms]
-    every = found[0] if len(found) == 1 else f"COALESCE({', '.join(found)})"
+    moments = [seconds_in(to, word, form, read.first_year) for form in forms]
+    every = moments[0] if len(moments) == 1 else f"COALESCE({', '.join(moments)})"
     value = to.add("values", _unless(to, word, read.missing, every))
     unread = f"{value} IS NULL AND NOT {to.dialect.is_moment(kind)}"
     return _usual(to, value, read), f"{unread} AND {_says_something(to, word, read)}"

@@ -122,24 +122,21 @@ class PostgreSql(SqlDialect):
     day_of_year = "EXTRACT(DOY FROM TO_TIMESTAMP({}) AT TIME ZONE 'UTC')"
 
     def alike(self, name: str) -> str:
-        """Names are cut."""
+        # Longer names are cut.
         return name.encode()[:63].decode(errors="ignore")
 
     def kind_of(self, cell: str) -> str:
-        """Of domains, their own."""
         return f"CAST(PG_TYPEOF({cell}) AS TEXT)"
 
     def as_text(self, cell: str) -> str:
-        """Dates are JSON's, whatever the session's DateStyle is."""
+        # JSON has one way to write dates, whatever the session's DateStyle is.
         is_moment, moment = self.is_moment(self.kind_of(cell)), f"TO_JSON({cell}) #>> '{{}}'"
         return f"CASE WHEN {is_moment} THEN {moment} ELSE CAST({cell} AS TEXT) END"
 
     def long_number(self, text: str) -> str:
-        """By way of decimals."""
         return f"CAST(CAST({text} AS NUMERIC) AS TEXT)"
 
     def typed_number(self, kind: str, text: str) -> str:
-        """By the names of types that PostgreSQL has."""
         kinds = "'smallint', 'integer', 'bigint', 'numeric', 'double precision'"
         return (
             f"CASE WHEN {kind} IN ({kinds}) THEN {self.number_in(text)} "
@@ -148,11 +145,10 @@ class PostgreSql(SqlDialect):
         )
 
     def is_moment(self, kind: str) -> str:
-        """With and without a zone."""
         return f"({kind} = 'date' OR {kind} LIKE 'timestamp%')"
 
     def number_in(self, text: str) -> str:
-        """By way of decimals, which are no error where they are too large or too small."""
+        # A decimal is no error where it is too large or too small for a float.
         sized = f"CAST({text} AS NUMERIC)"
         return (
             f"CASE WHEN {text} !~ 'e|E|.{{250}}' THEN CAST({text} AS DOUBLE PRECISION) "
@@ -162,15 +158,12 @@ class PostgreSql(SqlDialect):
         )
 
     def matches(self, text: str, pattern: str, *, any_case: bool = False) -> str:
-        """By an operator."""
         return f"{text} {'~*' if any_case else '~'} {self.quoted(pattern)}"
 
     def groups(self, text: str, pattern: str, n: int) -> str:  # noqa: ARG002 - all of them
-        """As an array."""
         return f"REGEXP_MATCH({text}, {self.quoted(pattern)})"
 
     def group(self, groups: str, k: int) -> str:
-        """Of an array, or of NULL."""
         return f"NULLIF(({groups})[{k}], '')"
 
 

@@ -78,11 +78,11 @@ def _require_names(of: SqlDialect, model: PlainModel, answers: Sequence[str]) ->
     """Refuse names that the database, or who reads by names, takes for one another."""
     used = [*dict.fromkeys(name for one in columns_of(model) for name in one.columns)]
     schema = model.record.columns if model.record else None
-    known = [*used, *(name for name in (schema and schema.names) or () if name not in used)]
+    names = [*used, *(name for name in (schema and schema.names) or () if name not in used)]
     named = {of.alike(name): (name, "an answer") for name in answers}
     if len(named) < len(answers):
         raise BadInput(f"Two labels are one to {of.name}. Choose another dialect, or .json.")
-    for name in known:
+    for name in names:
         other, what = named.setdefault(of.alike(name), (name, "a column"))
         both = {name, other} & {*used}
         if both and (other != name or what == "an answer"):

@@ -25,12 +25,12 @@ class Statement:
 
     def written(self, source: str) -> Iterator[str]:
         """Yield the steps, from a table on, that have columns; the last one is `features`."""
-        before, kept = f"{source} AS {ROW}", f"{self.dialect.row} AS fewpass_row"
+        before, columns_before = f"{source} AS {ROW}", f"{self.dialect.row} AS fewpass_row"
         for step, columns in self._columns.items():
             if columns or step in (STEPS[0], STEPS[-1]):
                 own = [f"{expression} AS {name}" for expression, name in columns.items()]
-                yield f"{step} AS ({selected([kept, *own], before)}{self.dialect.fence})"
-                before, kept = step, f"{step}.*"
+                yield f"{step} AS ({selected([columns_before, *own], before)}{self.dialect.fence})"
+                before, columns_before = step, f"{step}.*"
 
 
 def selected(columns: list[str], rows: str) -> str:

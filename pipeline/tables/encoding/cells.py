@@ -81,7 +81,7 @@ Written = Literal["plain", "comma", "units", "clock"]
 
 
 #: Bytes of a cell beyond which it is a text, whatever it begins with.
-_LONGEST = 1 << 12
+LONGEST_CELL = 1 << 12
 
 
 #: Cells that are tried before all others.
@@ -136,11 +136,11 @@ def abridged(cells: Any) -> Any:
     Inference copies cells several times, which would take too much memory for long ones.
     """
     sizes = pc.binary_length(cells)
-    if (pc.max(sizes).as_py() or 0) <= _LONGEST:
+    if (pc.max(sizes).as_py() or 0) <= LONGEST_CELL:
         return cells
     ellipsis, nothing = (pa.scalar(text, cells.type) for text in ("\u2026", ""))
-    ends = pc.if_else(pc.greater(sizes, _LONGEST), ellipsis, nothing)
-    begins = pc.utf8_slice_codeunits(cells, 0, _LONGEST)
+    ends = pc.if_else(pc.greater(sizes, LONGEST_CELL), ellipsis, nothing)
+    begins = pc.utf8_slice_codeunits(cells, 0, LONGEST_CELL)
     return pc.binary_join_element_wise(begins, ends, nothing)
 
 

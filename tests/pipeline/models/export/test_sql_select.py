@@ -163,6 +163,31 @@ def test_columns_may_have_the_names_of_the_statement_and_not_of_its_answers(answ
             as_select(model_of(recipe_of(pa.table({name.lower(): words})), "softmax"))
 
 
+def test_a_model_of_plain_numbers_answers_rows_of_numbers_alone(answers):
+    """A model without a recipe, as of a matrix with names: `predict` refuses all other rows."""
+    cells = ["1.5", " 2e0 ", "-.5", None, "", "nan", "inf", "1e400", "word", "1_000", "1" * 5000]
+    rows = pa.table({"a": pa.array(cells), "b": [True] * len(cells)})
+    how = {"feature_names": ("a", "b"), "recipe": None, "coef": np.array([[2.0, 0.25]])}
+    model = model_of(recipe_of(table(40).select(["age"])), "two classes")._replace(**how)
+    constant = float(model.intercept[0]) + 0.25
+    got = answers(model, rows)
+    scores = got.column("score").to_pylist()
+    np.testing.assert_allclose(scores[:3], [3.0 + constant, 4.0 + constant, constant - 1.0])
+    assert scores[3:] == got.column("predicted").to_pylist()[3:] == [None] * 8
+
+
+def test_money_of_postgresql_is_money(databases):
+    rows = pa.table({"price": [f"${a:,}.50" for a in range(900, 1100)]})
+    model = model_of(recipe_of(rows), "counts")
+    select = as_select(model, "postgres", "typed")
+    with databases.postgres().cursor() as cursor:
+        cursor.adbc_ingest("words", rows, mode="replace")
+        cursor.execute("CREATE TABLE typed AS SELECT CAST(price AS MONEY) AS price FROM words")
+        cursor.execute(f"SELECT predicted FROM ({select}) AS q")
+        got = cursor.fetch_arrow_table().column(0).to_numpy()
+    np.testing.assert_allclose(got, expected_of(model, rows)["prediction"], rtol=1e-10)
+
+
 LONG = "é" * 31 + "-"  # 63 bytes
 #: Names, and the dialects that take them for one.
 ALIKE = {("rate", "Rate"): "duckdb", (f"{LONG}a", f"{LONG}b"): "postgres", ("é", "É"): ""}

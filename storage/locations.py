@@ -49,8 +49,8 @@ class Location(NamedTuple):
         return cls(url, _SAME_STORE.get(protocol, protocol), path)
 
     @classmethod
-    def beside(cls, other: Location, way: str) -> Location:
-        """Return the location that `way_from` told the way to, seen from where that is now."""
+    def along(cls, other: Location, way: str) -> Location:
+        """Return where a way of `way_from` leads to, from where the other location is now."""
         if "://" in way:
             return cls.of(way)
         head, mark, path = other.resolved.rpartition("://")

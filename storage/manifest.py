@@ -142,7 +142,7 @@ class ChangeRecord(ManifestPart):
     digest: str = ""  # of the files that came and how they were read
     files: tuple[TakenFile, ...] = ()  # that came
     #: Of test rows that came with rows of a training set: its generation that had not these yet.
-    beside: str = ""
+    training: str = ""
 
 
 class Manifest(ManifestPart):

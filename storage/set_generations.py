@@ -65,9 +65,9 @@ def retain(folder: Folder, manifest: Manifest, raw: bytes) -> None:
 
 def roll_back(folder: Folder, now: Manifest) -> None:
     """Make the generation before the present one again, which an append leaves; prune then."""
-    kept = earlier_key(now.generation - 1)
-    folder.write(KEY, folder.read(kept))
-    folder.delete(kept)
+    earlier = earlier_key(now.generation - 1)
+    folder.write(KEY, folder.read(earlier))
+    folder.delete(earlier)
 
 
 def prune_generations(folder: Folder, now: Manifest) -> None:

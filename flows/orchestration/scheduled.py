@@ -163,7 +163,8 @@ IN_STATES = InStates()
 def _state_name(error: Exception) -> str | None:
     if isinstance(error, ToleranceMissed):
         return MISSED
-    return REFUSED if exit_status(error) == BAD_REQUEST else None
+    is_refused = exit_status(error) == BAD_REQUEST or isinstance(error, NoRowMeant)
+    return REFUSED if is_refused else None
 
 
 def begin_flow() -> None:

@@ -40,7 +40,7 @@ from fewpass.pipeline.tables.changing.one_change import Change, NextGeneration, 
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.tables.ingest.reading import in_dtype_of, source_of, taken_of
-from fewpass.pipeline.tables.readers.known_files import KnownFiles, NothingNew
+from fewpass.pipeline.tables.readers.seen_files import NothingNew, SeenFiles
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import KEY, ChangeRecord, Manifest, TakenFile
@@ -122,11 +122,11 @@ class _Append:
         self.threads = plan.threads or len(os.sched_getaffinity(0))
         self.threshold = change.record.threshold
         self.ingest_plan = self._ingest_plan()
-        self.known = KnownFiles(() if plan.again else _taken(change))
+        self.seen = SeenFiles(() if plan.again else _taken(change))
 
     def run(self) -> AppendResult:
         try:
-            source = source_of(self.ingest_plan, self.dataset, self.known)
+            source = source_of(self.ingest_plan, self.dataset, self.seen)
         except NothingNew:
             return self._result(self.dataset, self.change.test).model_copy(update={"already": True})
         files = taken_of(source)
@@ -139,8 +139,8 @@ class _Append:
         record = {"change": "append", "digest": digest, "files": files}
         test = self.change.test
         if test is not None:
-            beside = self.dataset.manifest.fingerprint
-            test = self._added(test, new[1], record | {"beside": beside})
+            training = self.dataset.manifest.fingerprint
+            test = self._added(test, new[1], record | {"training": training})
         now = self._added(self.dataset, new[0], record)
         return self._result(now, test).model_copy(
             update={
@@ -149,7 +149,7 @@ class _Append:
                 "skipped": ingested.skipped,
                 "skipped_rows": ingested.skipped_rows,
                 "left_out": ingested.left_out,
-                "taken_before": self.known.left_out,
+                "taken_before": self.seen.left_out,
             }
         )
 

@@ -143,14 +143,14 @@ class Condition:
             self._written = read_condition(text)
         except ValueError as error:
             raise BadInput(str(error)) from None
-        self._lists: dict[str, frozenset[bytes]] = {}
+        self._lists: dict[WrittenTerm, frozenset[bytes]] = {}
         self._of_numbers: set[int] = set()  # columns, as far as is known
         for term in terms_of(self._written):
             column = self._position(term.column)
             if "missing" not in term.how:
                 self._of_numbers.add(column)
             if term.file is not None:
-                self._lists[term.file] = listed_values(term.file, term.column, storage_options)
+                self._lists[term] = listed_values(term.file, term.column, storage_options)
         self._text_in: dict[int, str] = {}  # an example of each other column
         self._terms: dict[WrittenTerm, Term] = {}
         self._not_found: set[bytes | Decimal] = set()
@@ -208,7 +208,7 @@ class Condition:
         quoted = [one for one in written.values if isinstance(one, str)]
         texts = {one.strip().encode() for one in quoted}
         if written.file is not None:
-            texts |= self._lists[written.file]
+            texts |= self._lists[written]
         if column in self._of_numbers:
             if quoted and written.how != "in":
                 raise self._of_other_kind(written, "holds numbers", f"the text {shown(quoted[0])}")

@@ -146,7 +146,7 @@ def _pair(dataset: str, plan: ForgetPlan, changes: ExitStack) -> _Pair:
     if plan.dry_run:
         training = Dataset.open(dataset, plan.storage_options)
         test, note = test_rows_of(training)
-        notes = () if note is None else (note,)
+        notes = tuple([note] if note is not None else [])
     else:
         own = plan.model_copy(update={"dataset": dataset})
         training, test, _, _, notes = changes.enter_context(changing(own))

@@ -80,7 +80,7 @@ def _without_leftovers(training: Dataset, test: Dataset | None) -> tuple[Dataset
     if test is None:
         return training, None
     last = test.manifest.changes[-1] if test.manifest.changes else None
-    if last is not None and last.beside == training.manifest.fingerprint:
+    if last is not None and last.training == training.manifest.fingerprint:
         roll_back(test.folder, test.manifest)
         test = Dataset.open(test.folder)
     prune_generations(test.folder, test.manifest)

@@ -322,7 +322,7 @@ class _Ingest:
         writer.write_columns(scaler.columns())
         writer.write_column_order(order)
         pair = SetPair(*self.targets) if number == TRAINING else None
-        target.mark(self._stats(partitioned) | {"rows": name} | (pair.told() if pair else {}))
+        target.mark(self._stats(partitioned) | {"rows": name} | (pair.facts() if pair else {}))
         writer.commit(
             written.records,
             targets=with_mean(target_map.targets(number), written.target_mean),

@@ -10,8 +10,8 @@ from fewpass.pipeline.settings.source_options import SourceOptions, unusual
 from fewpass.pipeline.tables.ingest.held_out_share import split_asked
 from fewpass.pipeline.tables.ingest.layout import laid_out, laid_out_like
 from fewpass.pipeline.tables.readers import Expected, open_source
-from fewpass.pipeline.tables.readers.known_files import KnownFiles
 from fewpass.pipeline.tables.readers.opening import is_table
+from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 from fewpass.pipeline.tables.readers.source import HashesNames, Source, notes_of
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
@@ -19,10 +19,10 @@ from fewpass.storage.hashed_names import HashedNames
 from fewpass.storage.manifest import TakenFile
 
 
-def source_of(plan: IngestPlan, like: Dataset | None, known: KnownFiles | None = None) -> Source:
+def source_of(plan: IngestPlan, like: Dataset | None, seen: SeenFiles | None = None) -> Source:
     """Open the files that a plan names; their columns are those of `like`, where it is given.
 
-    Those among `known` are left out; NothingNew where none is left.
+    Those among `seen` are left out; NothingNew where none is left.
     """
     retained = retained_names(plan, like)
     options = plan.options
@@ -46,7 +46,7 @@ def source_of(plan: IngestPlan, like: Dataset | None, known: KnownFiles | None =
         seed=plan.seed,
         passed=retained,
         may_curve=plan.scale == "auto",
-        known=known,
+        seen=seen,
     )
 
     def opened(how: SourceOptions) -> Source:

@@ -56,14 +56,14 @@ class SetPair(NamedTuple):
         said = self.test.marker()
         half = said.get("pair")
         one, two = (Location.of(target.folder.url) for target in self[:2] if target is not None)
-        led_here = half is None or Location.beside(two, half["way"]).is_same(one)
+        led_here = half is None or Location.along(two, half["way"]).is_same(one)
         if said.get("rows") != "test" or not led_here:
             raise BadInput(
                 f"{two.url} is where the test rows are to be, and holds a data set that is none of "
                 f"{one.url}'s. Say where they are to be (`test_dataset`), or remove it."
             )
 
-    def told(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """Return what the training set says of its test rows, which are there already."""
         if self.test is None:
             return {}
@@ -112,7 +112,7 @@ def test_rows_of(training: Dataset) -> tuple[Dataset | None, str | None]:
     if record.pair is None or record.rows == "test":
         return None, None
     here = Location.of(training.folder.url)
-    named, renamed = Location.beside(here, record.pair.way), Location.of(f"{here.resolved}-test")
+    named, renamed = Location.along(here, record.pair.way), Location.of(f"{here.resolved}-test")
     for there in (named, renamed):
         test = _named_by(training, record.pair, there.url)
         if test is not None and _is_way_back(here, there, record.pair, record_of(test).pair):
@@ -121,7 +121,7 @@ def test_rows_of(training: Dataset) -> tuple[Dataset | None, str | None]:
     if not here.is_same(made):
         return None, (
             f"{training.folder.url} was made at {made.url} and has no test rows of its own: those "
-            f"at {Location.beside(made, record.pair.way).url} are not of this copy, and stay as "
+            f"at {Location.along(made, record.pair.way).url} are not of this copy, and stay as "
             "they are."
         )
     raise BadInput(
@@ -148,4 +148,4 @@ def _is_way_back(here: Location, there: Location, half: OtherHalf, back: OtherHa
     if back is None:
         return False
     usual = half.way == f"{back.way}-test" and there.resolved == f"{here.resolved}-test"
-    return usual or Location.beside(there, back.way).is_same(here)
+    return usual or Location.along(there, back.way).is_same(here)

@@ -63,8 +63,8 @@ def open_source(
     addresses = [address._replace(budget=expected.budget) for address in described]
     word = format_of(addresses, options)
     _require_own(word, addresses[0].name, options)
-    if expected.known is not None and not any(word in words for words in OWN_SETTINGS.values()):
-        addresses = expected.known.new_among(addresses)
+    if expected.seen is not None and not any(word in words for words in OWN_SETTINGS.values()):
+        addresses = expected.seen.new_among(addresses)
     if expected.schema is not None:
         options = _like_before(word, options, expected.schema)
         addresses = [address._replace(charset=options.charset) for address in addresses]

@@ -112,8 +112,8 @@ class QueriedRows:
         expected.budget.require_columns(len(self.schema), self.name, "encoded")
         place = f"{place_of(self._address)} {self._select}"
         self.files = (SourceFile(self.name, self._address.size, self.version, place=place),)
-        if expected.known is not None:
-            expected.known.require_new(self.files[0])
+        if expected.seen is not None:
+            expected.seen.require_new(self.files[0])
         plain = plain_schema(self.schema)
         self.names: tuple[str, ...] = tuple(plain.names)
         self.types = tuple(map(str, plain.types))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.readers.as_written import AsWritten
     from fewpass.pipeline.tables.readers.columns import TableColumns
     from fewpass.pipeline.tables.readers.finding import Address
-    from fewpass.pipeline.tables.readers.known_files import KnownFiles
+    from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 
 #: How many skipped rows of one piece are listed with their reason; all of them are counted.
 LISTED = 100
@@ -72,7 +72,7 @@ class Expected(NamedTuple):
     one_pass: bool = False  # whether rows are learnt from once, as they are read
     bent: bool = False  # plain numbers are encoded where curves are better, and else are not
     may_curve: bool = False  # whether curves may be added that nobody asked for
-    known: KnownFiles | None = None  # files whose rows were taken before: these are left out
+    seen: SeenFiles | None = None  # files whose rows were taken before: these are left out
 
     @property
     def longest_line(self) -> int:
@@ -88,7 +88,7 @@ class SourceFile(NamedTuple):
     #: What changes with its content, or what finds that out; None: likewise.
     version: int | str | Callable[[], str] | None = None
     packed: bool = False  # whether it is compressed
-    place: str | None = None  # as `TakenFile` has it; None: its rows are not known again
+    place: str | None = None  # as `TakenFile` has it; None: it is not recognised
 
     @property
     def stamp(self) -> list[Any]:

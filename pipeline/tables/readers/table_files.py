@@ -23,8 +23,8 @@ from fewpass.pipeline.tables.readers.borders import parsing
 from fewpass.pipeline.tables.readers.columns import TableColumns
 from fewpass.pipeline.tables.readers.dense_rows import refuse_text_settings
 from fewpass.pipeline.tables.readers.finding import Address
-from fewpass.pipeline.tables.readers.known_files import NothingNew
 from fewpass.pipeline.tables.readers.parquet_file import MOST_CELLS, batches, opened_parquet
+from fewpass.pipeline.tables.readers.seen_files import NothingNew
 from fewpass.pipeline.tables.readers.source import Expected, Piece, SourceFile
 
 #: What a column chunk takes, decompressed, in units of its file, where no file was looked at.
@@ -110,7 +110,7 @@ class TableFileRows(TypedRows):
         own = SourceFile(
             address.name, whole, self._table.version, place=f"{self.kind} {self._table.id}"
         )
-        if expected.known is not None and (last := expected.known.last_of(own)) is not None:
+        if expected.seen is not None and (last := expected.seen.last_of(own)) is not None:
             self._table = self._new_of(address, last)
         if not self._table.files:
             raise BadInput(

@@ -29,7 +29,10 @@ TAKEN = {
         {"margin": 0.1}, {"held_out": "d"}, {"gates": ["auc>=.8", "loss@a b <= before + 1e-2"]},
     ],
     "predict": [{"threshold": 0.5}, {"memory": "1k"}],
-    "forget": [{"where": 'age < 18 and city == "north"'}, {"where": "id not in ids"}],
+    "forget": [
+        {"where": 'age < 18 and city == "north"'}, {"where": "id not in ids", "dry_run": True},
+        {"where": "(id IN (1, 2)) or not day IS missing", "allow_none": True},
+    ],
     "append": [{"again": True}, {"options": {"label": 0}}],
 }  # fmt: skip
 REFUSED = {
@@ -53,7 +56,7 @@ REFUSED = {
     "models": [{"stor": "s"}],
     "append": [{"sources": []}, {"memory": "x"}, {"storage_options": {"key": "1"}}],
     "forget": [
-        {"where": ""}, {"threads": 0}, {"where": "visitor"}, {"where": "in FILE"},
+        {"where": ""}, {"threads": 0}, {"where": "visitor"}, {"where": "in FILE"}, {"where": "id = 3"},
         {"where": "id in https://h/x?token=3"},
     ],
     "cross-validate": [{"lam": "abc"}, {"passes": 0}],

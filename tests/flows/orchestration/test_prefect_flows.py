@@ -172,19 +172,38 @@ def shown_last(server, store):
     return {a["key"].removeprefix(key): a["data"] for a in reversed(found)}
 
 
-def test_append_and_forget(flow_runner, tmp_path):
+def test_append_and_forget(prefect_server, flow_runner, tmp_path):
     lines = ["visitor,age,label", *(f"v{k % 40},{k % 60},{int(k % 60 > 25)}" for k in range(300))]
     (tmp_path / "rows.csv").write_text("\n".join(lines))
     (tmp_path / "gone").write_text("v7\n")
     ran, place = flow_runner.result, tmp_path / "d"
-    ran("ingest", sources=tmp_path / "rows.csv", dataset=place, keep="visitor")
+    ran("ingest", sources=tmp_path / "rows.csv", dataset=place, keep="visitor", test_fraction=0.2)
     (tmp_path / "more.csv").write_text("\n".join(lines[:101]))
-    assert ran("append", dataset=place, sources=tmp_path / "more.csv")["rows"] == 400
+    more = ran("append", dataset=place, sources=tmp_path / "more.csv")
+    assert more["rows"] + more["test_rows"] == 400
     ran("train", dataset=place, run=tmp_path / "run", scheduler="none")
     where = f"visitor in {tmp_path}/gone"
+    looked = ran("forget", where=where, dataset=place, dry_run="true")
     gone = ran("forget", where=where, dataset=place, retrain="true")
-    assert (gone["forgotten"], gone["rows"]) == (11, 389)
+    assert gone["forgotten"] + gone["test_forgotten"] == 11
+    assert gone["rows"] + gone["test_rows"] == 389
     assert gone["retrained"] == [f"{tmp_path}/run-g3"]
+    assert (looked["rows"], looked["forgotten"]) == (more["rows"], gone["forgotten"])
+    assert "examples" not in looked  # kept cells are not the server's
+    status, _, err = flow_runner.run("forget", where=where, dataset=place)
+    assert status == 1
+    assert "None of the 389 rows" in err
+    runs = f"forget {'/'.join(place.parts[-2:])}, "
+    _, told, failed = messages_of(prefect_server, runs)
+    assert "None of the 389 rows" in failed
+    for count in (gone["forgotten"], gone["test_forgotten"], gone["rows"], gone["test_rows"]):
+        assert f"{count:,}" in told
+
+
+def messages_of(server, name):
+    """The messages of the flow runs whose names begin so, in the order in which they began."""
+    asked = {"flow_runs": {"name": {"like_": name}}, "sort": "START_TIME_ASC"}
+    return [run["state"]["message"] or "" for run in server.ask("flow_runs/filter", asked)]
 
 
 def states_of(server, name):

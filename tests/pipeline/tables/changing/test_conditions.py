@@ -264,6 +264,12 @@ def test_what_is_no_list_is_refused_with_the_line(tmp_path, content, said):
         Condition(f"id in '{tmp_path}/list'", ["id"], "D")
 
 
+def test_one_table_is_a_list_for_each_of_its_columns(tmp_path):
+    (tmp_path / "list").write_text("id,name\na,x\nb,y\n")
+    where = f"id in {tmp_path}/list and name in {tmp_path}/list"
+    assert meant_in(where, id=["a", "x", "b"], name=["y", "x", "a"]) == [True, False, False]
+
+
 def test_values_without_rows_are_counted(tmp_path):
     (tmp_path / "list").write_text(f"7\n07\n{70 * 'x'}\n9.0\n")
     where = f"id in {tmp_path}/list or id == 8 or not id != 5"

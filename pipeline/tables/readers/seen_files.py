@@ -1,4 +1,4 @@
-"""Files whose rows were taken before, known again by what they are and not by what they are called.
+"""Files whose rows were taken before, recognised by what they are and not by what they are called.
 
 A file is the same by every path, link and hard link that leads to it, and in another folder of this
 machine if it is not in the first one any more; it is as it was where its size and time of change
@@ -24,8 +24,8 @@ class NothingNew(BadInput):
     """All that was named was taken before."""
 
 
-class KnownFiles:
-    """What is known of files that were taken.
+class SeenFiles:
+    """Files that were taken, in their states.
 
     Parameters
     ----------
@@ -57,10 +57,10 @@ class KnownFiles:
         BadInput
             One was taken in another state.
         """
-        new, again, named = [], [], KnownFiles()  # which may have one twice
+        new, again, named = [], [], SeenFiles()  # which may have one twice
         for address in addresses:
             file = source_file(address).taken()
-            if file and any(known.has(file, address.name) for known in (self, named)):
+            if file and any(seen.has(file, address.name) for seen in (self, named)):
                 again.append(address.name)
                 continue
             new.append(address)

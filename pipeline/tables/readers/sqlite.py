@@ -132,8 +132,7 @@ class SqliteRows(QueriedRows):
             self._address.budget.require_row(size, f"{self.name}, row {row:,}")
         if not row:
             return
-        while not self._long_row(names, row):  # Python fetches a row ahead
-            row += 1
+        row += not self._long_row(names, row)  # Python fetches a row ahead
         place = "a row" if row == 1 and self.is_ordered else f"row {row:,}"  # sorted before
         raise BadInput(
             f"{self.name}, {place}: {self._long_column(names, row)} is longer than "

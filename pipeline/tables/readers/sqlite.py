@@ -166,7 +166,7 @@ class SqliteRows(QueriedRows):
             return cancellable(partial(look, connection), connection.interrupt)
 
     def _long_column(self, names: Sequence[str], row: int) -> str:
-        """Return in words which cell of a row is too long, where its column can be told."""
+        """Return in words which cell of a row is too long, where its column can be seen."""
         if self._long_row([], row):
             return "a cell"
         while len(names) > 1:

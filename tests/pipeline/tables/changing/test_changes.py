@@ -328,13 +328,13 @@ def test_test_rows_and_rows_on_their_way_are_forgotten_as_well(tmp_path):
 )
 def test_conditions_mean_what_they_say(tmp_path, where, n):
     from fewpass.pipeline.tables.changing.condition import Condition
-    from fewpass.pipeline.tables.ingest.retained_columns import KeptCells
+    from fewpass.pipeline.tables.ingest.retained_columns import RetainedCells
 
     pa = pytest.importorskip("pyarrow")
     (tmp_path / "LIST").write_text("north\n west \n\n")
     ages, cities = [18, 29, 30, 33, 88], ["north", "south", "west", "north", "south"]
     cells = [pa.array(ages), pa.array(cities)]
-    kept = KeptCells(("age", "city"), tuple(cells), "here")
+    kept = RetainedCells(("age", "city"), tuple(cells), "here")
     retained = kept.as_bytes(np.empty((len(ages), 2 * RETAINED_BYTES), np.uint8))
     condition = Condition(where.replace("LIST", f"{tmp_path}/LIST"), ["age", "city"], "D")
     expected = [bool(n(*pair)) for pair in zip(ages, cities, strict=True)]

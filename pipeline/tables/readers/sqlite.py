@@ -102,7 +102,8 @@ class SqliteRows(QueriedRows):
     def described(self) -> Any:
         with self._answered(f"SELECT * FROM (\n{self._select}\n) LIMIT 0") as (cursor, _):
             names = [column[0] for column in cursor.description]
-        read = [name for name in names if name not in self._dropped]
+        n = len(names)
+        read = [name for k, name in enumerate(names) if not {name, k, k - n} & self._dropped]
         try:
             measured = self._measured(read)
         except BadInput as error:

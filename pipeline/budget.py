@@ -149,7 +149,7 @@ class Budget:
     retained_row = Copies(
         40, INGEST, "bytes of each such row", "its key and its place, and both while they are made"
     )
-    kept_cells = Copies(
+    retained_cells = Copies(
         4 << 20, INGEST, "bytes of cells that are kept as written, at a time",
         "elsewhere they are as long as they were written, until they are among the rows",
     )  # fmt: skip

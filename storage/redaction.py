@@ -86,8 +86,8 @@ def _plain(address: str) -> str:
 def _of_server(rest: str) -> str:
     """Return user, place and database of a server's address; ... where these are not certain."""
     before, _, asked = rest.partition("?")
-    found = _SERVER.fullmatch(before)
-    if found is None or "@" in asked:
+    parts = _SERVER.fullmatch(before)
+    if parts is None or "@" in asked:
         return "..."
-    user = f"{found['user']}@" if found["user"] and not found["password"] else ""
-    return f"{user}{found['place']}"
+    user = f"{parts['user']}@" if parts["user"] and not parts["password"] else ""
+    return f"{user}{parts['place']}"

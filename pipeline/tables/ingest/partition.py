@@ -30,7 +30,7 @@ from fewpass.pipeline.tables.ingest.frequency_order import ColumnCounts
 from fewpass.pipeline.tables.ingest.held_out_share import HeldOutShare, split_asked, threshold_in
 from fewpass.pipeline.tables.ingest.label_encoder import LabelEncoder
 from fewpass.pipeline.tables.ingest.partitioned import Partitioned
-from fewpass.pipeline.tables.ingest.retained_columns import KeptCells
+from fewpass.pipeline.tables.ingest.retained_columns import RetainedCells
 from fewpass.pipeline.tables.ingest.rows_in_memory import RowsInMemory
 from fewpass.pipeline.tables.readers.source import (
     PIECE_BYTES,
@@ -61,7 +61,7 @@ class Share(NamedTuple):
     table: Table  # as they came
     keys: Keys | None  # None: rows keep their order
     grouped: Grouped | None  # by bucket; None: they stay in memory, or keep columns
-    kept: KeptCells | None = None  # of columns that are kept as written, if there are any
+    cells: RetainedCells | None = None  # of columns that are kept as written, if there are any
 
 
 class PreparedPiece(NamedTuple):
@@ -192,19 +192,19 @@ class Partitioner:
     def _prepare(self, numbered: tuple[int, Piece]) -> PreparedPiece:
         number, piece = numbered
         parsed = self.source.parse(piece)
-        kept = None
+        cells = None
         if self.retained:
-            kept = KeptCells(self.retained, parsed.passed, str(piece.file))
+            cells = RetainedCells(self.retained, parsed.passed, str(piece.file))
         self._refuse_wide(parsed.max_index)
         keys = None
         if self.plan.shuffle:
             random = np.random.default_rng([self.plan.seed, PARTITION, number])
             keys = random.random(parsed.table.n_rows)
-        shares = [self._share(TRAINING, None, parsed.table, keys, kept)]
+        shares = [self._share(TRAINING, None, parsed.table, keys, cells)]
         if self.plan.test_fraction:
             test = self._held_out.of(parsed, number)
             every = ((TRAINING, np.flatnonzero(~test)), (TEST, np.flatnonzero(test)))
-            shares = [self._share(group, rows, parsed.table, keys, kept) for group, rows in every]
+            shares = [self._share(group, rows, parsed.table, keys, cells) for group, rows in every]
         for share in shares if self.counts else ():
             self.counts[share.group].add(share.table, parsed.max_index)
         where = f"{piece.file}, after line {piece.first_line - 1}"
@@ -212,16 +212,16 @@ class Partitioner:
 
     def _share(
         self, group: int, rows: NDArray[np.int64] | None, table: Table, keys: Keys | None,
-        kept: KeptCells | None,
+        cells: RetainedCells | None,
     ) -> Share:  # fmt: skip
         if rows is not None:
             table = Selection(table, rows).rows()
             keys = None if keys is None else keys[rows]
-            kept = kept and kept.taken(rows)
+            cells = cells and cells.taken(rows)
         where, grouped = self.rows[group], None
-        if isinstance(where, Buckets) and kept is None:
+        if isinstance(where, Buckets) and cells is None:
             grouped = where.group(table, keys)
-        return Share(group, rows, table, keys, grouped, kept)
+        return Share(group, rows, table, keys, grouped, cells)
 
     def _take_in(self, prepared: PreparedPiece, pool: Executor) -> None:
         parsed = prepared.parsed
@@ -257,25 +257,28 @@ class Partitioner:
             return
         rows = self.rows[number]
         if isinstance(rows, RowsInMemory):
-            copy = rows.add(table._replace(target=target), share.keys, share.kept)
+            copy = rows.add(table._replace(target=target), share.keys, share.cells)
             self._copies.append(pool.submit(copy))
             return
-        if share.kept is not None:
-            self._spill_kept(rows, share, table._replace(target=target), share.kept)
+        if share.cells is not None:
+            self._spill_retained(rows, share, table._replace(target=target), share.cells)
             return
         grouped = share.grouped or rows.group(table, share.keys)
         grouped_target = target if grouped.order is None else target[grouped.order]
         rows.add(grouped._replace(table=grouped.table._replace(target=grouped_target)))
 
-    def _spill_kept(self, rows: Buckets, share: Share, table: Table, kept: KeptCells) -> None:
+    def _spill_retained(
+        self, rows: Buckets, share: Share, table: Table, cells: RetainedCells
+    ) -> None:
         """Spill rows with the columns that they keep, some at a time."""
         width = self.kind.retained_bytes
-        most = max(1, Budget.kept_cells // width)
+        most = max(1, Budget.retained_cells // width)
         for start in range(0, table.n_rows, most):
             stop = min(start + most, table.n_rows)
-            cells = kept.between(start, stop).as_bytes(np.empty((stop - start, width), np.uint8))
+            space = np.empty((stop - start, width), np.uint8)
+            retained = cells.between(start, stop).as_bytes(space)
             keys = None if share.keys is None else share.keys[start:stop]
-            rows.add_rows(cut(table, start, stop)._replace(retained=cells), keys)
+            rows.add_rows(cut(table, start, stop)._replace(retained=retained), keys)
 
     def _is_in_memory(self) -> bool:
         return isinstance(self.rows[TRAINING], RowsInMemory)

@@ -20,18 +20,18 @@ Words = NDArray[np.bytes_]
 _ROWS = 1024  # that are written at once: the places of their bytes take memory
 
 
-class KeptCells(NamedTuple):
+class RetainedCells(NamedTuple):
     """Cells of kept columns as they were read, which as bytes take many times as much memory."""
 
     names: tuple[str, ...]
     cells: tuple[Any, ...]  # an Arrow array (n,) of each
     where: str  # which rows these are, for messages
 
-    def taken(self, rows: NDArray[np.int64]) -> KeptCells:
+    def taken(self, rows: NDArray[np.int64]) -> RetainedCells:
         """Return those of some rows."""
         return self._replace(cells=tuple(cells.take(rows) for cells in self.cells))
 
-    def between(self, start: int, stop: int) -> KeptCells:
+    def between(self, start: int, stop: int) -> RetainedCells:
         """Return those of the rows start <= i < stop."""
         return self._replace(cells=tuple(cells.slice(start, stop - start) for cells in self.cells))
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.budget import Budget
 from fewpass.pipeline.tables.ingest.buckets import Keys, RowKind
 from fewpass.pipeline.tables.ingest.chunking import Selection
-from fewpass.pipeline.tables.ingest.retained_columns import KeptCells, Retained
+from fewpass.pipeline.tables.ingest.retained_columns import Retained, RetainedCells
 from fewpass.storage.table import DenseTable, SparseTable, Table, n_bytes
 
 
@@ -55,11 +55,11 @@ class RowsInMemory:
         of_width = isinstance(table, DenseTable) or (
             self._indices is not None and self._indices.dtype == table.indices.dtype
         )
-        kept = self._retained is None or self.n_rows + table.n_rows <= len(self._retained)
-        return of_width and kept and self.nnz + items <= self._values.size
+        more = self._retained is None or self.n_rows + table.n_rows <= len(self._retained)
+        return of_width and more and self.nnz + items <= self._values.size
 
     def add(
-        self, table: Table, keys: Keys | None, kept: KeptCells | None = None
+        self, table: Table, keys: Keys | None, cells: RetainedCells | None = None
     ) -> Callable[[], None]:
         """Append rows that fit, with columns kept as written, where there are any.
 
@@ -73,7 +73,7 @@ class RowsInMemory:
         else:
             assert self._indices is not None, "`fits` was asked"
             own = table._replace(data=self._values[start:stop], indices=self._indices[start:stop])
-        if kept is not None:
+        if cells is not None:
             assert self._retained is not None, "`fits` was asked"
             own = own._replace(retained=self._retained[self.n_rows : self.n_rows + table.n_rows])
         self._tables.append(own)
@@ -84,8 +84,8 @@ class RowsInMemory:
 
         def copy() -> None:
             _copy_values(table, own)
-            if kept is not None and own.retained is not None:
-                kept.as_bytes(own.retained)
+            if cells is not None and own.retained is not None:
+                cells.as_bytes(own.retained)
 
         return copy
 

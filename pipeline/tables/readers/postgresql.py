@@ -153,16 +153,16 @@ class PostgresRows(QueriedRows):
     def _refuse_long_row(self, sizes: Mapping[str, str], size: str) -> None:
         """Refuse the first row that is longer than one may be."""
         each = ", ".join(["row_number() OVER ()", *sizes.values()])
-        row, *found = json.loads(
+        row, *lengths = json.loads(
             self._one(
                 f"SELECT array_to_json(sizes)::text FROM (SELECT ARRAY[{each}]::bigint[] AS sizes, "
                 f"{size} AS size FROM (\n{self._select}\n) AS rows) AS sized "
                 f"WHERE size > {self._most} LIMIT 1"
             )
         )
-        longest = [*sizes][found.index(max(found))]
+        longest = [*sizes][lengths.index(max(lengths))]
         where = f"{self.name}, row {row:,}, above all column {shown_name(longest)}"
-        self._address.budget.require_row(sum(found), where)
+        self._address.budget.require_row(sum(lengths), where)
 
     def expands_to(self) -> float:
         """Return the bytes of rows that the server's planner expects."""

@@ -103,8 +103,8 @@ class QueriedRows:
         refuse_text_settings(options, self.dialect)
         self._address = only_table(addresses)
         self._most = self._address.budget.longest_row
-        self._dropped = {name for name, kind in options.column.items() if kind == "drop"}
-        self._dropped.update(options.drop)
+        dropped = (name for name, kind in options.column.items() if kind == "drop")
+        self._dropped: set[str | int] = {*options.drop, *dropped}
         self.name = self._address.name
         self._select = as_select(options.query or self.only_name(), self.name)
         self.schema = self.described()

@@ -102,7 +102,8 @@ class SqliteRows(QueriedRows):
     def described(self) -> Any:
         with self._answered(f"SELECT * FROM (\n{self._select}\n) LIMIT 0") as (cursor, _):
             names = [column[0] for column in cursor.description]
-        read = [name for name in names if name not in self._dropped]
+        n = len(names)
+        read = [name for k, name in enumerate(names) if not {name, k, k - n} & self._dropped]
         try:
             measured = self._measured(read)
         except BadInput as error:
@@ -132,8 +133,7 @@ class SqliteRows(QueriedRows):
             self._address.budget.require_row(size, f"{self.name}, row {row:,}")
         if not row:
             return
-        while not self._long_row(names, row):  # Python fetches a row ahead
-            row += 1
+        row += not self._long_row(names, row)  # Python fetches a row ahead
         place = "a row" if row == 1 and self.is_ordered else f"row {row:,}"  # sorted before
         raise BadInput(
             f"{self.name}, {place}: {self._long_column(names, row)} is longer than "
@@ -167,7 +167,7 @@ class SqliteRows(QueriedRows):
             return cancellable(partial(look, connection), connection.interrupt)
 
     def _long_column(self, names: Sequence[str], row: int) -> str:
-        """Return in words which cell of a row is too long, where its column can be told."""
+        """Return in words which cell of a row is too long, where its column can be seen."""
         if self._long_row([], row):
             return "a cell"
         while len(names) > 1:

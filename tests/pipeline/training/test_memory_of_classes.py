@@ -77,12 +77,11 @@ def test_the_memory_is_asked_before_models_are_trained_to_choose_lam(dataset, mo
         planned(enough, dataset, None, near=True)
 
 
-@pytest.mark.parametrize(("loss", "together"), [("softmax", True), ("logistic", False)])
-def test_of_many_classes_as_many_rows_choose_lam_as_their_scores_leave_memory_for(
-    dataset, loss, together
-):
+@pytest.mark.parametrize("classes", ["multinomial", "ovr"])
+def test_of_many_classes_as_many_rows_choose_lam_as_their_scores_leave_memory_for(dataset, classes):
     memory = 8 * 24 * CLASSES * 300  # for three hundred rows with a number for each class
-    fields = {"dataset": dataset.folder.url, "lam": "auto", "loss": loss, "memory": memory}
+    fields = {"dataset": dataset.folder.url, "lam": "auto", "classes": classes, "memory": memory}
     plan = TrainingPlan.model_validate(fields | {"solver": {"kind": "asgd"}})
-    assert wanted_rows(plan, dataset) == (300 if together else N)
-    assert sample_of(plan, dataset).n_rows <= (300 if together else N)
+    most = 300 if classes == "multinomial" else N
+    assert wanted_rows(plan, dataset) == most
+    assert sample_of(plan, dataset).n_rows <= most

@@ -71,8 +71,8 @@ def _read(same: _Same) -> Recipe:
             f"The recipe makes {recipe.n_outputs} features of {len(recipe.columns)} columns, where "
             f"{schema.n_features} of {len(schema.features)} were expected. Ingest again."
         )
-    if fault := next(faults_in(recipe, schema.feature_names), None):
-        raise BadInput(f"The recipe of the columns is none: {fault}. Ingest again.")
+    if (wrong := next(faults_in(recipe, schema.feature_names), None)) is not None:
+        raise BadInput(f"The recipe of the columns is none: {wrong}. Ingest again.")
     return recipe
 
 

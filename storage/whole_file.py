@@ -9,7 +9,7 @@ import io
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import IO, Any
@@ -61,7 +61,7 @@ def _local(path: Path, replace: bool, before: Callable[[], None]) -> Iterator[IO
     """Write next to the final file, on the same disk."""
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "There is no such folder", str(path.parent))
-    _remove_abandoned(path)
+    remove_abandoned(path.parent, {path.name})
     with _described(path):
         file = _Described(path)
     with file:
@@ -81,17 +81,21 @@ def _local(path: Path, replace: bool, before: Callable[[], None]) -> Iterator[IO
         sync_folder(path.parent)
 
 
-def _remove_abandoned(path: Path) -> None:
-    """Remove what killed writers of a file have left next to it: those at work hold a lock.
+def remove_abandoned(folder: Path, names: Container[str]) -> None:
+    """Remove what killed writers of files of these names have left: those at work hold a lock.
 
-    A file system without locks keeps it.
+    One that has begun to write has had its lock.  A file system without locks keeps it.
     """
-    pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{12}}{re.escape(PARTIAL)}")
-    for name in filter(pattern.fullmatch, os.listdir(path.parent)):  # noqa: PTH208 - names alone
-        left = path.with_name(name)
+    pattern = re.compile(rf"\.(.+)\.[0-9a-f]{{12}}{re.escape(PARTIAL)}")
+    for name in os.listdir(folder):  # noqa: PTH208 - names alone
+        of = pattern.fullmatch(name)
+        if of is None or of[1] not in names:
+            continue
+        left = folder / name
         with contextlib.suppress(OSError), FileIO(left, "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if time.time() - os.fstat(file.fileno()).st_mtime > _BEFORE_ITS_LOCK:
+            facts = os.fstat(file.fileno())
+            if facts.st_size or time.time() - facts.st_mtime > _BEFORE_ITS_LOCK:
                 left.unlink()
 
 

@@ -113,7 +113,7 @@ def comparison_facts(result: ModelComparison) -> dict[str, Any]:
         | {"differences": [each._asdict() for each in one.differences]}
         for one in result.models
     ]
-    return {"rows": result.rows, "models": models}
+    return {"rows": result.rows, "positive": result.positive, "models": models}
 
 
 def comparison_table(result: ModelComparison) -> Table:
@@ -121,8 +121,9 @@ def comparison_table(result: ModelComparison) -> Table:
     from fewpass.flows.display.console import titled_table
     from fewpass.pipeline.reporting.page.comparison_page import names_of, verdict
 
+    of = "" if result.positive is None else f"; positive: {printable(result.positive)}"
     table = titled_table(
-        f"On {counted(result.rows, 'row')}, compared with the first, 95 % intervals"
+        f"On {counted(result.rows, 'row')}, compared with the first, 95 % intervals{of}"
     )
     table.add_column("model", style="cyan", overflow="fold")
     for name in ("metric", "value", "difference", ""):

@@ -55,6 +55,9 @@ DONE = "Cancelled, but it was done by then: what was made is in its folder."
 #: Names of states, in addition to Prefect's own.
 REFUSED, MISSED, UNCHANGED, KEPT_BACK = "Refused", "ToleranceMissed", "Unchanged", "KeptBack"
 
+#: Hour of a date from which it is written with its time: clocks change by up to two hours.
+LATE = 22
+
 RETRIES = 3
 DELAYS_S = [2.0, 10.0, 30.0]  # a Dask scheduler or a store that is restarted needs some seconds
 
@@ -279,7 +282,13 @@ def _newest_due(flow_run: str) -> datetime:
 
 
 def with_date(url: str, start: datetime | None) -> str:
-    """Put a time into {date} and {time}."""
+    """Put a time into {date} and {time}.
+
+    A daily schedule in a zone with summer time starts twice on one date when clocks change, after
+    midnight and before the next: dates so late have their time behind them.
+    """
     if start is None:
         return url
-    return url.replace("{date}", f"{start:%Y-%m-%d}").replace("{time}", f"{start:%H%M%S}")
+    late = "" if start.hour < LATE or "{time}" in url else f"T{start:%H%M}"
+    date = f"{start:%Y-%m-%d}{late}"
+    return url.replace("{date}", date).replace("{time}", f"{start:%H%M%S}")

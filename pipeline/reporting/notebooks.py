@@ -62,7 +62,9 @@ class Progressing:
 
     def __str__(self) -> str:
         timeline, proven = self.timeline, self.timeline.proven
-        parts = [f"{timeline.method}: {timeline.passes:.4g} of at most {format_passes(self.most)}"]
+        parts = [
+            f"{timeline.method}: {timeline.passes:.4g} of at most {format_passes(self.most, 'd')}"
+        ]
         if proven:
             parts.append(f"objective {proven.objective:.6g}")
             parts.append(f"at most {proven.gap:.2g} above the optimum")

@@ -23,6 +23,7 @@ from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.scoring.block_scores import block_scores, responses
 from fewpass.pipeline.scoring.calibrating import scored_parts
 from fewpass.pipeline.scoring.evaluation import Evaluation, full_figures, full_sum
+from fewpass.pipeline.scoring.evaluation_job import positive_label
 from fewpass.pipeline.scoring.probabilities import predicted_labels
 from fewpass.pipeline.scoring.reliability import NORMAL_975, several_classes, two_classes
 from fewpass.pipeline.scoring.row_metrics import Measured
@@ -60,6 +61,7 @@ class ModelComparison(NamedTuple):
 
     rows: int
     models: tuple[ComparedModel, ...]
+    positive: str | None  # the label that counts as +1; None for several labels, and for numbers
 
 
 class Contestant(NamedTuple):
@@ -172,4 +174,6 @@ def comparison_of(
         figures = full_figures(of.problem, of.model.record, of.model.weights, own)
         differences = _differences(total, of.names, m)
         models.append(ComparedModel(of.model.run.url, figures, differences))
-    return ModelComparison(models[0].evaluation.rows, tuple(models))
+    first = those[0].model.record
+    positive = positive_label(first.plan, first)
+    return ModelComparison(models[0].evaluation.rows, tuple(models), positive)

@@ -8,7 +8,7 @@ same bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from fewpass.storage.addresses import local_path
 from fewpass.storage.folder import Folder
 from fewpass.storage.locations import Location
 from fewpass.storage.seal import seal, unseal
+from fewpass.storage.whole_file import remove_abandoned
 
 #: What begins with _ is no data to whoever reads a folder of files.
 KEY = "_predictions.json"
@@ -77,6 +78,7 @@ def predict_folder(
     folder = Folder(output.rstrip("/"))
     made_by = {"weights": weights_digest(model.weights), "settings": settings}
     done = _done(folder, made_by, overwrite=overwrite)
+    _remove_partial(folder, {*done, *(part.made for part in partitions)})
     whole = sum(part.size for part in partitions) or 1
     results, before, rows = list[PredictionResult](), 0, 0
     for part in partitions:
@@ -93,6 +95,16 @@ def predict_folder(
         on_progress(PredictionProgress(rows, before / whole))
     columns = tuple(done[partitions[-1].made]["columns"])
     return _summary(results, output, columns, rows, len(partitions))
+
+
+def _remove_partial(folder: Folder, made: Iterable[str]) -> None:
+    """Remove what a killed call has left of files, those among them that are done by now."""
+    names: dict[Path, set[str]] = {}
+    for path in (Path(folder.url) / name for name in made if folder.is_local):
+        names.setdefault(path.parent, set()).add(path.name)
+    for place, own in names.items():
+        if place.is_dir():
+            remove_abandoned(place, own)
 
 
 def _one(

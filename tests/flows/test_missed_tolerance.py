@@ -30,7 +30,7 @@ def words_of(result):
     verdict = "reached" if result["converged"] else "missed"
     return (
         f"Tolerance {result['tol']:g} {verdict}: certified {result['relative_gap']:.3g} after "
-        f"{result['passes']:.4g} passes."
+        f"{result['passes']:.4g} {'pass' if result['passes'] == 1 else 'passes'}."
     )
 
 

@@ -20,8 +20,10 @@ def comparison_page(comparison: ModelComparison, data: str) -> str:
     head = f"<header><h1>{len(names)} models on {as_html(last_part(data))}</h1></header>"
     metrics = [one.metric for one in comparison.models[0].differences]
     drawn = [_metric(comparison, names, k) for k in range(len(metrics))]
+    named = comparison.positive
+    of = "" if named is None else f" The label {named} counts as positive."
     note = (
-        f"On {comparison.rows:,} rows, the same for all. A difference below 0 is better than "
+        f"On {comparison.rows:,} rows, the same for all.{of} A difference below 0 is better than "
         f"{names[0]}; where its interval holds 0, the rows do not tell which is better."
     )
     return document(

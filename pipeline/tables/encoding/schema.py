@@ -56,7 +56,9 @@ class _Same:
 def _read(same: _Same) -> Recipe:
     schema = same.schema
     assert schema.encoding is not None, "asked before"
-    from fewpass.pipeline.tables.encoding.recipe import Recipe  # noqa: PLC0415 - Arrow, which numbers need not
+    # With Arrow, which numbers need not.
+    from fewpass.pipeline.tables.encoding.recipe import Recipe  # noqa: PLC0415
+    from fewpass.pipeline.tables.encoding.recipe_faults import faults_in  # noqa: PLC0415
 
     try:
         recipe = Recipe.model_validate(schema.encoding.recipe)
@@ -69,6 +71,8 @@ def _read(same: _Same) -> Recipe:
             f"The recipe makes {recipe.n_outputs} features of {len(recipe.columns)} columns, where "
             f"{schema.n_features} of {len(schema.features)} were expected. Ingest again."
         )
+    if (wrong := next(faults_in(recipe, schema.feature_names), None)) is not None:
+        raise BadInput(f"The recipe of the columns is none: {wrong}. Ingest again.")
     return recipe
 
 

@@ -305,7 +305,9 @@ def test_the_command_compares_and_draws(shop, tmp_path, capsys):
     assert main(words) == 0
     facts = json.loads(capsys.readouterr().out)
     assert [model["run"] for model in facts["models"]] == runs
+    assert facts["positive"] == "yes"
     assert "Differences from the first" in page.read_text()
+    assert "The label yes counts as positive" in page.read_text()
     assert main(["compare", runs[0], "--data", str(shop / "bought-new")]) == 2
     other = str(shop / "spent-run")
     assert main(["compare", runs[0], other, "--data", str(shop / "bought-new")]) == 2

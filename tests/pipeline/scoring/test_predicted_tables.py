@@ -1,5 +1,6 @@
 """Predictions next to columns of the input, of files of a folder, and by a threshold."""
 
+import fcntl
 import itertools
 import shutil
 
@@ -139,6 +140,21 @@ def test_a_folder_killed_anywhere_and_begun_again_is_the_same(shop, tmp_path, mo
         assert (again.rows, again.done_before) == (153, stop)
         for file in files:
             assert (out / file).read_bytes() == (quiet / file).read_bytes()
+    # What a process that is gone left half written, of a file that is done, and of one at work.
+    half, other = (
+        out / f"day=05/.{name}.0123456789ab.partial" for name in ("part.parquet", "x.csv")
+    )
+    half.write_bytes(b"PAR1")
+    other.write_bytes(b"id")
+    locked = out / "day=06/.part.parquet.0123456789ab.partial"
+    with locked.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(b"PAR1")
+        file.flush()
+        assert predicted(shop, f"{out}/", "new", keep=["id"]).done_before == 3
+        assert not half.exists() and other.exists() and locked.exists()
+    predicted(shop, f"{out}/", "new", keep=["id"])
+    assert not locked.exists()
 
 
 def test_a_folder_is_of_one_model_one_question_and_files_as_they_are(shop, tmp_path):

@@ -8,13 +8,20 @@ from sklearn.linear_model import LogisticRegression
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.runs.grid import Candidate, best_of
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.scoring.row_losses import RowLosses
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.chosen_lam import MULTIPLES, between_best, with_chosen_lam
+from fewpass.pipeline.training.chosen_lam import (
+    MULTIPLES,
+    between_best,
+    origin_on,
+    with_chosen_lam,
+)
+from fewpass.pipeline.training.lam_comparison import LamComparison
 from fewpass.pipeline.training.lam_sample import in_memory
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.manifest import Labels
+from fewpass.storage.manifest import Labels, Values
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import DenseTable, SparseTable
 from testing.datasets import make
@@ -162,6 +169,33 @@ def test_a_few_rows_choose_nothing(tmp_path):
     data = make(tmp_path / "d", n=20, d=3)
     plan, origin = with_chosen_lam(plan_for(data), data)
     assert (plan.lam, origin) == (Lam.of("1/n"), None)
+
+
+@pytest.mark.parametrize("target", [0.0, 3.0])
+def test_equal_targets_choose_nothing(target):
+    """Of counts that are all 0 no lam is enough, and of others all are alike."""
+    X = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    values = Values(mean=target, variance=0.0, minimum=target, maximum=target)
+    data = MemoryDataset(DenseTable(np.full(50, target), None, X), 3, values)
+    plan = TrainingPlan(dataset="memory", lam="auto", loss="poisson")
+    assert with_chosen_lam(plan, data) == (plan.model_copy(update={"lam": Lam.of("1/n")}), None)
+
+
+@pytest.mark.parametrize(("l1_share", "best", "next_one"), [
+    (0.0, 0.01, "0.001/n"), (0.0, 1.0, None), (1.0, 0.003, "0.0003max"), (1.0, 0.5, None),
+])  # fmt: skip
+def test_a_lam_at_the_end_of_those_tried_says_so(sets, l1_share, best, next_one):
+    """The losses are given: least at one of the lam."""
+    dataset = sets["dense"][0]
+    penalty = "l1" if l1_share else "l2"
+
+    def losses(plan):
+        far = np.array([abs(np.log(one.number / best)) for one in plan.lam.factors])
+        return RowLosses(np.repeat(1.0 + far[:, None], 9, axis=1), None, np.ones(9))
+
+    origin = origin_on(plan_for(dataset, penalty=penalty), dataset, LamComparison(losses, 9, 9))
+    assert origin.beyond == next_one
+    assert ("none beyond it was tried" in origin.sentence()) == (next_one is not None)
 
 
 def test_several_lam_to_a_tolerance_still_need_held_out_rows(sets):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.tables.additive.knots import knots_of
 from fewpass.pipeline.tables.additive.pairing import pair_table
 from fewpass.pipeline.tables.additive.shape_grids import with_masses
@@ -19,8 +20,10 @@ from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.pair_tables import PairTable
 from fewpass.pipeline.tables.encoding.purification import purified
 from fewpass.pipeline.tables.encoding.recipe import Recipe
+from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.splines import Spline
 from fewpass.pipeline.tables.encoding.variables import Variable, VariablesOfRows, variables_of
+from fewpass.storage.column_schema import Schema
 
 ascending = st.lists(st.integers(-1000, 1000), min_size=2, max_size=40, unique=True).map(sorted)
 
@@ -177,6 +180,41 @@ def test_cells_that_are_no_numbers_are_refused(cells):
     axis = {"kind": "levels", "column": "x", "values": ("a",)}
     with pytest.raises(ValidationError, match="cells holds"):
         PairTable(name="x x y", a=axis, b={**axis, "column": "y"}, cells=cells)
+
+
+#: What is forged, and what of it is said.
+FORGED = {
+    "a pair of no column": (lambda r: r["additive"]["pairs"][0]["a"].update(column="nobody"), "nobody"),
+    "a curve of no column": (lambda r: r["additive"]["splines"][0].update(column="nobody"), "nobody"),
+    "a curve of words": (lambda r: r["additive"]["splines"][0].update(column="kind"), "'kind'.*no number"),
+    "levels of a number": (lambda r: r["additive"]["pairs"][1]["b"].update(column="x"), "'x'.*no category"),
+    "an hour of a number": (lambda r: r["additive"]["splines"][0].update(part="time of day"), "time of day"),
+    "a whole date": (lambda r: r["additive"]["splines"][0].update(column="day"), "'day'.*no number"),
+    "no masses": (lambda r: r["additive"].update(masses={}), "masses of .* 0 counts"),
+    "one mass": (lambda r: r["additive"]["masses"].update(kind=[1.0]), "masses of 'kind' has 1 count,"),
+    "masses below 0": (lambda r: r["additive"]["masses"]["x"].__setitem__(0, -1.0), "of 'x'"),
+    "a knot less": (lambda r: r["additive"]["splines"][0]["knots"].pop(0), "masses of"),
+    "other columns": (lambda r: r["columns"][0].update(name="other"), "'other' where 'x' was expected"),
+    "columns exchanged": (lambda r: r["columns"].reverse(), "was expected"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_recipe_whose_parts_do_not_fit_together_is_refused_when_it_is_read(what):
+    rows = table()
+    recipe, _ = additive_recipe(rows)
+    change, said = FORGED[what]
+
+    def read(document):
+        kept = {"n_features": recipe.n_outputs, "recipe": document}
+        types = ("number",) * rows.num_columns
+        return recipe_in(Schema(names=tuple(rows.column_names), types=types, encoding=kept))
+
+    document = json.loads(recipe.model_dump_json())
+    assert read(document) == recipe
+    change(document)
+    with pytest.raises(BadInput, match=f"recipe.*{said}"):
+        read(document)
 
 
 def test_shapes_add_up_to_the_score_and_are_purified_and_centred():

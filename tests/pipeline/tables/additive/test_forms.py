@@ -173,6 +173,8 @@ def test_numbers_that_name_things_have_a_feature_each(persons):
     assert [one.form for one in recipe.additive.chosen.candidates][2] == "numbers as names"
     plain = TableEncoder(additive=True).fit(rows, 6 * who / persons + rng.normal(size=n)).recipe_
     assert plain.columns[0].kind == "number"
+    said = TableEncoder(additive=True, columns={"who": "number"}).fit(rows, y).recipe_
+    assert [column.kind for column in said.columns] == ["number"] * 3
 
 
 def test_columns_of_words_that_say_nothing_are_left_out(tmp_path, capsys):

@@ -26,6 +26,14 @@ DAYS = [date(2020, 1 + k % 12, 1 + k % 11) for k in range(N)]
 POOLS = []  # which have to be there as long as what was taken from them
 
 
+@pytest.mark.parametrize(("differ", "said"), [(1, True), (0, False)])
+def test_constants_are_no_times(differ, said):
+    """As large as times, a default may be anything; what differs, and repeats, is said."""
+    cells = pa.array([1_700_000_000 + 86_411 * differ * (k % 9) for k in range(N)])
+    remark = remark_on("x", cells, "number", "")
+    assert ("looks like times" in (remark or "")) is said
+
+
 @contextmanager
 def own_pool():
     """Have Arrow take its memory from a pool that counts what was taken at most."""

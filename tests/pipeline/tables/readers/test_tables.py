@@ -237,6 +237,11 @@ def test_what_a_column_holds_can_be_said(tmp_path):
         source_of(path, column={"zap": "number"})
     with pytest.raises(BadInput, match=r"`encode=none` out"):
         source_of(path, column={"zip": "number"}, encode="none")
+    for more in ({"label": "id"}, {"weight": "id"}, {"drop": ("id",)}):
+        with pytest.raises(
+            BadInput, match=r"`column=id=number` says what a feature holds, and 'id'"
+        ):
+            source_of(path, column={"id": "number"}, **more)
 
 
 # -- what is refused -------------------------------------------------------------------------------

@@ -63,11 +63,14 @@ def loggers():
 
 @contextmanager
 def of_dask():
-    """Its settings; those of a library that is loaded meanwhile stay."""
-    before = pickle.dumps(dask.config.config)
+    """Its settings; what a library that is loaded meanwhile adds to them stays."""
+    before, known = pickle.dumps(dask.config.config), len(dask.config.defaults)
     yield
     if pickle.dumps(dask.config.config) != before:
+        dask.config.config.clear()
         dask.config.config.update(pickle.loads(before))
+        for added in dask.config.defaults[known:]:
+            dask.config.update(dask.config.config, added, priority="old")
 
 
 @contextmanager

@@ -92,7 +92,7 @@ def test_weights_that_are_0_are_left_out(answers, rows, recipe, name):
     kept = np.random.default_rng(1).random(model.coef.shape[1]) < 0.1
     sparse = model._replace(coef=np.where(kept, model.coef, 0.0))
     require_same(answers(sparse, rows), expected_of(sparse, rows))
-    assert len(as_select(sparse)) < len(as_select(model))
+    assert len(as_select(sparse)) < 0.6 * len(as_select(model))
     none = model._replace(coef=0.0 * model.coef)
     require_same(answers(none, rows), expected_of(none, rows))
     assert "LEFT JOIN" not in as_select(none) and " AS f0" not in as_select(none)

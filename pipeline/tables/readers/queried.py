@@ -67,9 +67,17 @@ def cancellable(ask: Callable[[], Answer], cancel: Callable[[], object] | None =
     try:
         return answer.result()
     except BaseException:
+        if cancel is None:
+            answer.add_done_callback(_close)
         while cancel and wait([answer], _ASKED_AGAIN_S).not_done:
             cancel()
         raise
+
+
+def _close(answer: Future[Any]) -> None:
+    """Close what comes when nobody waits for it any more, such as a connection."""
+    if answer.exception() is None and hasattr(answer.result(), "close"):
+        answer.result().close()
 
 
 def added_up(terms: Sequence[str]) -> str:

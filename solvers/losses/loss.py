@@ -182,8 +182,9 @@ class Loss:
 
     @property
     def has_level(self) -> bool:
-        """Whether the intercept is charged from the best constant: of labels where scores can count
-        from a level.  That of a hinge is between -1 and 1, and 0 will do.
+        """Whether the intercept is charged from the best constant, and not from 0.
+
+        That of a hinge is between -1 and 1; other losses of labels have a field `level`.
         """
         return self.takes_numbers or self.is_wide or hasattr(self, "level")
 

@@ -182,8 +182,11 @@ class Loss:
 
     @property
     def has_level(self) -> bool:
-        """Whether the best constant may be far from 0: that of a hinge is between -1 and 1."""
-        return self.takes_numbers or self.link is not None
+        """Whether the intercept is charged from the best constant, and not from 0.
+
+        That of a hinge is between -1 and 1; other losses of labels have a field `level`.
+        """
+        return self.takes_numbers or self.is_wide or hasattr(self, "level")
 
     def from_level(self, _level: Number) -> Self:
         """Return the loss itself: `at_offset` has numbers count from a level."""

@@ -61,12 +61,12 @@ def as_select(
         )
     of = DIALECTS[dialect]
     answers = [*_answers(of, outcome_of(model), len(model.coef))]
-    _require_names(of, model, [name for name, _ in answers])
     query = Query(of, model.coef, words)
     for one in columns_of(model):
         query.add(one)
     if query.unknown:
         answers.append(("unknown_words", "unknown_words"))
+    _require_names(of, model, [name for name, _ in answers])
     source = ".".join(of.named(part) for part in table.split("."))
     scores = selected(["fewpass_row", *query.scored(model.intercept)], query.rows())
     steps = ",\n".join([*query.steps.written(source), f"scores AS ({scores})"])

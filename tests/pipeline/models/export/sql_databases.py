@@ -7,7 +7,6 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from fewpass.pipeline.models.export.sql_dialects import DIALECTS
 from testing.postgres_server import postgres_server, programs
 
 
@@ -54,8 +53,3 @@ class SqlDatabases:
                 ):
                     cursor.execute(f"SET {setting}")
         return self._postgres
-
-
-def per_dialect(test):
-    """Run a test for every dialect."""
-    return pytest.mark.parametrize("dialect", DIALECTS)(test)

@@ -113,7 +113,7 @@ CATALOGUE = {
     ),
     "odd cells": Kind(
         scored_cells.scored_cells, scored_cells.MODELS, "An odd cell, scored in every way", "columns",
-        17, 170,
+        12, 60,
     ),
     "two changes": Kind(
         changes.two_changes, tuple(changes.PAIRS), "Two changes at once", "calls", 1, 60

@@ -259,8 +259,7 @@ def fitted_date(name: str, cells: Any, inferred: Inferred, *, whole: bool) -> Da
     """Return the recipe of dates (n,), written as was found; `whole`: no later ones are known."""
     form, missing = inferred.form, inferred.missing
     forms = (form or ISO).split(BETWEEN)
-    every = read_moments(cells, form, missing).values
-    year = first_year_of(every) if any("%y" in one for one in forms) else None
+    year = first_year_of(words_of(cells), forms) if is_text(cells.type) else None
     standins = _standins(read_moments(cells, form, missing, (), year).values)
     every = read_moments(cells, form, missing, standins, year).values
     present = every[~np.isnan(every)]

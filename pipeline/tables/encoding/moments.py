@@ -7,6 +7,7 @@ no date is missing, and a recipe names it.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -158,18 +159,15 @@ def _read(cells: Any, forms: str, first_year: int | None) -> Floats:
     return values
 
 
-def first_year_of(seconds: Floats) -> int | None:
+def first_year_of(cells: Any, forms: Sequence[str]) -> int | None:
     """Return the first year of the hundred that years of two digits are most likely of.
 
     It begins behind the largest gap between those there are, in the century in which the middle of
     them is the latest up to 2030.  None where `strptime` has them in the same years, or all of a
-    hundred are there.
-
-    Parameters
-    ----------
-    seconds
-        Moments (n,) since 1970 as `strptime` reads them, from 1969 on.
+    hundred are there, or no form has such years.
     """
+    every = [in_form(cells, form) for form in forms if "%y" in form]
+    seconds = np.concatenate([np.zeros(0), *every])
     years = seconds[~np.isnan(seconds)].astype("datetime64[s]").astype("datetime64[Y]")
     seen = np.unique((years.astype(np.int64) + 1970) % 100)
     gaps = np.diff(np.append(seen, seen[:1] + 100))

@@ -12,7 +12,7 @@ import fewpass
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
-from fewpass.pipeline.tables.encoding.moments import read_moments
+from fewpass.pipeline.tables.encoding.moments import first_year_of, read_moments
 from fewpass.pipeline.tables.readers import open_source
 
 N = 300
@@ -39,6 +39,14 @@ def test_years_of_two_digits_are_about_the_years_that_there_are(first, last):
     seconds = recipe.moments(pa.array([f"{day:%d.%m.%y}" for day in days])) / 86_400
     assert seconds.tolist() == [(day - date(1970, 1, 1)).days for day in days]
     assert (f"from {first} to" in recipe.summary) == (recipe.first_year is not None)
+
+
+def test_years_of_four_digits_say_nothing_of_those_of_two():
+    cells, forms = ["01.02.1871", "01.02.50", "01.02.62"], ["%d.%m.%Y", "%d.%m.%y"]
+    assert first_year_of(pa.array(cells), forms) == 1950
+    found = read_moments(pa.array(cells), "|".join(forms), first_year=1950)[0] / 86_400
+    years = [1970 + days / 365.25 for days in found]
+    assert [int(year) for year in years] == [1871, 1950, 1962]
 
 
 def test_a_zone_of_hours_alone_is_one_whatever_stands_beside_it():

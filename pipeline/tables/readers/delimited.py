@@ -168,7 +168,7 @@ class DelimitedRows:
             columns = tuple(cells_of.trimmed(column, layout.nulls) for column in columns)
         if raw:
             columns = tuple(
-                cells if k in raw else cells_of.without(cells, self.nulls)
+                cells if k in raw else cells_of.without_nulls(cells, self.nulls)
                 for k, cells in zip(used, columns, strict=True)
             )
         faults = tuple(self._faults(piece)) if skipped else ()

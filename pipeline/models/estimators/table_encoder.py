@@ -32,7 +32,7 @@ from fewpass.pipeline.settings.encoding import HASH_BITS, MOST_BITS, column_kind
 from fewpass.pipeline.tables.additive.needless_columns import NEEDLESS
 from fewpass.pipeline.tables.additive.rules import AskedForm, may_curve
 from fewpass.pipeline.tables.encoding.applying import encoded
-from fewpass.pipeline.tables.encoding.cells import without_nulls
+from fewpass.pipeline.tables.encoding.cells import table_without_nulls
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, as_sample, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.recipe import Recipe
@@ -163,7 +163,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if asked is not None:
             asked = asked._replace(plain=plain)
             used = with_targets(used, y, weight, asked)
-        sample = without_nulls(as_sample(used, self.sample_rows, seed), NULL_VALUES)
+        sample = table_without_nulls(as_sample(used, self.sample_rows, seed), NULL_VALUES)
         if asked is not None:
             sample, own = without_targets(sample)
         self.left_out_: dict[str, str] = ids_in(sample, kinds, n_rows)

@@ -226,7 +226,7 @@ def without(cells: Any, words: tuple[str, ...]) -> Any:
     return pc.if_else(gone, pa.scalar(None, cells.type), cells)
 
 
-def without_nulls(table: Any, words: tuple[str, ...]) -> Any:
+def table_without_nulls(table: Any, words: tuple[str, ...]) -> Any:
     """Return an Arrow table, words that stand for a missing value null in its columns of text."""
     columns = [without(one, words) if is_text(one.type) else one for one in table.columns]
     return pa.table(columns, names=table.column_names)

@@ -67,9 +67,14 @@ def no_rows(n_columns: int) -> Any:
     return pa.table({f"c{k}": none for k in range(n_columns)})
 
 
+def without_nulls(cells: Any, nulls: Sequence[str]) -> Any:
+    """Return cells, those that are one of some words null."""
+    return without(cells, tuple(nulls))
+
+
 def trimmed(cells: Any, nulls: Sequence[str]) -> Any:
     """Return cells without the blanks around them; what is a null then is one."""
-    return without(pc.utf8_trim_whitespace(cells), tuple(nulls))
+    return without_nulls(pc.utf8_trim_whitespace(cells), nulls)
 
 
 def _no_cells(piece: Piece, error: Exception) -> BadInput:

@@ -18,7 +18,7 @@ from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.additive.needless_columns import NEEDLESS
 from fewpass.pipeline.tables.additive.rules import may_curve
 from fewpass.pipeline.tables.encoding.applying import columns_of
-from fewpass.pipeline.tables.encoding.cells import read_numbers, without_nulls
+from fewpass.pipeline.tables.encoding.cells import read_numbers, table_without_nulls
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.ids import ids_in
 from fewpass.pipeline.tables.encoding.lists import is_list_of_numbers
@@ -210,7 +210,7 @@ class FittedTable:
     def _without_nulls(self, sample: Any) -> Any:
         """Return a sample with words for nothing null in columns that become features."""
         given, names = self.options.null_values, sample.column_names
-        read = without_nulls(sample, NULL_VALUES if given is None else given)
+        read = table_without_nulls(sample, NULL_VALUES if given is None else given)
         own = {*self._feature_names()}
         columns = [read[name] if name in own else sample[name] for name in names]
         return pa.table(columns, names=names)

@@ -6,7 +6,7 @@ from fewpass.pipeline.models.export.sql_dialects import DIALECTS
 from tests.pipeline.exported_ways import by_mlflow, by_onnx, by_sql
 from tests.pipeline.odd_cells import ODD_CELLS, WAYS, differences, trained
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore")]  # of MLflow's own
 
 
 @pytest.fixture(scope="module", params=["linear", "additive"])

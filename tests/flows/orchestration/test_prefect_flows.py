@@ -544,7 +544,7 @@ def test_help_lists_every_parameter_with_its_default():
         assert "required" in text
         assert "PydanticUndefined" not in text
     text = _help(REQUESTS["train"])
-    for line in ("solver.kind  (auto, sgd, asgd, ", 'lam  (number, text; default "1/n")',
+    for line in ("solver.kind  (auto, sgd, asgd, ", 'lam  (number, text; default "auto")',
                  "passes  (number; default 1)", "dataset  (text; required)"):  # fmt: skip
         assert line in text
 

@@ -170,7 +170,7 @@ class _Features:
         self.recipe = recipe
         if with_all_cells:
             pairs = tuple(table.complete() for table in recipe.additive.pairs)
-            own = recipe.additive.model_copy(update={"pairs": pairs, "masses": {}})
+            own = recipe.additive.model_copy(update={"pairs": pairs})
             self.recipe = recipe.model_copy(update={"additive": own})
         self.columns_of_rest = [
             of

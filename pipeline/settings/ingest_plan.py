@@ -182,7 +182,7 @@ class IngestPlan(Described):
         usual = SourceOptions().model_dump(mode="json")
         later = (
             *Matching.model_fields, *Encoding.model_fields, "charset", "quote", "offset",
-            "exposure", "query", "table_version",
+            "exposure", "query", "table_version", "null_values",
         )  # fmt: skip
         for name in later:  # earlier versions had none
             if decisive["options"][name] == usual[name]:

@@ -26,7 +26,9 @@ _INGEST = SUBJECTS["ingest of words"]
 CHANGES = {
     "append": SUBJECTS["append"],
     "forget": SUBJECTS["forget"],
-    "ingest": _INGEST._replace(kind="append", begin=(*_INGEST.begin, "--overwrite")),
+    "ingest": _INGEST._replace(
+        name="ingest again", kind="append", begin=(*_INGEST.begin, "--overwrite")
+    ),
 }
 PAIRS = {f"{b} within {a}": (a, b) for a, b in itertools.product(CHANGES, repeat=2)}
 

@@ -71,7 +71,7 @@ def test_s3_that_refuses_the_kth_request(tmp_path, monkeypatch):
     from s3fs import S3FileSystem
 
     local = make(tmp_path / "set", n=900, chunk_rows=450, d=5)
-    plan = TrainingPlan(dataset="s3://faults/set", memory="96.1MB")
+    plan = TrainingPlan(dataset="s3://faults/set", memory="96.1MB", lam="1/n")
     with object_store("faults") as bucket:
         bucket.fs.put(local.folder.url, "faults/set", recursive=True)
         store = Store(monkeypatch, S3FileSystem, ["_call_s3"])

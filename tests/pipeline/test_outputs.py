@@ -271,7 +271,7 @@ def test_what_a_killed_writer_left_goes_when_the_file_is_written_again(tmp_path)
         tmp_path / name for name in (".scores.csv.mine.partial", f".scores-csv.{12 * 'a'}.partial")
     ]
     for left in (killed, fresh, *others):
-        left.write_text("left")
+        left.write_text("left" if left is not fresh else "")  # it is about to have its lock
     for left in (killed, *others):
         os.utime(left, (0, 0))
     with whole_file(str(path), replace=True) as first:

@@ -41,7 +41,7 @@ def _number(word: bytes) -> Decimal | None:
     return Decimal(word.decode()) if _NUMBER.fullmatch(word) else None
 
 
-class RetainedCells:
+class ColumnCells:
     """Cells of a kept column.
 
     Attributes
@@ -83,7 +83,7 @@ class Term(NamedTuple):
     numbers: frozenset[Decimal] | None
     texts: NDArray[np.bytes_]  # in order
 
-    def holds(self, cells: RetainedCells) -> Mask:
+    def holds(self, cells: ColumnCells) -> Mask:
         """Say which cells it holds of; returns (n,)."""
         if self.how in ("is missing", "is not missing"):
             return ~cells.are_there if self.how == "is missing" else cells.are_there
@@ -163,7 +163,7 @@ class Condition:
     def learn(self, retained: Retained) -> None:
         """Look what the columns hold, in kept columns of rows (n, bytes)."""
         for column in sorted(self._of_numbers):
-            text = RetainedCells(retained, column).text()
+            text = ColumnCells(retained, column).text()
             if text is not None:
                 self._text_in[column] = text
                 self._of_numbers.discard(column)
@@ -175,7 +175,7 @@ class Condition:
     def of(self, retained: Retained) -> Mask:
         """Say which rows are meant, of kept columns (n, bytes); returns (n,)."""
         columns = {term.column for term in self._terms.values()}
-        return self._meant(self._written, {k: RetainedCells(retained, k) for k in columns})
+        return self._meant(self._written, {k: ColumnCells(retained, k) for k in columns})
 
     def shown(self, retained: Retained) -> dict[str, str]:
         """Return the cells of one row (1, bytes) by the names of their columns."""
@@ -187,7 +187,7 @@ class Condition:
         """Values of `==` and `in` that no row had so far."""
         return len(self._not_found)
 
-    def _meant(self, written: Written, cells: Mapping[int, RetainedCells]) -> Mask:
+    def _meant(self, written: Written, cells: Mapping[int, ColumnCells]) -> Mask:
         if not isinstance(written, WrittenTerm):
             join = np.logical_and if written.every else np.logical_or
             meant: Mask = reduce(join, [self._meant(part, cells) for part in written.parts])

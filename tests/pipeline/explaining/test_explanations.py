@@ -227,5 +227,5 @@ def test_what_cannot_be_explained_is_refused_by_name(runs, tmp_path):
         explain_rows(three, [str(runs / "new.csv")], OPTIONS, label="d")
     with pytest.raises(BadInput, match="several numbers for each row"):
         explain(model, [str(runs / "new.csv")], str(tmp_path / "o.npy"), OPTIONS)
-    with pytest.raises(BadInput, match="no column 'name', which `keep` names"):
+    with pytest.raises(BadInput, match="no column 'name', which `keep` or `by` names"):
         explain(model, [str(runs / "new.csv")], str(tmp_path / "o.csv"), OPTIONS, keep=["name"])

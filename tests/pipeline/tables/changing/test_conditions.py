@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.settings.row_condition import read_condition
 from fewpass.pipeline.tables.changing.condition import Condition
-from fewpass.pipeline.tables.ingest.retained_columns import retained_of
+from fewpass.pipeline.tables.ingest.retained_columns import RetainedCells
+from fewpass.storage.manifest import RETAINED_BYTES
 
 # -- an independent reading: conditions as trees, of cells with three truth values -----------------
 
@@ -106,7 +107,9 @@ ROWS = [
 
 def condition_on(text, **columns):
     """A condition that has seen all cells, and the kept columns."""
-    retained = retained_of(list(columns), [pa.array(cells) for cells in columns.values()], "here")
+    cells = tuple(pa.array(cells) for cells in columns.values())
+    out = np.empty((len(cells[0]), len(cells) * RETAINED_BYTES), np.uint8)
+    retained = RetainedCells(tuple(columns), cells, "here").as_bytes(out)
     condition = Condition(text, list(columns), "D")
     condition.learn(retained)
     condition.decide()

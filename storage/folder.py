@@ -110,7 +110,7 @@ class Folder:
         """
         if not isinstance(self._files, LocalFiles):
             raise ValueError(f"{self.url} is not on this machine. Use a local path here.")  # noqa: TRY004
-        with self._named(key):
+        with self.naming_errors(key):
             return self._files.path(_checked(key))
 
     def read(self, key: str, expected: int | None = None) -> bytes:
@@ -123,7 +123,7 @@ class Folder:
         FileNotFoundError, PermissionError
             It does not exist; it may not be read.
         """
-        with self._named(key):
+        with self.naming_errors(key):
             return self._files.read(_checked(key), expected)
 
     def read_into(self, key: str, *buffers: memoryview) -> int:
@@ -134,7 +134,7 @@ class Folder:
         int
             Size of the object in bytes, which may be more or less than that of the buffers.
         """
-        with self._named(key):
+        with self.naming_errors(key):
             return self._files.read_into(_checked(key), *buffers)
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
@@ -145,7 +145,7 @@ class Folder:
         FileNotFoundError
             It does not exist.
         """
-        with self._named(key):
+        with self.naming_errors(key):
             return self._files.read_range(_checked(key), start, length)
 
     def prefetch(self, key: str) -> None:
@@ -163,7 +163,7 @@ class Folder:
             Whether it survives a power cut once this returns (the default).  Writing is cheaper
             without; `sync` makes many objects durable at once.
         """
-        with self._named(key):
+        with self.naming_errors(key):
             self._files.write(_checked(key), data, durable=durable)
 
     def create(self, key: str, data: Buffer, *, durable: bool = True) -> bool:
@@ -171,7 +171,7 @@ class Folder:
 
         `durable` as in `write`.
         """
-        with self._named(key):
+        with self.naming_errors(key):
             try:
                 self._files.create(_checked(key), data, durable=durable)
             except FileExistsError:
@@ -189,10 +189,10 @@ class Folder:
             The other object does not exist.
         """
         if isinstance(self._files, LocalFiles) and other.is_local:
-            with other._named(other_key):
+            with other.naming_errors(other_key):
                 source = other.local_path(other_key)
                 source.lstat()
-            with self._named(key):
+            with self.naming_errors(key):
                 if self._files.link(_checked(key), source):
                     return
         self.write(key, other.read(other_key), durable=False)
@@ -200,14 +200,14 @@ class Folder:
     def sync(self, keys: Collection[str]) -> None:
         """Make objects durable; FileNotFoundError names the first missing one."""
         for key in keys:
-            with self._named(key):
+            with self.naming_errors(key):
                 self._files.sync(_checked(key))
-        with self._named(""):
+        with self.naming_errors(""):
             self._files.sync_directories(keys)
 
     def append_line(self, key: str, text: str) -> None:
         """Append a line of text to an object, created if missing; for one writer only."""
-        with self._named(key):
+        with self.naming_errors(key):
             self._files.append(_checked(key), f"{text}\n".encode())
 
     def exists(self, key: str) -> bool:
@@ -220,27 +220,27 @@ class Folder:
 
     def size(self, key: str) -> int:
         """Return the size of an object in bytes; FileNotFoundError if it does not exist."""
-        with self._named(key):
+        with self.naming_errors(key):
             return self._files.size(_checked(key))
 
     def list(self, prefix: str = "") -> list[str]:
         """Return the keys of all objects below the folder `prefix`, at any depth, sorted."""
-        with self._named(prefix):
+        with self.naming_errors(prefix):
             return sorted(self._files.list(_checked(prefix)))
 
     def delete(self, key: str) -> None:
         """Remove an object, if it exists."""
-        with self._named(key):
+        with self.naming_errors(key):
             self._files.delete(_checked(key))
 
     def delete_tree(self, prefix: str = "") -> None:
         """Remove all objects below the folder `prefix`, if there are any."""
-        with self._named(prefix):
+        with self.naming_errors(prefix):
             self._files.delete_tree(_checked(prefix))
 
     def delete_partials(self) -> None:
         """Remove unfinished files of writers that were killed."""
-        with self._named(""):
+        with self.naming_errors(""):
             self._files.delete_partials()
 
     def require_writable(self) -> None:
@@ -268,7 +268,7 @@ class Folder:
             ) from error
 
     @contextmanager
-    def _named(self, key: str) -> Iterator[None]:
+    def naming_errors(self, key: str) -> Iterator[None]:
         """Make storage errors name the object by its full address."""
         try:
             yield

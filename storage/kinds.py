@@ -106,10 +106,11 @@ def _unmarked(folder: Folder) -> Kind:
         if path.is_dir():
             return "folder" if any(path.iterdir()) else "nothing"
         return "file" if path.exists() else "nothing"
-    store, inside = open_store(folder.url, folder.storage_options)
-    if not store.exists(inside):
-        return "nothing"
-    return "folder" if store.isdir(inside) else "file"
+    with folder.naming_errors(""):
+        store, inside = open_store(folder.url, folder.storage_options)
+        if not store.exists(inside):
+            return "nothing"
+        return "folder" if store.isdir(inside) else "file"
 
 
 def owner_of(folder: Folder) -> Kind | None:

@@ -55,7 +55,7 @@ def typed_cells(name: str, part: ColumnRecipe | None, cells: Sequence[Any]) -> A
     if isinstance(part, Map):
         cells = [[*cell.items()] if isinstance(cell, Mapping) else cell for cell in cells]
     try:
-        return arrow_cells(cells, kind)
+        return arrow_cells(cells, kind, getattr(part, "written", None))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         fact = f"is {cells[0]!r:.80}, which is no value of it" if len(cells) == 1 else ""
         raise BadInput(

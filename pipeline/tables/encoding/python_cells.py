@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fewpass.pipeline.tables.encoding.cells import words_of
+from fewpass.pipeline.tables.encoding.cells import Written, is_single, read_numbers, words_of
 
 _64_BITS, _DIGITS = 1 << 63, 10**76  # of Arrow's whole numbers, and of its decimals
 #: What is missing, by the names of types: pandas need not be there.
 _OF_PANDAS = ("NAType", "NaTType")
 
 
-def arrow_cells(cells: Sequence[Any], kind: Any = None) -> Any:
+def arrow_cells(cells: Sequence[Any], kind: Any = None, written: Written | None = None) -> Any:
     """Return cells (n,) as an Arrow array, of a type where one is given.
 
-    Cells of several types are what their texts say.
+    Cells of several types are what their texts say; in a column of numbers, given how text has
+    these, numbers among other cells are written so.
 
     Raises
     ------
@@ -33,8 +34,24 @@ def arrow_cells(cells: Sequence[Any], kind: Any = None) -> Any:
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         if kind is not None or len(cells) < 2:
             raise
-    texts = [words_of(typed_alike([cell]))[0].as_py() for cell in cells]
-    return pa.array(texts, pa.large_string())
+    return pa.array([_text_of(cell, written) for cell in cells], pa.large_string())
+
+
+def _text_of(cell: Any, written: Written | None) -> str | None:
+    typed = typed_alike([cell])
+    if written is not None and (isinstance(cell, int) or is_single(typed.type)):
+        number = float(read_numbers(typed).values[0])
+        return None if math.isnan(number) else _number_text(number, written)
+    text: str | None = words_of(typed)[0].as_py()
+    return text
+
+
+def _number_text(number: float, written: Written) -> str:
+    """Return the text of a number that `read_numbers` reads, as written, as the same number."""
+    digits = f"{Decimal(repr(number)):f}".removesuffix(".0")
+    if written == "clock":
+        return f"-PT{digits[1:]}S" if digits.startswith("-") else f"PT{digits}S"
+    return digits.replace(".", ",") if written == "comma" else digits
 
 
 def typed_alike(cells: Sequence[Any], kind: Any = None) -> Any:

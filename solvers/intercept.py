@@ -38,13 +38,18 @@ def with_column(problem: Problem, length: float) -> Problem:
     )  # fmt: skip
 
 
+def problem_from_level(problem: Problem) -> Problem:
+    """Return the same problem with its level at 0, of scores and targets that count from there."""
+    return problem._replace(loss=problem.loss.from_level(problem.level), level=0.0)
+
+
 def from_level(problem: Problem, block: Block) -> tuple[Problem, Block]:
     """Return the same problem with its level at 0, and rows whose scores count from there.
 
     The intercept is then less by the level, and losses are the same.
     """
     loss, level = problem.loss, problem.level
-    moved = problem._replace(loss=loss.from_level(level), level=0.0)
+    moved = problem_from_level(problem)
     if not level or not loss.takes_numbers:
         return moved, block
     seen = loss.at_offset(block.y, np.full(len(block.y), level))

@@ -72,7 +72,7 @@ class Values(ManifestPart):
     variance: float  # divided by n
     minimum: float
     maximum: float
-    weighted_mean: float | None = None  # by row weights; known of rows with offsets, and in memory
+    weighted_mean: float | None = None  # by row weights; of rows with weights or offsets
 
 
 Targets = Annotated[Labels | Values, Field(discriminator="kind")]

@@ -170,8 +170,9 @@ def adagrad(name, problem, X, y, weight, eta, unit=1.0, start=0.0, pull=1.0):
     f, S = np.append(share, 1.0), np.sqrt(np.append(square, 1.0))
     R = np.append(np.full(len(share), problem.lam), problem.lam_b) / np.where(f > 0.0, f, 1.0)
     N = share.sum() + constant
-    w = np.zeros(len(f))
-    w[-1] = start
+    centre = np.zeros(len(f))  # from where weights are charged: b_0 of the intercept, 0 of others
+    centre[-1] = start
+    w = centre.copy()
     G, bar, mass = np.full(len(f), 1e-3 * pull), np.zeros(len(f)), 0.0
     losses = np.zeros(2)
     for t in range(1, n + 1):
@@ -184,8 +185,9 @@ def adagrad(name, problem, X, y, weight, eta, unit=1.0, start=0.0, pull=1.0):
         G[j] += (g0 * x / S[j]) ** 2
         D = eta * unit / (np.sqrt(N) * S[j] ** 2 * np.sqrt(G[j]))
         e = 1.0 / (1.0 + D * R[j])
-        g = implicit_slope(name, c, x @ (w[j] * e), (D * x**2) @ e, y[t - 1])
-        w[j] = (w[j] - D * g * x) * e
+        o = centre[j]
+        g = implicit_slope(name, c, x @ (o + (w[j] - o) * e), (D * x**2) @ e, y[t - 1])
+        w[j] = o + (w[j] - o - D * g * x) * e
         mass += late
         bar = bar + late / mass * (w - bar)
     return AdaGrad(w, bar, losses, mass)

@@ -19,13 +19,12 @@ from fewpass.pipeline.runs.outcome import Convergence, Trained
 from fewpass.pipeline.runs.saved import Cursor
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.auto import FEW_COLUMNS
-from fewpass.pipeline.training.planning.best_constant import levelled
+from fewpass.pipeline.training.planning.best_constant import levelled, rows_for_constants
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.batch.newton_in_memory import minimise
 from fewpass.solvers.certified_minimum import AfterReading, Minimum, Sizes
 from fewpass.solvers.dual.ascent_in_memory import ascend
 from fewpass.solvers.dual.proximal import columns_are_few
-from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.protocol import Block, Certificate, Weights
 from fewpass.solvers.registry import DUAL, SECOND_ORDER, method_class
@@ -131,11 +130,11 @@ def _fitted(
 
 
 def _sample(problem: Problem, dataset: MemoryDataset) -> Table:
-    """Return rows for the best constant: a random thousand, or any where targets' sums tell it."""
+    """Return rows for the best constants; any one where the targets' sums tell them."""
     table, labelled = dataset.table, isinstance(dataset.manifest.targets, Labels)
     if table.weight is None and table.offset is None and (labelled or problem.loss.is_quadratic):
         return take(table, np.arange(min(1, table.n_rows)))
-    return dataset.sample(MOST_ROWS)
+    return rows_for_constants(problem, dataset)
 
 
 def _is_for_one_model(plan: TrainingPlan) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fewpass.solvers.intercept import problem_from_level
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.onepass.adagrad import G, U, W
 from fewpass.solvers.onepass.onepass_state import OnepassState, pace_of, with_choice
@@ -13,7 +14,11 @@ from fewpass.solvers.sgd.averaged_state import join_streams
 
 
 def join(problem: Problem, stats: ProblemStats, states: list[OnepassState]) -> OnepassState:
-    """Fit Newton to its last rows; average the learners of the streams, and choose."""
+    """Fit Newton to its last rows; average the learners of the streams, and choose.
+
+    As in every step, scores count from the problem's level.
+    """
+    problem = problem_from_level(problem)
     states = [closed(problem, stats, s, several=len(states) > 1) for s in states]
     newton, proof = states[0].newton, Proof()
     if newton.used:

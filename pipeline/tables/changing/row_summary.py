@@ -39,7 +39,7 @@ class RowSummary:
         self._mean = self._deviation = 0.0
         self._range = [math.inf, -math.inf]
         self._weights = [0.0, 0.0]
-        self._offsets = np.zeros(4)
+        self._sums = np.zeros(4)
         self._has_weight, self._has_offset = manifest.has_weight, manifest.has_offset
 
     def add(self, table: Table) -> None:
@@ -56,8 +56,8 @@ class RowSummary:
             total, largest = self._weights
             most = max(largest, float(table.weight.max()))
             self._weights = [total + float(table.weight.sum()), most]
-        if table.offset is not None:
-            self._offsets += weighted_sums(table)
+        if table.weight is not None or table.offset is not None:
+            self._sums += weighted_sums(table)
         self.n_rows += table.n_rows
 
     def _add_targets(self, table: Table) -> None:
@@ -87,10 +87,11 @@ class RowSummary:
         if isinstance(self._targets, Labels):
             return self._targets.model_copy(update={"counts": tuple(self._counts.tolist())})
         low, high = self._range
-        total, _, _, target = self._offsets.tolist()
+        total, _, _, target = self._sums.tolist()
+        knows_mean = self._has_weight or self._has_offset
         return Values(
             mean=self._mean, variance=self._deviation / self.n_rows, minimum=low, maximum=high,
-            weighted_mean=target / (total or 1.0) if self._has_offset else None,
+            weighted_mean=target / (total or 1.0) if knows_mean else None,
         )  # fmt: skip
 
     @property
@@ -104,5 +105,5 @@ class RowSummary:
         """Means of the offsets, by row weights."""
         if not self._has_offset:
             return None
-        total, mean, mean_exp, _ = self._offsets.tolist()
+        total, mean, mean_exp, _ = self._sums.tolist()
         return OffsetStats(mean=mean / (total or 1.0), mean_exp=mean_exp / (total or 1.0))

@@ -131,7 +131,7 @@ def write_chunks(
     writer = maker.writer
     records: list[ChunkRecord] = []
     columns = ColumnStatistics(writer.layout, writer.n_features)
-    total, largest, offsets = 0.0, 0.0, np.zeros(4)
+    total, largest, sums = 0.0, 0.0, np.zeros(4)
     for number, record, table in _made(maker, buckets, threads, memory):
         maker.note(number, record)
         records.append(record)
@@ -139,14 +139,13 @@ def write_chunks(
         if table.weight is not None:
             total += float(table.weight.sum())
             largest = max(largest, float(table.weight.max()))
-        if table.offset is not None:
-            offsets += weighted_sums(table)
+        if table.weight is not None or table.offset is not None:
+            sums += weighted_sums(table)
         report(record.rows, sum(stored.length for stored in record.objects.values()))
     weights = WeightStats(total=total, maximum=largest) if writer.has_weight else None
-    if not writer.has_offset:
-        return Written(records, columns, weights, None, None)
-    mean, mean_exp, target = (offsets[1:] / (offsets[0] or 1.0)).tolist()
-    return Written(records, columns, weights, OffsetStats(mean=mean, mean_exp=mean_exp), target)
+    mean, mean_exp, target = (sums[1:] / (sums[0] or 1.0)).tolist()
+    offsets = OffsetStats(mean=mean, mean_exp=mean_exp) if writer.has_offset else None
+    return Written(records, columns, weights, offsets, target if weights or offsets else None)
 
 
 def weights_that_count(weights: WeightStats | None, n_rows: int) -> WeightStats | None:
@@ -161,9 +160,8 @@ def weights_that_count(weights: WeightStats | None, n_rows: int) -> WeightStats 
 
 def weighted_sums(table: Table) -> NDArray[np.float64]:
     """Return the sums of weights, offsets, their exponentials and targets, (4,)."""
-    assert table.offset is not None, "only rows with offsets are asked for"
     weight = np.ones(table.n_rows) if table.weight is None else table.weight
-    offset = table.offset
+    offset = np.zeros(table.n_rows) if table.offset is None else table.offset
     return np.array([np.ones(table.n_rows), offset, np.exp(offset), table.target]) @ weight
 
 

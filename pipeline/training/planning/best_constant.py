@@ -1,8 +1,9 @@
 """The best constant of a problem: what the intercept is charged from, and F_0, its mean loss.
 
 Of labels by their counts; of numbers by mean and variance where the loss is a square, by the mean
-where it is a logarithm's, else by a sample.  Weights of rows, and their offsets, count as the
-sample has them.
+where it is a logarithm's, else by a sample.  Weights of rows count in means of all rows; of labels,
+and in F_0, they count as the sample has them, which is all rows of labels and squares where
+these are in memory or one chunk.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.rows.buffers import numbers_per_row, unit_weights
 from fewpass.pipeline.rows.targets import TargetRule
+from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.losses import Problem
 from fewpass.solvers.losses.constant_prediction import best_constants
 from fewpass.solvers.losses.wide_loss import WideLoss
@@ -62,6 +64,9 @@ def levelled(problem: Problem, rule: TargetRule, dataset: Dataset, sample: Table
         constants = tuple(float(weights.sum()) / float(weight.sum()) * one for one in constants)
     if loss.is_steep:
         return _with_level(problem, (_of_logs(problem, rule, manifest),), constants)
+    if loss.is_quadratic and isinstance(targets, Values):
+        mean = _of_squares(targets, manifest)
+        return _with_level(problem, best.scores if mean is None else (mean,), constants)
     if not loss.takes_numbers:
         best = best_constants(loss, y, _some(weights), intercept=intercept)
     return _with_level(problem, best.scores, constants)
@@ -91,6 +96,26 @@ def _as_read(
     return y, weight[None, :]
 
 
+def rows_for_constants(problem: Problem, dataset: Dataset) -> Table:
+    """Return rows to work the best constants out from.
+
+    Labels and squares take one look at each row: at all in memory, or of the first chunk, which is
+    read in any case.  The same rows have then the same b_0 however they come.  Other losses take
+    many looks, at some rows.
+    """
+    labelled = isinstance(dataset.manifest.targets, Labels)
+    most = dataset.n_rows if labelled or problem.loss.is_quadratic else MOST_ROWS
+    return dataset.sample(most)
+
+
+def _of_squares(targets: Values, manifest: Manifest) -> float | None:
+    """Return the mean of all rows' targets, less their offsets, by row weights; None if unknown."""
+    mean = targets.mean if manifest.weights is None else targets.weighted_mean
+    if mean is None:
+        return None
+    return mean - (manifest.offsets.mean if manifest.offsets else 0.0)
+
+
 def _of_logs(problem: Problem, rule: TargetRule, manifest: Manifest) -> float:
     """Return the logarithm of all rows' mean, over their mean exposure: events may be rare."""
     targets, offsets = manifest.targets, manifest.offsets
@@ -109,14 +134,10 @@ def _weight_of_each(
     targets: Labels, rule: TargetRule, sampled: Numbers, weight: Numbers
 ) -> Numbers:
     """Return the weight of all rows of each label."""
-    codes = np.arange(len(targets.labels), dtype=float)
-    own = np.array([_mean_weight(weight[sampled == code]) for code in codes])
-    own = np.where(np.isnan(own), rule.weigh(codes), own)
+    codes, n = sampled.astype(np.int64), len(targets.labels)
+    rows, total = np.bincount(codes, minlength=n), np.bincount(codes, weight, minlength=n)
+    own = np.where(rows > 0, total / np.maximum(rows, 1), rule.weigh(np.arange(n, dtype=float)))
     return np.asarray(own * np.asarray(targets.counts, float))
-
-
-def _mean_weight(weight: Numbers) -> float:
-    return float(weight.mean()) if len(weight) else math.nan
 
 
 def _of_moments(targets: Values) -> tuple[Numbers, Numbers]:

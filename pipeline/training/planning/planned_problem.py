@@ -14,7 +14,7 @@ from fewpass.pipeline.rows.buffers import row_view, unit_weights
 from fewpass.pipeline.rows.column_statistics import ColumnStatistics
 from fewpass.pipeline.rows.targets import TargetRule, folds_in, target_rule, with_offsets
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.training.planning.best_constant import levelled
+from fewpass.pipeline.training.planning.best_constant import levelled, rows_for_constants
 from fewpass.pipeline.training.planning.column_groups import with_groups
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.estimates.spectrum import MOST_ROWS, SAMPLED_TOO_LOW, sigma_square
@@ -65,7 +65,7 @@ class PlannedProblem(NamedTuple):
         problem = with_groups(problem, dataset.feature_groups)
         rule = target_rule(manifest, problem.loss, plan.positive, plan.class_weight)
         rule = with_offsets(rule, manifest.offsets, problem.loss)
-        problem, constants = levelled(problem, rule, dataset, dataset.sample(MOST_ROWS))
+        problem, constants = levelled(problem, rule, dataset, rows_for_constants(problem, dataset))
         stats = stats_of(
             manifest, rule, problem, streams=plan.streams, seed=plan.seed,
             sigma_square=sampled_sigma_square(dataset, rule),

@@ -18,11 +18,6 @@ def expected_failures(estimator):
         return {}
     if estimator.loss in ("hinge", "quantile", "epsilon_insensitive"):
         return dict.fromkeys(weights, KINK)
-    if estimator.solver == "asgd":
-        more = {
-            "check_class_weight_classifiers": "30 rows, one step each, are too few to learn from"
-        }
-        return dict.fromkeys(weights, ONE_PASS) | more
     if estimator.tol is None:
         return dict.fromkeys(weights, ONE_PASS)
     return {}

@@ -382,18 +382,21 @@ def test_streaming_newton_widens_and_ends_where_columns_become_too_many(tmp_path
     assert grown.objective == pytest.approx(whole.objective, rel=1e-9)
 
 
-def test_a_model_worse_than_a_constant_is_pointed_out(tmp_path):
-    """Steps that fit a column of thousands are too long, or too short for all others."""
+@pytest.mark.parametrize(("gamma0", "is_worse"), [(0.5, True), (None, False)])
+def test_a_model_worse_than_a_constant_is_pointed_out(tmp_path, gamma0, is_worse):
+    """Steps too long for a column make one; from the best constant, steps that are sought do not."""
     rng, text = np.random.default_rng(0), []
     for _ in range(3_000):
-        x = rng.normal(size=3) * (1.0, 1.0, 1e3)
+        x = rng.normal(size=3) * (1.0, 1.0, 10.0)
         text.append(f"{int(rng.random() < 0.05)} 1:{x[0]:.4f} 2:{x[1]:.4f} 3:{x[2]:.4f}\n")
     (tmp_path / "rows.svm").write_text("".join(text))
     reading = {"scale": "none", "options": {"n_features": 3}}
-    plan = plan_of(tmp_path / "rows.svm", reading, solver={"kind": "asgd"}, lam=1e-4)
+    solver = {"kind": "asgd"} if gamma0 is None else {"kind": "asgd", "gamma0": gamma0}
+    plan = plan_of(tmp_path / "rows.svm", reading, solver=solver, lam=1e-4)
     run(plan, tmp_path / "run")
     events = RunFolder(str(tmp_path / "run")).events()
-    assert "constant" in [e["what"] for e in events if e["event"] == "warning"]
+    told = [e["what"] for e in events if e["event"] == "warning"]
+    assert ("constant" in told) == is_worse
 
 
 # -- order of a source --------------------------------------------------------------------------------------

@@ -75,9 +75,10 @@ class LossDrift(NamedTuple):
     def rises(self, loss: float, n_monitored: int) -> bool:
         """Say whether a buffer's mean loss is far above that of all before, by more than chance.
 
-        Losses of single rows are taken to vary by as much as their mean.
+        Losses of single rows are taken to vary by as much as their mean.  A method that began again
+        has fewer rows monitored than before, which says nothing.
         """
-        if not (self.n_monitored and n_monitored):
+        if self.n_monitored <= 0 or n_monitored <= 0:
             return False
         chance = 1.0 + DEVIATIONS / math.sqrt(n_monitored)
         return loss / n_monitored > max(RISEN, chance) * self.loss / self.n_monitored

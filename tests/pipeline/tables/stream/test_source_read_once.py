@@ -14,7 +14,7 @@ from fewpass.flows.orchestration.session import Session, stages
 from fewpass.pipeline.budget import Budget, MemoryShare
 from fewpass.pipeline.errors import BadInput, PlanMismatch
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.rows.source_order import GroupSums
+from fewpass.pipeline.rows.source_order import GroupSums, LossDrift
 from fewpass.pipeline.rows.windows import Window, WindowPlan, row_order
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -439,6 +439,13 @@ def test_the_share_between_groups_is_that_of_an_analysis_of_variance():
     for part in np.split(rng.permutation(every), 9):
         alike = alike.add(len(part), part.sum(), part @ part)
     assert alike.share == 0.0
+
+
+def test_a_buffer_is_harder_by_more_than_chance_and_never_after_a_restart():
+    before = LossDrift(100.0, 200)
+    assert before.rises(200.0, 200) and not before.rises(100.0, 200)
+    assert not before.rises(4.0, 4)  # of few rows a mean is anything
+    assert not before.rises(-50.0, -100) and not LossDrift().rises(200.0, 200)
 
 
 def test_held_out_rows_fit_into_their_budget_and_are_drawn_alike():

@@ -380,7 +380,7 @@ def test_the_page_of_a_running_run_in_a_browser(rows, tmp_path):
             page = seen(address, rows.url)
             assert 'class="state running"' in page
             assert "above the optimum" in page
-            passes.append(float(re.search(r"([\d.e+]+) of 100000 passes", page)[1]))
+            passes.append(float(re.search(r"([\d.e+]+) of 100,000 passes", page)[1]))
         assert 1.0 <= passes[0] < passes[1]
     finally:
         stop(process)

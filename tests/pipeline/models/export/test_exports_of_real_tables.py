@@ -12,16 +12,16 @@ import pytest
 from onnxruntime import InferenceSession
 
 import fewpass
+from fewpass.pipeline.decimal_text import NULL_VALUES
 from fewpass.pipeline.models.export.export_formats import as_onnx, as_sql
 from fewpass.pipeline.models.export.plain_model import of_run
-from fewpass.pipeline.tables.readers.delimited import DelimitedRows
 from tests.pipeline.models.export.exported_rows import feeds_of
 
 
 def rows_of(file):
     """Rows as dicts of text; None where `predict` reads nothing."""
     text = lzma.decompress(file.read_bytes()).decode()
-    nothing = set(DelimitedRows.nulls)
+    nothing = set(NULL_VALUES)
     rows = csv.DictReader(io.StringIO(text))
     return [{name: None if v in nothing else v for name, v in row.items()} for row in rows]
 

@@ -207,7 +207,7 @@ class DatasetWriter:
         own_norms: Norms | None = None,
         changes: Sequence[ChangeRecord] = (),
         home: Folder | None = None,
-        announce: Callable[[str], None] | None = None,
+        named_by: Callable[[str], None] | None = None,
     ) -> Manifest:
         """Make everything durable, then write the manifest, which completes the data set.
 
@@ -226,7 +226,7 @@ class DatasetWriter:
         changes, home
             What made this generation of an earlier one, and the folder of the data set, whose
             manifest is replaced [default: the first generation, which lies where it is written].
-        announce
+        named_by
             Called with the fingerprint before there is a data set that has it.
 
         Raises
@@ -275,8 +275,8 @@ class DatasetWriter:
         self._make_durable(objects, records, pages)
         raw = manifest.sealed()
         made = read_manifest(raw)
-        if announce is not None:
-            announce(made.fingerprint)
+        if named_by is not None:
+            named_by(made.fingerprint)
         (home or self.folder).write(KEY, raw)
         return made
 

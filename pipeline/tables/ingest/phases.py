@@ -335,7 +335,7 @@ class _Ingest:
             versions=_versions(),
             schema=self._schema(),
             hashed_names=self.names,
-            announce=pair.announce if pair else None,
+            named_by=pair.name_training if pair else None,
         )
         return Dataset.open(target.folder)
 

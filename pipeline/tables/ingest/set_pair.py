@@ -70,7 +70,7 @@ class SetPair(NamedTuple):
         fingerprint = Dataset.open(self.test.folder).manifest.first_fingerprint
         return _half(self.training, self.test, fingerprint)
 
-    def announce(self, fingerprint: str) -> None:
+    def name_training(self, fingerprint: str) -> None:
         """Have the test rows say which training set they are of."""
         if self.test is not None:
             half = _half(self.test, self.training, fingerprint)

@@ -144,6 +144,7 @@ class DelimitedRows:
         return DelimitedNumbers(columns, self._dialect, self._first, first, self._places)
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
+        from fewpass.pipeline.tables.encoding.cells import without  # noqa: PLC0415 - Arrow
         from fewpass.pipeline.tables.readers import delimited_cells as cells_of  # noqa: PLC0415 - Arrow
 
         whole = piece
@@ -169,7 +170,7 @@ class DelimitedRows:
             columns = tuple(cells_of.trimmed(column, layout.nulls) for column in columns)
         if raw:
             columns = tuple(
-                cells if k in raw else cells_of.without_nulls(cells, self.nulls)
+                cells if k in raw else without(cells, self.nulls)
                 for k, cells in zip(used, columns, strict=True)
             )
         faults = tuple(self._faults(piece)) if skipped else ()

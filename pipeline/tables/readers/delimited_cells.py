@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -67,14 +67,9 @@ def no_rows(n_columns: int) -> Any:
     return pa.table({f"c{k}": none for k in range(n_columns)})
 
 
-def without_nulls(cells: Any, nulls: Sequence[str]) -> Any:
-    """Return cells, those that are one of some words null."""
-    return without(cells, tuple(nulls))
-
-
-def trimmed(cells: Any, nulls: Sequence[str]) -> Any:
+def trimmed(cells: Any, nulls: tuple[str, ...]) -> Any:
     """Return cells without the blanks around them; what is a null then is one."""
-    return without_nulls(pc.utf8_trim_whitespace(cells), nulls)
+    return without(pc.utf8_trim_whitespace(cells), nulls)
 
 
 def _no_cells(piece: Piece, error: Exception) -> BadInput:

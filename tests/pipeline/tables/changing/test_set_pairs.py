@@ -31,7 +31,7 @@ def ids(name):
 
 
 @pytest.fixture(params=["D-test", "elsewhere/T"])
-def test_place(request, tmp_path, monkeypatch):
+def held_out_at(request, tmp_path, monkeypatch):
     """A pair in here/, whose test rows lie where such rows do, or where somebody said."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
@@ -54,21 +54,20 @@ def changed(training, test):
     return gone
 
 
-def test_a_pair_is_changed_together_wherever_it_was_moved_or_copied_to(test_place):
+def test_a_pair_is_changed_together_wherever_it_was_moved_or_copied_to(held_out_at):
     shutil.copytree(".", "../copy")
     Path("../copy").rename("../moved")
     before = bytes_of(".")
     os.chdir("../moved")
     Path("link").symlink_to("D")
-    changed("link", test_place)
+    changed("link", held_out_at)
     assert bytes_of("../here") == {f"../here/{path}": content for path, content in before.items()}
     os.chdir("../here")
-    changed("D", test_place)
+    changed("D", held_out_at)
 
 
-def test_a_pair_may_be_copied_and_renamed_in_the_usual_way(test_place):
-    if test_place != "D-test":
-        return
+@pytest.mark.parametrize("held_out_at", ["D-test"], indirect=True)
+def test_a_pair_may_be_copied_and_renamed_in_the_usual_way(held_out_at):
     for put in (shutil.copytree, os.rename):
         put("D", "E")
         put("D-test", "E-test")
@@ -78,23 +77,23 @@ def test_a_pair_may_be_copied_and_renamed_in_the_usual_way(test_place):
 
 
 @pytest.mark.parametrize("where", ["beside", "another folder", "named like a pair"])
-def test_a_copy_has_no_test_rows_of_its_own_and_says_so(test_place, where):
+def test_a_copy_has_no_test_rows_of_its_own_and_says_so(held_out_at, where):
     if where == "another folder":
         Path("../other").mkdir(parents=True)
     copy = {"beside": "E", "another folder": "../other/D", "named like a pair": "E"}[where]
     shutil.copytree("D", copy)
     if where == "named like a pair":
         fewpass.ingest("old.csv", "E-test", **HOW)
-    before = {**bytes_of("D"), **bytes_of(test_place), **bytes_of("E-test")}
+    before = {**bytes_of("D"), **bytes_of(held_out_at), **bytes_of("E-test")}
     came = append(AppendPlan(dataset=copy, sources=("new.csv",)))
     gone = forget(ForgetPlan(dataset=copy, where="id < 50"))
     for result in (came, gone):
         assert result.test_dataset is None
         assert "has no test rows of its own" in result.notes[0]
-        assert str(Path(test_place).absolute()) in result.notes[0]
+        assert str(Path(held_out_at).absolute()) in result.notes[0]
     assert came.appended == 40
-    assert {**bytes_of("D"), **bytes_of(test_place), **bytes_of("E-test")} == before
-    changed("D", test_place)
+    assert {**bytes_of("D"), **bytes_of(held_out_at), **bytes_of("E-test")} == before
+    changed("D", held_out_at)
 
 
 def forged(folder, change):
@@ -105,7 +104,7 @@ def forged(folder, change):
     Path(path).write_bytes(seal(document))
 
 
-def test_a_strangers_set_that_names_another_changes_nothing_of_it(test_place):
+def test_a_strangers_set_that_names_another_changes_nothing_of_it(held_out_at):
     """Whatever it says: of a set alone, of a training set, of test rows of another pair."""
     fewpass.ingest("old.csv", "alone", **HOW)
     fewpass.ingest("old.csv", "pair", test_fraction=0.2, **HOW)
@@ -135,8 +134,8 @@ def test_a_strangers_set_that_names_another_changes_nothing_of_it(test_place):
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "changed", "no record"])
 @pytest.mark.parametrize("half", ["D", "test"])
-def test_without_the_record_of_the_ingest_nothing_is_changed(test_place, damage, half):
-    path = f"{test_place if half == 'test' else 'D'}/ingest.json"
+def test_without_the_record_of_the_ingest_nothing_is_changed(held_out_at, damage, half):
+    path = f"{held_out_at if half == 'test' else 'D'}/ingest.json"
     content = Path(path).read_bytes()
     if damage == "gone":
         Path(path).unlink()
@@ -149,21 +148,21 @@ def test_without_the_record_of_the_ingest_nothing_is_changed(test_place, damage,
         forget(ForgetPlan(dataset="D", where="id < 50"))
     assert bytes_of(".") == before
     Path(path).write_bytes(content)
-    changed("D", test_place)
+    changed("D", held_out_at)
 
 
-def test_test_rows_that_are_gone_are_asked_for(test_place):
-    Path(test_place).rename("away")
+def test_test_rows_that_are_gone_are_asked_for(held_out_at):
+    Path(held_out_at).rename("away")
     with pytest.raises(BadInput, match="Put it back"):
         forget(ForgetPlan(dataset="D", where="id < 50"))
-    Path("away").rename(test_place)
-    changed("D", test_place)
+    Path("away").rename(held_out_at)
+    changed("D", held_out_at)
 
 
-def test_an_ingest_replaces_no_test_rows_but_its_own(test_place):
+def test_an_ingest_replaces_no_test_rows_but_its_own(held_out_at):
     """By default they lie at DATASET-test, which nobody named."""
     fewpass.ingest("old.csv", "E-test", **HOW)
-    shutil.copytree(test_place, "F-test")
+    shutil.copytree(held_out_at, "F-test")
     before = bytes_of(".")
     for name in ("E", "F"):
         with pytest.raises(BadInput, match="holds a data set that is none of"):
@@ -174,18 +173,18 @@ def test_an_ingest_replaces_no_test_rows_but_its_own(test_place):
 # -- only what is ours goes --------------------------------------------------------------------------
 
 
-def test_what_others_put_beside_a_data_set_or_into_its_work_stays(test_place):
-    for name in ("D.appending", "D.appending-test", f"{test_place}.appending"):
+def test_what_others_put_beside_a_data_set_or_into_its_work_stays(held_out_at):
+    for name in ("D.appending", "D.appending-test", f"{held_out_at}.appending"):
         Path(name).mkdir(parents=True)
         write(f"{name}/thesis.csv", 0, 3)
     before = {path: content for path, content in bytes_of(".").items() if ".appending" in path}
-    changed("D", test_place)
+    changed("D", held_out_at)
     after = {path: content for path, content in bytes_of(".").items() if ".appending" in path}
     assert after == before
 
 
 @pytest.mark.parametrize("name", ["D", "new"])
-def test_other_files_where_unfinished_work_lies_are_refused_by_name(test_place, name):
+def test_other_files_where_unfinished_work_lies_are_refused_by_name(held_out_at, name):
     Path(f"{name}/.ingest").mkdir(parents=True)
     write(f"{name}/.ingest/thesis.csv", 0, 3)
     before = bytes_of(".")

@@ -263,13 +263,13 @@ class JsonRows:
 
 
 def _dropped(options: SourceOptions, expected: Expected) -> tuple[str, ...]:
-    """Return the names of members that nobody wants, whatever they hold."""
+    """Return the names of members that nothing is read of, whatever they hold."""
     names = [name for name in options.drop if isinstance(name, str)]
     names += [name for name, kind in options.column.items() if kind == "drop"]
     schema = expected.schema
     if schema is not None and schema.names is not None:
         names += [schema.names[k] for k in schema.dropped]
-    return tuple(names)
+    return tuple(name for name in names if name not in expected.read_anyway)
 
 
 def _joined(lines: Iterable[bytes]) -> bytes:

@@ -113,6 +113,7 @@ class QueriedRows:
         self._most = self._address.budget.longest_row
         dropped = (name for name, kind in options.column.items() if kind == "drop")
         self._dropped: set[str | int] = {*options.drop, *dropped}
+        self._read_anyway = expected.read_anyway
         self.name = self._address.name
         self._select = as_select(options.query or self.only_name(), self.name)
         self.schema = self.described()
@@ -142,6 +143,15 @@ class QueriedRows:
     def described(self) -> Any:
         """Return the Arrow schema of the query's rows; BadInput where it cannot be run."""
         raise NotImplementedError
+
+    def read_among(self, names: Sequence[str]) -> list[str]:
+        """Return the columns whose cells are read, by their names or positions."""
+        n, read = len(names), []
+        for k, name in enumerate(names):
+            own = {name, k, k - n}
+            if own & self._read_anyway or not own & self._dropped:
+                read.append(name)
+        return read
 
     def version(self) -> str:
         """Return what changes with the rows."""

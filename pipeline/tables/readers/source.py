@@ -75,6 +75,12 @@ class Expected(NamedTuple):
     seen: SeenFiles | None = None  # files whose rows were taken before: these are left out
 
     @property
+    def read_anyway(self) -> frozenset[str | int]:
+        """Columns that are read also where they are dropped: kept ones, and those held out by."""
+        split = () if self.split is None else (self.split.column,)
+        return frozenset((*self.passed, *split))
+
+    @property
     def longest_line(self) -> int:
         """Bytes of the longest line that is read."""
         return self.budget.longest_row

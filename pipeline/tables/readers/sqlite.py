@@ -102,8 +102,7 @@ class SqliteRows(QueriedRows):
     def described(self) -> Any:
         with self._answered(f"SELECT * FROM (\n{self._select}\n) LIMIT 0") as (cursor, _):
             names = [column[0] for column in cursor.description]
-        n = len(names)
-        read = [name for k, name in enumerate(names) if not {name, k, k - n} & self._dropped]
+        read = self.read_among(names)
         try:
             measured = self._measured(read)
         except BadInput as error:

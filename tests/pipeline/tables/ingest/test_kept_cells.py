@@ -1,0 +1,75 @@
+"""Columns that are kept as they were written, from every format that names its columns."""
+
+import sqlite3
+from contextlib import closing
+
+import pandas as pd
+import pytest
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.tables.ingest.phases import ingest
+from fewpass.pipeline.tables.ingest.retained_columns import words_of_retained
+from fewpass.storage.dataset import Dataset
+
+KEPT_FROM = {
+    "t.csv": lambda rows, path: rows.to_csv(path, index=False),
+    "t.jsonl": lambda rows, path: rows.to_json(path, orient="records", lines=True),
+    "t.parquet": lambda rows, path: rows.to_parquet(path, index=False),
+    "t.sqlite": lambda rows, path: _to_sqlite(rows, path),
+}
+
+
+def _to_sqlite(rows, path):
+    with closing(sqlite3.connect(path)) as connection:
+        rows.to_sql("t", connection, index=False)
+
+
+@pytest.mark.parametrize("file", KEPT_FROM)
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"drop": ["town"]},
+        {"drop": ["at"], "test_by": "at", "test_fraction": 0.2},
+        {"drop": ["at"], "test_group": "at", "test_fraction": 0.2},
+    ],
+    ids=["kept alone", "dropped", "held out by", "grouped"],
+)
+def test_what_is_kept_stands_in_the_rows_whatever_their_format(tmp_path, file, more):
+    """Also of columns that are no features, which a reader need not look at otherwise."""
+    rows = pd.DataFrame({
+        "id": [f"u{k:03}" for k in range(300)], "town": [("Bern", "Oslo")[k % 2] for k in range(300)],
+        "at": [f"2025-01-{1 + k % 28:02}" for k in range(300)], "x": [k * 7 % 11 for k in range(300)],
+        "y": [k % 3 == 0 for k in range(300)],
+    })  # fmt: skip
+    KEPT_FROM[file](rows.astype({"y": int}), tmp_path / file)
+    options = {"label": "y"} | {name: more[name] for name in more if name == "drop"}
+    plan = {name: more[name] for name in more if name != "drop"}
+    made = ingest(IngestPlan(
+        sources=(str(tmp_path / file),), dataset=str(tmp_path / "set"), keep=("id", "town"),
+        options=options, **plan,
+    ))  # fmt: skip
+    kept = []
+    for place in filter(None, (made.dataset, made.test_dataset)):
+        dataset = Dataset.open(place)
+        for k in range(dataset.n_chunks):
+            retained = dataset.read_retained(k)
+            kept += zip(*(words_of_retained(retained, c).tolist() for c in (0, 1)), strict=True)
+    assert sorted(kept) == [
+        (a.encode(), b.encode()) for a, b in zip(rows.id, rows.town, strict=True)
+    ]
+
+
+def test_ids_of_two_types_in_json_are_refused_by_line(tmp_path):
+    lines = [
+        f'{{"id": {k if k % 2 else chr(34) + str(k) + chr(34)}, "x": {k}, "y": {k % 3}}}'
+        for k in range(60)
+    ]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines) + "\n")
+    plan = IngestPlan(
+        sources=(str(tmp_path / "t.jsonl"),), dataset=str(tmp_path / "set"), keep=("id",),
+        options={"label": "y"},
+    )  # fmt: skip
+    with pytest.raises(BadInput, match="line 2: column 'id' holds"):
+        ingest(plan)

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
         models,
         predict,
         publish,
+        refresh,
         shapes,
+        take,
         train,
     )
     from fewpass.pipeline.compiling_ahead import warm_up
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.models.serving.loaded_model import LoadedModel, load
     from fewpass.pipeline.settings.execution import Execution
     from fewpass.pipeline.settings.ingest_plan import IngestPlan
+    from fewpass.pipeline.settings.refresh_plan import RefreshPlan
     from fewpass.pipeline.settings.source_options import SourceOptions
     from fewpass.pipeline.settings.training_plan import TrainingPlan
     from fewpass.pipeline.tables.showing.dataset_table import Dataset
@@ -52,6 +55,7 @@ __all__ = [
     "LinearClassifier",
     "LinearRegressor",
     "LoadedModel",
+    "RefreshPlan",
     "ScoreCalibrator",
     "SourceOptions",
     "TableEncoder",
@@ -69,7 +73,9 @@ __all__ = [
     "models",
     "predict",
     "publish",
+    "refresh",
     "shapes",
+    "take",
     "train",
     "warm_up",
 ]
@@ -78,6 +84,7 @@ _HOMES = {
     "Dataset": "fewpass.pipeline.tables.showing.dataset_table",
     "Execution": "fewpass.pipeline.settings.execution",
     "IngestPlan": "fewpass.pipeline.settings.ingest_plan",
+    "RefreshPlan": "fewpass.pipeline.settings.refresh_plan",
     "SourceOptions": "fewpass.pipeline.settings.source_options",
     "TrainingPlan": "fewpass.pipeline.settings.training_plan",
     "LinearClassifier": "fewpass.pipeline.models.estimators",

@@ -61,13 +61,6 @@ OTHERS: Commands = {
     "changing_data:forget": (
         "Delete rows of a data set for good, and name the models that have learnt from them."
     ),
-    "store:models": (
-        "List the models of a store that refresh writes: how good each is, which one is published."
-    ),
-    "store:publish": "Publish the model of a generation, newer or older, as the one to use.",
-    "store:refresh": (
-        "Give up the generation of a store that is not finished; `prefect run refresh` makes them."
-    ),
     "exporting:export": (
         "Write a run's model for other programs: .onnx, .sql, .json, .mlflow and others."
     ),
@@ -81,4 +74,13 @@ OTHERS: Commands = {
         "Remove old generations of a store, old runs of a schedule, old artifacts of Prefect."
     ),
     "demo:demo": "Go through a whole job on generated data larger than the memory limit.",
+}
+#: What `fewpass store` does, by the name of the command.
+STORE = {
+    "list": ("store:listed", "List the models of a store, which one is published, and why."),
+    "publish": ("store:publish", "Publish the model of a generation, newer or older."),
+    "take": ("store:take", "Have a generation learnt from that waits or is set apart."),
+    "abandon": ("store:abandon", "Give up the generation that is not finished."),
+    "forget": ("changing_data:forget", "Delete rows of all generations for good."),
+    "clean": ("cleaning:clean", "Remove old generations."),
 }

@@ -12,10 +12,8 @@ from fewpass.pipeline.sizes import format_bytes
 
 if TYPE_CHECKING:
     from fewpass.pipeline.models.refresh.drift import Drift
-    from fewpass.pipeline.models.refresh.generations import GenerationList, GenerationState
-    from fewpass.pipeline.models.refresh.publications import Publication
-    from fewpass.pipeline.models.refresh.refused_files import Refused
-    from fewpass.pipeline.models.refresh.store_history import StoreEvent
+    from fewpass.pipeline.models.refresh.listing import StoreModels
+    from fewpass.pipeline.models.refresh.store_log import Event, Published, SetAside
     from fewpass.pipeline.runs.outcome import TrainingResult
     from fewpass.pipeline.scoring.evaluated_slices import Slice
     from fewpass.pipeline.scoring.evaluation import Evaluation
@@ -23,8 +21,9 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.ingest.progress import IngestResult
     from fewpass.pipeline.training.cross_validation import CrossValidated
 
-ASIDE = ("file", "reason", "size", "refused")
-COLUMNS = ("generation", "state", "loss", "above optimum", "decided")
+ASIDE = ("file", "reason", "size", "set aside")
+COLUMNS = ("generation", "state", "learnt from", "loss before", "above optimum", "finished")
+UNTOLD = ("begun", "moved", "cleared", "settled", "dropped")  # events that say nothing to people
 
 
 def require_tolerance(plan: TrainingPlan, *, asked: bool) -> None:
@@ -126,75 +125,70 @@ def slice_facts(one: Slice) -> dict[str, Any]:
     return {"slice": one.name} | evaluation_facts(one.evaluation) | intervals
 
 
-def models_facts(listed: GenerationList, moves: Sequence[Publication]) -> dict[str, Any]:
-    """Return what --json prints: generations, which one is used, publications, refused files."""
-    from fewpass.pipeline.models.refresh.store_history import store_history
-
-    generations = [
-        s._asdict()
-        | {"publications": [p.number for p in s.publications]}
-        | {"drift_refusals": [one._asdict() for one in s.drift_refusals]}
-        for s in listed
-    ]
+def models_facts(store: str, listed: StoreModels) -> dict[str, Any]:
+    """Return what --json prints of a store: generations, which one is used, events, files aside."""
     return {
-        "published": moves[-1].generation if moves else None,
-        "generations": generations,
-        "publications": [move._asdict() for move in moves],
-        "history": [event._asdict() for event in store_history(listed, moves)],
-        "refused": refused_facts(listed.refused),
-    }
+        "store": store,
+        "published": listed.published,
+        "generations": [one._asdict() for one in listed.generations],
+        "set_aside": refused_facts(listed.set_aside),
+        "events": [one.model_dump(mode="json", exclude={"past"}, exclude_none=True)
+                   for one in listed.events],
+    }  # fmt: skip
 
 
-def refused_facts(listed: Sequence[Refused]) -> list[dict[str, Any]]:
-    """Return refused files as JSON has them."""
-    names = ("file", "reason", "size", "changed", "refused_at")
-    return [{name: getattr(one, name) for name in names} for one in listed]
-
-
-def refused_rows(listed: Sequence[Refused]) -> list[dict[str, str]]:
-    """Return refused files as rows of text."""
+def refused_facts(listed: Sequence[SetAside]) -> list[dict[str, Any]]:
+    """Return files that were set aside as JSON has them."""
     return [
-        dict(
-            zip(
-                ASIDE,
-                (one.file, one.reason, _size(one.size), when(one.refused_at)),
-                strict=True,
-            )
-        )
+        {"file": one.file.name, "reason": one.why, "size": one.file.bytes, "set_aside_at": one.at}
         for one in listed
     ]
 
 
-def model_rows(listed: Sequence[GenerationState]) -> list[dict[str, str]]:
+def refused_rows(listed: Sequence[SetAside]) -> list[dict[str, str]]:
+    """Return files that were set aside as rows of text."""
+    cells = ((one.file.name, one.why, _size(one.file.bytes), when(one.at)) for one in listed)
+    return [dict(zip(ASIDE, row, strict=True)) for row in cells]
+
+
+def model_rows(listed: StoreModels) -> list[dict[str, str]]:
     """Write generations down as rows of text."""
     from fewpass.flows.display.console import as_fixed, or_dash
 
     rows = []
-    for one in listed:
-        made = one.decision or {}
+    for one in listed.generations:
+        nights = len(one.nights)
         cells = (
-            f"{one.generation:06d}",
-            one.state,
-            as_fixed(made.get("loss"), 6),
-            or_dash(made.get("certificate"), ".2e"),
-            when(made.get("decided_at")),
-        )
+            f"{one.generation:06d}", one.state,
+            f"{nights} night{'s' * (nights != 1)}, {one.rows:,}" if nights else "-",
+            as_fixed(one.loss, 6), or_dash(one.certificate, ".2e"), when(one.at),
+        )  # fmt: skip
         rows.append(dict(zip(COLUMNS, cells, strict=True)))
     return rows
 
 
-def history_rows(events: Sequence[StoreEvent]) -> list[dict[str, str]]:
+def history_rows(events: Sequence[Event]) -> list[dict[str, str]]:
     """Write down what happened in a store as rows of text."""
     return [
         {
-            "when": when(one.when),
-            "what": one.what,
-            "generation": "-" if one.generation is None else f"{one.generation:06d}",
-            "by": one.by,
-            "why": one.why,
+            "when": when(event.at),
+            "what": _what(event),
+            "generation": "-" if event.generation is None else f"{event.generation:06d}",
+            "by": event.by,
+            "why": event.why,
         }
-        for one in events
+        for event in events
+        if event.what not in UNTOLD
     ]
+
+
+def _what(event: Event) -> str:
+    """Say in a word or two what happened."""
+    if event.what == "judged":
+        return event.verdict
+    if event.what == "set aside":
+        return f"set aside {event.file.name}"
+    return event.what
 
 
 def drift_rows(drift: Drift) -> list[dict[str, str]]:
@@ -220,9 +214,12 @@ def _from_to(before: float | None, now: float | None) -> str:
     return "-" if before is None or now is None else f"{100 * before:.3g} % to {100 * now:.3g} %"
 
 
-def publication_facts(store: str, made: Publication) -> dict[str, Any]:
+def publication_facts(store: str, made: Published) -> dict[str, Any]:
     """Return what --json prints of a publication."""
-    return made._asdict() | {"run": made.run_in(store)}
+    from fewpass.pipeline.models.refresh.store import run_of
+
+    named = ("number", "generation", "weights_sha256", "at", "by", "why")
+    return {name: getattr(made, name) for name in named} | {"run": run_of(store, made)}
 
 
 def _size(size: int | None) -> str:

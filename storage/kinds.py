@@ -45,8 +45,8 @@ _MARKS: tuple[tuple[str, Kind], ...] = (
     (KEY, "data set"),
     (RUN_KEY, "run"),
     ("snapshots/000001/manifest.json", "run"),
-    ("files.json", "generation"),
-    ("generations/000001/files.json", "store"),
+    ("data/manifest.json", "generation"),
+    ("events/000001.json", "store"),
     (INGEST_KEY, "unfinished"),
     ("zarr.json", "unfinished"),
 )
@@ -54,7 +54,7 @@ _MARKS: tuple[tuple[str, Kind], ...] = (
 OWN: tuple[Kind, ...] = (
     "data set", "snapshot", "run", "generation", "store", "unfinished", "no manifest",
 )  # fmt: skip
-_GENERATION = re.compile(r"/generations/\d{6}$")  # elsewhere files.json may be anybody's
+_GENERATION = re.compile(r"/generations/\d{6}$")  # elsewhere a folder may hold a data set
 _EXPORTED = (".onnx", ".safetensors", ".liblinear", ".skops")
 _WEB_MARKS = (KEY,)  # a server of files is asked as little as can be
 _CALLED: dict[Kind, str] = {
@@ -177,7 +177,7 @@ _MADE_BY: dict[Wanted, str] = {
     "new run": command("train", "DATASET", "RUN"),
     "store": "prefect run refresh -p sources=SOURCE -p store=STORE",
 }
-_IN_GENERATION = {"data set": "data", "run": "run", "rows": "data", "any": "run"}
+_IN_GENERATION = {"data set": "data", "run": "run-all", "rows": "data", "any": "run-all"}
 
 
 def _advice(folder: Folder, kind: Kind, wanted: Wanted, like: str | None) -> str:

@@ -79,14 +79,13 @@ def dashboard(
     """
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.dashboard.page_server import serve  # distributed takes half a second
-    from fewpass.pipeline.models.refresh.generations import generations
+    from fewpass.pipeline.models.refresh.store import store_at
     from fewpass.pipeline.runs.run_folder import RunFolder
-    from fewpass.storage.folder import Folder
 
     if not runs:
         raise BadInput("Name at least one run or store: fewpass dashboard RUN...")
     for run in runs:
-        if "{date}" not in run and not generations(Folder(run)):  # theirs come as they come
+        if "{date}" not in run and not store_at(run).generations:  # theirs come as they come
             RunFolder(run).record()  # refuses what is no run
     terminal = Terminal(output)
     serve(runs, port, lambda url: terminal.result({"page": url}, url))

@@ -1,4 +1,4 @@
-"""`fewpass models`, `publish` and `refresh`: the models of a store, and which one is used."""
+"""`fewpass store`: the models of a store, which one is used, and what persons decide."""
 # ruff: noqa: PLC0415
 
 from __future__ import annotations
@@ -17,24 +17,22 @@ from fewpass.flows.outcomes import (
     publication_facts,
     refused_rows,
 )
-from fewpass.flows.refusals import UsageError
 from fewpass.pipeline.sizes import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from fewpass.pipeline.models.refresh.generations import GenerationState
-    from fewpass.pipeline.models.refresh.refused_files import Refused
-    from fewpass.pipeline.models.refresh.store_history import StoreEvent
+    from fewpass.pipeline.models.refresh.listing import StoreModels
+    from fewpass.pipeline.models.refresh.store_log import Event, SetAside
 
 MOST_EVENTS = 12  # that people are shown; --json has all
 
 
-def models(store: str, /, *, output: Output = OUTPUT) -> int:
-    """List the models of a store that refresh writes: how good each is, which one is published.
+def listed(store: str, /, *, output: Output = OUTPUT) -> int:
+    """List the models of a store: what each has learnt from, how good it is, which is published.
 
-    Files that a refresh could not read, and has refused, come with the reason.
+    Files that a refresh could not read, and has set aside, come with the reason.
 
     Parameters
     ----------
@@ -44,54 +42,51 @@ def models(store: str, /, *, output: Output = OUTPUT) -> int:
     from rich.console import Group
 
     from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.models.refresh import generations
-    from fewpass.pipeline.models.refresh.publications import history
-    from fewpass.pipeline.models.refresh.store_history import store_history
+    from fewpass.pipeline.models.refresh.listing import models
 
-    listed, moves = generations.models(store), history(store)
-    shown: list[RenderableType] = [models_table(listed)] if listed else []
-    events = store_history(listed, moves)
-    if events:
-        shown.append(history_table(events))
-    if listed.refused:
-        shown.append(refused_table(listed.refused))
-    Terminal(output).result(models_facts(listed, moves), Group(*shown))
+    made = models(store)
+    shown: list[RenderableType] = [models_table(made)] if made.generations else []
+    shown.append(history_table(made.events))
+    if made.set_aside:
+        shown.append(refused_table(made.set_aside))
+    Terminal(output).result(models_facts(store, made), Group(*shown))
     return 0
 
 
-def refused_table(listed: Sequence[Refused]) -> Table:
-    """Return a table of the refused files."""
+def refused_table(aside: Sequence[SetAside]) -> Table:
+    """Return a table of the files that were set aside."""
     from fewpass.flows.display.console import titled_table
 
     table = titled_table("Set aside")
     for name in ASIDE:
         table.add_column(name, no_wrap=name in ASIDE[2:], overflow="fold")
-    for row in refused_rows(listed):
+    for row in refused_rows(aside):
         table.add_row(*map(printable, row.values()))
     return table
 
 
-def models_table(listed: Sequence[GenerationState]) -> Table:
+def models_table(made: StoreModels) -> Table:
     """Return a table of generations, the newest last."""
     from fewpass.flows.display.console import titled_table
 
     table = titled_table("Models")
     for name in COLUMNS:
-        table.add_column(name, justify="right" if name in COLUMNS[2:4] else "left", no_wrap=True)
-    for row in model_rows(listed):
+        table.add_column(name, justify="right" if name in COLUMNS[3:5] else "left", no_wrap=True)
+    for row in model_rows(made):
         table.add_row(*row.values())
     return table
 
 
-def history_table(events: Sequence[StoreEvent]) -> Table:
-    """Return a table of what happened last: decisions, gates, publications, refused files.
+def history_table(events: Sequence[Event]) -> Table:
+    """Return a table of what happened last.
 
     What, by whom and why share a column: reasons are sentences, and a terminal is narrow.
     """
     from fewpass.flows.display.console import titled_table
 
-    shown = history_rows(events[-MOST_EVENTS:])
-    title = "History" if len(shown) == len(events) else f"The last {counted(len(shown), 'event')}"
+    every = history_rows(events)
+    shown = every[-MOST_EVENTS:]
+    title = "History" if len(shown) == len(every) else f"The last {counted(len(shown), 'event')}"
     table = titled_table(title)
     for name in ("when", "generation", "what"):
         table.add_column(name, no_wrap=name != "what", overflow="fold")
@@ -114,8 +109,9 @@ def publish(
 ) -> int:
     """Publish the model of a generation, newer or older, as the one to use.
 
-    Whoever evaluates, predicts or exports with the store uses it from then on, and the next refresh
-    trains on from it.  Of two who publish at once one wins; the other fails, and exits with 2.
+    Whoever evaluates, predicts or exports with the store uses it from then on.  Nights after it are
+    set apart: their rows stay, and compete.  Of two who publish at once one wins; the other fails,
+    and exits with 2.
 
     Parameters
     ----------
@@ -124,15 +120,15 @@ def publish(
     generation
         Number of the generation, such as 000007.
     after
-        Number of the publication that is followed now, as shown by fewpass models; where it is
-        another one by now, nothing is changed [default: whichever it is].
+        Number of the event that published the present one, as --json shows it; where it is another
+        one by now, nothing is changed [default: whichever it is].
     because
         Why; kept with the publication.
     """
     from fewpass.flows.display.console import Terminal, facts_table
-    from fewpass.pipeline.models.refresh.publishing import publish_generation
+    from fewpass.pipeline.models.refresh import publishing
 
-    made = publish_generation(store, generation, after=after, why=because)
+    made = publishing.publish(store, generation, after=after, why=because)
     shown = {
         "store": store,
         "generation": f"{made.generation:06d}",
@@ -144,10 +140,35 @@ def publish(
     return 0
 
 
-def refresh(
-    store: str, /, *, abandon: bool = False, because: str = "", output: Output = OUTPUT
-) -> int:
-    """Give up the generation of a store that is not finished; `prefect run refresh` makes them.
+def take(
+    store: str, generation: Annotated[int, whole(1)], /, *, because: str = "",
+    output: Output = OUTPUT,
+) -> int:  # fmt: skip
+    """Have a generation learnt from that waits or is set apart: its rows are right.
+
+    The next refresh learns from them, also without new files.
+
+    Parameters
+    ----------
+    store
+        Folder or address that refreshes write to.
+    generation
+        Number of the generation, such as 000007.
+    because
+        Why; kept in the store's log.
+    """
+    from fewpass.flows.display.console import Terminal, facts_table
+    from fewpass.pipeline.models.refresh import publishing
+
+    publishing.take_night(store, generation, why=because)
+    facts = {"store": store, "taken": generation}
+    shown = {"store": store, "generation": f"{generation:06d}, which the next refresh learns from"}
+    Terminal(output).result(facts, facts_table("Taken", shown))
+    return 0
+
+
+def abandon(store: str, /, *, because: str = "", output: Output = OUTPUT) -> int:
+    """Give up the generation of a store that is not finished.
 
     What was made of it is not used, and the next refresh takes its files anew.
 
@@ -155,26 +176,19 @@ def refresh(
     ----------
     store
         Folder or address that refreshes write to.
-    abandon
-        Say that this is meant.
     because
-        Why; kept with the generation.
+        Why; kept in the store's log.
     """
     from fewpass.flows.display.console import Terminal, facts_table
-    from fewpass.pipeline.models.refresh import abandoning
+    from fewpass.pipeline.models.refresh import publishing
 
-    if not abandon:
-        raise UsageError(
-            "New files are taken by the flow: prefect run refresh -p sources=INBOX -p store="
-            f"{store}. To give up a generation that does not get done, say fewpass refresh {store} "
-            "--abandon."
-        )
-    given_up = abandoning.abandon(store, why=because)
-    facts = {"store": store, "abandoned": given_up.number, "files": list(given_up.files)}
+    given_up = publishing.abandon(store, why=because)
+    names = [file.name for file in given_up.files]
+    facts = {"store": store, "abandoned": given_up.number, "files": names}
     shown = {
         "store": store,
         "generation": f"{given_up.number:06d}",
-        "files": f"{len(given_up.files)}, which the next refresh takes anew",
+        "files": f"{len(names)}, which the next refresh takes anew",
     }
     Terminal(output).result(facts, facts_table("Abandoned", shown))
     return 0

@@ -18,7 +18,7 @@ from fewpass.flows.orchestration.scheduled import (
 from fewpass.flows.outcomes import evaluation_facts
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.explaining.importance import Importance, importance
-from fewpass.pipeline.models.refresh.publications import run_at
+from fewpass.pipeline.models.refresh.store import run_at
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.evaluate_rows import (

@@ -10,7 +10,7 @@ from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
 from fewpass.flows.orchestration.scheduled import dated, durable_task, made_flow
 from fewpass.pipeline.drawing.safe_text import as_markdown
-from fewpass.pipeline.models.refresh.publications import run_at
+from fewpass.pipeline.models.refresh.store import run_at
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.prediction import predict as predicted
 from fewpass.pipeline.scoring.scored_file import PredictionResult

@@ -12,8 +12,8 @@ from fewpass.flows.orchestration.models import show_history
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.outcomes import publication_facts
 from fewpass.pipeline.drawing.safe_text import as_markdown
-from fewpass.pipeline.models.refresh.publications import Publication
-from fewpass.pipeline.models.refresh.publishing import publish_generation
+from fewpass.pipeline.models.refresh import publishing
+from fewpass.pipeline.models.refresh.store_log import Published
 
 
 @made_flow(requests.PublishParameters, "store")
@@ -30,6 +30,6 @@ def publish(store: str, generation: int, because: str, after: int | None) -> Any
 
 
 @durable_task("publish")
-def move(store: str, generation: int, because: str, after: int | None) -> Publication:
+def move(store: str, generation: int, because: str, after: int | None) -> Published:
     """Publish it, unless somebody else did at the same time."""
-    return publish_generation(store, generation, after=after, why=because)
+    return publishing.publish(store, generation, after=after, why=because)

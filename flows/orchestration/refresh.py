@@ -6,6 +6,10 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
+from fewpass.pipeline.models.refresh.abandoning import abandon as abandoned
+from fewpass.pipeline.models.refresh.drift_refusals import require_at_most
+from fewpass.pipeline.models.refresh.generations import Decision, Generation, refused_now
+from fewpass.pipeline.models.refresh.publications import NONE_YET, published
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
@@ -31,13 +35,9 @@ from fewpass.flows.outcomes import (
 )
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.abandoning import abandon as abandoned
 from fewpass.pipeline.models.refresh.drift import drift_of
-from fewpass.pipeline.models.refresh.drift_refusals import require_at_most
 from fewpass.pipeline.models.refresh.gates import Evaluated, GateResult, Slices, results_of
-from fewpass.pipeline.models.refresh.generations import Decision, Generation, refused_now
 from fewpass.pipeline.models.refresh.old_generations import remove_old_generations
-from fewpass.pipeline.models.refresh.publications import NONE_YET, published
 from fewpass.pipeline.models.refresh.refreshing import (
     decide,
     held_out,

@@ -21,7 +21,7 @@ from prefect.states import Crashed
 from fewpass.flows.dead_runs import WHEN_STALLED, Finding, examine_folder, stalled, what_resumes
 from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.flows.orchestration.server import answering
-from fewpass.pipeline.models.refresh.generations import newest_run
+from fewpass.pipeline.models.refresh.store import runs_in
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder
 
@@ -101,5 +101,5 @@ def run_folder_of(run: FlowRun) -> str | None:
         return parameters["run"] if chosen else None
     plan = parameters.get("plan")
     if isinstance(plan, dict) and isinstance(plan.get("store"), str):
-        return newest_run(plan["store"])
+        return next(iter(runs_in(plan["store"])), None)
     return None

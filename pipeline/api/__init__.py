@@ -1,7 +1,7 @@
 """What the commands do, as functions: see `fewpass` for the list."""
 
 from fewpass.pipeline.api.making_data_sets import append, forget, ingest
-from fewpass.pipeline.api.publishing_models import abandon, models, publish
+from fewpass.pipeline.api.publishing_models import abandon, models, publish, refresh, take
 from fewpass.pipeline.api.training_models import cross_validate, train
 from fewpass.pipeline.api.using_models import evaluate, load_model, predict, shapes
 
@@ -16,6 +16,8 @@ __all__ = [
     "models",
     "predict",
     "publish",
+    "refresh",
     "shapes",
+    "take",
     "train",
 ]

@@ -1,16 +1,57 @@
-"""Models of a store: listed, published, given up."""
+"""Models of a store: refreshed, listed, published, given up."""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
-from fewpass.pipeline.api.call_arguments import Address
-from fewpass.pipeline.models.refresh import abandoning, generations, publishing
-from fewpass.pipeline.models.refresh.publications import Publication
+from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, require_execution
+from fewpass.pipeline.models.refresh import listing, publishing, refreshing
+from fewpass.pipeline.models.refresh.listing import StoreModels
+from fewpass.pipeline.models.refresh.refresh_result import RefreshResult
+from fewpass.pipeline.models.refresh.store import Generation
+from fewpass.pipeline.models.refresh.store_log import Published, Taken
+from fewpass.pipeline.models.refresh.work import Work
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 
 
-def models(store: Address) -> generations.GenerationList:
-    """Return the models of a store that `prefect run refresh` writes to, oldest first.
+def refresh(
+    plan: RefreshPlan | None = None, *, execution: Execution = ANYWHERE, **settings: Any
+) -> RefreshResult:
+    """Learn from new files, and publish a model of them, as `prefect run refresh` does.
+
+    A refresh that was killed is finished by the next one.
+
+    Parameters
+    ----------
+    plan
+        Where files appear, where everything goes, and how it is decided.
+    execution
+        Where to train: threads of this process, or Dask.  The model is the same, bit for bit.
+    **settings
+        Fields of `RefreshPlan` (sources, store, windows, odd, gates, training, ingest, ...), in
+        place of a plan, or of some of its fields.
+
+    Returns
+    -------
+    RefreshResult
+        state (published, kept back, waits, settled, unchanged), message, generation, model, nights,
+        rows, window, loss, usual, deviations, certificate, ...
+
+    Raises
+    ------
+    BadInput
+        Settings that cannot be used, files that cannot be read, rows that drifted too far; or
+        another process refreshes the store.
+    """
+    require_execution(execution)
+    given = {} if plan is None else plan.model_dump(exclude_unset=True)
+    return refreshing.refresh(RefreshPlan.model_validate(given | settings), Work(execution))
+
+
+def models(store: Address) -> StoreModels:
+    """Return the models of a store that refreshes write to, and what happened in it.
 
     Parameters
     ----------
@@ -19,29 +60,30 @@ def models(store: Address) -> generations.GenerationList:
 
     Returns
     -------
-    list of GenerationState
-        generation, state, files, decision, publications.  The attribute `refused` of the list has
-        the refused files: file, reason, size, changed, refused_at.
+    StoreModels
+        published, generations (generation, state, files, nights, rows, window, loss, ...),
+        set_aside (files that could not be read, and why), events.
 
     Raises
     ------
     BadInput
         If there is none.
     """
-    return generations.models(os.fspath(store))
+    return listing.models(os.fspath(store))
 
 
 def publish(
     store: Address, generation: int, *, after: int | None = None, why: str = ""
-) -> Publication:
+) -> Published:
     """Make the model of a generation the one that readers of a store use.
 
-    It may be newer or older than the present one.  `fewpass publish` does the same.
+    It may be newer or older than the present one; nights after an older one are set apart.
+    `fewpass store publish` does the same.
 
     Parameters
     ----------
     store
-        Folder or address that `prefect run refresh` writes to.
+        Folder or address that refreshes write to.
     generation
         Number of the generation, from 1.
     after
@@ -51,21 +93,34 @@ def publish(
 
     Returns
     -------
-    Publication
-        number, generation, weights_sha256, published_at, by, why.
+    Published
+        number, generation, run, weights_sha256, at, by, why.
 
     Raises
     ------
     BadInput
-        If there is no such generation, it is not finished, or its model is the published one.
-    PublishedMeanwhile
+        If there is no such generation, it has no model, or its model is the published one.
+    Overtaken
         If somebody else has published since `after`.  A BadInput.
     """
-    return publishing.publish_generation(os.fspath(store), generation, after=after, why=why)
+    return publishing.publish(os.fspath(store), generation, after=after, why=why)
 
 
-def abandon(store: Address, *, why: str = "") -> generations.Generation:
-    """Give up the generation of a store that is not finished, as `fewpass refresh --abandon` does.
+def take(store: Address, generation: int, *, why: str = "") -> Taken:
+    """Have a generation learnt from that waits or is set apart, as `fewpass store take` does.
+
+    The next refresh does.
+
+    Raises
+    ------
+    BadInput
+        If it neither waits nor is set apart, or a refresh is at work.
+    """
+    return publishing.take_night(os.fspath(store), generation, why=why)
+
+
+def abandon(store: Address, *, why: str = "") -> Generation:
+    """Give up the generation of a store that is not finished, as `fewpass store abandon` does.
 
     What was made of it is not used.  The next refresh takes its files anew, those that are still
     there.
@@ -73,18 +128,18 @@ def abandon(store: Address, *, why: str = "") -> generations.Generation:
     Parameters
     ----------
     store
-        Folder or address that `prefect run refresh` writes to.
+        Folder or address that refreshes write to.
     why
         A reason, stored with the generation.
 
     Returns
     -------
     Generation
-        number, files, data, run.
+        number, night, files, data.
 
     Raises
     ------
     BadInput
         If there is no generation, if all are finished, or if a refresh is at work.
     """
-    return abandoning.abandon(os.fspath(store), why=why)
+    return publishing.abandon(os.fspath(store), why=why)

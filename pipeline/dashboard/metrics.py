@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fewpass.pipeline.dashboard.shown_run import ShownRun
 from fewpass.pipeline.drawing.safe_text import without_control
-from fewpass.pipeline.models.refresh.publications import published
+from fewpass.pipeline.models.refresh.store import published
 from fewpass.pipeline.runs.work_done import WorkDone, speeds
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -110,7 +110,7 @@ def _numbers(shown: ShownRun, now: float) -> dict[str, float | None]:
 
 def _generation(run: str) -> Iterator[Sample]:
     """Yield which generation a run is, and which one its store has published."""
-    place = re.fullmatch(r"(.*)/generations/(\d{6})/run", run)
+    place = re.fullmatch(r"(.*)/generations/(\d{6})/run-\w+", run)
     if place is None:
         return
     store, number = place[1], int(place[2])

@@ -35,7 +35,7 @@ from fewpass.pipeline.dashboard.shown_run import MOST_SHOWN, read_again
 from fewpass.pipeline.dashboard.view import LABELS, Against, view
 from fewpass.pipeline.drawing.safe_text import as_json
 from fewpass.pipeline.executors.on_dask import HAS_PAGE, TOPIC
-from fewpass.pipeline.models.refresh.generations import generations
+from fewpass.pipeline.models.refresh.store import runs_in
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_series import runs_of
 from fewpass.storage.folder import Folder
@@ -104,8 +104,7 @@ def runs_at(urls: Sequence[str]) -> list[str]:
         elif RunFolder(url).exists():
             runs.append(url)
         else:
-            made = reversed(generations(Folder(url)))
-            runs += [one.run for one in made if RunFolder(one.run).exists()]
+            runs += runs_in(url)
     return runs
 
 

@@ -1,39 +1,38 @@
 """Rows that are forgotten, in a data set or in all generations of a store, and their models.
 
-Of a store, the models that the published one comes of are trained anew next to the old ones, each
-on its own generation; the last of them becomes the run of a new generation, which has no files, and
-is published.  A refresh goes on from there.
+Of a store, the published model is trained anew from zero, on the nights that it has learnt from; it
+becomes the model of a new generation, which has no files, and is published.  A refresh goes on from
+there.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from datetime import UTC, datetime
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.generations import (
-    Decision,
-    Generation,
-    begin_generation,
-    generations,
-    write_decision,
+from fewpass.pipeline.models.refresh.store import (
+    existing_store,
+    published,
+    refresh_lock,
+    run_of,
 )
-from fewpass.pipeline.models.refresh.publications import Publication, newest_readable, user_and_host
-from fewpass.pipeline.models.refresh.refreshing import refresh_lock, rows_before
+from fewpass.pipeline.models.refresh.store_log import Begun, Published, append_event
+from fewpass.pipeline.models.refresh.store_log import Forgotten as ForgottenEvent
+from fewpass.pipeline.models.refresh.windows import n_rows, rows_of
 from fewpass.pipeline.models.retraining import Retrained, Retraining
 from fewpass.pipeline.runs.learnt_from import Forgotten, LearntRun, learnt_from
-from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.change_plans import ForgetPlan, require_retraining
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.changing.forgetting import EXAMPLES, ForgetResult, forget_in
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import kind_of
 from fewpass.storage.manifest import KEY
 
 _IN_STORE = re.compile(r"/generations/\d{6}(?:/[^/]*)?$")
+FORGOTTEN = "rows were forgotten"
 ShowShare = Callable[[float, str], None]
 
 
@@ -101,8 +100,8 @@ def _place_of_runs(dataset: str) -> str:
 
 def _is_published(run: str) -> bool:
     store = _IN_STORE.sub("", run)
-    current = newest_readable(store) if store != run else None
-    return current is not None and current.run_in(store) == run
+    current = published(store) if store != run else None
+    return current is not None and run_of(store, current) == run
 
 
 def _with_retrained(result: ForgetResult, made: Retrained) -> ForgetResult:
@@ -116,21 +115,21 @@ def _in_store(
 ) -> ForgetResult:
     """Delete rows of all generations of a store, alone in it."""
     with nullcontext() if plan.dry_run else refresh_lock(plan.dataset):
-        every = generations(Folder(plan.dataset))
-        open_ones = [one for one in every if not one.is_decided and one.files]
-        if open_ones:
+        store = existing_store(plan.dataset)
+        if store.open is not None and store.open.files:
             raise BadInput(
-                f"Generation {open_ones[-1].number:06d} of {plan.dataset} is not decided. Finish "
+                f"Generation {store.open.number:06d} of {plan.dataset} is not finished. Finish "
                 "it by another refresh, or abandon it."
             )
-        there = [one.data for one in every if Folder(one.data).exists(KEY)]
+        there = [one.data for one in store.generations if Folder(one.data).exists(KEY)]
         results = forget_in(there, plan, progress=progress)
         sets = [Forgotten(one.learnt_from, one.fingerprint) for one in results]
         learnt = learnt_from(runs or plan.dataset, sets)
-        result = _with_models(_of_all(plan.dataset, every[-1].number, results), learnt)
-        if anew is None:
-            return result
-        return _published_anew(plan.dataset, result, learnt, anew)
+        result = _with_models(_of_all(plan.dataset, len(store.generations), results), learnt)
+        if not plan.dry_run and result.forgotten + result.test_forgotten:
+            gone = ForgottenEvent(rows=result.forgotten + result.test_forgotten)
+            append_event(store.folder, lambda _events: gone)
+        return result if anew is None else _published_anew(plan.dataset, result, anew)
 
 
 def _of_all(store: str, newest: int, results: Sequence[ForgetResult]) -> ForgetResult:
@@ -149,55 +148,33 @@ def _of_all(store: str, newest: int, results: Sequence[ForgetResult]) -> ForgetR
     return results[-1].model_copy(update=sums | together)
 
 
-def _published_anew(
-    store: str, result: ForgetResult, learnt: Sequence[LearntRun], retraining: Retraining
-) -> ForgetResult:
-    """Train the models anew that the published one comes of, and publish the last of them."""
-    current = newest_readable(store)
-    if current is None or current.run_in(store) not in result.models:
+def _published_anew(url: str, result: ForgetResult, retraining: Retraining) -> ForgetResult:
+    """Train the published model anew from zero, on its nights as they are now, and publish it.
+
+    It is the model of a generation without files.
+    """
+    store = existing_store(url)
+    current = store.published
+    if current is None or run_of(url, current) not in result.models:
         return result
-    newest = current.run_in(store)
-    begun: list[Generation] = []
-
-    def to(run: str, plan: TrainingPlan) -> str:
-        if run != newest:
-            return retraining.next_to(run, plan)
-        begun.append(_new_generation(store))
-        return begun[0].run
-
-    made = retraining.of(list(_behind(newest, learnt)), to)
-    if begun:
-        _decide(store, begun[0], current, made.results[newest], result.forgotten)
-        result = result.model_copy(update={"generation": begun[0].number})
-    return _with_retrained(result, made)
-
-
-def _behind(run: str, learnt: Sequence[LearntRun]) -> Iterator[LearntRun]:
-    """Yield a run, what it began at, what that began at, and so on."""
-    by_name = {one.run: one for one in learnt}
-    at: str | None = run
-    while at in by_name:
-        one = by_name.pop(at)
-        yield one
-        at = one.plan.start_from
-
-
-def _new_generation(store: str) -> Generation:
-    """Begin a generation without files, or return the one that was begun before a kill."""
-    last = generations(Folder(store))[-1]
-    return begin_generation(Folder(store), last.number + 1, ()) if last.is_decided else last
-
-
-def _decide(
-    store: str, generation: Generation, before: Publication, trained: TrainingResult, gone: int
-) -> None:
-    made = Decision(
-        published=True,
-        reason=f"rows were forgotten, and what generation {before.generation:06d} had learnt was "
-        "learnt anew without them",
-        loss=None, loss_before=None, rows=rows_before(store, generation) - gone,
-        after=before.number, objective=trained.objective, certificate=trained.certificate,
-        decided_at=datetime.now(UTC).isoformat(timespec="seconds"), decided_by=user_and_host(),
-        converged=trained.converged,
+    if store.open is None:
+        night = store.past.used[-1]
+        begun = Begun(generation=store.next_number, files=(), night=night, why=FORGOTTEN)
+        append_event(store.folder, lambda _events: begun)
+        store = existing_store(url)
+    generation = store.open
+    assert generation is not None, "it has just begun"
+    nights = tuple(night for night in current.nights if night in store.nights)
+    rows = rows_of(store, generation, current.window, nights)
+    plan = RunFolder(run_of(url, current)).record().plan
+    run = f"{generation.folder.url}/{current.run}"
+    trained = retraining.train(plan.model_copy(update={"dataset": rows, "start_from": None}), run)
+    made = Published(
+        generation=generation.number, run=current.run, runs={current.window: current.run},
+        weights_sha256=trained.weights_sha256, nights=nights, rows=n_rows(store, nights),
+        window=current.window, objective=trained.objective, certificate=trained.certificate,
+        converged=trained.converged, why=f"{FORGOTTEN}, and learnt anew without them",
     )  # fmt: skip
-    write_decision(store, generation, made)
+    append_event(store.folder, lambda _events: made)
+    update = {"generation": generation.number, "retrained": (trained.run,)}
+    return result.model_copy(update=update)

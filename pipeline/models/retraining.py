@@ -19,7 +19,6 @@ from fewpass.storage.dataset import Dataset
 
 _AGAIN = re.compile(r"-g(\d+)$")  # of a run that was trained anew
 ShowShare = Callable[[float, str], None]
-ToRun = Callable[[str, TrainingPlan], str]  # from the old run and its new plan
 
 
 class Retrained(NamedTuple):
@@ -43,8 +42,8 @@ class Retraining:
         self._execution, self._options, self._warm = execution, options, warm
         self._progress = progress
 
-    def of(self, learnt: Sequence[LearntRun], to: ToRun | None = None) -> Retrained:
-        """Train runs anew, each to where `to` says."""
+    def of(self, learnt: Sequence[LearntRun]) -> Retrained:
+        """Train runs anew, each next to the old one."""
         waiting: dict[str, list[LearntRun]] = {}
         for one in sorted(learnt, key=lambda one: _number(one.run)):
             waiting.setdefault(original(one.run), []).append(one)
@@ -54,7 +53,7 @@ class Retraining:
                 runs = waiting.pop(base)
                 reason = self._reason_not_to(runs, every, made)
                 if reason is None:
-                    made.results[base] = self._trained(runs, made, to or self.next_to)
+                    made.results[base] = self._trained(runs, made)
                 else:
                     made.notes.append(f"{runs[-1].run} was not trained anew: {reason}.")
         return made
@@ -71,7 +70,7 @@ class Retraining:
             return f"it began at {runs[0].plan.start_from}, which was not, or is gone"
         return None
 
-    def _trained(self, runs: list[LearntRun], made: Retrained, to: ToRun) -> TrainingResult:
+    def _trained(self, runs: list[LearntRun], made: Retrained) -> TrainingResult:
         """Train the newest of some runs of a name, beginning where the first of them began."""
         newest, start = runs[-1], _start(runs)
         begins = None if start is None else runs[0].plan.start_from
@@ -80,7 +79,10 @@ class Retraining:
         elif self._warm and newest.itself:
             begins = newest.run
         plan = newest.plan.model_copy(update={"start_from": begins})
-        run = to(newest.run, plan)
+        return self.train(plan, self._next_to(newest.run, plan))
+
+    def train(self, plan: TrainingPlan, run: str) -> TrainingResult:
+        """Train a model, or go on with it."""
         self._progress(0.0, f"training {run}")
         place = place_of(self._execution, plan, Dataset.open(plan.dataset, self._options).manifest)
         with open_executor(*place) as executor:
@@ -89,7 +91,7 @@ class Retraining:
                 pass
             return training.result
 
-    def next_to(self, run: str, plan: TrainingPlan) -> str:
+    def _next_to(self, run: str, plan: TrainingPlan) -> str:
         """Return the address next to a run for its plan: a free one, or that of this training."""
         now = Dataset.open(plan.dataset, self._options).manifest
         for number in count(now.generation):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fewpass.pipeline.rows.target_range import Bounds
 from fewpass.pipeline.runs.criterion import criterion_of
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Loss, Problem, value
@@ -62,15 +64,24 @@ class RowLosses(NamedTuple):
         return RowLosses(np.concatenate([self.loss, others.loss]), wrong, self.weight, costs)
 
 
-def row_losses(problem: Problem, block: Block, models: Iterable[Weights]) -> RowLosses:
-    """Score the rows of a block; the coefficients are (d,), or (K, d) for classes 0 to K - 1."""
-    each = [_of_model(problem, block, model) for model in models]
+def row_losses(
+    problem: Problem,
+    block: Block,
+    models: Iterable[Weights],
+    bounds: Iterable[Bounds | None] = itertools.repeat(None),
+) -> RowLosses:
+    """Score the rows of a block; the coefficients are (d,), or (K, d) for classes 0 to K - 1.
+
+    `bounds` are those that each model's predicted numbers are clipped to; by default none are.
+    """
+    pairs = zip(models, bounds, strict=False)
+    each = [_of_model(problem, block, model, own) for model, own in pairs]
     wrong = None if problem.loss.takes_numbers else np.array([one for _, one in each])
     return RowLosses(np.array([loss for loss, _ in each]), wrong, block.weight)
 
 
 def _of_model(
-    problem: Problem, block: Block, model: Weights
+    problem: Problem, block: Block, model: Weights, bounds: Bounds | None
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     if isinstance(problem.loss, WideLoss):
         return _of_all_scores(problem.loss, problem.intercept, block, model)
@@ -79,10 +90,19 @@ def _of_model(
     loss, best, top = np.zeros(len(block.y)), np.zeros(len(block.y)), np.full(len(block.y), -np.inf)
     for k, (w, b) in enumerate(zip(coef, intercept, strict=True)):
         p = scores(w, float(b) * problem.intercept, block.rows)
+        p = p if block.offset is None else p + block.offset
+        p = p if bounds is None else clipped_scores(problem.loss, p, bounds)
         loss += value(problem.loss, p, as_sides(block.y, k if several else -1)) / len(coef)
         best[p > top] = k
         np.maximum(top, p, out=top)
     return loss, best != block.y if several else (top > 0.0) != (block.y > 0.0)
+
+
+def clipped_scores(loss: Loss, p: NDArray[np.float64], bounds: Bounds) -> NDArray[np.float64]:
+    """Return the scores (n,) whose predictions are within bounds."""
+    if loss.response is None:
+        return np.clip(p, *bounds)
+    return np.minimum(p, np.log(bounds[1])) if bounds[1] > 0.0 else p  # of a logarithm
 
 
 def _of_all_scores(

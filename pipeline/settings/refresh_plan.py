@@ -10,6 +10,7 @@ from pydantic import (
     NonNegativeFloat,
     PositiveFloat,
     PositiveInt,
+    field_validator,
     model_validator,
 )
 
@@ -21,17 +22,25 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.described import Described
 from fewpass.storage.addresses import require_no_secrets
 
+#: Nights to learn from: so many of the newest, or all.
+Window = PositiveInt | Literal["all"]
+
 
 class IngestRecipe(IngestPlan):
     """How every generation is ingested; from which files into what, a refresh finds out."""
 
     sources: tuple[str, ...] = Field((), max_length=0, description="Found by the refresh.")
     dataset: Literal[""] = Field("", description="Chosen by the refresh.")
-    like: None = Field(None, description="The generation before.")
-    test_fraction: float = Field(0.0, ge=0, le=0, description="See held_out.")
+    like: None = Field(None, description="The nights before.")
+    test_fraction: float = Field(
+        0.0, ge=0, le=0, description="All rows judge before they are learnt from."
+    )
     storage_options: dict[str, Any] = Field(
         default_factory=dict, max_length=0, description="Credentials come from the environment."
     )
+
+
+USUAL_TOL = 1e-3
 
 
 class TrainingRecipe(TrainingPlan):
@@ -40,44 +49,88 @@ class TrainingRecipe(TrainingPlan):
     dataset: Literal[""] = ""
     """Chosen by the refresh."""
     start_from: None = None
-    """The published model."""
+    """Last night's model of the same rows, where there is a tolerance."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _certified(cls, values: Any) -> Any:
+        """Train to a tolerance, unless something else is asked for."""
+        said = isinstance(values, dict) and {"tol", "passes", "solver"} & set(values)
+        return values if said or not isinstance(values, dict) else values | {"tol": USUAL_TOL}
 
 
 class RefreshPlan(Described):
-    """Where new files appear, where everything goes, and when a model is good enough."""
+    """Where new files appear, where everything goes, and what is learnt, published and doubted.
+
+    The rule: docs/nights.md.
+    """
 
     model_config = ADDRESSED
 
     sources: tuple[Annotated[str, AfterValidator(require_no_secrets)], ...] = Field(min_length=1)
-    """Files, globs or addresses; each file that they find is taken once, and remembered by its
-    address: credentials come from the environment."""
+    """Files, globs or addresses; each file that they find is taken once, and again where it has
+    changed: credentials come from the environment."""
     store: str = Field(min_length=1)
     """Folder or address for data sets, runs and the published model."""
+    windows: tuple[Window, ...] = (1, 4, 14, "all")
+    """Newest nights to learn a model from, each; the one whose loss on rows before they are learnt
+    was least is published."""
+    judge_generations: PositiveInt = 7
+    """Newest nights whose loss before learning chooses among the windows."""
+    odd: PositiveFloat | None = 4.0
+    """A night waits where the published model's loss on its rows is above its usual loss by more
+    than so many deviations [null: no night waits]."""
+    most_waiting: PositiveInt = 3
+    """Nights that wait at most before all are learnt from."""
+    after_turn: Literal["wait", "publish"] = "wait"
+    """Whether an odd night that a model of its own rows explains waits for the next one, too, or is
+    learnt from and published at once."""
+    drift: Literal["tell", "wait"] = "tell"
+    """Whether a night waits, too, where a column moved further than it usually does."""
+    max_drift: PositiveFloat | None = None
+    """Learn nothing where a column or the labels drifted by more than this from the nights before:
+    population stability index, of which .1 is some and .25 much [default: no limit]."""
     held_out: str | None = None
-    """Data set to judge models on; default a tenth of the first refresh's rows, kept aside."""
-    margin: NonNegativeFloat = 0.0
-    """A model is published unless its mean loss on the held-out rows is higher by more than this
-    than that of the model published before."""
+    """Data set to judge models on besides: one that is worse on it than the published one by two
+    standard errors is kept back; also for several lam, early stopping and calibration."""
     require_tol: bool = False
     """A model that missed the training's tolerance is not published, and the flow run fails.
-    Without this it is judged like any other, and the decision says that it missed it."""
+    Without this it is judged like any other, and the state says that it missed it."""
     gates: tuple[WrittenGate, ...] = ()
-    """What a model must reach on the held-out rows besides, such as auc>=0.8, error<=before+0.01
+    """What a model must reach besides to be published, such as auc>=0.8, error<=before+0.01
     (before: of the model published before), or loss@city<=before+0.05 for every value of the column
-    city."""
-    max_drift: PositiveFloat | None = None
-    """Learn nothing where a column or the labels drifted by more than this from the generation
-    before: population stability index, of which .1 is some and .25 much [default: no limit]."""
+    city: on the rows of held_out, else on tonight's before they are learnt from."""
     keep_generations: PositiveInt | None = None
-    """After a refresh remove the data sets and runs of all generations but so many of the newest;
-    what is published, or was before that, stays [default: all stay]."""
+    """Remove rows and models of all nights but so many of the newest, which "all" means then; what
+    is published, or was before that, stays [default: all stay]."""
+    settle: NonNegativeFloat = 2.0
+    """Seconds that a file must not have changed for: one that still grows waits for the next
+    refresh."""
     ingest: IngestRecipe = Field(default_factory=lambda: IngestRecipe.model_validate({}))
     """How files are read."""
-    training: TrainingRecipe = TrainingRecipe()
-    """How a model is trained."""
+    training: TrainingRecipe = Field(default_factory=lambda: TrainingRecipe.model_validate({}))
+    """How a model is trained [default: to a tolerance of 1e-3]."""
+
+    @field_validator("windows")
+    @classmethod
+    def _several(cls, windows: tuple[Window, ...]) -> tuple[Window, ...]:
+        if not windows or len(set(windows)) != len(windows):
+            raise BadInput(f"windows are {list(windows)}. Name each once, such as 1,4,14,all.")
+        return windows
 
     @model_validator(mode="after")
     def _has_tolerance(self) -> Self:
         if self.require_tol and self.training.tol is None:
             raise BadInput("require_tol is set, but training.tol is not. Give one, or neither.")
+        return self
+
+    @model_validator(mode="after")
+    def _has_held_out(self) -> Self:
+        training = self.training
+        asks = len(training.lam.factors) > 1 or training.calibrate or training.early_stopping
+        if asks and self.held_out is None:
+            raise BadInput(
+                "Several lam, early_stopping and calibrate need rows that nothing is learnt from, "
+                "and every night's are. Name a data set as held_out, or leave them out."
+            )
         return self

@@ -1,73 +1,112 @@
-"""Removing the data sets and runs of old generations; what was decided stays on record.
-
-A generation's list of files and its decision stay, so that no file is taken twice.
-"""
+"""Removing what is old of a store; its log of events stays, so that no file is taken twice."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 
-from fewpass.pipeline.errors import BadInput, BusyPlace
-from fewpass.pipeline.models.refresh.drift import DRIFT
-from fewpass.pipeline.models.refresh.drift_refusals import DRIFT_REFUSED
-from fewpass.pipeline.models.refresh.generations import DECISION, FILES, Generation, generations
-from fewpass.pipeline.models.refresh.publications import history
-from fewpass.pipeline.models.refresh.refreshing import first_of, refresh_lock
+from fewpass.pipeline.errors import BusyPlace
+from fewpass.pipeline.models.refresh.drift_watch import DRIFT
+from fewpass.pipeline.models.refresh.store import (
+    Generation,
+    Store,
+    existing_store,
+    publications,
+    refresh_lock,
+)
+from fewpass.pipeline.models.refresh.store_log import Removed as RemovedEvent
+from fewpass.pipeline.models.refresh.store_log import append_event
+from fewpass.pipeline.models.refresh.windows import ROWS, RUN
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_series import Removed, is_free, removed
 from fewpass.pipeline.tables.ingest.work_dir import all_owned, work_dirs_of
 from fewpass.storage.folder import Folder
-from fewpass.storage.kinds import instead
 from fewpass.storage.manifest import KEY
 
-#: What stays of a generation, and of the first one, whose columns all others have.
-RECORDS = frozenset({FILES, DECISION, DRIFT, DRIFT_REFUSED})
-DATA = frozenset({"data", "data-test"})
+RECORDS = frozenset({DRIFT})  # what stays of a generation
 
 
 def clean_store(store: str, keep: int, *, dry_run: bool = False) -> list[Removed]:
     """Remove what old generations consist of, alone in the store; see `remove_old_generations`."""
-    if not generations(Folder(store)):
-        raise BadInput(instead(Folder(store), "store"))
+    before = existing_store(store)
     if dry_run:
-        return remove_old_generations(store, keep, dry_run=True)
+        return remove_old_generations(before, keep, dry_run=True)
     with refresh_lock(store):
-        return remove_old_generations(store, keep)
+        return remove_old_generations(existing_store(store), keep)
 
 
-def remove_old_generations(store: str, keep: int, *, dry_run: bool = False) -> list[Removed]:
+def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) -> list[Removed]:
     """Remove the data sets and runs of all generations but the newest ones.
 
-    Besides, the published model stays, the one published before it, the one that a generation which
-    is not decided starts from, and the rows of the first generation, which define the columns.
+    Besides, the published model stays, the one published before it, and what is not finished.
+    Rows that go are not learnt from any more.
 
     Parameters
     ----------
     store
-        Folder or address of the store.
+        The store.
     keep
         How many of the newest generations stay, 1 at least.
     dry_run
         Only look.
     """
-    every = generations(Folder(store))
-    staying = {one.number for one in every[-keep:]} | set(_in_use(store, every))
-    first = first_of(store)
-    done = []
-    for one in every:
-        if one.number in staying or not one.is_decided or not is_free(RunFolder(one.run)):
+    done: list[Removed] = []
+    kept = set(_models_in_use(store))
+    for one in store.generations[:-keep]:
+        if one.ended is None or not _is_free(one):
             continue
-        own = RECORDS | DATA if one.number == first else RECORDS
+        own = RECORDS
+        if one.number in kept and one.learnt is not None:
+            own |= {one.learnt.run, one.learnt.run.replace(RUN, ROWS)}
         name = f"generation {one.number:06d}"
         taken = removed(one.folder, name, dry_run=True, keep=own)
-        if dry_run:
+        if not taken.objects or dry_run:
             done.append(taken)
             continue
         with suppress(BusyPlace), _unchanged(one.data):
+            if one.has_rows:
+                _forget_night(store.folder, one)
             removed(one.folder, name, dry_run=False, keep=own)
             done.append(taken)
     return [taken for taken in done if taken.objects]
+
+
+def remove_runs(store: Store) -> None:
+    """Remove the models of windows that are not used any more.
+
+    Of every generation its own model stays, of the newest one those of all windows.
+    """
+    learnt = [one for one in store.generations if one.learnt is not None]
+    for one in store.generations[-1:]:
+        scores = one.judged.scores if one.judged else None
+        windows = set(one.learnt.runs.values()) if one.learnt else set()
+        tried = {RUN + name for name in scores.names} if scores else set()
+        _remove(one, tried - windows)
+    if len(learnt) > 1 and learnt[-1].number == store.generations[-1].number:
+        before = learnt[-2]
+        assert before.learnt is not None, "it has a model"
+        _remove(before, set(before.learnt.runs.values()) - {before.learnt.run})
+
+
+def _remove(one: Generation, runs: set[str]) -> None:
+    for run in runs:
+        if is_free(RunFolder(f"{one.folder.url}/{run}")):
+            one.folder.delete_tree(run)
+            one.folder.delete_tree(run.replace(RUN, ROWS))
+
+
+def _forget_night(folder: Folder, one: Generation) -> None:
+    """Have nothing learnt from a generation's rows any more, which go now."""
+
+    def event(_events: object) -> RemovedEvent:
+        past = existing_store(folder.url).past.without(one.night)
+        return RemovedEvent(generation=one.number, past=past)
+
+    append_event(folder, event)
+
+
+def _is_free(one: Generation) -> bool:
+    return one.run is None or is_free(RunFolder(one.run))
 
 
 def _unchanged(url: str) -> AbstractContextManager[None]:
@@ -76,13 +115,8 @@ def _unchanged(url: str) -> AbstractContextManager[None]:
     return all_owned(work_dirs_of([folder])) if folder.exists(KEY) else nullcontext()
 
 
-def _in_use(store: str, every: list[Generation]) -> Iterator[int]:
+def _models_in_use(store: Store) -> Iterator[int]:
     """Yield the generations whose models somebody may want."""
-    moves = [one.generation for one in history(store)]
+    moves = [one.generation for one in publications(store.events) if one.generation is not None]
     yield from moves[-1:]
     yield from [one for one in reversed(moves) if one != moves[-1]][:1]
-    for one in every:
-        run = RunFolder(one.run)
-        if not one.is_decided and run.exists():
-            start = run.record().plan.start_from
-            yield from (other.number for other in every if other.run == start)

@@ -1,25 +1,38 @@
-"""A generation's model is published by its number: forward, or back."""
+"""What persons do with a store: publish a generation's model, take a night, give one up."""
 
 from __future__ import annotations
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.generations import generations
-from fewpass.pipeline.models.refresh.publications import (
+from fewpass.pipeline.models.refresh.night_rule import Past
+from fewpass.pipeline.models.refresh.store import (
     NONE_YET,
-    Publication,
-    newest_readable,
-    publish,
+    Generation,
+    Store,
+    existing_store,
+    refresh_lock,
+    run_of,
+    store_of,
 )
+from fewpass.pipeline.models.refresh.store_log import (
+    Abandoned,
+    Event,
+    Overtaken,
+    Published,
+    Taken,
+    append_event,
+)
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.saved import weights_digest
 from fewpass.solvers.bad_input import shown
 from fewpass.storage.addresses import command
-from fewpass.storage.folder import Folder
-from fewpass.storage.kinds import instead
 
 
-def publish_generation(
-    store: str, number: int, *, after: int | None = None, why: str = ""
-) -> Publication:
+def publish(store: str, number: int, *, after: int | None = None, why: str = "") -> Published:
     """Publish the model of a generation, newer or older than the present one.
+
+    Nights after it that were learnt from are set apart: else the next refresh would publish what
+    they taught again.  Their rows stay, and compete.
 
     Parameters
     ----------
@@ -28,37 +41,130 @@ def publish_generation(
     number
         The generation, from 1.
     after
-        Number of the newest publication, as reported by `models`; a newer one is an error.
-        Default: no check.
+        Number of the event that published the present one, as reported by `store list`; a newer
+        publication is an error.  Default: no check.
     why
         Recorded with the publication.
 
     Raises
     ------
     BadInput
-        The generation does not exist, is not finished, or is published already.
-    PublishedMeanwhile
+        The generation does not exist, has no model, or is published already.
+    Overtaken
         Somebody else published at the same time; nothing was changed.
     """
     for name, given in (("generation", number), ("after", NONE_YET if after is None else after)):
-        if not isinstance(given, int) or isinstance(given, bool):
-            raise BadInput(f"{name} is {shown(given)}. Give a whole number, such as 7.")
-    every = generations(Folder(store))
-    if not every:
-        raise BadInput(instead(Folder(store), "store"))
-    if not 1 <= number <= len(every):
-        raise BadInput(
-            f"There is no generation {shown(number).zfill(6)} at {Folder(store).url}. "
-            f"{command('models', store)} lists those that are there."
-        )
-    if not every[number - 1].is_decided:
-        raise BadInput(f"Generation {number:06d} is not decided yet. The next refresh finishes it.")
-    if every[number - 1].is_abandoned:
-        raise BadInput(f"Generation {number:06d} was abandoned. Publish another one.")
-    if every[number - 1].is_removed:
-        raise BadInput(f"The model of generation {number:06d} was removed. Publish another one.")
-    current = newest_readable(store)
-    if current and current.generation == number and after in (None, current.number):
+        _require_number(name, given)
+    before = existing_store(store)
+    current = before.published
+    newest = NONE_YET if current is None else current.number
+    made = _publication(before, number, why)
+    if current is not None and current.generation == number and after in (None, newest):
         raise BadInput(f"Nothing was changed: it is the one that is used ({current.sentence()}).")
-    newest = current.number if current else NONE_YET
-    return publish(store, number, after=newest if after is None else after, why=why)
+    expected = newest if after is None else after
+
+    def unless_overtaken(events: list[Event]) -> Published:
+        now = store_of(before.folder, events).published
+        if (NONE_YET if now is None else now.number) != expected:
+            said = f"is number {now.number} ({now.sentence()})" if now else "is not there"
+            raise Overtaken(
+                f"Nothing was changed: the newest publication {said}, where number {expected} was "
+                f"expected. Look with {command('store', 'list', before.folder.url)}, and publish "
+                "again if that is still meant."
+            )
+        return made
+
+    return append_event(before.folder, unless_overtaken)
+
+
+def _publication(store: Store, number: int, why: str) -> Published:
+    one = _generation(store, number)
+    if one.ended is None:
+        raise BadInput(f"Generation {number:06d} is not finished. The next refresh finishes it.")
+    if one.learnt is None:
+        raise BadInput(f"Generation {number:06d} has no model ({one.state}). Publish another one.")
+    run = RunFolder(run_of(store.folder.url, one.learnt))
+    if not run.exists():
+        raise BadInput(f"The model of generation {number:06d} was removed. Publish another one.")
+    facts = one.learnt.model_dump(exclude={"what", "number", "at", "by", "why", "past"})
+    digest = weights_digest(load_model(run).weights)
+    past = _as_of(store, one)
+    return Published.model_validate(facts | {"weights_sha256": digest, "past": past, "why": why})
+
+
+def _as_of(store: Store, one: Generation) -> Past:
+    """Return what the rule remembers once a generation is published again."""
+    judged = one.judged
+    then = store.past if judged is None or judged.past is None else judged.past
+    known = {*store.past.used, *store.past.waiting, *store.past.apart}
+    later = known - {*then.used, *then.waiting, *then.apart}
+    gone = ({*then.used, *then.waiting, *then.apart}) - known
+    for night in gone:
+        then = then.without(night)
+    return then.set_apart(sorted(later))
+
+
+def take_night(store: str, number: int, *, why: str = "") -> Taken:
+    """Have the rows of a generation learnt from that waits, or was set apart, by the next refresh.
+
+    Raises
+    ------
+    BadInput
+        There is no such generation, or its rows are learnt from anyway; or a refresh is running.
+    """
+    _require_number("generation", number)
+    with refresh_lock(store):
+        before = existing_store(store)
+        night = _generation(before, number).night
+        if night not in (*before.past.waiting, *before.past.apart):
+            raise BadInput(
+                f"Generation {number:06d} neither waits nor is set apart. "
+                f"{command('store', 'list', before.folder.url)} lists what is."
+            )
+        made = Taken(generation=number, why=why, past=before.past.taken(night))
+        return append_event(before.folder, lambda _events: made)
+
+
+def abandon(store: str, *, why: str = "") -> Generation:
+    """Give up the generation that is not finished.
+
+    What was made of it is not used.  The next refresh takes its files anew, if they still exist.
+
+    Returns
+    -------
+    Generation
+        number, night, files, data.
+
+    Raises
+    ------
+    BadInput
+        There is no generation, or all are finished, or a refresh is running.
+    """
+    existing_store(store)
+    with refresh_lock(store):
+        before = existing_store(store)
+        last = before.open
+        if last is None:
+            newest = before.generations[-1].number if before.generations else 0
+            raise BadInput(
+                f"Nothing was changed: generation {newest:06d}, the newest one, is finished. "
+                f"{command('store', 'publish', before.folder.url, 'NUMBER')} goes back to an older "
+                "model."
+            )
+        made = Abandoned(generation=last.number, why=why, past=last.before)
+        append_event(before.folder, lambda _events: made)
+    return last
+
+
+def _generation(store: Store, number: int) -> Generation:
+    if not 1 <= number <= len(store.generations):
+        raise BadInput(
+            f"There is no generation {shown(number).zfill(6)} at {store.folder.url}. "
+            f"{command('store', 'list', store.folder.url)} lists those that are there."
+        )
+    return store.generations[number - 1]
+
+
+def _require_number(name: str, given: object) -> None:
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise BadInput(f"{name} is {shown(given)}. Give a whole number, such as 7.")

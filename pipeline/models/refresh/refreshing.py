@@ -1,234 +1,315 @@
-"""Refreshing a model: new files become a data set, a run, and a decision.
+"""Refreshing a model: new files are judged, learnt from, and a model of them is published.
 
-A generation (generations.py) without a decision is finished before new files are considered, so
-that a refresh that was killed is simply run again.  Every file is taken once, by its name;
-unreadable files are refused (taking.py), and a generation that cannot be finished can be abandoned.
+The rule is night_rule.py; this is the order of things, and what is written when:
+
+1. an open generation is finished before new files are looked at, so that a refresh that was killed
+   is simply run again;
+2. files become a generation (inbox.py), and its data set (taking.py); unreadable ones are set aside;
+3. its rows are judged by the models of the night before, in one reading;
+4. unless it waits, models of all windows are trained, and that of the best one is published.
+
+Every step ends with an event in the store's log (store_log.py); what is in the log is not done
+again, and data sets and runs that are there are finished, not made anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.gates import GateResult
-from fewpass.pipeline.models.refresh.generations import (
-    Decision,
-    Generation,
-    begin_generation,
-    carry_out,
-    decided,
-    generations,
-    taken,
-    write_decision,
+from fewpass.pipeline.models.refresh.gates import results_of
+from fewpass.pipeline.models.refresh.drift_watch import watched
+from fewpass.pipeline.models.refresh.file_states import FileState
+from fewpass.pipeline.models.refresh.inbox import CannotReplace, Replacement, arrivals
+from fewpass.pipeline.models.refresh.night_rule import (
+    BETTER,
+    HALF,
+    PUBLISHED,
+    Rule,
+    candidates,
+    chosen,
+    first,
+    judged,
+    learnt_from,
 )
-from fewpass.pipeline.models.refresh.publications import published, user_and_host
-from fewpass.pipeline.models.refresh.refused_files import forget, not_refused, refused
-from fewpass.pipeline.runs.lease import Lease
-from fewpass.pipeline.runs.outcome import TrainingResult
-from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.models.refresh.night_scores import Scores
+from fewpass.pipeline.models.refresh.old_generations import remove_old_generations, remove_runs
+from fewpass.pipeline.models.refresh.refresh_result import RefreshResult, result_of, unchanged
+from fewpass.pipeline.models.refresh.store import (
+    Generation,
+    Store,
+    last_runs,
+    refresh_lock,
+    run_of,
+    store_at,
+    store_of,
+)
+from fewpass.pipeline.models.refresh.store_log import (
+    Begun,
+    Cleared,
+    Event,
+    GateFact,
+    Judged,
+    KeptBack,
+    Learnt,
+    Moved,
+    Overtaken,
+    Published,
+    SetAside,
+    Settled,
+    append_event,
+)
+from fewpass.pipeline.models.refresh.taking import TakenFiles, reading_of, take
+from fewpass.pipeline.models.refresh.windows import WindowModel, models_of, n_rows, training_plan
+from fewpass.pipeline.models.refresh.work import Work
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
-from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.tables.readers.finding import Address, find
-from fewpass.solvers.registry import LOSS_OF_CLASSES
-from fewpass.storage.dataset import Dataset
-from fewpass.storage.folder import Folder
 
-LEASE = "refresh.lease.json"  # of a store
-HELD_OUT = 0.1  # of the first generation's rows, without a given held-out data set
+FIRST, REPLACES = "first", "replaces"  # verdicts on generations that no night before judges
+NEW = "new"
 
 
-def refresh_lock(store: str) -> Lease:
-    """Lock a store against other refreshes during a `with` block.
+def refresh(plan: RefreshPlan, work: Work | None = None) -> RefreshResult:
+    """Finish what was begun, and learn from files that are new or have changed.
+
+    Parameters
+    ----------
+    plan
+        Where files appear, where everything goes, and how it is decided.
+    work
+        How the parts are done; by default here.
+
+    Returns
+    -------
+    RefreshResult
+        Of the newest generation; `earlier` has those of others that the same call finished.
 
     Raises
     ------
     InUse
-        Another process is refreshing it.  A BadInput.
+        Another process refreshes the store.
+    AllRefused
+        No new file can be read; each is set aside, with the reason.
+    BadInput
+        Settings that cannot be used, or rows that drifted too far.
+    Overtaken
+        Somebody published another model meanwhile: the next refresh judges anew.
     """
-    return Lease(Folder(store), LEASE, "refreshed")
+    with refresh_lock(plan.store):
+        return _Refresh(plan, work or Work()).run()
 
 
-def next_generation(plan: RefreshPlan) -> Generation | None:
-    """Return the unfinished generation, else a new one of new files; None without any.
+class _Refresh:
+    """One refresh of a store, alone in it."""
 
-    Raises
-    ------
-    BegunMeanwhile
-        Another refresh began one at the same time; see `refresh_lock`.
-    """
-    store = Folder(plan.store)
-    every = generations(store)
-    if every:
-        if not every[-1].is_decided:
-            if not every[-1].files:
-                raise BadInput(
-                    f"Generation {every[-1].number:06d} of {plan.store} is of a forget that was "
-                    "cut short. Run that again (`retrain`, `allow_none`), or abandon the "
-                    "generation."
-                )
-            return every[-1]
-        carry_out(plan.store, every[-1])  # a refresh may have been killed before this
-    new = tuple(address.name for address in _new_in(plan, store, taken(every)))
-    return begin_generation(store, len(every) + 1, new) if new else None
+    def __init__(self, plan: RefreshPlan, work: Work) -> None:
+        self.plan, self.work = plan, work
+        self.store = store_at(plan.store)
+        self.rule = rule_of(plan)
+        self.growing: tuple[FileState, ...] = ()
 
+    def run(self) -> RefreshResult:
+        done: list[RefreshResult] = []
+        if self.store.open is not None:
+            done.append(self._finished(self.store.open))
+        for night, files in self._arrived():
+            done.append(self._finished(self._begun(night, files)))
+        if not done and self.store.is_stale:  # somebody took a night that had waited
+            done.append(self._finished(self._begun(self.store.past.used[-1], ())))
+        if not done:
+            return unchanged(self.store, self.growing)
+        return done[-1].model_copy(update={"earlier": tuple(done[:-1])})
 
-def _new_in(plan: RefreshPlan, store: Folder, took: set[str]) -> list[Address]:
-    """Return the files not taken yet, and not refused in their present state."""
-    present = {address.name: address for address in _files_of(plan.sources)}
-    records = refused(store)
-    gone = {one.file for one in records if one.file not in present and not _is_there(one.file)}
-    forget(store, gone)
-    free = [address for name, address in present.items() if name not in took]
-    return not_refused(free, records, plan.ingest)
+    def _append(self, event: Event) -> None:
+        append_event(self.store.folder, lambda _so_far: event)
+        self.store = store_at(self.plan.store)
 
+    # -- files ------------------------------------------------------------------------------------
 
-def _files_of(sources: tuple[str, ...]) -> list[Address]:
-    files: list[Address] = []
-    for source in sources:
+    def _arrived(self) -> list[tuple[int | None, tuple[FileState, ...]]]:
+        """Return the files of each generation to begin, and the night whose rows they replace."""
+        store, reading = self.store, reading_of(self.plan.ingest)
+        newest = {one.night: one for one in store.generations if one.took}
+        taken = {one.number: one.files for one in newest.values()}
+        aside = [one.file for one in store.aside if one.reading == reading]
+        came = arrivals(self.plan.sources, taken, aside, settle_s=self.plan.settle)
+        self.growing = came.growing
+        for one in came.moved:
+            self._append(Moved(generation=one.generation, then=one.then.name, now=one.now))
+        for file, number, why in (*came.cannot_replace, *_removed(store, came.changed)):
+            self._append(SetAside(generation=number, file=file, why=why, reading=reading))
+        for one in store.aside:
+            if one.file.now() is None:
+                self._append(Cleared(file=one.file.name))
+        nights = {one.number: night for night, one in newest.items()}
+        there = [one for one in came.changed if nights[one.generation] in self.store.nights]
+        replaced = [(nights[one.generation], one.files) for one in there]
+        return [*replaced, *([(None, came.new)] if came.new else [])]
+
+    def _begun(self, night: int | None, files: tuple[FileState, ...]) -> Generation:
+        store = self.store
+        place = max(store.nights, default=0) + 1 if night is None else night
+        self._append(Begun(generation=store.next_number, files=files, night=place))
+        return self.store.generations[-1]
+
+    def _finished(self, generation: Generation) -> RefreshResult:
+        """Take, judge and learn from a generation, as far as that is not done."""
+        taken = TakenFiles(generation, ())
+        if generation.files:
+            taken = take(self.plan, self.store, generation, self.work.ingest)
+        self.store = store_at(self.plan.store)
+        if self._open().judged is None:
+            self._judge(self._open(), taken.left_out)
+        if self._open().night in self.store.past.used:
+            self._learn(self._open())
+        else:
+            self._append(Settled(generation=generation.number))
+        remove_runs(self.store)
+        if self.plan.keep_generations is not None:
+            remove_old_generations(self.store, self.plan.keep_generations)
+        return result_of(self.store, self.store.generations[-1], taken, self.growing)
+
+    def _open(self) -> Generation:
+        return self.store.generations[-1]
+
+    # -- judging ----------------------------------------------------------------------------------
+
+    def _judge(self, generation: Generation, left_out: Sequence[str]) -> None:
+        """Write down what a generation's rows are to the nights before."""
+        past, number = generation.before, generation.number
+        if generation.night in self.store.nights:
+            self._append(Judged(generation=number, verdict=REPLACES))
+            return
+        if not past.used:
+            past = past._replace(used=(generation.night,))
+            self._append(Judged(generation=number, verdict=FIRST, past=past))
+            return
+        drift = watched(self.store, generation, left_out, self.plan.max_drift)
+        self.work.show_drift(self.plan.store, generation.number, drift)
+        told = drift is not None and drift.n_told > 0 and self.plan.drift == "wait"
+        scores = self.work.score(self._judges(generation), generation.data)
+        made = judged(self.rule, past, generation.night, scores, drifted=told)
+        if made.deviations > (self.rule.odd or math.inf):
+            halves = self._halves(generation, scores)
+            made = judged(self.rule, past, generation.night, scores, halves, drifted=told)
+        event = Judged(
+            generation=number, verdict=made.kind, nights=made.nights, scores=scores,
+            deviations=made.deviations, usual=made.usual, usual_error=made.usual_error,
+            explained=made.explained, past=made.past,
+        )  # fmt: skip
+        self._append(event)
+
+    def _judges(self, generation: Generation) -> dict[str, str]:
+        """Return the runs of the models that judge a generation's rows."""
+        store = self.store
+        wanted = candidates(self.rule, generation.before, generation.night)
+        made = models_of(self.plan, store, generation, wanted, self.work.train)
+        own = {name: f"{generation.folder.url}/{model.folder}" for name, model in made.items()}
+        return {PUBLISHED: store.judge} | last_runs(store, generation) | own
+
+    def _halves(self, generation: Generation, scores: Scores) -> Scores | None:
+        """Return what models of one half of an odd night make of the other half.
+
+        The error of their loss is taken to be that of the published model's.
+        """
+        plan = training_plan(self.plan, generation.data, None)
         try:
-            files += find([source], {}, empty=True)
-        except FileNotFoundError:  # an inbox may be empty
-            continue
-    if table := next((file for file in files if file.format), None):
-        raise BadInput(
-            f"{table.name} is a table, and a refresh learns from files as they come. Name a folder "
-            "of files, or a glob."
-        )
-    return files
+            loss = self.work.loss_of_halves(plan)
+        except BadInput:  # of a method that certifies nothing, or too few rows
+            return None
+        mean, error = scores.of(PUBLISHED)
+        return Scores((PUBLISHED, HALF), (mean, loss), ((error**2, 0.0), (0.0, 0.0)), scores.rows)
+
+    # -- learning ---------------------------------------------------------------------------------
+
+    def _learn(self, generation: Generation) -> None:
+        """Train models of all windows, and publish that of the best one, or keep it back."""
+        store, past = self.store, self.store.past
+        wanted = learnt_from(self.rule, past)
+        models = models_of(self.plan, store, generation, wanted, self.work.train)
+        choice = chosen(self.rule, past, store.window)
+        model = models[choice.window]
+        run = f"{generation.folder.url}/{model.folder}"
+        gates = self._gates(generation, choice.window, run)
+        verdict = generation.judged.verdict if generation.judged else FIRST
+        if verdict == FIRST:  # its own loss is the only usual one so far
+            loss, _ = self.work.score({PUBLISHED: run}, generation.data).of(PUBLISHED)
+            past = first(past, generation.night, loss)
+        refused = self._refused(model, run, gates)
+        facts = {
+            "generation": generation.number,
+            "run": model.folder,
+            "runs": {name: one.folder for name, one in models.items()},
+            "weights_sha256": model.result.weights_sha256,
+            "nights": model.nights,
+            "rows": n_rows(store, model.nights),
+            "window": choice.window,
+            "choice": choice,
+            "objective": model.result.objective,
+            "certificate": model.result.certificate,
+            "converged": model.result.converged,
+            "gates": gates,
+            "past": past if verdict == FIRST else None,
+            "why": refused,
+        }
+        event = KeptBack(**facts) if refused else Published(**facts)
+        append_event(store.folder, lambda events: self._unless_overtaken(event, events))
+        self.store = store_at(self.plan.store)
+
+    def _unless_overtaken(self, event: Learnt, events: list[Event]) -> Learnt:
+        now, before = store_of(self.store.folder, events).published, self.store.published
+        if now != before:
+            raise Overtaken(
+                f"Generation {event.generation:06d} was not published: {now.sentence()} meanwhile. "
+                "The next refresh judges it anew."
+            )
+        return event
+
+    def _refused(self, model: WindowModel, run: str, gates: Sequence[GateFact]) -> str:
+        """Return why a model is not published; nothing where it is."""
+        reasons = [f"{one.gate} failed: {one.reason}" for one in gates if not one.passed]
+        result = model.result
+        if result.converged is False and self.plan.require_tol:
+            reasons.append(str(result.convergence.sentence(result.passes)))
+        current = self.store.published
+        if self.plan.held_out is not None and current is not None:
+            runs = {PUBLISHED: run_of(self.plan.store, current), NEW: run}
+            scores = self.work.score(runs, self.plan.held_out)
+            mean, error = scores.difference(NEW, PUBLISHED)
+            if mean > BETTER * error:
+                reasons.append(
+                    f"its loss on {self.plan.held_out} is {mean:.4g} +- {error:.2g} above that of "
+                    "the model published before"
+                )
+        return "; ".join(reasons)
+
+    def _gates(self, generation: Generation, window: str, run: str) -> tuple[GateFact, ...]:
+        """Return what comes of the gates: on held-out rows, or tonight's before they were learnt."""
+        rows, current = self.plan.held_out or generation.data, self.store.published
+        new = run if self.plan.held_out else last_runs(self.store, generation).get(window)
+        if new is None:
+            why = "there are no rows that it has not learnt from"
+            return tuple(GateFact(gate=gate, passed=True, reason=why) for gate in self.plan.gates)
+        before = None if current is None else run_of(self.plan.store, current)
+        made = results_of(
+            self.plan.gates, partial(self.work.evaluate, new, rows),
+            None if before is None else partial(self.work.evaluate, before, rows),
+        )  # fmt: skip
+        return tuple(GateFact(**one._asdict()) for one in made)
 
 
-def _is_there(file: str) -> bool:
-    try:
-        return bool(find([file], {}, empty=True))
-    except (FileNotFoundError, BadInput):  # a folder may have its name by now
-        return False
+def _removed(store: Store, changed: Sequence[Replacement]) -> Iterator[CannotReplace]:
+    """Yield changed files whose rows were removed, as they were old."""
+    for one in changed:
+        if store.generations[one.generation - 1].is_removed:
+            for file in one.changed:
+                yield CannotReplace(file, one.generation, "its rows were removed, as they were old")
 
 
-def ingest_plan(plan: RefreshPlan, generation: Generation) -> IngestPlan:
-    """Return the ingest plan of a generation, with the columns of the first one."""
-    first = first_of(plan.store)
-    values = plan.ingest.model_dump()
-    values |= {"sources": generation.files, "dataset": generation.data}
-    if generation.number != first:
-        values |= {"like": f"{_generation_at(plan.store, first)}/data", "scale": "auto"}
-    elif plan.held_out is None:
-        values["test_fraction"] = HELD_OUT
-    return IngestPlan.model_validate(values)
-
-
-def first_of(store: str) -> int:
-    """Return the number of the generation that defines the columns of all others."""
-    every = generations(Folder(store))
-    return next((one.number for one in every if not one.is_abandoned), len(every) + 1)
-
-
-def _generation_at(store: str, number: int) -> str:
-    return f"{store.rstrip('/')}/generations/{number:06d}"
-
-
-def training_plan(plan: RefreshPlan, generation: Generation) -> TrainingPlan:
-    """Return the training plan of a generation: on its own rows, starting at the published model.
-
-    A resumed training keeps the model that it started at, whatever is published since.  n in a lam
-    like "1/n" is the number of all rows so far, as the model was trained on all of them.  A store
-    whose model is one for each class, as before `classes` existed, goes on so.
-    """
-    lam = plan.training.lam.resolved("/n", rows_so_far(plan, generation))
-    start = _start_of(plan.store, RunFolder(generation.run))
-    changed: dict[str, Any] = {"dataset": generation.data, "start_from": start, "lam": lam}
-    is_open = plan.training.classes == "auto" and plan.training.loss != LOSS_OF_CLASSES
-    if is_open and start is not None and RunFolder(start).record().plan.classes == "ovr":
-        changed["classes"] = "ovr"
-    if len(lam.factors) > 1 or plan.training.calibrate or plan.training.early_stopping:
-        changed["held_out"] = held_out(plan)
-    return TrainingPlan.model_validate(plan.training.model_dump() | changed)
-
-
-def _start_of(store: str, run: RunFolder) -> str | None:
-    """Return the run whose model a training starts, or has started, at."""
-    if run.exists():
-        return run.record().plan.start_from
-    current = published(store)
-    return current.run_in(store) if current else None
-
-
-def rows_so_far(plan: RefreshPlan, generation: Generation) -> int:
-    """Return the number of rows of this and all earlier generations."""
-    rows = Dataset.open(generation.data).manifest.n_rows
-    return rows + rows_before(plan.store, generation)
-
-
-def rows_before(store: str, generation: Generation) -> int:
-    """Return the number of rows of all earlier generations."""
-    if generation.number == 1:
-        return 0
-    before = Folder(store).child(f"generations/{generation.number - 1:06d}")
-    return decided(before, "rows", int)
-
-
-def held_out(plan: RefreshPlan) -> str:
-    """Return the address of the held-out data set."""
-    return plan.held_out or f"{_generation_at(plan.store, first_of(plan.store))}/data-test"
-
-
-def decide(
-    plan: RefreshPlan, generation: Generation, trained: TrainingResult,
-    loss: float, loss_before: float | None, after: int,
-    gates: Sequence[GateResult] = (), drift: float | None = None,
-) -> Decision:  # fmt: skip
-    """Publish a generation's model unless it is worse by more than the margin; record the reason.
-
-    If the plan requires it, a model that missed the tolerance is not published; nor is one that did
-    not pass a gate.
-
-    Parameters
-    ----------
-    loss, loss_before
-        Mean losses on the held-out rows: of the new model, and of the published one, if any.
-    after
-        Number of the publication of the latter; `publications.NONE_YET` if there is none.
-    gates, drift
-        What came of the plan's gates, and the largest drift of its rows; both are recorded.
-
-    Raises
-    ------
-    PublishedMeanwhile
-        Another model was published since: nothing is decided, the next refresh decides again.
-    """
-    rows, converged = rows_so_far(plan, generation), trained.converged
-    good, reason = _verdict(plan, loss, loss_before)
-    if converged is False:
-        good = good and not plan.require_tol
-        reason = f"{reason}. {trained.convergence.sentence(trained.passes)}".rstrip(".")
-    failed = [f"{one.gate} failed: {one.reason}" for one in gates if not one.passed]
-    if failed:
-        good, reason = False, f"{'; '.join(failed)}; and {reason}"
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    made = Decision(
-        good, reason, loss, loss_before, rows, after, trained.objective, trained.certificate,
-        now, user_and_host(), converged, drift=drift, gates=tuple(one._asdict() for one in gates),
+def rule_of(plan: RefreshPlan) -> Rule:
+    """Return the rule that a plan asks for."""
+    return Rule(
+        plan.windows, plan.judge_generations, plan.odd, plan.most_waiting, plan.after_turn,
+        plan.keep_generations,
     )  # fmt: skip
-    write_decision(plan.store, generation, made)
-    return made
-
-
-def _verdict(plan: RefreshPlan, loss: float, loss_before: float | None) -> tuple[bool, str]:
-    """Return whether a loss is good enough to publish, and why."""
-    if loss_before is None:
-        return True, "it is the first model"
-    more = f" and the margin of {plan.margin:g}" if plan.margin else ""
-    against = f"{loss_before:.6g} of the model published before{more}"
-    if loss <= loss_before + plan.margin:
-        return True, f"its loss {loss:.6g} is at most {against}"
-    return False, f"its loss {loss:.6g} is above {against}, which is kept"
-
-
-def require_judge(plan: RefreshPlan) -> None:
-    """Refuse a store without held-out rows, if none are given."""
-    if not Folder(held_out(plan)).exists("manifest.json"):
-        raise BadInput(
-            f"There are no held-out rows at {held_out(plan)}. Name a data set as held_out."
-        )

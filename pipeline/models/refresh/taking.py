@@ -1,9 +1,8 @@
-"""Ingest of a generation's files; unreadable ones are refused.
+"""Ingest of a generation's files; unreadable ones are set aside.
 
 An ingest refuses all of its sources for the sake of one.  Where that happens every file is ingested
-by itself, as it would be among the others.  A refused file gets a record (refused_files.py) and
-leaves the generation; the rest is ingested.  The record is written first: a refresh that dies
-between the two finds the same files bad again.
+by itself, as it would be among the others.  An event in the store's log sets a refused file aside,
+which takes it out of the generation; the rest is ingested.
 
 Files of a first generation may be readable, but have different columns.  The first file defines the
 columns, unless most others do not match it.
@@ -11,27 +10,24 @@ columns, unless most others do not match it.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput, BusyPlace
-from fewpass.pipeline.models.refresh.generations import Generation, leave_out
-from fewpass.pipeline.models.refresh.refreshing import first_of, ingest_plan
-from fewpass.pipeline.models.refresh.refused_files import (
-    Refused,
-    file_version,
-    forget,
-    record_refused,
-    refusal,
-)
+from fewpass.pipeline.models.refresh.file_states import FileState
+from fewpass.pipeline.models.refresh.store import Generation, Store
+from fewpass.pipeline.models.refresh.store_log import Dropped, SetAside, append_event
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.tables.ingest.work_dir import remove_leftovers
 from fewpass.pipeline.tables.readers.finding import Address, find
-from fewpass.storage.addresses import READ_ONLY, protocol_of
+from fewpass.storage.addresses import READ_ONLY, command, protocol_of
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY
 
@@ -47,7 +43,7 @@ class TakenFiles(NamedTuple):
     """A generation with its data set."""
 
     generation: Generation  # of the remaining files
-    refused: tuple[Refused, ...]  # by this call
+    refused: tuple[SetAside, ...]  # by this call
     left_out: tuple[str, ...] = ()  # columns that the first generation does not have
 
 
@@ -56,126 +52,146 @@ class _Trial(NamedTuple):
 
     name: str
     address: Address | None  # None: missing
-    mark: str | None
+    state: FileState
     error: Exception | None = None
 
 
 def take(
     plan: RefreshPlan,
+    store: Store,
     generation: Generation,
     make: Callable[[IngestPlan], IngestResult] = ingest,
 ) -> TakenFiles:
-    """Ingest a generation's files, refusing those that cannot be read.
+    """Ingest a generation's files, setting aside those that cannot be read.
 
     A complete data set is not changed, also if files have changed since.
 
     Parameters
     ----------
-    plan, generation
-        The refresh plan, and its undecided generation.
+    plan, store, generation
+        The refresh plan, the store, and its open generation.
     make
         Function that ingests, such as one with a progress display.
 
     Raises
     ------
     AllRefused
-        No file is left; the generation is deleted.
+        No file is left; the generation is dropped.
     BadInput
         The files are refused together, though each is good: settings, or too few rows.  The
-        generation is deleted.
+        generation is dropped.
     OSError
         A full disk, a lost connection.  No file is refused for that; call again.
     """
-    refused_so_far: list[Refused] = []
+    refused: list[SetAside] = []
     left_out: tuple[str, ...] = ()
     while not Folder(generation.data).exists(KEY):
         try:
-            left_out = make(ingest_plan(plan, generation)).left_out
+            left_out = make(ingest_plan(plan, store, generation)).left_out
         except Exception as error:
-            bad = _refused_of(plan, generation, error)
+            bad = _refused_of(plan, store, generation, error)
             if not bad:
                 if isinstance(error, ValueError) and not isinstance(error, BusyPlace):
-                    leave_out(
-                        generation, generation.files
-                    )  # the next refresh takes the files that exist then
+                    _drop(store, generation)  # the next refresh takes the files that exist then
                 raise
-            generation = _without(plan, generation, bad)
-            refused_so_far += bad
-    remove_leftovers(ingest_plan(plan, generation))
-    forget(Folder(plan.store), generation.files)
-    return TakenFiles(generation, tuple(refused_so_far), left_out)
+            generation = _without(store, generation, bad)
+            refused += bad
+    remove_leftovers(ingest_plan(plan, store, generation))
+    return TakenFiles(generation, tuple(refused), left_out)
 
 
-def _without(plan: RefreshPlan, generation: Generation, bad: Sequence[Refused]) -> Generation:
-    record_refused(Folder(plan.store), bad)
-    left = leave_out(generation, {one.file for one in bad})
-    if left is None:
-        raise AllRefused(_all_refused(plan.store, bad))
-    return left
+def ingest_plan(plan: RefreshPlan, store: Store, generation: Generation) -> IngestPlan:
+    """Return the ingest plan of a generation, with the columns of those before."""
+    files = tuple(file.name for file in generation.files)
+    values = plan.ingest.model_dump() | {"sources": files, "dataset": generation.data}
+    if store.newest_with_rows is not None:
+        values |= {"like": store.newest_with_rows.data, "scale": "auto"}
+    return IngestPlan.model_validate(values)
 
 
-def _all_refused(store: str, bad: Sequence[Refused]) -> str:
+def _without(store: Store, generation: Generation, bad: Sequence[SetAside]) -> Generation:
+    """Set files aside, and return the generation without them; AllRefused where none is left."""
+    for event in bad:
+        append_event(store.folder, lambda _events, event=event: event)
+    names = {event.file.name for event in bad}
+    left = tuple(file for file in generation.files if file.name not in names)
+    if not left:
+        _drop(store, generation)
+        raise AllRefused(_all_refused(store.folder.url, bad))
+    return generation._replace(files=left)
+
+
+def _drop(store: Store, generation: Generation) -> None:
+    append_event(store.folder, lambda _events: Dropped(generation=generation.number))
+    generation.folder.delete_tree()
+
+
+def _all_refused(store: str, bad: Sequence[SetAside]) -> str:
     all_of = "The new file was" if len(bad) == 1 else f"All {len(bad)} new files were"
-    reasons = " ".join(f"{one.file}: {one.reason}" for one in bad[:SHOWN])
+    reasons = " ".join(f"{one.file.name}: {one.why}" for one in bad[:SHOWN])
     return (
         f"{all_of} refused and set aside, and no generation was made. {reasons} What is mended "
-        f"is tried again by the next refresh; fewpass models {store} lists what is set aside."
+        f"is tried again by the next refresh; {command('store', 'list', store)} lists what is set "
+        "aside."
     )
 
 
-def _refused_of(plan: RefreshPlan, generation: Generation, error: Exception) -> list[Refused]:
+def _refused_of(
+    plan: RefreshPlan, store: Store, generation: Generation, error: Exception
+) -> list[SetAside]:
     """Return the files that made an ingest fail; none if it was for another reason."""
     if _is_of_the_machine(error):
         return []
-    looked = [_looked_at(name) for name in generation.files]
+    looked = [_looked_at(file) for file in generation.files]
     with _place_of_trials(generation) as place:
-        trials = [_tried(plan, generation, place, one) for one in looked]
+        each = _Trials(plan, store, generation, place)
+        trials = [each.tried(one) for one in looked]
         bad = [one for one in trials if one.error is not None]
-        if not bad and generation.number == first_of(plan.store):
-            bad = _unlike_most(plan, generation, place, trials)
-    return [_record(plan, one) for one in bad]
+        if not bad and store.newest_with_rows is None:
+            bad = each.unlike_most(trials)
+    return [_record(plan, generation, one) for one in bad]
 
 
-def _looked_at(name: str) -> _Trial:
+def _looked_at(file: FileState) -> _Trial:
     """Record the state of a file before it is read, to detect changes."""
     try:
-        (address,) = find([name], {}, empty=True)
+        (address,) = find([file.name], {}, empty=True)
     except (FileNotFoundError, BadInput):
-        return _Trial(name, None, None)
-    return _Trial(name, address, file_version(address))
+        return _Trial(file.name, None, file)
+    return _Trial(file.name, address, FileState.of(address))
 
 
-def _tried(
-    plan: RefreshPlan, generation: Generation, place: Folder, one: _Trial, first: str | None = None
-) -> _Trial:
-    """Ingest a file by itself, or together with another; raises errors not due to the file."""
-    files = (one.name,) if first is None else (first, one.name)
-    alone = ingest_plan(plan, generation._replace(files=files)).model_copy(
-        update={
-            "dataset": place.url, "test_fraction": 0.0, "columns": False, "overwrite": True,
-        }
-    )  # fmt: skip
-    try:
-        ingest(alone)
-    except Exception as error:
-        if _is_of_the_machine(error) or not _is_of_the_file(error, one):
-            raise
-        return one._replace(error=error)
-    return one
+class _Trials(NamedTuple):
+    """Ingests of single files of a generation, into a place that goes afterwards."""
 
+    plan: RefreshPlan
+    store: Store
+    generation: Generation
+    place: Folder
 
-def _unlike_most(
-    plan: RefreshPlan, generation: Generation, place: Folder, trials: Sequence[_Trial]
-) -> list[_Trial]:
-    """Return the files that do not match the first, or the first if most others do not match it."""
-    if len(trials) < 2:
-        return []
-    first, *others = trials
-    tried = [_tried(plan, generation, place, one, first.name) for one in others]
-    misfits = [one for one in tried if one.error is not None]
-    if len(misfits) > len(trials) / 2:
-        return [first._replace(error=misfits[0].error)]
-    return misfits
+    def tried(self, one: _Trial, first: _Trial | None = None) -> _Trial:
+        """Ingest a file by itself, or with another; raises errors not due to the file."""
+        files = (one.state,) if first is None else (first.state, one.state)
+        own = ingest_plan(self.plan, self.store, self.generation._replace(files=files))
+        alone = {"dataset": self.place.url, "columns": False, "overwrite": True}
+        try:
+            ingest(own.model_copy(update=alone))
+        except Exception as error:
+            if _is_of_the_machine(error) or not _is_of_the_file(error, one):
+                raise
+            return one._replace(error=error)
+        return one
+
+    def unlike_most(self, trials: Sequence[_Trial]) -> list[_Trial]:
+        """Return the files that do not match the first; the first if most do not match it."""
+        if len(trials) < 2:
+            return []
+        first, *others = trials
+        tried = [self.tried(one, first) for one in others]
+        misfits = [one for one in tried if one.error is not None]
+        if len(misfits) > len(trials) / 2:
+            return [first._replace(error=misfits[0].error)]
+        return misfits
 
 
 def _is_of_the_machine(error: Exception) -> bool:
@@ -201,10 +217,12 @@ def _is_of_the_file(error: Exception, one: _Trial) -> bool:
     return False
 
 
-def _record(plan: RefreshPlan, one: _Trial) -> Refused:
-    address = one.address or Address(None, one.name, one.name, None)
+def _record(plan: RefreshPlan, generation: Generation, one: _Trial) -> SetAside:
     readable = not isinstance(one.error, FileNotFoundError | PermissionError)
-    return refusal(address, _reason(one), plan.ingest, one.mark if readable else None)
+    state = one.state if readable else one.state.model_copy(update={"version": None})
+    return SetAside(
+        generation=generation.number, file=state, why=_reason(one), reading=reading_of(plan.ingest)
+    )
 
 
 def _reason(one: _Trial) -> str:
@@ -225,3 +243,10 @@ def _place_of_trials(generation: Generation) -> Iterator[Folder]:
         yield place
     finally:
         place.delete_tree()
+
+
+def reading_of(plan: IngestPlan) -> str:
+    """Return the digest of the settings of reading, and of the version."""
+    settings = plan.model_dump(mode="json", exclude={"sources", "dataset", "threads"})
+    text = json.dumps([settings, version("fewpass")], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,78 @@
+"""The drift of a store's nights: what each is compared with, what is kept of it, and what is told.
+
+    STORE/generations/000017/drift.json   how far its rows are from those before, sealed
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.drift import Drift, drift_of, indices_in
+from fewpass.pipeline.models.refresh.night_statistics import Vector
+from fewpass.pipeline.models.refresh.store import Generation, Store
+from fewpass.pipeline.models.refresh.store_log import DriftTold, append_event
+from fewpass.pipeline.models.refresh.usual_drift import NIGHTS, SAME_WEEKDAY
+from fewpass.storage.addresses import command
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.seal import seal, unseal
+
+DRIFT = "drift.json"
+
+
+def watched(
+    store: Store, generation: Generation, left_out: Sequence[str], most: float | None
+) -> Drift | None:
+    """Compare a night's rows with those of the nights learnt from, and tell what moved.
+
+    Returns None where there are none before.
+
+    Raises
+    ------
+    BadInput
+        A column, or the labels, drifted by more than `most`; the night is not learnt from.
+    """
+    usual = [store.of_night(night) for night in generation.before.used][-NIGHTS:]
+    if not usual:
+        return None
+    days = [store.of_night(night) for night in generation.before.used]
+    days = [one for one in days if _weekday(one) == _weekday(generation)][-SAME_WEEKDAY:]
+    drift = drift_of(
+        Dataset.open(generation.data), _data_of(usual), _data_of(days), _history(usual), left_out
+    )
+    document = json.loads(json.dumps(drift.as_document()))
+    generation.folder.write(DRIFT, seal(document, indent=1))
+    beyond = drift.over(most)
+    if beyond:
+        _tell(store, generation, "; ".join(one.sentence for one in beyond[:3]), refused=True)
+        raise BadInput(
+            f"The new rows are unlike those before: {beyond[0].sentence}, and max_drift is {most:g}. "
+            "Nothing was learnt. If the rows are right, refresh once with a larger max_drift; if "
+            f"not, mend the files and give the generation up: "
+            f"{command('store', 'abandon', store.folder.url)}."
+        )
+    if drift.n_told:
+        _tell(store, generation, drift.sentence, refused=False)
+    return drift
+
+
+def _tell(store: Store, generation: Generation, why: str, *, refused: bool) -> None:
+    if all(one.why != why for one in generation.drift):  # a schedule tries again every hour
+        event = DriftTold(generation=generation.number, why=why, refused=refused)
+        append_event(store.folder, lambda _events: event)
+
+
+def _weekday(one: Generation) -> int:
+    return datetime.fromisoformat(one.begun).weekday()
+
+
+def _data_of(nights: Sequence[Generation]) -> list[Dataset]:
+    return [Dataset.open(one.data) for one in nights]
+
+
+def _history(nights: Sequence[Generation]) -> list[Vector]:
+    """Return the indices of nights, of those that were compared."""
+    there = (one.folder for one in nights if one.folder.exists(DRIFT))
+    return [indices_in(unseal(folder.read(DRIFT))) for folder in there]

@@ -1,0 +1,123 @@
+"""The models of a store, as a list."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.night_rule import PUBLISHED
+from fewpass.pipeline.models.refresh.refresh_result import numbers_of
+from fewpass.pipeline.models.refresh.store import (
+    Generation,
+    Store,
+    existing_store,
+    publications,
+)
+from fewpass.pipeline.models.refresh.store_log import Event, Learnt, Published, SetAside
+from fewpass.storage.kinds import instead
+
+
+class GenerationState(NamedTuple):
+    """What became of a generation.
+
+    Attributes
+    ----------
+    generation, files
+        The number, and the files that it took.
+    state
+        published, published before, kept back, waits, set apart, settled, abandoned, removed, or
+        not finished.
+    nights, rows, window
+        Generations that its model has learnt from, and how many rows these have.
+    loss, usual
+        Mean loss of the model before on its rows before they were learnt, and the usual one.
+    objective, certificate
+        Of its model; the objective is at most `certificate` above the optimum.
+    at, why
+        When it was finished (UTC), and why it was kept back, or published by somebody.
+    publications
+        Numbers of the events that published its model.
+    """
+
+    generation: int
+    files: tuple[str, ...]
+    state: str
+    nights: tuple[int, ...]
+    rows: int
+    window: str
+    loss: float | None
+    usual: float | None
+    objective: float | None
+    certificate: float | None
+    at: str | None
+    why: str
+    publications: tuple[int, ...]
+
+
+class StoreModels(NamedTuple):
+    """The models of a store, the one that is published, and what happened.
+
+    Attributes
+    ----------
+    published
+        Number of the published generation; None before the first one.
+    generations
+        The oldest first.
+    set_aside
+        Files that could not be read, each with the reason (`why`).
+    events
+        All that happened, the oldest first.
+    """
+
+    published: int | None
+    generations: tuple[GenerationState, ...]
+    set_aside: tuple[SetAside, ...]
+    events: tuple[Event, ...]
+
+
+def models(url: str) -> StoreModels:
+    """Return the models of a store; BadInput if nothing has happened there."""
+    return models_in(existing_store(url))
+
+
+def models_in(store: Store) -> StoreModels:
+    """Return the models of a store that was read."""
+    if not store.generations and not store.aside:
+        raise BadInput(instead(store.folder, "store"))
+    current = store.published.generation if store.published else None
+    states = tuple(_state_of(store, one, current) for one in store.generations)
+    return StoreModels(current, states, store.aside, store.events)
+
+
+def _state_of(store: Store, one: Generation, current: int | None) -> GenerationState:
+    own = tuple(made.number for made in publications(store.events) if made.generation == one.number)
+    learnt = one.learnt
+    judged = one.judged
+    return GenerationState(
+        one.number, tuple(file.name for file in one.files), _word(store, one, current),
+        _numbers(store, learnt), learnt.rows if learnt else 0, learnt.window if learnt else "",
+        judged.scores.of(PUBLISHED)[0] if judged and judged.scores else None,
+        judged.usual if judged else None, learnt.objective if learnt else None,
+        learnt.certificate if learnt else None, one.ended.at if one.ended else None,
+        one.ended.why if one.ended else "", own,
+    )  # fmt: skip
+
+
+def _numbers(store: Store, learnt: Learnt | None) -> tuple[int, ...]:
+    nights = learnt.nights if learnt else ()
+    return numbers_of(store, [night for night in nights if night in store.nights])
+
+
+def _word(store: Store, one: Generation, current: int | None) -> str:
+    """Return what became of a generation, in a word or two."""
+    if one.is_abandoned or one.ended is None:
+        return one.state
+    if one.number == current:
+        return "published"
+    if one.is_removed:
+        return "removed"
+    if one.night in store.past.waiting:
+        return "waits"
+    if one.night in store.past.apart:
+        return "set apart"
+    return "published before" if isinstance(one.ended, Published) else one.state

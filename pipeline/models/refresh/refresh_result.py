@@ -1,0 +1,230 @@
+"""What a refresh came to, as facts and as the sentence of a state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from fewpass.pipeline.models.refresh.file_states import FileState
+from fewpass.pipeline.models.refresh.night_rule import PUBLISHED
+from fewpass.pipeline.models.refresh.store import Generation, Store, run_of
+from fewpass.pipeline.models.refresh.store_log import (
+    GateFact,
+    Judged,
+    KeptBack,
+    Learnt,
+    Published,
+    SetAside,
+)
+from fewpass.pipeline.models.refresh.taking import TakenFiles
+from fewpass.pipeline.sizes import counted
+from fewpass.storage.addresses import command
+
+State = Literal["published", "kept back", "waits", "settled", "unchanged"]
+EXPLAINED = "A model of tonight alone explains it: the world or the coding has changed"
+UNEXPLAINED = "No model explains it: its labels look wrong"
+
+
+class RefreshResult(BaseModel):
+    """What a refresh came to.
+
+    Attributes
+    ----------
+    state
+        published; kept back (by a gate, held-out rows or a missed tolerance); waits (an odd night);
+        settled (files of a night that waits or is set apart had changed); unchanged (nothing new).
+    message
+        The same in sentences.
+    generation, files
+        The number, and the files that were taken; None and nothing where nothing is new.
+    model
+        Address of the run that is published now.
+    nights, rows, window
+        Generations, and number of rows, that the generation's model has learnt from.
+    loss, usual, usual_error, deviations
+        Mean loss of the published model on the rows before they were learnt, the usual one, its
+        deviation, and by how many of these it is above.
+    explained
+        Of an odd night, whether a model of its own rows explains it.
+    objective, certificate, converged
+        Of the generation's model; the objective is at most `certificate` above the optimum.
+    gates
+        What came of each.
+    set_aside, growing
+        Files that were not taken: unreadable ones, and those that still change.
+    earlier
+        Results of other generations that the same refresh finished.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    store: str
+    state: State
+    message: str
+    generation: int | None = None
+    files: tuple[str, ...] = ()
+    model: str | None = None
+    nights: tuple[int, ...] = ()
+    rows: int = 0
+    window: str = ""
+    loss: float | None = None
+    usual: float | None = None
+    usual_error: float | None = None
+    deviations: float | None = None
+    explained: bool | None = None
+    objective: float | None = None
+    certificate: float | None = None
+    converged: bool | None = None
+    gates: tuple[GateFact, ...] = ()
+    set_aside: tuple[SetAside, ...] = ()
+    growing: tuple[str, ...] = ()
+    earlier: tuple[RefreshResult, ...] = ()
+
+
+def unchanged(store: Store, growing: Sequence[FileState]) -> RefreshResult:
+    """Return the result of a refresh that found nothing new."""
+    aside = f"; {counted(len(store.aside), 'file')} set aside did not change" * bool(store.aside)
+    message = f"Nothing to do: there is no new file{aside}.{_growing(growing)}"
+    return RefreshResult(
+        store=store.folder.url, state="unchanged", message=message, model=_model(store),
+        set_aside=store.aside, growing=tuple(file.name for file in growing),
+    )  # fmt: skip
+
+
+def result_of(
+    store: Store, generation: Generation, taken: TakenFiles, growing: Sequence[FileState]
+) -> RefreshResult:
+    """Return what came of a generation that is finished."""
+    judged, learnt = generation.judged, generation.learnt
+    assert judged is not None, "it is finished"
+    sentences = [_sentence(store, generation, judged), *_others(store, generation)]
+    aside = f"{counted(len(store.aside), 'file')} set aside." if store.aside else ""
+    message = " ".join(filter(None, [*sentences, aside])) + _growing(growing)
+    scores = judged.scores
+    return RefreshResult(
+        store=store.folder.url,
+        state=_state(generation, judged),
+        message=message,
+        generation=generation.number,
+        files=tuple(file.name for file in generation.files),
+        model=_model(store),
+        nights=numbers_of(store, learnt.nights) if learnt else (),
+        rows=learnt.rows if learnt else 0,
+        window=learnt.window if learnt else "",
+        loss=scores.of(PUBLISHED)[0] if scores else None,
+        usual=judged.usual,
+        usual_error=judged.usual_error,
+        deviations=judged.deviations,
+        explained=judged.explained,
+        objective=learnt.objective if learnt else None,
+        certificate=learnt.certificate if learnt else None,
+        converged=learnt.converged if learnt else None,
+        gates=learnt.gates if learnt else (),
+        set_aside=store.aside,
+        growing=tuple(file.name for file in growing),
+    )
+
+
+def numbers_of(store: Store, nights: Sequence[int]) -> tuple[int, ...]:
+    """Return the generations whose rows some nights have."""
+    return tuple(store.of_night(night).number for night in nights)
+
+
+def _model(store: Store) -> str | None:
+    return None if store.published is None else run_of(store.folder.url, store.published)
+
+
+def _state(generation: Generation, judged: Judged) -> State:
+    if isinstance(generation.ended, Published):
+        return "published"
+    if isinstance(generation.ended, KeptBack):
+        return "kept back"
+    return "waits" if judged.verdict == "waits" else "settled"
+
+
+def _sentence(store: Store, generation: Generation, judged: Judged) -> str:
+    """Say what became of a generation, and why."""
+    name = f"Generation {generation.number:06d}"
+    if generation.learnt is None:
+        return _waiting(store, name, judged)
+    learnt = generation.learnt
+    if isinstance(generation.ended, KeptBack):
+        said = f"{name} kept back: {learnt.why}. Its rows are learnt from the next time."
+        return f"{said} {_published_still(store)}"
+    return f"{name} published: {_learnt_from(store, learnt, judged)}.{_window(learnt)}{_loss(judged)}"
+
+
+def _learnt_from(store: Store, learnt: Learnt, judged: Judged) -> str:
+    rows, nights = counted(learnt.rows, "row"), learnt.nights
+    every = len(store.past.used) == len(nights)
+    which = "tonight alone" if len(nights) == 1 else f"the newest {len(nights)} nights"
+    if judged.verdict == "first":
+        return f"the first model, learnt from {rows}"
+    if every:
+        which = f"all {len(nights)} nights"
+    return f"learnt from {which} ({rows})"
+
+
+def _window(learnt: Learnt) -> str:
+    choice = learnt.choice
+    if choice is None or not choice.changed or not choice.difference:
+        return ""
+    return (
+        f" Its window had {-choice.difference:.2g} +- {choice.error:.1g} less loss over "
+        f"{counted(len(choice.nights), 'night')} than the longest."
+    )
+
+
+def _loss(judged: Judged) -> str:
+    if judged.scores is None or judged.usual is None or judged.verdict != "usual":
+        return ""
+    loss, _ = judged.scores.of(PUBLISHED)
+    return (
+        f" The model before had loss {loss:.4g} on tonight's rows before they were learnt "
+        f"(usual {judged.usual:.4g} +- {judged.usual_error:.2g})."
+    )
+
+
+def _waiting(store: Store, name: str, judged: Judged) -> str:
+    if judged.scores is None:
+        return f"{name} replaces the rows of a night that is not learnt from; nothing was learnt."
+    loss, _ = judged.scores.of(PUBLISHED)
+    why = {True: f" {EXPLAINED}.", False: f" {UNEXPLAINED}.", None: ""}[judged.explained]
+    take = command("store", "take", store.folder.url, name.removeprefix("Generation "))
+    return (
+        f"{name} waits: loss {loss:.4g}, usual {judged.usual:.4g} +- {judged.usual_error:.2g}."
+        f"{why} {_published_still(store)} No row is lost, the next refresh decides; "
+        f"{take} takes it now."
+    )
+
+
+def _published_still(store: Store) -> str:
+    current = store.published
+    return "" if current is None else f"{current.generation:06d} stays published."
+
+
+def _others(store: Store, generation: Generation) -> list[str]:
+    """Say what became of nights before by this one."""
+    judged = generation.judged
+    if judged is None or judged.verdict in ("usual", "waits", "first", "replaces"):
+        return []
+    nights = [night for night in judged.nights if night != generation.night]
+    which = ", ".join(f"{number:06d}" for number in numbers_of(store, nights))
+    are = "is" if len(nights) == 1 else "are"
+    said = {
+        "confirms": f"{which} {are} confirmed.",
+        "sets apart": f"{which} {are} set apart: the rows stay, and compete.",
+        "takes": f"{which} {are} taken, as {counted(len(nights), 'night')} waited."
+        if nights
+        else "It is odd, and a model of its own rows explains it.",
+        "as a week ago": f"{which}, a week before, was as odd, and is taken back.",
+    }
+    return [said[judged.verdict]]
+
+
+def _growing(files: Sequence[FileState]) -> str:
+    if not files:
+        return ""
+    return f" {counted(len(files), 'file')} still growing, and left for the next refresh."

@@ -1,0 +1,300 @@
+"""A store as its log of events says: generations, what is published, what was set aside.
+
+    STORE/events/            the log (store_log.py)
+    STORE/generations/000007/data       the rows of one refresh, a data set
+                             rows-4     the rows of the newest 4 nights: a view of their data sets
+                             run-4      the training on them; of equal windows there is one
+                             drift.json how far its rows are from those before
+
+A *generation* is one refresh that found files.  Its *night* is the place of its rows in time: its
+own number, or that of the generation whose files had changed, and whose rows it replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.file_states import FileState
+from fewpass.pipeline.models.refresh.night_rule import Past
+from fewpass.pipeline.models.refresh.store_log import (
+    Abandoned,
+    Begun,
+    Cleared,
+    DriftTold,
+    Dropped,
+    Event,
+    Judged,
+    KeptBack,
+    Learnt,
+    Moved,
+    Published,
+    Removed,
+    SetAside,
+    Settled,
+    Taken,
+    events_of,
+    newest_first,
+)
+from fewpass.pipeline.runs.lease import Lease
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.storage.folder import Folder
+from fewpass.storage.kinds import instead
+
+LEASE = "refresh.lease.json"
+NONE_YET = 0  # the number before the first publication
+
+Ended = Published | KeptBack | Settled | Abandoned
+
+
+class Generation(NamedTuple):
+    """One refresh that found files."""
+
+    number: int
+    night: int
+    folder: Folder
+    files: tuple[FileState, ...]
+    begun: str  # UTC
+    before: Past  # what the rule remembered before it
+    judged: Judged | None = None
+    learnt: Learnt | None = None  # its model, where it has one
+    ended: Ended | None = None
+    drift: tuple[DriftTold, ...] = ()
+    is_removed: bool = False
+
+    @property
+    def data(self) -> str:
+        """Address of its data set."""
+        return f"{self.folder.url}/data"
+
+    @property
+    def run(self) -> str | None:
+        """Address of the run of its model; None before there is one."""
+        return None if self.learnt is None else f"{self.folder.url}/{self.learnt.run}"
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether its rows are those of its night, or were before another one replaced them."""
+        return self.took and not self.is_removed
+
+    @property
+    def took(self) -> bool:
+        """Whether its files were taken; those of one without files, and of abandoned ones not."""
+        return bool(self.files) and self.judged is not None and not self.is_abandoned
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether it was given up: its files count as new."""
+        return isinstance(self.ended, Abandoned)
+
+    @property
+    def state(self) -> str:
+        """What became of it, in a word or two; the published one is "published" as well."""
+        if self.ended is None:
+            return "not finished"
+        if isinstance(self.ended, Settled):
+            return self.judged.verdict if self.judged else "settled"
+        return "removed" if self.is_removed else self.ended.what
+
+
+class Store(NamedTuple):
+    """What a store is."""
+
+    folder: Folder
+    events: tuple[Event, ...]
+    generations: tuple[Generation, ...]  # oldest first
+    past: Past
+    published: Published | None
+    aside: tuple[SetAside, ...]  # files that were not taken since
+
+    @property
+    def open(self) -> Generation | None:
+        """The generation that is not finished."""
+        last = self.generations[-1] if self.generations else None
+        return last if last is not None and last.ended is None else None
+
+    @property
+    def nights(self) -> list[int]:
+        """The nights whose rows there are, oldest first."""
+        return sorted({one.night for one in self.generations if one.has_rows})
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next generation."""
+        return len(self.generations) + 1
+
+    def data_of(self, night: int) -> str:
+        """Return the address of the rows of a night: those that were read last."""
+        return self.of_night(night).data
+
+    def of_night(self, night: int) -> Generation:
+        """Return the generation whose rows a night has."""
+        those = (one for one in reversed(self.generations) if one.night == night)
+        return next(one for one in those if one.has_rows)
+
+    @property
+    def newest_with_rows(self) -> Generation | None:
+        """The newest generation that there are rows of: all others have columns like it."""
+        return next((one for one in reversed(self.generations) if one.has_rows), None)
+
+    @property
+    def newest_learnt(self) -> Learnt | None:
+        """What was learnt last, or published last by somebody."""
+        learnt = (event for event in reversed(self.events) if isinstance(event, Learnt))
+        return next(learnt, None)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether somebody had a night taken since the last model was trained."""
+        of_models = (Learnt, Taken)
+        last = next((one for one in reversed(self.events) if isinstance(one, of_models)), None)
+        return isinstance(last, Taken)
+
+    @property
+    def window(self) -> str | None:
+        """The window of the published model."""
+        return None if self.published is None else self.published.window
+
+    @property
+    def judge(self) -> str:
+        """The run that judges new rows: the published one, or the newest where none is."""
+        made = self.published or self.newest_learnt
+        assert made is not None, "the first generation was learnt"
+        return run_of(self.folder.url, made)
+
+
+def store_at(url: str) -> Store:
+    """Read a store.
+
+    Raises BadInput where an earlier version wrote it.
+    """
+    folder = Folder(url)
+    return store_of(folder, events_of(folder))
+
+
+def existing_store(url: str) -> Store:
+    """Read a store in which something has happened; BadInput otherwise."""
+    store = store_at(url)
+    if not store.events:
+        raise BadInput(instead(store.folder, "store"))
+    return store
+
+
+def store_of(folder: Folder, events: Sequence[Event]) -> Store:
+    """Return what events make of a store."""
+    every: list[Generation] = []
+    aside: dict[str, SetAside] = {}
+    past, published = Past(), None
+    for event in events:
+        if isinstance(event, Begun):
+            for file in event.files:
+                aside.pop(file.name, None)
+            own = folder.child(f"generations/{event.generation:06d}")
+            number = len(every) + 1
+            every.append(Generation(number, event.night, own, event.files, event.at, past))
+        elif isinstance(event, SetAside):
+            aside[event.file.name] = event
+        elif isinstance(event, Cleared):
+            aside.pop(event.file, None)
+        elif isinstance(event, Dropped):
+            every.pop()
+        if event.generation is not None and event.generation <= len(every):
+            place = event.generation - 1
+            every[place] = _after(every[place], event)
+        if isinstance(event, Published):
+            published = event
+            _judge_anew(every, event)
+        past = past if event.past is None else event.past
+    left = tuple(aside[name] for name in sorted(aside))
+    return Store(folder, tuple(events), tuple(every), past, published, left)
+
+
+def _after(one: Generation, event: Event) -> Generation:
+    """Return a generation after an event that is about it."""
+    if isinstance(event, Judged):
+        one = one._replace(judged=event)
+    elif isinstance(event, DriftTold):
+        one = one._replace(drift=(*one.drift, event))
+    elif isinstance(event, Removed):
+        one = one._replace(is_removed=True)
+    elif isinstance(event, Moved):
+        files = tuple(event.now if file.name == event.then else file for file in one.files)
+        one = one._replace(files=files)
+    elif isinstance(event, SetAside) and one.ended is None:
+        files = tuple(file for file in one.files if file.name != event.file.name)
+        one = one._replace(files=files)
+    elif isinstance(event, Learnt):
+        ended = one.ended if isinstance(one.ended, KeptBack) else event
+        one = one._replace(learnt=event, ended=ended)
+    elif isinstance(event, Settled | Abandoned):
+        one = one._replace(ended=event)
+    return one
+
+
+def _judge_anew(every: list[Generation], event: Published) -> None:
+    """Forget what was made of an open generation before somebody published another model."""
+    if every and every[-1].ended is None and every[-1].number != event.generation:
+        assert event.past is not None, "a person's publication says what the rule remembers"
+        every[-1] = every[-1]._replace(judged=None, before=event.past)
+
+
+def last_runs(store: Store, generation: Generation) -> dict[str, str]:
+    """Return the runs of all windows' models that were there before a generation, by window."""
+    before = [one for one in store.events if isinstance(one, Learnt)]
+    last = next((one for one in reversed(before) if one.generation != generation.number), None)
+    if last is None:
+        return {}
+    runs = {name: run_of(store.folder.url, last, folder) for name, folder in last.runs.items()}
+    return {name: run for name, run in runs.items() if RunFolder(run).exists()}
+
+
+# -- what is published ----------------------------------------------------------------------------
+
+
+def published(url: str) -> Published | None:
+    """Return a store's newest publication; None if there is none yet."""
+    events = newest_first(Folder(url))
+    return next((event for event in events if isinstance(event, Published)), None)
+
+
+def run_of(url: str, made: Learnt, folder: str | None = None) -> str:
+    """Return the address of the run of a model, or of another window's."""
+    return f"{Folder(url).url}/generations/{made.generation:06d}/{folder or made.run}"
+
+
+def run_at(url: str) -> RunFolder:
+    """Return the run at an address, or the published run of a store at that address."""
+    folder = RunFolder(url)
+    if folder.exists():
+        return folder
+    current = published(url)
+    return RunFolder(run_of(url, current)) if current else folder
+
+
+def runs_in(url: str) -> list[str]:
+    """Return the runs of the models of a store, the newest first."""
+    store = store_at(url)
+    made = [one for one in reversed(store.generations) if one.learnt is not None]
+    runs = [one.run for one in made if one.run is not None]
+    if store.open is not None:  # whatever it is at
+        folders = {key.partition("/")[0] for key in store.open.folder.list()}
+        own = sorted(name for name in folders if name.startswith("run-"))
+        runs = [f"{store.open.folder.url}/{name}" for name in own] + runs
+    return [run for run in runs if RunFolder(run).exists()]
+
+
+def publications(events: Sequence[Event]) -> Iterator[Published]:
+    """Yield all publications, oldest first."""
+    return (event for event in events if isinstance(event, Published))
+
+
+def refresh_lock(url: str) -> Lease:
+    """Lock a store against other refreshes during a `with` block.
+
+    Raises
+    ------
+    InUse
+        Another process is refreshing it.  A BadInput.
+    """
+    return Lease(Folder(url), LEASE, "refreshed")

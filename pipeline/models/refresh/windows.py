@@ -1,0 +1,76 @@
+"""The rows of nights as training sets, and models of them.
+
+    STORE/generations/000017/rows-4   a view of the data sets of some nights (night_views below)
+                             run-4    the training on them
+
+Equal sets of nights are trained once.  Each model is trained from zero; only that of all nights
+begins at last night's, where a tolerance says when it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fewpass.pipeline.models.refresh.store import Generation, Store, last_runs
+from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.tables.changing.view import make_view
+from fewpass.storage.dataset import Dataset
+
+ALL = "all"
+ROWS, RUN = "rows-", "run-"  # how the folders of a window are called
+Train = Callable[[TrainingPlan, str], TrainingResult]
+Nights = tuple[int, ...]
+
+
+class WindowModel(NamedTuple):
+    """A model of some nights."""
+
+    folder: str  # of its run, below that of the generation
+    nights: Nights
+    result: TrainingResult
+
+
+def models_of(
+    plan: RefreshPlan, store: Store, generation: Generation, wanted: Mapping[str, Nights],
+    train: Train,
+) -> dict[str, WindowModel]:  # fmt: skip
+    """Train a model of every set of nights, and return them by the names of the sets."""
+    made: dict[Nights, WindowModel] = {}
+    # where "all" is another window as well, it is the one that begins at last night's
+    for name in sorted(wanted, key=lambda name: name != ALL):
+        nights = wanted[name]
+        if nights not in made:
+            run = f"{generation.folder.url}/{RUN}{name}"
+            start = last_runs(store, generation).get(ALL) if name == ALL else None
+            training = training_plan(plan, rows_of(store, generation, name, nights), start)
+            made[nights] = WindowModel(f"{RUN}{name}", nights, train(training, run))
+    return {name: made[nights] for name, nights in wanted.items()}
+
+
+def rows_of(store: Store, generation: Generation, name: str, nights: Sequence[int]) -> str:
+    """Return the address of the rows of some nights: a data set, or a view that is made now."""
+    parts = [store.data_of(night) for night in nights]
+    if len(parts) == 1:
+        return parts[0]
+    return make_view(f"{generation.folder.url}/{ROWS}{name}", parts).folder.url
+
+
+def n_rows(store: Store, nights: Sequence[int]) -> int:
+    """Return how many rows some nights have."""
+    return sum(Dataset.open(store.data_of(night)).n_rows for night in nights)
+
+
+def training_plan(plan: RefreshPlan, rows: str, start: str | None) -> TrainingPlan:
+    """Return the plan of a training on some rows, from a model on or from zero."""
+    recipe = plan.training
+    changed: dict[str, Any] = {"dataset": rows}
+    if start is not None and recipe.tol is not None:
+        changed["start_from"] = start
+    if len(recipe.lam.factors) > 1 or recipe.calibrate or recipe.early_stopping:
+        changed["held_out"] = plan.held_out
+    return TrainingPlan.model_validate(recipe.model_dump() | changed)
+
+

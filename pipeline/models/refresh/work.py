@@ -1,0 +1,84 @@
+"""How the parts of a refresh are done: here, or, in a flow, as tasks of Prefect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from tempfile import TemporaryDirectory
+
+from fewpass.pipeline.executors.executor import Executor, open_executor
+from fewpass.pipeline.models.refresh.drift import Drift
+from fewpass.pipeline.models.refresh.gates import Slices
+from fewpass.pipeline.models.refresh.judging import scores_of
+from fewpass.pipeline.models.refresh.night_scores import Scores
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.scoring.category_slices import evaluate_slices
+from fewpass.pipeline.scoring.evaluation import evaluate
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.training_plan import TrainingPlan
+from fewpass.pipeline.tables.ingest.phases import ingest
+from fewpass.pipeline.tables.ingest.progress import IngestResult
+from fewpass.pipeline.training.cross_validation import cross_validate
+from fewpass.pipeline.training.planning.place import place_for, place_of, seconds_of_pass
+from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.dataset import Dataset
+
+HALVES = 2
+
+
+class Work:
+    """The parts of a refresh, done here.
+
+    Parameters
+    ----------
+    execution
+        Where to train and to judge: threads of this process, or Dask.
+    """
+
+    def __init__(self, execution: Execution | None = None) -> None:
+        self.execution = execution or Execution()
+
+    def ingest(self, plan: IngestPlan) -> IngestResult:
+        """Ingest files."""
+        return ingest(plan)
+
+    def train(self, plan: TrainingPlan, run: str) -> TrainingResult:
+        """Train a model, or go on with it."""
+        manifest = Dataset.open(plan.dataset).manifest
+        with open_executor(*place_of(self.execution, plan, manifest)) as executor:
+            training = TrainingRun.start(plan, run, executor)
+            for _ in training:
+                pass
+            return training.result
+
+    def score(self, runs: Mapping[str, str], rows: str) -> Scores:
+        """Return what models make of rows."""
+        data = Dataset.open(rows)
+        with self.for_pass(data) as executor:
+            return scores_of(runs, data, executor)
+
+    def evaluate(self, run: str, rows: str, column: str | None) -> Slices:
+        """Evaluate a model on rows of every value of a column; of None on all, under ""."""
+        data, model = Dataset.open(rows), load_model(RunFolder(run))
+        with self.for_pass(data) as executor:
+            if column is None:
+                return {"": evaluate(model, data, executor)}
+            return evaluate_slices(model, data, executor, column)
+
+    def loss_of_halves(self, plan: TrainingPlan) -> float:
+        """Return the mean loss of models of one half of a plan's rows on the other half."""
+        place = place_of(self.execution, plan, Dataset.open(plan.dataset).manifest)
+        with TemporaryDirectory(prefix="fewpass-halves-") as url, open_executor(*place) as executor:
+            (made,) = cross_validate(plan, url, executor, HALVES)
+        rows = sum(fold.rows for fold in made.folds)
+        return sum(fold.rows * fold.evaluation.loss for fold in made.folds) / rows
+
+    def show_drift(self, store: str, generation: int, drift: Drift | None) -> None:
+        """Show how far the rows of a generation are from those before."""
+
+    def for_pass(self, data: Dataset) -> AbstractContextManager[Executor]:
+        """Return what reads a data set once."""
+        return open_executor(*place_for(self.execution, seconds_of_pass(data.manifest)))

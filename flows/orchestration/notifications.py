@@ -25,7 +25,7 @@ from prefect.types import SecretDict
 
 from fewpass.flows.orchestration.automations import put_automation
 from fewpass.flows.orchestration.requests import REQUESTS
-from fewpass.flows.orchestration.scheduled import KEPT_BACK, MISSED, REFUSED
+from fewpass.flows.orchestration.scheduled import KEPT_BACK, MISSED, REFUSED, WAITS
 from fewpass.flows.orchestration.server import run_for_make
 from fewpass.flows.orchestration.watching import STALLED
 from fewpass.flows.orchestration.work_pool import NAME as POOL
@@ -73,6 +73,7 @@ NOTES = (
     Note("refused", f"prefect.flow-run.{REFUSED}", "was refused"),
     Note("tolerance-missed", f"prefect.flow-run.{MISSED}", "missed its tolerance"),
     Note("kept-back", f"prefect.flow-run.{KEPT_BACK}", "published no model"),
+    Note("waits", f"prefect.flow-run.{WAITS}", "found an odd night, which waits"),
     Note("stalled", STALLED, "is stalled", "{{ event.payload.message }}"),
     Note("no-worker", "prefect.work-pool.not-ready", "has no worker", NO_WORKER, OUR_POOL),
 )

@@ -178,7 +178,7 @@ class PredictParameters(Described):
 
 
 class RefreshParameters(Described):
-    """Ingest new files, train on them from the published model on, publish unless that is worse."""
+    """Learn from files that are new or have changed, and publish the model that foresees best."""
 
     plan: RefreshPlan
     """Where files appear, where everything goes, when a model is good enough."""

@@ -53,7 +53,8 @@ PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
 CANCELLED = "Cancelled; what was made is in its folder, and the same parameters go on with it."
 DONE = "Cancelled, but it was done by then: what was made is in its folder."
 #: Names of states, in addition to Prefect's own.
-REFUSED, MISSED, UNCHANGED, KEPT_BACK = "Refused", "ToleranceMissed", "Unchanged", "KeptBack"
+REFUSED, MISSED, UNCHANGED = "Refused", "ToleranceMissed", "Unchanged"
+KEPT_BACK, WAITS = "KeptBack", "Waits"
 
 #: Hour of a date from which it is written with its time: clocks change by up to two hours.
 LATE = 22

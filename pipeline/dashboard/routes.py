@@ -38,7 +38,6 @@ from fewpass.pipeline.executors.on_dask import HAS_PAGE, TOPIC
 from fewpass.pipeline.models.refresh.store import runs_in
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_series import runs_of
-from fewpass.storage.folder import Folder
 
 T = TypeVar("T")
 

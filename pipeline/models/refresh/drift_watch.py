@@ -1,6 +1,6 @@
 """The drift of a store's nights: what each is compared with, what is kept of it, and what is told.
 
-    STORE/generations/000017/drift.json   how far its rows are from those before, sealed
+STORE/generations/000017/drift.json   how far its rows are from those before, sealed
 """
 
 from __future__ import annotations

@@ -153,7 +153,9 @@ def _sentence(store: Store, generation: Generation, judged: Judged) -> str:
     if isinstance(generation.ended, KeptBack):
         said = f"{name} kept back: {learnt.why}. Its rows are learnt from the next time."
         return f"{said} {_published_still(store)}"
-    return f"{name} published: {_learnt_from(store, learnt, judged)}.{_window(learnt)}{_loss(judged)}"
+    return (
+        f"{name} published: {_learnt_from(store, learnt, judged)}.{_window(learnt)}{_loss(judged)}"
+    )
 
 
 def _learnt_from(store: Store, learnt: Learnt, judged: Judged) -> str:

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.gates import results_of
 from fewpass.pipeline.models.refresh.drift_watch import watched
 from fewpass.pipeline.models.refresh.file_states import FileState
+from fewpass.pipeline.models.refresh.gates import results_of
 from fewpass.pipeline.models.refresh.inbox import CannotReplace, Replacement, arrivals
 from fewpass.pipeline.models.refresh.night_rule import (
     BETTER,
@@ -61,7 +61,7 @@ from fewpass.pipeline.models.refresh.store_log import (
     Settled,
     append_event,
 )
-from fewpass.pipeline.models.refresh.taking import TakenFiles, reading_of, take
+from fewpass.pipeline.models.refresh.taking import TakenFiles, reading_of
 from fewpass.pipeline.models.refresh.windows import WindowModel, models_of, n_rows, training_plan
 from fewpass.pipeline.models.refresh.work import Work
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
@@ -157,7 +157,7 @@ class _Refresh:
         """Take, judge and learn from a generation, as far as that is not done."""
         taken = TakenFiles(generation, ())
         if generation.files:
-            taken = take(self.plan, self.store, generation, self.work.ingest)
+            taken = self.work.take(self.plan, self.store, generation)
         self.store = store_at(self.plan.store)
         if self._open().judged is None:
             self._judge(self._open(), taken.left_out)

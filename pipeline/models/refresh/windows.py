@@ -72,5 +72,3 @@ def training_plan(plan: RefreshPlan, rows: str, start: str | None) -> TrainingPl
     if len(recipe.lam.factors) > 1 or recipe.calibrate or recipe.early_stopping:
         changed["held_out"] = plan.held_out
     return TrainingPlan.model_validate(recipe.model_dump() | changed)
-
-

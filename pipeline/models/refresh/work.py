@@ -11,16 +11,16 @@ from fewpass.pipeline.models.refresh.drift import Drift
 from fewpass.pipeline.models.refresh.gates import Slices
 from fewpass.pipeline.models.refresh.judging import scores_of
 from fewpass.pipeline.models.refresh.night_scores import Scores
+from fewpass.pipeline.models.refresh.store import Generation, Store
+from fewpass.pipeline.models.refresh.taking import TakenFiles, take
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.category_slices import evaluate_slices
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.settings.execution import Execution
-from fewpass.pipeline.settings.ingest_plan import IngestPlan
+from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.training.cross_validation import cross_validate
 from fewpass.pipeline.training.planning.place import place_for, place_of, seconds_of_pass
 from fewpass.pipeline.training.training_run import TrainingRun
@@ -41,9 +41,9 @@ class Work:
     def __init__(self, execution: Execution | None = None) -> None:
         self.execution = execution or Execution()
 
-    def ingest(self, plan: IngestPlan) -> IngestResult:
-        """Ingest files."""
-        return ingest(plan)
+    def take(self, plan: RefreshPlan, store: Store, generation: Generation) -> TakenFiles:
+        """Make the files of a generation a data set."""
+        return take(plan, store, generation)
 
     def train(self, plan: TrainingPlan, run: str) -> TrainingResult:
         """Train a model, or go on with it."""

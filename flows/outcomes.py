@@ -173,7 +173,7 @@ def history_rows(events: Sequence[Event]) -> list[dict[str, str]]:
         {
             "when": when(event.at),
             "what": _what(event),
-            "generation": "-" if event.generation is None else f"{event.generation:06d}",
+            "generation": f"{event.generation:06d}" if event.generation else "-",
             "by": event.by,
             "why": event.why,
         }

@@ -2,29 +2,16 @@
 
 import numpy as np
 
-from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.models.refresh.publications import NONE_YET, published
-from fewpass.pipeline.models.refresh.refreshing import (
-    decide,
-    held_out,
-    next_generation,
-    refresh_lock,
-    training_plan,
-)
-from fewpass.pipeline.models.refresh.taking import take
-from fewpass.pipeline.runs.model import load_model
-from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring.evaluation import evaluate
+from fewpass.pipeline.models.refresh import refreshing
+from fewpass.pipeline.models.refresh.work import Work
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
-from fewpass.pipeline.training.training_run import TrainingRun
-from fewpass.storage.dataset import Dataset
 
 
-def write_rows(path, seed):
-    """Write 300 rows of three columns and a label as CSV."""
+def write_rows(path, seed, n=300, turned=False):
+    """Write rows of three columns and a label as CSV; where it has turned, column a does more."""
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((300, 3)).round(3)
-    y = X.sum(1) + rng.logistic(size=300) > 0
+    X = rng.standard_normal((n, 3)).round(3)
+    y = X @ ([-6.0, 1.0, 1.0] if turned else [1.0] * 3) + rng.logistic(size=n) > 0
     np.savetxt(
         path, np.column_stack([y, X]), fmt="%.6g", delimiter=",", header="y,a,b,c", comments=""
     )
@@ -32,40 +19,42 @@ def write_rows(path, seed):
 
 def plan_of(folder, label="y", **changed):
     """Return a plan that takes CSV files of FOLDER/inbox into FOLDER/store."""
-    return RefreshPlan(
-        sources=(f"{folder}/inbox/*.csv",), store=f"{folder}/store", margin=1.0,
-        ingest={"options": {"label": label}}, training={"lam": "1e-2", "passes": 2}, **changed,
+    usual = {"ingest": {"options": {"label": label}}, "training": {"lam": "1e-2", "tol": 1e-3}}
+    return RefreshPlan.model_validate(
+        {"sources": (f"{folder}/inbox/*.csv",), "store": f"{folder}/store", "settle": 0.0}
+        | usual | changed
     )  # fmt: skip
 
 
-def trained(plan, generation):
-    """Ingest and train a generation; return what came of both."""
-    generation = take(plan, generation).generation
-    return generation, finished(training_plan(plan, generation), generation.run)
+def refresh(plan, work=None):
+    """Refresh, here."""
+    return refreshing.refresh(plan, work)
 
 
-def finished(plan, url):
-    """Train to the end."""
-    training = TrainingRun.start(plan, str(url), InProcess())
-    for _ in training:
-        pass
-    return training.result
+class Interrupted(Exception):  # noqa: N818 - what it is
+    """The end of a refresh, as if it had been killed."""
 
 
-def judged(plan, run):
-    """Return the loss of a run's model on the held-out rows."""
-    return evaluate(load_model(RunFolder(run)), Dataset.open(held_out(plan)), InProcess()).loss
+class EndsBefore(Work):
+    """Ends a refresh before its n-th part, from 0: takings, trainings and judgements."""
 
+    def __init__(self, n):
+        super().__init__()
+        self.left = n
 
-def refresh(plan, before_it_is_decided=lambda: None):
-    """Do what the flow does, without Prefect; None where there is no new file."""
-    with refresh_lock(plan.store):
-        generation = next_generation(plan)
-        if generation is None:
-            return None
-        generation, result = trained(plan, generation)
-        current = published(plan.store)
-        loss_before = judged(plan, current.run_in(plan.store)) if current else None
-        before_it_is_decided()
-        after = current.number if current else NONE_YET
-        return decide(plan, generation, result, judged(plan, generation.run), loss_before, after)
+    def _count(self):
+        self.left -= 1
+        if self.left < 0:
+            raise Interrupted
+
+    def take(self, *of):
+        self._count()
+        return super().take(*of)
+
+    def train(self, *of):
+        self._count()
+        return super().train(*of)
+
+    def score(self, *of):
+        self._count()
+        return super().score(*of)

@@ -48,9 +48,9 @@ def watched(
     if beyond:
         _tell(store, generation, "; ".join(one.sentence for one in beyond[:3]), refused=True)
         raise BadInput(
-            f"The new rows are unlike those before: {beyond[0].sentence}, and max_drift is {most:g}. "
-            "Nothing was learnt. If the rows are right, refresh once with a larger max_drift; if "
-            f"not, mend the files and give the generation up: "
+            f"The new rows are unlike those before: {beyond[0].sentence}, and max_drift is "
+            f"{most:g}. Nothing was learnt. If the rows are right, refresh once with a larger "
+            "max_drift; if not, mend the files and give the generation up: "
             f"{command('store', 'abandon', store.folder.url)}."
         )
     if drift.n_told:

@@ -62,4 +62,5 @@ def _add(
     part: ScoreSums,
 ) -> ScoreSums:  # fmt: skip
     rows = row_losses(problem, block, at, bounds)
-    return add_parts(part, ScoreSums.of_rows(rows.loss, rows.weight))
+    total: ScoreSums = add_parts(part, ScoreSums.of_rows(rows.loss, rows.weight))
+    return total

@@ -117,6 +117,6 @@ def _unchanged(url: str) -> AbstractContextManager[None]:
 
 def _models_in_use(store: Store) -> Iterator[int]:
     """Yield the generations whose models somebody may want."""
-    moves = [one.generation for one in publications(store.events) if one.generation is not None]
+    moves = [one.generation for one in publications(store.events)]
     yield from moves[-1:]
     yield from [one for one in reversed(moves) if one != moves[-1]][:1]

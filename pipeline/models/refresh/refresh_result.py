@@ -18,7 +18,6 @@ from fewpass.pipeline.models.refresh.store_log import (
     Published,
     SetAside,
 )
-from fewpass.pipeline.models.refresh.taking import TakenFiles
 from fewpass.pipeline.sizes import counted
 from fewpass.storage.addresses import command
 
@@ -93,9 +92,7 @@ def unchanged(store: Store, growing: Sequence[FileState]) -> RefreshResult:
     )  # fmt: skip
 
 
-def result_of(
-    store: Store, generation: Generation, taken: TakenFiles, growing: Sequence[FileState]
-) -> RefreshResult:
+def result_of(store: Store, generation: Generation, growing: Sequence[FileState]) -> RefreshResult:
     """Return what came of a generation that is finished."""
     judged, learnt = generation.judged, generation.learnt
     assert judged is not None, "it is finished"

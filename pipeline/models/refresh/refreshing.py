@@ -4,7 +4,7 @@ The rule is night_rule.py; this is the order of things, and what is written when
 
 1. an open generation is finished before new files are looked at, so that a refresh that was killed
    is simply run again;
-2. files become a generation (inbox.py), and its data set (taking.py); unreadable ones are set aside;
+2. files become a generation (inbox.py) and its data set (taking.py), or are set aside;
 3. its rows are judged by the models of the night before, in one reading;
 4. unless it waits, models of all windows are trained, and that of the best one is published.
 
@@ -135,8 +135,8 @@ class _Refresh:
         aside = [one.file for one in store.aside if one.reading == reading]
         came = arrivals(self.plan.sources, taken, aside, settle_s=self.plan.settle)
         self.growing = came.growing
-        for one in came.moved:
-            self._append(Moved(generation=one.generation, then=one.then.name, now=one.now))
+        for moved in came.moved:
+            self._append(Moved(generation=moved.generation, then=moved.then.name, now=moved.now))
         for file, number, why in (*came.cannot_replace, *_removed(store, came.changed)):
             self._append(SetAside(generation=number, file=file, why=why, reading=reading))
         for one in store.aside:
@@ -168,7 +168,7 @@ class _Refresh:
         remove_runs(self.store)
         if self.plan.keep_generations is not None:
             remove_old_generations(self.store, self.plan.keep_generations)
-        return result_of(self.store, self.store.generations[-1], taken, self.growing)
+        return result_of(self.store, self.store.generations[-1], self.growing)
 
     def _open(self) -> Generation:
         return self.store.generations[-1]
@@ -237,29 +237,21 @@ class _Refresh:
             loss, _ = self.work.score({PUBLISHED: run}, generation.data).of(PUBLISHED)
             past = first(past, generation.night, loss)
         refused = self._refused(model, run, gates)
-        facts = {
-            "generation": generation.number,
-            "run": model.folder,
-            "runs": {name: one.folder for name, one in models.items()},
-            "weights_sha256": model.result.weights_sha256,
-            "nights": model.nights,
-            "rows": n_rows(store, model.nights),
-            "window": choice.window,
-            "choice": choice,
-            "objective": model.result.objective,
-            "certificate": model.result.certificate,
-            "converged": model.result.converged,
-            "gates": gates,
-            "past": past if verdict == FIRST else None,
-            "why": refused,
-        }
-        event = KeptBack(**facts) if refused else Published(**facts)
+        event = (KeptBack if refused else Published)(
+            generation=generation.number, run=model.folder,
+            runs={name: one.folder for name, one in models.items()},
+            weights_sha256=model.result.weights_sha256, nights=model.nights,
+            rows=n_rows(store, model.nights), window=choice.window, choice=choice,
+            objective=model.result.objective, certificate=model.result.certificate,
+            converged=model.result.converged, gates=gates,
+            past=past if verdict == FIRST else None, why=refused,
+        )  # fmt: skip
         append_event(store.folder, lambda events: self._unless_overtaken(event, events))
         self.store = store_at(self.plan.store)
 
     def _unless_overtaken(self, event: Learnt, events: list[Event]) -> Learnt:
-        now, before = store_of(self.store.folder, events).published, self.store.published
-        if now != before:
+        now = store_of(self.store.folder, events).published
+        if now is not None and now != self.store.published:
             raise Overtaken(
                 f"Generation {event.generation:06d} was not published: {now.sentence()} meanwhile. "
                 "The next refresh judges it anew."
@@ -285,7 +277,7 @@ class _Refresh:
         return "; ".join(reasons)
 
     def _gates(self, generation: Generation, window: str, run: str) -> tuple[GateFact, ...]:
-        """Return what comes of the gates: on held-out rows, or tonight's before they were learnt."""
+        """Return what comes of the gates: on held-out rows, or tonight's before they are learnt."""
         rows, current = self.plan.held_out or generation.data, self.store.published
         new = run if self.plan.held_out else last_runs(self.store, generation).get(window)
         if new is None:

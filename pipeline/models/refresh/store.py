@@ -199,7 +199,7 @@ def store_of(folder: Folder, events: Sequence[Event]) -> Store:
             aside.pop(event.file, None)
         elif isinstance(event, Dropped):
             every.pop()
-        if event.generation is not None and event.generation <= len(every):
+        if 0 < event.generation <= len(every):
             place = event.generation - 1
             every[place] = _after(every[place], event)
         if isinstance(event, Published):

@@ -47,7 +47,7 @@ class _Event(BaseModel):
     at, by
         UTC, and who: user@machine.
     generation
-        What it is about; None: the whole store.
+        Number of what it is about; 0: the whole store.
     why
         A reason, in words.
     past
@@ -59,7 +59,7 @@ class _Event(BaseModel):
     number: Natural = 0
     at: str = ""
     by: str = ""
-    generation: Positive | None = None
+    generation: Natural = 0
     why: str = ""
     past: Past | None = None
 

@@ -14,6 +14,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from typing import NamedTuple
 
@@ -112,13 +113,17 @@ def ingest_plan(plan: RefreshPlan, store: Store, generation: Generation) -> Inge
 def _without(store: Store, generation: Generation, bad: Sequence[SetAside]) -> Generation:
     """Set files aside, and return the generation without them; AllRefused where none is left."""
     for event in bad:
-        append_event(store.folder, lambda _events, event=event: event)
+        append_event(store.folder, partial(_as_it_is, event))
     names = {event.file.name for event in bad}
     left = tuple(file for file in generation.files if file.name not in names)
     if not left:
         _drop(store, generation)
         raise AllRefused(_all_refused(store.folder.url, bad))
     return generation._replace(files=left)
+
+
+def _as_it_is(event: SetAside, _events: object) -> SetAside:
+    return event
 
 
 def _drop(store: Store, generation: Generation) -> None:
@@ -155,7 +160,7 @@ def _refused_of(
 def _looked_at(file: FileState) -> _Trial:
     """Record the state of a file before it is read, to detect changes."""
     try:
-        (address,) = find([file.name], {}, empty=True)
+        (address,) = find([file.name], {}, inbox=True)
     except (FileNotFoundError, BadInput):
         return _Trial(file.name, None, file)
     return _Trial(file.name, address, FileState.of(address))

@@ -76,11 +76,16 @@ def _matrix_document(shape: tuple[int, int]) -> bytes:
 
 
 def root_keys(manifest: Manifest) -> list[str]:
-    """Return the keys of `root_documents`, and of schema and names, if there are any."""
+    """Return the keys of `root_documents`, and of schema and names, if there are any.
+
+    A view, which has no rows of its own, is no Zarr group.
+    """
+    names = [key for key in (column_schema.KEY, hashed_names.KEY) if key in manifest.objects]
+    if manifest.is_view:
+        return names
     rows = "X" if manifest.layout == "dense" else "codes" if manifest.coded else "rows"
     nodes = [rows, "columns", *manifest.row_parts, *(["retained"] if manifest.retained else [])]
-    keys = ["zarr.json", *(f"{node}/zarr.json" for node in nodes)]
-    return keys + [key for key in (column_schema.KEY, hashed_names.KEY) if key in manifest.objects]
+    return ["zarr.json", *(f"{node}/zarr.json" for node in nodes), *names]
 
 
 def root_documents(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.storage.array_layout import CODE_PARTS, RETAINED_KEY, SPARSE_PARTS, chunk_parts
 from fewpass.storage.chunk_table import ChunkFacts
-from fewpass.storage.folder import Damaged, Folder
-from fewpass.storage.manifest import RETAINED_BYTES, Manifest
+from fewpass.storage.dataset_columns import DatasetColumns
+from fewpass.storage.dataset_objects import chunks_of, faults_of_chunks
+from fewpass.storage.folder import Damaged
+from fewpass.storage.manifest import RETAINED_BYTES
 from fewpass.storage.objects import StoredObject, get_chunk
 from fewpass.storage.row_expansion import RowExpansion
 from fewpass.storage.table import DenseTable
@@ -21,20 +23,45 @@ from fewpass.storage.table_buffer import Arrays, ChunkBuffer
 Objects = Mapping[str, StoredObject | None]
 
 
-class ChunkObjects(NamedTuple):
-    """Where the objects of a data set's chunks are, and what they hold."""
+class ChunkObjects:
+    """The chunks of a data set: what is recorded of each, and what its objects hold."""
 
-    folder: Folder  # of the generation
-    manifest: Manifest
-    parts: Mapping[str, str]  # templates of the keys of what a chunk's rows consist of, by name
+    def __init__(self, columns: DatasetColumns) -> None:
+        self._columns = columns  # which codes are expanded to
+        self.folder, self.manifest = columns.generation_folder, columns.manifest
+        form = self.manifest.layout, self.manifest.row_parts
+        #: Templates of the keys of what a chunk's rows consist of, by name.
+        self.parts = chunk_parts(*form, coded=self.manifest.coded)
+        self._table = chunks_of(self.folder, self.manifest)
 
-    @classmethod
-    def of(cls, folder: Folder, manifest: Manifest) -> ChunkObjects:
-        """Describe the objects that a manifest names."""
-        parts = chunk_parts(manifest.layout, manifest.row_parts, coded=manifest.coded)
-        return cls(folder, manifest, parts)
+    def facts_of(self, k: int) -> ChunkFacts:
+        """Return what is recorded of chunk `k`."""
+        return self._table.facts_of(k)
 
-    def decode(self, k: int, objects: Objects, arrays: Arrays, buffer: ChunkBuffer) -> int:
+    def nnz_between(self, first: int, stop: int) -> Sequence[int]:
+        """Return the values of chunks first <= k < stop."""
+        return self._table.nnz_between(first, stop)
+
+    def faults(self, on_read: Callable[[int], None]) -> Iterator[str]:
+        """Read every object of a chunk and yield a sentence for each damaged one."""
+        return faults_of_chunks(self.folder, self.manifest, self._table, on_read)
+
+    def read_into(self, k: int, buffer: ChunkBuffer) -> int:
+        """Append the rows of chunk `k` to a buffer; return the bytes that were read."""
+        facts, manifest = self.facts_of(k), self.manifest
+        arrays = buffer.allocate(facts.rows, facts.nnz)
+        if manifest.codes is not None:
+            arrays = arrays | {"codes": np.empty((manifest.codes, manifest.chunk_rows))}
+        n_bytes = self._decode(k, facts.objects, arrays, buffer)
+        chunk = f"Chunk {k} of {self._columns.folder.url}"
+        if manifest.coded:
+            expand(self._columns.expansion, facts, arrays, chunk)
+        if manifest.layout == "sparse":
+            require_inside(arrays, manifest.n_features, chunk)
+        buffer.commit(facts.rows, facts.nnz)
+        return n_bytes
+
+    def _decode(self, k: int, objects: Objects, arrays: Arrays, buffer: ChunkBuffer) -> int:
         """Decode the rows of chunk `k` into arrays; return the bytes that were read.
 
         The buffer lends memory for encoded bytes, and counts the seconds.
@@ -52,8 +79,9 @@ class ChunkObjects(NamedTuple):
             n_bytes += stored.length
         return n_bytes
 
-    def retained(self, k: int, objects: Objects) -> NDArray[np.uint8]:
+    def retained(self, k: int) -> NDArray[np.uint8]:
         """Return the kept columns of chunk `k` as (rows, bytes), of a set that keeps some."""
+        objects = self.facts_of(k).objects
         width = RETAINED_BYTES * len(self.manifest.retained)
         retained = np.zeros((self.manifest.rows_of(k), width), np.uint8)
         if (stored := objects[RETAINED_KEY]) is not None:
@@ -62,9 +90,9 @@ class ChunkObjects(NamedTuple):
             get_chunk(self.folder, key, stored, retained, scratch, size)
         return retained
 
-    def codes(self, k: int, objects: Objects) -> DenseTable:
+    def codes(self, k: int) -> DenseTable:
         """Return the rows of chunk `k` as codes, X (rows, codes), of a set that stores these."""
-        manifest = self.manifest
+        manifest, objects = self.manifest, self.facts_of(k).objects
         assert manifest.codes is not None, "the set stores codes"
         rows = manifest.rows_of(k)
         codes = np.empty((manifest.codes, manifest.chunk_rows))
@@ -78,8 +106,9 @@ class ChunkObjects(NamedTuple):
         X = np.ascontiguousarray(codes[:, :rows].T)
         return DenseTable(X, parts["target"], parts.get("weight"), parts.get("offset"))
 
-    def prefetch(self, k: int, objects: Objects) -> None:
+    def prefetch(self, k: int) -> None:
         """Announce that chunk `k` will be read."""
+        objects = self.facts_of(k).objects
         for key in self.parts.values():
             if objects[key] is not None:
                 self.folder.prefetch(key.format(chunk=k))

@@ -95,18 +95,12 @@ class ChunkPages:
         Of the generation.
     index
         What the manifest has of the table.
-    n_rows, chunk_rows
-        Of the data set.
     may_lack
         Of every object of a chunk, whether it is missing where the chunk has no values.
     """
 
-    def __init__(
-        self, folder: Folder, index: ChunkIndex, n_rows: int, chunk_rows: int,
-        may_lack: Sequence[bool],
-    ) -> None:  # fmt: skip
+    def __init__(self, folder: Folder, index: ChunkIndex, may_lack: Sequence[bool]) -> None:
         self._folder, self._index = folder, index
-        self._n_rows, self._chunk_rows = n_rows, chunk_rows
         self._type = record_type(len(index.objects))
         self._may_lack = np.array(may_lack)
         self._largest = np.array([sizes.largest for sizes in index.objects.values()])
@@ -132,8 +126,7 @@ class ChunkPages:
             key: StoredObject(int(length), int(checksum)) if length else None
             for key, length, checksum in zip(self.templates, lengths, checksums, strict=True)
         }
-        rows = min(self._chunk_rows, self._n_rows - k * self._chunk_rows)
-        return ChunkFacts(rows, nnz, target_sum, max_square, sum_square, objects)
+        return ChunkFacts(self._index.rows_of(k), nnz, target_sum, max_square, sum_square, objects)
 
     def nnz_between(self, first: int, stop: int) -> Sequence[int]:
         """Return the values of chunks first <= k < stop; raises as `facts_of`."""

@@ -1,8 +1,15 @@
-"""The chunks of a data set in its manifest: their table, or an index of the pages it lies in."""
+"""The chunks of a data set in its manifest: their table, or what is known of one elsewhere.
+
+The table of many chunks lies in pages of its own; that of a view's chunks in the manifests of the
+data sets that these are of.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Annotated, Any, Final, NamedTuple
 
 import numpy as np
@@ -105,11 +112,22 @@ class ChunkTable(ManifestPart):
         """Keys of the objects of a chunk, its number left open."""
         return list(self.objects)
 
+    @property
+    def largest(self) -> tuple[tuple[int, int], ...]:
+        """Rows and values of the largest but the last, if there are others, and of the last."""
+        *others, _ = self.nnz
+        last = (self.rows[-1], self.nnz[-1])
+        return ((self.rows[0], max(others)), last) if others else (last,)
+
     def add_up_to(self, n_rows: int, chunk_rows: int, nnz: int) -> bool:
         """Whether these are the chunks of a set of these rows and values."""
         full, last = divmod(n_rows, chunk_rows)
         rows = (chunk_rows,) * full + ((last,) if last else ())
         return self.rows == rows and sum(self.nnz) == nnz
+
+    def rows_of(self, k: int) -> int:
+        """Return the rows of chunk `k`."""
+        return self.rows[k]
 
     def facts_of(self, k: int) -> ChunkFacts:
         """Return what is recorded of chunk `k`."""
@@ -155,11 +173,36 @@ class ObjectSizes(NamedTuple):
     largest: Natural
 
 
-class ChunkIndex(ManifestPart):
+class ChunkSums(ManifestPart):
+    """What planning asks of all chunks, where their table lies elsewhere."""
+
+    target_between: float
+    norm_between: float
+    objects: dict[str, ObjectSizes]  # by key with {chunk} left open
+
+    @property
+    def templates(self) -> list[str]:
+        """Keys of the objects of a chunk, its number left open."""
+        return list(self.objects)
+
+    def squares_between(self) -> SquaresBetween:
+        """Return how far the chunks' means lie apart."""
+        return SquaresBetween(self.target_between, self.norm_between)
+
+    def bytes_of(self, keys: Iterable[str]) -> int:
+        """Return the stored bytes of some objects of all chunks."""
+        return sum(self.objects[key].total for key in keys)
+
+    def largest_of(self, keys: Iterable[str]) -> int:
+        """Return the stored bytes of the largest among some objects of all chunks."""
+        return max(self.objects[key].largest for key in keys)
+
+
+class ChunkIndex(ChunkSums):
     """What the manifest has in place of the table of many chunks, which lies in pages.
 
     Pages of equal length are one after the other in objects of `range_pages` pages each, and are
-    read one by one (chunk_pages.py).  What planning asks of all chunks is here.
+    read one by one (chunk_pages.py).
     """
 
     n_chunks: Annotated[int, Field(ge=2)]
@@ -168,9 +211,6 @@ class ChunkIndex(ManifestPart):
     pages: tuple[Digest, ...]  # SHA-256 of each
     largest: tuple[tuple[Positive, Natural], tuple[Positive, Natural]]
     """Rows and values of the largest but the last, and of the last chunk."""
-    target_between: float
-    norm_between: float
-    objects: dict[str, ObjectSizes]  # by key with {chunk} left open
 
     @model_validator(mode="after")
     def _has_all_pages(self) -> ChunkIndex:
@@ -178,10 +218,9 @@ class ChunkIndex(ManifestPart):
             raise ValueError("the pages of its chunk table are not those of all chunks")
         return self
 
-    @property
-    def templates(self) -> list[str]:
-        """Keys of the objects of a chunk, its number left open."""
-        return list(self.objects)
+    def rows_of(self, k: int) -> int:
+        """Return the rows of chunk `k`."""
+        return self.largest[k == self.n_chunks - 1][0]
 
     def add_up_to(self, n_rows: int, chunk_rows: int, nnz: int) -> bool:
         """Whether these can be the chunks of a set of these rows and values."""
@@ -200,17 +239,77 @@ class ChunkIndex(ManifestPart):
         rows = full * n if n < self.n_chunks else full * (n - 1) + last
         return rows, n * max(nnz for _, nnz in self.largest)
 
-    def squares_between(self) -> SquaresBetween:
-        """Return how far the chunks' means lie apart."""
-        return SquaresBetween(self.target_between, self.norm_between)
 
-    def bytes_of(self, keys: Iterable[str]) -> int:
-        """Return the stored bytes of some objects of all chunks."""
-        return sum(self.objects[key].total for key in keys)
+class PartRecord(ManifestPart):
+    """One of the data sets that a view has the chunks of."""
 
-    def largest_of(self, keys: Iterable[str]) -> int:
-        """Return the stored bytes of the largest among some objects of all chunks."""
-        return max(self.objects[key].largest for key in keys)
+    way: str  # to it: from the view, or from anywhere
+    fingerprint: Digest
+    n_chunks: Positive
+    nnz: Natural
+    largest: Annotated[tuple[tuple[Positive, Natural], ...], Field(min_length=1, max_length=2)]
+    """Rows and values of the largest but the last, if there are others, and of the last chunk."""
+
+    @model_validator(mode="after")
+    def _has_both(self) -> PartRecord:
+        if len(self.largest) != min(2, self.n_chunks):
+            raise ValueError("the largest chunks of a part are not those of all its chunks")
+        return self
+
+    @property
+    def sizes(self) -> Iterator[tuple[int, int]]:
+        """Rows, and most values, of each of its chunks."""
+        yield from itertools.repeat(self.largest[0], self.n_chunks - 1)
+        yield self.largest[-1]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return (self.n_chunks - 1) * self.largest[0][0] + self.largest[-1][0]
+
+
+class PartIndex(ChunkSums):
+    """What a view's manifest has in place of a chunk table: whose chunks it has, in this order."""
+
+    parts: Annotated[tuple[PartRecord, ...], Field(min_length=1)]
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """First chunk of each part, and the end of the last one."""
+        return list(itertools.accumulate((part.n_chunks for part in self.parts), initial=0))
+
+    @property
+    def n_chunks(self) -> int:
+        """Number of chunks."""
+        return self.starts[-1]
+
+    def place_of(self, k: int) -> tuple[int, int]:
+        """Return of which part chunk `k` is, by its number, and which of its chunks."""
+        if not 0 <= k < self.n_chunks:
+            raise IndexError(f"there are {self.n_chunks} chunks, and none of number {k}")
+        part = bisect_right(self.starts, k) - 1
+        return part, k - self.starts[part]
+
+    def rows_of(self, k: int) -> int:
+        """Return the rows of chunk `k`."""
+        number, own = self.place_of(k)
+        part = self.parts[number]
+        return part.largest[-1 if own == part.n_chunks - 1 else 0][0]
+
+    def add_up_to(self, n_rows: int, chunk_rows: int, nnz: int) -> bool:
+        """Whether these can be the chunks of a set of these rows and values."""
+        own = sum(part.n_rows for part in self.parts), sum(part.nnz for part in self.parts)
+        return own == (n_rows, nnz) and chunk_rows == max(rows for rows, _ in self.sizes())
+
+    def sizes(self) -> Iterable[tuple[int, int]]:
+        """Return rows and values of chunks, those of the largest among them."""
+        return itertools.chain.from_iterable(part.largest for part in self.parts)
+
+    def largest_together(self, n: int) -> tuple[int, int]:
+        """Return the most rows that `n` chunks have, and no less than the most values."""
+        every = list(itertools.chain.from_iterable(part.sizes for part in self.parts))
+        rows, nnz = (sorted(counts, reverse=True)[:n] for counts in zip(*every, strict=True))
+        return sum(rows), sum(nnz)
 
 
 def squares_between(rows: Sequence[int], sums: ArrayLike) -> float:

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fewpass.storage.chunk_objects import ChunkObjects, expand, require_inside
+from fewpass.storage.chunk_objects import ChunkObjects
 from fewpass.storage.chunk_table import ChunkFacts
 from fewpass.storage.dataset_columns import DatasetColumns
-from fewpass.storage.dataset_objects import chunks_of, faults_of, require_objects
+from fewpass.storage.dataset_objects import faults_of, require_objects
 from fewpass.storage.folder import Damaged, Folder, NotADataset
 from fewpass.storage.kinds import instead, kind_of
 from fewpass.storage.manifest import KEY, Manifest, UnknownVersion, read_manifest
 from fewpass.storage.objects import RESTORE
+from fewpass.storage.part_chunks import PartChunks
 from fewpass.storage.set_generations import generation_of, what_became
 from fewpass.storage.table import DenseTable, Table, cut
 from fewpass.storage.table_buffer import ChunkBuffer, TableBuffer
@@ -41,9 +42,11 @@ class Dataset(DatasetColumns):
 
     def __init__(self, folder: Folder, manifest: Manifest) -> None:
         super().__init__(folder, manifest)
-        if not self.in_memory:
-            self._objects = ChunkObjects.of(self.generation_folder, manifest)
-            self._chunks = chunks_of(self.generation_folder, manifest)
+        self._chunks: ChunkObjects | PartChunks
+        if manifest.is_view:
+            self._chunks = PartChunks(folder, manifest, _reopen)
+        elif not self.in_memory:
+            self._chunks = ChunkObjects(self)
 
     @classmethod
     def open(
@@ -65,26 +68,16 @@ class Dataset(DatasetColumns):
         Raises
         ------
         NotADataset
-            There is no manifest, or one of another format.
+            There is no manifest, or one of another format; or it is that of a view, and one of the
+            sets whose chunks it has is gone, or has changed.
         Damaged
             The manifest has been changed.
         """
         folder = url if isinstance(url, Folder) else Folder(url, storage_options)
-        try:
-            manifest = read_manifest(folder.read(KEY))
-            require_objects(manifest)
-        except FileNotFoundError as error:
-            raise NotADataset(instead(folder, "data set", like)) from error
-        except UnknownVersion as error:
-            _refuse_snapshot(folder, like)
-            raise NotADataset(
-                f"{folder.address(KEY)} cannot be read: {error}. Use the version of fewpass that "
-                "wrote it, or ingest the source again."
-            ) from error
-        except ValueError as error:
-            _refuse_snapshot(folder, like)
-            raise Damaged(f"{folder.address(KEY)} is damaged: {error}. {RESTORE}") from error
-        return cls(folder, manifest)
+        dataset = cls(folder, _manifest_of(folder, like))
+        if isinstance(dataset._chunks, PartChunks):
+            dataset._chunks.open_all()
+        return dataset
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopen, (self.folder, self.manifest.fingerprint)
@@ -137,7 +130,7 @@ class Dataset(DatasetColumns):
         """
         if not self.manifest.retained:
             return np.zeros((self.manifest.rows_of(k), 0), np.uint8)
-        return self._objects.retained(k, self.facts_of(k).objects)
+        return self._chunks.retained(k)
 
     def with_retained(self, k: int, table: Table) -> Table:
         """Return the rows of chunk `k` with its kept columns, where there are any."""
@@ -151,7 +144,7 @@ class Dataset(DatasetColumns):
         Damaged
             As for `read_into`.
         """
-        return self._objects.codes(k, self.facts_of(k).objects)
+        return self._chunks.codes(k)
 
     def sample(self, n: int) -> Table:
         """Return the first n rows of the first chunk, or all of it, columns in stored order."""
@@ -175,34 +168,28 @@ class Dataset(DatasetColumns):
         Damaged
             An object is missing, or its length or checksum is not that of the manifest.
         """
-        facts = self.facts_of(k)
-        arrays = buffer.allocate(facts.rows, facts.nnz)
-        if self.manifest.codes is not None:
-            arrays = arrays | {"codes": np.empty((self.manifest.codes, self.manifest.chunk_rows))}
         try:
-            n_bytes = self._objects.decode(k, facts.objects, arrays, buffer)
+            return self._chunks.read_into(k, buffer)
         except Damaged as error:
             if became := self.became():
                 raise self._replaced(became) from error
             raise
-        chunk = f"Chunk {k} of {self.folder.url}"
-        if self.manifest.coded:
-            expand(self.expansion, facts, arrays, chunk)
-        if self.manifest.layout == "sparse":
-            require_inside(arrays, self.n_features, chunk)
-        buffer.commit(facts.rows, facts.nnz)
-        return n_bytes
 
     def prefetch(self, k: int) -> None:
         """Announce that chunk `k` will be read: a disk can fetch it while others are decoded."""
-        self._objects.prefetch(k, self.facts_of(k).objects)
+        self._chunks.prefetch(k)
 
     def verify(self, on_read: Callable[[int], None] = lambda _: None) -> Iterator[str]:
         """Read every object and yield a sentence for each damaged one.
 
         `on_read` is called with the bytes of each after it was read.
         """
-        return faults_of(self.generation_folder, self.manifest, self._chunks, on_read)
+        yield from faults_of(self.generation_folder, self.manifest.objects, on_read)
+        yield from self.chunk_faults(on_read)
+
+    def chunk_faults(self, on_read: Callable[[int], None]) -> Iterator[str]:
+        """Yield sentences as `verify`, of chunks alone."""
+        return self._chunks.faults(on_read)
 
     def became(self) -> str | None:
         """Say what came after this generation of the data set; None while it is the present one."""
@@ -220,19 +207,39 @@ class Dataset(DatasetColumns):
         )
 
 
+def _manifest_of(folder: Folder, like: str | None = None) -> Manifest:
+    """Read the manifest of the data set in a folder; raises as `Dataset.open`."""
+    try:
+        manifest = read_manifest(folder.read(KEY))
+        require_objects(manifest)
+    except FileNotFoundError as error:
+        raise NotADataset(instead(folder, "data set", like)) from error
+    except UnknownVersion as error:
+        _refuse_snapshot(folder, like)
+        raise NotADataset(
+            f"{folder.address(KEY)} cannot be read: {error}. Use the version of fewpass that "
+            "wrote it, or ingest the source again."
+        ) from error
+    except ValueError as error:
+        _refuse_snapshot(folder, like)
+        raise Damaged(f"{folder.address(KEY)} is damaged: {error}. {RESTORE}") from error
+    return manifest
+
+
 def _refuse_snapshot(folder: Folder, like: str | None) -> None:
     """Refuse a snapshot, whose manifest has the same name."""
     if kind_of(folder) == "snapshot":
         raise NotADataset(instead(folder, "data set", like))
 
 
-def _reopen(folder: Folder, fingerprint: str) -> Dataset:
-    now = Dataset.open(folder).manifest
+def _reopen(folder: Folder, fingerprint: str, *, present: bool = False) -> Dataset:
+    """Open the data set of a fingerprint: an earlier generation, too, unless `present`."""
+    now = _manifest_of(folder)
     manifest = generation_of(folder, now, fingerprint)
-    if manifest is None:
+    if manifest is None or (present and manifest is not now):
         became = what_became(now, fingerprint)
         after = f" ({became})" if became else ""
-        raise ValueError(
+        raise NotADataset(
             f"{folder.url} now holds data set {now.fingerprint[:12]}, but {fingerprint[:12]} was "
             f"meant{after}. Put the old one back, or start anew with the new one."
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from fewpass.storage.array_layout import SPARSE_PARTS, chunk_templates, root_keys
 from fewpass.storage.chunk_pages import ChunkPages
-from fewpass.storage.chunk_table import ChunkIndex, ChunkTable
+from fewpass.storage.chunk_table import ChunkTable, PartIndex
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import Manifest
 from fewpass.storage.objects import StoredObject, fault, require_keys
@@ -26,8 +26,8 @@ def require_objects(manifest: Manifest) -> None:
     )
     if outside != set(root_keys(manifest)) or manifest.chunks.templates != templates:
         raise ValueError("it names other objects than its layout has")
-    if isinstance(manifest.chunks, ChunkIndex):
-        return  # a page is checked when it is read
+    if not isinstance(manifest.chunks, ChunkTable):
+        return  # a page is checked when it is read, and a part when it is opened
     for key, column in manifest.chunks.objects.items():
         may_lack = key in MAY_LACK
         for stored, nnz in zip(column, manifest.chunks.nnz, strict=True):
@@ -38,29 +38,26 @@ def require_objects(manifest: Manifest) -> None:
 def chunks_of(folder: Folder, manifest: Manifest) -> ChunkTable | ChunkPages:
     """Return the records of a data set's chunks, or what reads them as they are needed."""
     chunks = manifest.chunks
+    assert not isinstance(chunks, PartIndex), "a view has none of its own"
     if isinstance(chunks, ChunkTable):
         return chunks
     may_lack = [key in MAY_LACK for key in chunks.templates]
-    return ChunkPages(folder, chunks, manifest.n_rows, manifest.chunk_rows, may_lack)
+    return ChunkPages(folder, chunks, may_lack)
 
 
-def faults_of(
+def faults_of_chunks(
     folder: Folder,
     manifest: Manifest,
     chunks: ChunkTable | ChunkPages,
     on_read: Callable[[int], None],
 ) -> Iterator[str]:
-    """Read every object of a data set and yield a sentence for each damaged one.
-
-    `on_read` is called with the bytes of each after it was read.
-    """
-    yield from _faults(folder, manifest.objects, on_read)
+    """Read every object of a chunk and yield a sentence for each damaged one; as `faults_of`."""
     for numbers, problem in _pages(chunks, manifest):
         if problem is not None:
             yield problem
             continue
         for k in numbers:
-            yield from _faults(folder, chunks.facts_of(k).named(k), on_read)
+            yield from faults_of(folder, chunks.facts_of(k).named(k), on_read)
 
 
 def _pages(
@@ -72,9 +69,13 @@ def _pages(
     return [(range(manifest.n_chunks), None)]
 
 
-def _faults(
+def faults_of(
     folder: Folder, objects: Mapping[str, StoredObject], on_read: Callable[[int], None]
 ) -> Iterator[str]:
+    """Read objects and yield a sentence for each damaged one.
+
+    `on_read` is called with the bytes of each after it was read.
+    """
     for key, stored in objects.items():
         problem = fault(folder, key, stored)
         on_read(stored.length)

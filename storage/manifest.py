@@ -17,6 +17,8 @@ from fewpass.storage.chunk_table import (
     ChunkTable,
     ManifestPart,
     Natural,
+    PartIndex,
+    PartRecord,
     Positive,
 )
 from fewpass.storage.objects import ArrayLayout, StoredObject
@@ -34,11 +36,13 @@ FORMAT_WITH_CODES: Final = 4
 FORMAT_WITH_GENERATIONS: Final = 5
 #: Sets of many chunks, whose table lies in pages of its own.
 FORMAT_IN_PAGES: Final = 6
+#: Views: sets whose chunks are those of other sets.
+FORMAT_OF_VIEWS: Final = 7
 #: All other sets.
 FORMAT_IN_SOURCE_ORDER: Final = 1
 KNOWN_VERSIONS: Final = (
     FORMAT_IN_SOURCE_ORDER, FORMAT_VERSION, FORMAT_WITH_SCHEMA, FORMAT_WITH_CODES,
-    FORMAT_WITH_GENERATIONS, FORMAT_IN_PAGES,
+    FORMAT_WITH_GENERATIONS, FORMAT_IN_PAGES, FORMAT_OF_VIEWS,
 )  # fmt: skip
 #: Folder of the objects of all generations but the first.
 GENERATIONS: Final = "generations"
@@ -149,7 +153,7 @@ class Manifest(ManifestPart):
     """The manifest of a data set; its presence proves that the set is complete."""
 
     format: Literal["fewpass-dataset"] = FORMAT
-    version: Literal[1, 2, 3, 4, 5, 6] = FORMAT_IN_SOURCE_ORDER
+    version: Literal[1, 2, 3, 4, 5, 6, 7] = FORMAT_IN_SOURCE_ORDER
     layout: Layout
     n_rows: Positive
     n_features: Positive
@@ -169,7 +173,7 @@ class Manifest(ManifestPart):
     versions: dict[str, str]
     columns: dict[str, ArrayLayout]  # statistics and order of the columns, below columns/
     objects: dict[str, StoredObject]  # all objects outside chunks, except this manifest
-    chunks: ChunkTable | ChunkIndex
+    chunks: ChunkTable | ChunkIndex | PartIndex
     retained: tuple[str, ...] = ()  # columns that are kept as they were written, by name
     changes: tuple[ChangeRecord, ...] = ()  # since the ingest
     fingerprint: str = ""  # SHA-256 of all of the above
@@ -183,6 +187,7 @@ class Manifest(ManifestPart):
         version = format_version(
             self.columns, has_schema=self.has_schema, coded=self.coded,
             later=bool(self.retained or self.changes), in_pages=self.in_pages,
+            is_view=self.is_view,
         )  # fmt: skip
         if version != self.version:
             raise ValueError("its version and its columns contradict each other")
@@ -204,13 +209,28 @@ class Manifest(ManifestPart):
         return self.chunks.n_chunks
 
     def rows_of(self, k: int) -> int:
-        """Return the rows of chunk `k`: all but the last have the same number."""
-        return min(self.chunk_rows, self.n_rows - k * self.chunk_rows)
+        """Return the rows of chunk `k`: of a set's own, all but the last have the same number."""
+        return self.chunks.rows_of(k)
 
     @property
     def in_pages(self) -> bool:
         """Whether the chunk table lies in pages of its own, and is read as it is needed."""
         return isinstance(self.chunks, ChunkIndex)
+
+    @property
+    def parts(self) -> tuple[PartRecord, ...]:
+        """The sets whose chunks a view has; none of a set that has chunks of its own."""
+        return self.chunks.parts if isinstance(self.chunks, PartIndex) else ()
+
+    @property
+    def is_view(self) -> bool:
+        """Whether the chunks are those of other sets."""
+        return bool(self.parts)
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether the rows lie in one random order; those of several parts lie part by part."""
+        return self.shuffle.seed is not None and len(self.parts) < 2
 
     @property
     def has_offset(self) -> bool:
@@ -272,11 +292,14 @@ def format_version(
     coded: bool = False,
     later: bool = False,
     in_pages: bool = False,
-) -> Literal[1, 2, 3, 4, 5, 6]:
+    is_view: bool = False,
+) -> Literal[1, 2, 3, 4, 5, 6, 7]:
     """Return the format version of a set with these arrays below ``columns/``.
 
     `later`: it has kept columns, or was changed.  `in_pages`: so its chunk table lies.
     """
+    if is_view:
+        return FORMAT_OF_VIEWS
     if in_pages:
         return FORMAT_IN_PAGES
     if later:

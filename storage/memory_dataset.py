@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.storage.chunk_records import row_squares
-from fewpass.storage.chunk_table import ChunkTable
+from fewpass.storage.chunk_table import ChunkTable, PartRecord
 from fewpass.storage.column_schema import Groups
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
@@ -63,7 +63,7 @@ class MemoryDataset(Dataset):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         chunks = self.manifest.chunks
         assert isinstance(chunks, ChunkTable), "there is one chunk"
-        self._chunks = chunks
+        self.__dict__["_chunks"] = chunks
         return chunks
 
     def read_stored(self, k: int) -> Table:
@@ -101,6 +101,16 @@ class MemoryManifest(Manifest):
         table: Table = self.__dict__["_table"]
         self.__dict__["norms"], self.__dict__["chunks"] = _measured(table)
         return self.__dict__[name]
+
+    @property
+    def parts(self) -> tuple[PartRecord, ...]:
+        """None: the rows are its own."""
+        return ()
+
+    def rows_of(self, k: int) -> int:
+        """Return the rows of the one chunk, without measuring them."""
+        assert k == 0, "there is one chunk"
+        return min(self.chunk_rows, self.n_rows)
 
 
 def manifest_of(table: Table, n_features: int, targets: Labels | Values) -> Manifest:

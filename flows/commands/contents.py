@@ -124,6 +124,7 @@ def _of_dataset(path: str) -> dict[str, Any]:
         "changes": [f"{one.change} of {counted(one.rows, 'row')}" for one in manifest.changes]
         or None,
         "columns_kept": list(manifest.retained) or None,
+        "view_of": [part.way for part in manifest.parts] or None,
         "fingerprint": manifest.fingerprint,
     }
 

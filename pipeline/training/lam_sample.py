@@ -53,11 +53,12 @@ def bytes_of(table: Table) -> int:
 
 def _read(plan: TrainingPlan, dataset: Dataset, wanted: int) -> Iterator[Table]:
     """Yield the rows of whole chunks; of sets that are not shuffled some of all chunks."""
-    if dataset.manifest.shuffle.seed is not None:
+    if dataset.manifest.is_shuffled:
         for k in range(dataset.n_chunks):
             yield dataset.read_stored(k)
         return
-    whole = dataset.n_rows * chunk_bytes(dataset.manifest) / dataset.manifest.rows_of(0)
+    largest = min(dataset.manifest.chunk_rows, dataset.n_rows)
+    whole = dataset.n_rows * chunk_bytes(dataset.manifest) / largest
     share = min(1.0, wanted / dataset.n_rows, plan.budget.lam_rows / max(whole, 1.0))
     for k in range(dataset.n_chunks):
         table = dataset.read_stored(k)

@@ -413,9 +413,9 @@ def test_places_without_a_data_set_are_told_apart_from_damage(tmp_path):
     for place in (tmp_path, tmp_path / "absent"):
         with pytest.raises(NotADataset, match=f"nothing at {place}, .*fewpass ingest"):
             Dataset.open(str(place))
-    (tmp_path / "manifest.json").write_bytes(seal({"format": "fewpass-dataset", "version": 7}))
+    (tmp_path / "manifest.json").write_bytes(seal({"format": "fewpass-dataset", "version": 8}))
     with pytest.raises(
-        NotADataset, match=r"version 7, where 'fewpass-dataset' version 1, 2, 3, 4, 5 or 6"
+        NotADataset, match=r"version 8, where 'fewpass-dataset' version 1, 2, 3, 4, 5, 6 or 7"
     ):
         Dataset.open(str(tmp_path))
 

@@ -29,13 +29,7 @@ from fewpass.pipeline.settings.change_plans import AppendPlan
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.changing.dealing import deal
-from fewpass.pipeline.tables.changing.joined_statistics import (
-    joined_columns,
-    joined_norms,
-    joined_offsets,
-    joined_targets,
-    joined_weights,
-)
+from fewpass.pipeline.tables.changing.joined_statistics import joined_columns, joined_rows
 from fewpass.pipeline.tables.changing.one_change import Change, NextGeneration, changing
 from fewpass.pipeline.tables.ingest import phases
 from fewpass.pipeline.tables.ingest.progress import IngestResult
@@ -44,13 +38,12 @@ from fewpass.pipeline.tables.readers.seen_files import NothingNew, SeenFiles
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import KEY, ChangeRecord, Manifest, TakenFile
+from fewpass.storage.part_chunks import differing
 from fewpass.storage.set_generations import prune_generations, retain
 
 ShowShare = Callable[[float, str], None]
 #: The record of what is being appended, and the data set of its rows, in the unfinished work.
 RECORD, STAGED = "append", "appending"
-#: What all rows of a data set have in common, as the manifest calls it.
-_FORM = ("layout", "dtype", "n_features", "codes", "has_weight", "has_offset", "retained")
 #: Settings of reading that say how rows look, not which columns they have.
 _ROWS = ("format", "zero_based", "label", "weight")
 
@@ -166,13 +159,12 @@ class _Append:
     def _require_form(self, new: Manifest) -> None:
         """Refuse rows in another form than those of the data set."""
         own = self.dataset.manifest
-        for name in _FORM:
-            is_, asked = getattr(new, name), getattr(own, name)
-            if is_ != asked:
-                raise BadInput(
-                    f"The new rows have {name} {is_}, and those of {self.dataset.folder.url} have "
-                    f"{asked}. Read them as those were read, or ingest all files anew."
-                )
+        if (name := differing(new, own)) is not None:
+            raise BadInput(
+                f"The new rows have {name} {getattr(new, name)}, and those of "
+                f"{self.dataset.folder.url} have {getattr(own, name)}. Read them as those were "
+                "read, or ingest all files anew."
+            )
 
     def _refuse_words(self, source: Source, n_rows: int) -> None:
         """Refuse words where the data set has numbers: single ones count as missing, not most."""
@@ -199,8 +191,8 @@ class _Append:
         writer = made.writer(before.n_rows + added.n_rows)
         said = f"writing, {added.n_rows:,} new rows"
         records = deal(before, added, writer, self.threads, lambda s: self.progress(s, said))
-        for name, numbers in joined_columns(before, added).items():
-            writer.write_columns({name: numbers})
+        writer.write_columns(joined_columns([before, added]))
+        known = joined_rows([one, two])
         for name in ("scale", "shift"):
             if name in one.columns:
                 writer.write_columns({name: before.column(name)})
@@ -209,17 +201,17 @@ class _Append:
         change = ChangeRecord(parent=one.fingerprint, rows=added.n_rows, **record)
         writer.commit(
             records,
-            targets=joined_targets(one, two),
-            weights=joined_weights(one, two),
-            offsets=joined_offsets(one, two),
+            targets=known.targets,
+            weights=known.weights,
+            offsets=known.offsets,
             scaling=one.scaling,
             shuffle=one.shuffle,
             sources=(*one.sources, *two.sources),
-            bad_rows=_counts(one, two),
+            bad_rows=known.bad_rows,
             versions=two.versions,
             schema=before.schema,
             hashed_names=before.hashed_names,
-            own_norms=joined_norms(one, two),
+            own_norms=known.norms,
             changes=(*one.changes, change),
             home=before.folder,
         )
@@ -283,8 +275,3 @@ def _taken(change: Change) -> list[TakenFile]:
     """Return the files whose rows the data set has, or had before some were forgotten."""
     later = (one.files for one in change.training.manifest.changes)
     return [*change.record.files, *itertools.chain.from_iterable(later)]
-
-
-def _counts(one: Manifest, two: Manifest) -> dict[str, int]:
-    names = {**one.bad_rows, **two.bad_rows}
-    return {name: one.bad_rows.get(name, 0) + two.bad_rows.get(name, 0) for name in names}

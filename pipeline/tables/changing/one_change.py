@@ -70,6 +70,11 @@ def changing(plan: ChangePlan) -> Iterator[Change]:
 
 def _opened(folder: Folder) -> tuple[Dataset, Dataset | None, tuple[str, ...]]:
     training = Dataset.open(folder)
+    if training.manifest.is_view:
+        raise BadInput(
+            f"{folder.url} is a view, and has no rows of its own. Change the data set that has "
+            "them, and make the view anew."
+        )
     test, note = test_rows_of(training)
     return training, test, () if note is None else (note,)
 

@@ -113,7 +113,8 @@ class Partitioner:
         self.rows: tuple[RowsInMemory, ...] | tuple[Buckets, ...] = ()
         self.scale: ScalingKind | None = None  # the first rows decide on `auto`
         self.columns: Measured | None = None
-        renumbers = self.kind.layout == "sparse" and plan.column_order == "frequency"
+        own_order = plan.column_order == "frequency" and plan.like is None
+        renumbers = self.kind.layout == "sparse" and own_order
         groups = 2 if plan.test_fraction else 1
         self.counts = [ColumnCounts() for _ in range(groups)] if renumbers else []
         self.max_index = -1

@@ -67,6 +67,7 @@ from fewpass.pipeline.tables.ingest.writing import (
 from fewpass.pipeline.tables.readers.source import ParsesCodes, Source
 from fewpass.storage.column_copy import has_columns
 from fewpass.storage.column_copy_writer import write_columns
+from fewpass.storage.column_order import ColumnOrder
 from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
@@ -291,6 +292,13 @@ class _Ingest:
     def _like_targets(self) -> Any:
         return self.like.manifest.targets if self.like else None
 
+    def _order(self, partitioned: Partitioned, number: int) -> ColumnOrder:
+        """Return the order that sparse columns are stored in: that of `like`, if it is given."""
+        follows = partitioned.kind.layout == "sparse" and self.plan.column_order == "frequency"
+        if self.like is None or not follows:
+            return partitioned.orders[number]
+        return self.like.column_order
+
     def _write(self, partitioned: Partitioned) -> list[Dataset]:
         self.ticker.begin_writing(sum(buckets.n_rows for buckets in partitioned.buckets))
         scaler = partitioned.scaler or (Scaler.of(self.like) if self.like else Scaler("none"))
@@ -306,7 +314,7 @@ class _Ingest:
         target, buckets, order = (
             self.targets[number],
             partitioned.buckets[number],
-            partitioned.orders[number],
+            self._order(partitioned, number),
         )
         target_map = TargetMap(partitioned.encoder, self._like_targets())
         writer = self._writer(partitioned, target.folder, buckets)

@@ -71,18 +71,23 @@ def clustering_warning(manifest: Manifest, windows: WindowPlan) -> str | None:
     One window that holds everything is permuted as a whole, so that no order can harm.
     """
     in_memory = min(1.0, windows.chunks_per_window / windows.n_chunks)
-    if manifest.shuffle.seed is not None or in_memory == 1.0:
+    if manifest.is_shuffled or in_memory == 1.0:
         return None
     shares = clustering(manifest)
     if not shares.matters:
         return None
     what = "targets" if shares.targets >= shares.norms else "row norms"
-    harm, cure = "Training takes more passes for it", ""
+    sorted_ = manifest.shuffle.seed is None  # else the parts of a view differ
+    fact = "The rows are stored sorted" if sorted_ else "The parts of the view differ"
+    harm, cures = "Training takes more passes for it", list[str]()
+    if sorted_:
+        cures.append("ingest again without `shuffle=false`")
     if in_memory < ENOUGH_IN_MEMORY:
         harm = "Training may stand still or diverge"
-        cure = f", or give `memory` enough for {ENOUGH_IN_MEMORY:.0%} of the rows in a window"
+        cures.append(f"give `memory` enough for {ENOUGH_IN_MEMORY:.0%} of the rows in a window")
+    advice = ", or ".join(cures)
     return (
-        f"The rows are stored sorted: {max(shares):.0%} of the variance of their {what} lies "
-        f"between chunks, and a window holds {in_memory:.0%} of the rows. {harm}. Ingest again "
-        f"without `shuffle=false`{cure}."
+        f"{fact}: {max(shares):.0%} of the variance of their {what} lies between chunks, and a "
+        f"window holds {in_memory:.0%} of the rows. {harm}."
+        + (f" {advice[0].upper()}{advice[1:]}." if advice else "")
     )

@@ -112,7 +112,7 @@ def stats_of(
         max_square=norms.max_square,
         max_weight=max_weight * max(rule.class_weight, default=1.0),
         stream_rows=n // streams,
-        shuffled=manifest.shuffle.seed is not None,
+        shuffled=manifest.is_shuffled,
         target_square=rule.mean_square(manifest.targets, problem.target_level),
         sigma_square=norms.max_square if sigma_square is None else sigma_square,
         streams=streams,

@@ -159,8 +159,13 @@ def windows_to_visit(
 
 
 def legal_order(job: Job, walk: Walk) -> Order:
-    """Return the walk's order; rows that are not shuffled are all permuted."""
-    return walk.order if job.stats.shuffled else "permuted"
+    """Return the walk's order; rows that are not shuffled are all permuted.
+
+    Those of a view's parts lie part by part: as they are shuffled there, blocks of them are drawn.
+    """
+    if job.stats.shuffled:
+        return walk.order
+    return "permuted" if job.dataset.manifest.shuffle.seed is None else "random"
 
 
 def join_streams(job: Job, walk: Walk, version: int, *states: State) -> State:

@@ -1,0 +1,248 @@
+"""A view: one data set of the rows of several, which stay where they are.
+
+What a manifest says of all rows is joined from what those of the parts say; no row is read, and a
+view takes the room of its columns' statistics.  Parts are ingested `like` one of them, so that a
+value means the same in all.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.changing.joined_statistics import joined_columns, joined_rows
+from fewpass.pipeline.tables.ingest.target import IngestTarget
+from fewpass.storage.chunk_table import (
+    ChunkIndex,
+    ChunkTable,
+    ObjectSizes,
+    PartIndex,
+    PartRecord,
+    squares_between,
+)
+from fewpass.storage.column_schema import KEY as SCHEMA
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
+from fewpass.storage.hashed_names import KEY as NAMES
+from fewpass.storage.locations import Location
+from fewpass.storage.manifest import (
+    COLUMN_ORDER,
+    FORMAT_OF_VIEWS,
+    KEY,
+    Labels,
+    Manifest,
+    Shuffle,
+    read_manifest,
+)
+from fewpass.storage.objects import ArrayLayout, StoredObject, get, put, put_array
+from fewpass.storage.part_chunks import FORM, differing
+
+#: What lies beside the manifest of a view.
+_OWN: Final = ("columns", "by-column", SCHEMA, NAMES)
+#: Arrays below columns/ that say what a value means, and so are the same in all parts.
+_SHARED_COLUMNS: tuple[str, ...] = ("scale", "shift", COLUMN_ORDER)
+#: What the objects that are the same in all parts are called in messages.
+_CALLED: Final = {
+    SCHEMA: "columns, or recipe,", NAMES: "names of hashed columns", "scale": "scaling",
+    "shift": "scaling", COLUMN_ORDER: "order of stored columns",
+}  # fmt: skip
+
+
+def make_view(
+    url: str, parts: Sequence[str], storage_options: dict[str, Any] | None = None
+) -> Dataset:
+    """Make a data set of the chunks of other data sets, in this order; nothing if it is there.
+
+    Parameters
+    ----------
+    url
+        Where: an empty folder, or a view, which is replaced.
+    parts
+        Addresses of the data sets.  Where they and the view have a folder in common, it may be
+        moved or copied whole.
+    storage_options
+        For the object store, of the view and of all parts.
+
+    Raises
+    ------
+    BadInput
+        Parts that do not fit together, or a place that holds something else.
+    NotADataset, Damaged, OSError
+        As for `Dataset.open`.
+    """
+    folder = Folder(url, storage_options)
+    sets = [Dataset.open(part, storage_options) for part in parts]
+    _require_several(folder, sets)
+    for one in sets[1:]:
+        _require_alike(sets[0], one)
+    index = _index(folder, sets)
+    IngestTarget(folder, "").require_separate(parts)
+    there = _view_at(folder)
+    if there is None or there.chunks != index:
+        folder.require_writable()
+        _clear(folder)
+        _write(folder, sets, index)
+    return Dataset.open(folder)
+
+
+def _require_several(folder: Folder, sets: Sequence[Dataset]) -> None:
+    """Refuse no parts, rows that would be there twice, and views of views."""
+    if not sets:
+        raise BadInput(f"{folder.url} is to be a view of no data set. Name one or more.")
+    seen = dict[str, str]()
+    for one in sets:
+        place, fingerprint = one.folder.url, one.manifest.fingerprint
+        if one.manifest.is_view:
+            raise BadInput(f"{place} is a view. Name the data sets that it is of.")
+        if fingerprint in seen:
+            raise BadInput(
+                f"{place} is the data set of {seen[fingerprint]}, whose rows would be there twice. "
+                "Name each data set once."
+            )
+        seen[fingerprint] = place
+
+
+def _require_alike(first: Dataset, one: Dataset) -> None:
+    """Refuse a part in which a value, or a target, means something else than in the first."""
+    for what, own, asked in _differences(one.manifest, first.manifest):
+        raise BadInput(
+            f"{one.folder.url} has {what} {own}, and {first.folder.url} has {asked}. The parts of "
+            f"a view are read alike: ingest it anew with `like={first.folder.url}`."
+        )
+
+
+def _differences(one: Manifest, first: Manifest) -> Iterator[tuple[str, Any, Any]]:
+    if (name := differing(one, first)) is not None:
+        yield name, getattr(one, name), getattr(first, name)
+    a, b = (_meaning(each) for each in (one, first))
+    if a != b:
+        yield "targets", a, b
+    if one.scaling != first.scaling:
+        a, b = (f"{each.scaling.kind} {each.scaling.digest}".strip() for each in (one, first))
+        yield "scaling", a, b
+    shared, others = _shared_objects(one), _shared_objects(first)
+    for key in sorted(shared.keys() | others.keys()):
+        if shared.get(key) != others.get(key):
+            parts = key.split("/")
+            what = _CALLED[parts[1] if len(parts) > 1 else key]
+            yield f"other {what}", f"({key})", "its own"
+
+
+def _meaning(manifest: Manifest) -> str:
+    """Say what stored targets are."""
+    if isinstance(manifest.targets, Labels):
+        return f"that are labels ({', '.join(map(str, manifest.targets.labels))})"
+    return "that are numbers"
+
+
+def _shared_objects(manifest: Manifest) -> Mapping[str, StoredObject]:
+    """Return the objects that are the same in all parts, by key."""
+    below = tuple(f"columns/{name}/" for name in _SHARED_COLUMNS)
+    every = manifest.objects.items()
+    return {key: one for key, one in every if key in (SCHEMA, NAMES) or key.startswith(below)}
+
+
+def _view_at(folder: Folder) -> Manifest | None:
+    """Return the manifest of the view that is there; refuse anything else.
+
+    A view that could not be written to its end has no manifest.
+    """
+    if folder.exists(KEY):
+        with suppress(ValueError):
+            there = read_manifest(folder.read(KEY))
+            if there.is_view:
+                return there
+    elif all(key.partition("/")[0] in _OWN for key in folder.list()):
+        return None
+    raise BadInput(f"{folder.url} holds something that is no view. Choose an empty folder.")
+
+
+def _clear(folder: Folder) -> None:
+    """Remove the view that is there, its manifest first, whole or not."""
+    folder.delete(KEY)
+    folder.delete_partials()
+    for name in _OWN:
+        folder.delete_tree(name)
+        folder.delete(name)
+
+
+def _index(folder: Folder, sets: Sequence[Dataset]) -> PartIndex:
+    """Describe the parts, and all their chunks, as the manifest has it."""
+    manifests = [one.manifest for one in sets]
+    chunks = [each.chunks for each in manifests if not isinstance(each.chunks, PartIndex)]
+    rows = [each.n_rows for each in manifests]
+    between = [each.squares_between() for each in chunks]
+    squares = [each.norms.mean_square * each.n_rows for each in manifests]
+    return PartIndex(
+        target_between=sum(each.targets for each in between)
+        + squares_between(rows, [_target_sum(each) for each in manifests]),
+        norm_between=sum(each.norms for each in between) + squares_between(rows, squares),
+        objects={key: _sizes(chunks, key) for key in chunks[0].templates},
+        parts=tuple(_record(folder, one, own) for one, own in zip(sets, chunks, strict=True)),
+    )
+
+
+def _record(folder: Folder, part: Dataset, chunks: ChunkTable | ChunkIndex) -> PartRecord:
+    return PartRecord(
+        way=_way(Location.of(folder.url), Location.of(part.folder.url)),
+        fingerprint=part.manifest.fingerprint,
+        n_chunks=chunks.n_chunks,
+        nnz=part.manifest.nnz,
+        largest=chunks.largest,
+    )
+
+
+def _way(view: Location, part: Location) -> str:
+    """Return the way from a view to a part, or of the part alone where they share no folder."""
+    if view.store != part.store:
+        return part.resolved
+    one, two = (f"/{each.resolved.rpartition('://')[2].lstrip('/')}" for each in (view, part))
+    return part.resolved if posixpath.commonpath([one, two]) == "/" else part.way_from(view)
+
+
+def _sizes(chunks: Sequence[ChunkTable | ChunkIndex], key: str) -> ObjectSizes:
+    """Return bytes of an object of all chunks: where no row has a value, there is none."""
+    totals = [each.bytes_of([key]) for each in chunks]
+    largest = [each.largest_of([key]) for each, total in zip(chunks, totals, strict=True) if total]
+    return ObjectSizes(sum(totals), max(largest, default=0))
+
+
+def _target_sum(manifest: Manifest) -> float:
+    """Return the sum of the stored targets: of numbers, or of the positions of labels."""
+    targets = manifest.targets
+    if isinstance(targets, Labels):
+        return float(sum(code * count for code, count in enumerate(targets.counts)))
+    return targets.mean * manifest.n_rows
+
+
+def _write(folder: Folder, sets: Sequence[Dataset], index: PartIndex) -> None:
+    """Write columns and manifest, which is the last."""
+    first, last = sets[0].manifest, sets[-1].manifest
+    known = joined_rows([one.manifest for one in sets])
+    objects = dict[str, StoredObject]()
+    for key, stored in _shared_objects(first).items():
+        objects[key] = put(folder, key, get(sets[0].generation_folder, key, stored))
+    columns = {name: first.columns[name] for name in _SHARED_COLUMNS if name in first.columns}
+    for name, numbers in joined_columns(sets).items():
+        columns[name] = ArrayLayout.of(numbers)
+        objects |= put_array(folder, f"columns/{name}", numbers)
+    common = {name: getattr(first, name) for name in (*FORM, "scaling") if name != "has_offset"}
+    seeds = [one.manifest.shuffle.seed for one in sets]
+    manifest = Manifest(
+        **common,
+        **known._asdict(),
+        version=FORMAT_OF_VIEWS,
+        nnz=sum(one.manifest.nnz for one in sets),
+        chunk_rows=max(rows for rows, _ in index.sizes()),
+        shuffle=Shuffle(seed=None if None in seeds else seeds[0]),
+        sources=tuple(source for one in sets for source in one.manifest.sources),
+        versions=last.versions,
+        columns=columns,
+        objects=objects,
+        chunks=index,
+    )
+    folder.sync([*objects])
+    folder.write(KEY, manifest.sealed())

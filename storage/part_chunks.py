@@ -1,0 +1,144 @@
+"""The chunks of a view: those of other data sets, its parts, each read as its own set reads it.
+
+A part is opened when one of its chunks is first asked for, at its way from the view and by its
+fingerprint.  A part that has changed is opened as it was, as long as that is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.storage.chunk_table import ChunkFacts, PartIndex
+from fewpass.storage.folder import Damaged, Folder, NotADataset
+from fewpass.storage.locations import Location
+from fewpass.storage.manifest import Manifest
+from fewpass.storage.table import DenseTable
+from fewpass.storage.table_buffer import ChunkBuffer
+
+if TYPE_CHECKING:
+    from fewpass.storage.dataset import Dataset
+
+#: What rows have in common that are read as those of one set, as the manifest calls it.
+FORM: Final = ("layout", "dtype", "n_features", "codes", "has_weight", "has_offset", "retained")
+OPENED_AT_ONCE: Final = 8  # of an object store, where each takes a request
+
+
+class OpensPart(Protocol):
+    """Opens the data set of a fingerprint; of an earlier generation unless `present`."""
+
+    def __call__(self, folder: Folder, fingerprint: str, *, present: bool = False) -> Dataset:
+        """Return it; NotADataset or Damaged where it is not there."""
+
+
+class PartChunks:
+    """Chunk after chunk of the parts of a view.
+
+    Parameters
+    ----------
+    folder, manifest
+        Of the view.
+    open_part
+        Opens a part.
+    """
+
+    def __init__(self, folder: Folder, manifest: Manifest, open_part: OpensPart) -> None:
+        assert isinstance(manifest.chunks, PartIndex), "it is a view's"
+        self._folder, self._manifest, self._open_part = folder, manifest, open_part
+        self._index = manifest.chunks
+        self._opened: dict[int, Dataset] = {}
+
+    def open_all(self) -> None:
+        """Open all parts; refuse one that is not what it was when the view was made."""
+        numbers = range(len(self._index.parts))
+        with ThreadPoolExecutor(OPENED_AT_ONCE, "open-parts") as pool:
+            for number, part in zip(numbers, pool.map(self._present, numbers), strict=True):
+                self._opened[number] = part
+
+    def facts_of(self, k: int) -> ChunkFacts:
+        """Return what is recorded of chunk `k`."""
+        with self._at(k) as (part, own):
+            return part.facts_of(own)
+
+    def nnz_between(self, first: int, stop: int) -> Sequence[int]:
+        """Return the values of chunks first <= k < stop."""
+        nnz = list[int]()
+        for number, since in enumerate(self._index.starts[:-1]):
+            until = self._index.starts[number + 1]
+            if since < stop and first < until:
+                part = self._part(number)
+                nnz += part.nnz_between(max(first, since) - since, min(stop, until) - since)
+        return nnz
+
+    def read_into(self, k: int, buffer: ChunkBuffer) -> int:
+        """Append the rows of chunk `k` to a buffer; return the bytes that were read."""
+        with self._at(k) as (part, own):
+            return part.read_into(own, buffer)
+
+    def retained(self, k: int) -> NDArray[np.uint8]:
+        """Return the kept columns of chunk `k` as (rows, bytes)."""
+        with self._at(k) as (part, own):
+            return part.read_retained(own)
+
+    def codes(self, k: int) -> DenseTable:
+        """Return the rows of chunk `k` as codes, X (rows, codes)."""
+        with self._at(k) as (part, own):
+            return part.read_codes(own)
+
+    def prefetch(self, k: int) -> None:
+        """Announce that chunk `k` will be read."""
+        with self._at(k) as (part, own):
+            part.prefetch(own)
+
+    def faults(self, on_read: Callable[[int], None]) -> Iterator[str]:
+        """Read every object of a chunk and yield a sentence for each damaged one."""
+        for number in range(len(self._index.parts)):
+            yield from self._part(number).chunk_faults(on_read)
+
+    @contextmanager
+    def _at(self, k: int) -> Iterator[tuple[Dataset, int]]:
+        """Give the part that chunk `k` is of, and its number there; errors say that it is one."""
+        number, own = self._index.place_of(k)
+        with self._naming(number):
+            yield self._part(number), own
+
+    def _part(self, number: int) -> Dataset:
+        if number not in self._opened:
+            self._opened[number] = self._checked(number, present=False)
+        return self._opened[number]
+
+    def _present(self, number: int) -> Dataset:
+        return self._checked(number, present=True)
+
+    def _checked(self, number: int, *, present: bool) -> Dataset:
+        record = self._index.parts[number]
+        way = Location.along(Location.of(self._folder.url), record.way)
+        folder = Folder(way.url, self._folder.storage_options)
+        with self._naming(number):
+            part = self._open_part(folder, record.fingerprint, present=present)
+            own = part.manifest
+            asked = (record.n_chunks, record.nnz, differing(own, self._manifest), False)
+            if (own.n_chunks, own.nnz, None, own.is_view) != asked:
+                raise Damaged(f"{part.folder.url} has other chunks than the view says.")
+        return part
+
+    @contextmanager
+    def _naming(self, number: int) -> Iterator[None]:
+        """Have errors say which part of which view it is, and what to do."""
+        try:
+            yield
+        except (Damaged, NotADataset) as error:
+            said = f"part {number + 1} of {len(self._index.parts)} of the view {self._folder.url}"
+            raise type(error)(
+                f"{error} It is {said}: where it has changed for good, make the view anew."
+            ) from error
+
+
+def differing(one: Manifest, other: Manifest) -> str | None:
+    """Return what rows of two sets have not in common, so that they cannot be those of one."""
+    return next((name for name in FORM if getattr(one, name) != getattr(other, name)), None)

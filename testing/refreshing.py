@@ -33,7 +33,7 @@ def write_rows(path, seed):
 def plan_of(folder, label="y", **changed):
     """Return a plan that takes CSV files of FOLDER/inbox into FOLDER/store."""
     return RefreshPlan(
-        sources=(f"{folder}/inbox/*.csv",), store=f"{folder}/store", margin=1.0,
+        sources=(f"{folder}/inbox/*.csv",), store=f"{folder}/store", margin=1.0, settle=0,
         ingest={"options": {"label": label}}, training={"lam": "1e-2", "passes": 2}, **changed,
     )  # fmt: skip
 

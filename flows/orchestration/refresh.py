@@ -133,7 +133,7 @@ def take_files(plan: RefreshPlan, generation: Generation) -> TakenFiles:
 
 def _nothing_new(plan: RefreshPlan) -> Any:
     refused = refused_now(Folder(plan.store))
-    unchanged = f"; {len(refused)} set aside did not change" if refused else ""
+    unchanged = f"; {len(refused)} set aside" if refused else ""
     made = {
         "generation": None, "published": False, "reason": f"there is no new file{unchanged}",
         "refused": refused_facts(refused),

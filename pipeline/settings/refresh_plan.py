@@ -49,8 +49,10 @@ class RefreshPlan(Described):
     model_config = ADDRESSED
 
     sources: tuple[Annotated[str, AfterValidator(require_no_secrets)], ...] = Field(min_length=1)
-    """Files, globs or addresses; each file that they find is taken once, and remembered by its
-    address: credentials come from the environment."""
+    """Files, folders, globs or addresses; each file that they find is taken once, and remembered by
+    its place, size and time: credentials come from the environment."""
+    settle: NonNegativeFloat = 2.0
+    """Seconds that a file must stay as it is before it is taken; 0: none."""
     store: str = Field(min_length=1)
     """Folder or address for data sets, runs and the published model."""
     held_out: str | None = None

@@ -1,6 +1,6 @@
 """The generations of a store: a folder for each refresh, with the fate of its model.
 
-STORE/generations/000007/files.json     the files of one refresh, written first
+STORE/generations/000007/files.json     the files of one refresh as they were, written first
 /data           the data set made of them
 /run            the training on it, from the published model on
 /decision.json  whether its model is published, and why; or that it was abandoned
@@ -17,8 +17,11 @@ import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
+from pydantic import TypeAdapter
+
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.drift_refusals import DriftRefusal, drift_refusals
+from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.models.refresh.publications import (
     Publication,
     PublishedMeanwhile,
@@ -34,6 +37,7 @@ from fewpass.storage.kinds import instead
 T = TypeVar("T")
 
 FILES, DECISION = "files.json", "decision.json"
+_STATES = TypeAdapter(tuple[FileState | str, ...])  # earlier versions wrote names alone
 
 
 class Generation(NamedTuple):
@@ -41,7 +45,12 @@ class Generation(NamedTuple):
 
     number: int
     folder: Folder
-    files: tuple[str, ...]
+    states: tuple[FileState, ...]  # of its files, from before they were read
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of its files."""
+        return tuple(one.name for one in self.states)
 
     @property
     def data(self) -> str:
@@ -111,13 +120,13 @@ def generations(store: Folder) -> list[Generation]:
         folder = store.child(f"generations/{len(every) + 1:06d}")
         if not folder.exists(FILES):
             return every
-        every.append(Generation(len(every) + 1, folder, _files_in(folder)))
+        every.append(Generation(len(every) + 1, folder, _states_in(folder)))
 
 
-def begin_generation(store: Folder, number: int, files: tuple[str, ...]) -> Generation:
+def begin_generation(store: Folder, number: int, files: tuple[FileState, ...]) -> Generation:
     """Record the files of a new generation; BegunMeanwhile if another refresh did."""
     folder = store.child(f"generations/{number:06d}")
-    if not folder.create(FILES, _as_list(files)):
+    if not folder.create(FILES, _written(files)):
         raise BegunMeanwhile(
             f"Nothing was changed: another refresh of {store.url} has just begun generation "
             f"{number:06d}. Wait until it ends, and refresh again for what came since."
@@ -127,31 +136,36 @@ def begin_generation(store: Folder, number: int, files: tuple[str, ...]) -> Gene
 
 def leave_out(generation: Generation, files: Collection[str]) -> Generation | None:
     """Remove files from a generation; None if none is left, and the generation is deleted."""
-    left = tuple(name for name in generation.files if name not in files)
+    left = tuple(one for one in generation.states if one.name not in files)
     if not left:
         generation.folder.delete(FILES)
         generation.folder.delete_tree()
         return None
-    generation.folder.write(FILES, _as_list(left))
-    return generation._replace(files=left)
+    return with_states(generation, left)
 
 
-def _as_list(files: Sequence[str]) -> bytes:
-    return (json.dumps(files, indent=1) + "\n").encode()
+def with_states(generation: Generation, states: tuple[FileState, ...]) -> Generation:
+    """Record other files, or other states of them."""
+    if states != generation.states:
+        generation.folder.write(FILES, _written(states))
+    return generation._replace(states=states)
 
 
-def _files_in(folder: Folder) -> tuple[str, ...]:
+def _written(states: Sequence[FileState]) -> bytes:
+    listed = [one.model_dump(exclude_none=True) for one in states]
+    return (json.dumps(listed, indent=1) + "\n").encode()
+
+
+def _states_in(folder: Folder) -> tuple[FileState, ...]:
     """Return the files of a generation; BadInput if its record is invalid."""
     try:
-        files = json.loads(folder.read(FILES))
-    except (ValueError, RecursionError):
-        files = None
-    if not isinstance(files, list) or not all(isinstance(name, str) for name in files):
+        read = _STATES.validate_json(folder.read(FILES))
+        return tuple(FileState.named(one) if isinstance(one, str) else one for one in read)
+    except ValueError as error:
         raise BadInput(
             f"{folder.address(FILES)} is no list of files. Remove the folder that it is in "
             "to take its files anew."
-        )
-    return tuple(files)
+        ) from error
 
 
 def newest_run(store: str) -> str | None:
@@ -239,14 +253,18 @@ def models(store: str) -> GenerationList:
 
 
 def refused_now(store: Folder) -> list[Refused]:
-    """Return the refused files that no generation has taken since."""
-    took = taken(generations(store))
-    return [one for one in refused(store) if one.file not in took]
+    """Return the refused files that no generation has taken as they are."""
+    files = (one for those in taken(generations(store)).values() for one in those)
+    took = {one.name: one for one in files}
+    return [
+        one for one in refused(store)
+        if one.file not in took or one.state.differs(took[one.file])
+    ]  # fmt: skip
 
 
-def taken(every: Iterable[Generation]) -> set[str]:
+def taken(every: Iterable[Generation]) -> dict[int, tuple[FileState, ...]]:
     """Return the files of all generations, except abandoned ones."""
-    return {name for one in every if not one.is_abandoned for name in one.files}
+    return {one.number: one.states for one in every if not one.is_abandoned}
 
 
 def _state_of(generation: Generation, moves: Sequence[Publication]) -> GenerationState:

@@ -1,7 +1,7 @@
 """Refreshing a model: new files become a data set, a run, and a decision.
 
 A generation (generations.py) without a decision is finished before new files are considered, so
-that a refresh that was killed is simply run again.  Every file is taken once, by its name;
+that a refresh that was killed is simply run again.  Every file is taken once (inbox.py);
 unreadable files are refused (taking.py), and a generation that cannot be finished can be abandoned.
 """
 
@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.file_states import FileState, looked
 from fewpass.pipeline.models.refresh.gates import GateResult
 from fewpass.pipeline.models.refresh.generations import (
     Decision,
@@ -21,20 +22,29 @@ from fewpass.pipeline.models.refresh.generations import (
     decided,
     generations,
     taken,
+    with_states,
     write_decision,
 )
+from fewpass.pipeline.models.refresh.inbox import Arrivals, arrivals
 from fewpass.pipeline.models.refresh.publications import published, user_and_host
-from fewpass.pipeline.models.refresh.refused_files import forget, not_refused, refused
+from fewpass.pipeline.models.refresh.refused_files import (
+    Refused,
+    forget,
+    reading_of,
+    record_refused,
+    refusal,
+    refused,
+)
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.tables.readers.finding import Address, find
 from fewpass.solvers.registry import LOSS_OF_CLASSES
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
+from fewpass.storage.manifest import KEY
 
 LEASE = "refresh.lease.json"  # of a store
 HELD_OUT = 0.1  # of the first generation's rows, without a given held-out data set
@@ -69,42 +79,56 @@ def next_generation(plan: RefreshPlan) -> Generation | None:
                     "cut short. Run that again (`retrain`, `allow_none`), or abandon the "
                     "generation."
                 )
-            return every[-1]
+            return _as_it_is_now(plan, every[-1])
         carry_out(plan.store, every[-1])  # a refresh may have been killed before this
-    new = tuple(address.name for address in _new_in(plan, store, taken(every)))
+    new = _new_in(plan, store, every)
     return begin_generation(store, len(every) + 1, new) if new else None
 
 
-def _new_in(plan: RefreshPlan, store: Folder, took: set[str]) -> list[Address]:
-    """Return the files not taken yet, and not refused in their present state."""
-    present = {address.name: address for address in _files_of(plan.sources)}
-    records = refused(store)
-    gone = {one.file for one in records if one.file not in present and not _is_there(one.file)}
-    forget(store, gone)
-    free = [address for name, address in present.items() if name not in took]
-    return not_refused(free, records, plan.ingest)
+def _as_it_is_now(plan: RefreshPlan, generation: Generation) -> Generation:
+    """Record the states of files that will be read now."""
+    if Folder(generation.data).exists(KEY):
+        return generation
+    now = {one.name: one for one in looked(plan.sources)}
+    return with_states(generation, tuple(now.get(one.name, one) for one in generation.states))
 
 
-def _files_of(sources: tuple[str, ...]) -> list[Address]:
-    files: list[Address] = []
-    for source in sources:
-        try:
-            files += find([source], {}, empty=True)
-        except FileNotFoundError:  # an inbox may be empty
-            continue
-    if table := next((file for file in files if file.format), None):
-        raise BadInput(
-            f"{table.name} is a table, and a refresh learns from files as they come. Name a folder "
-            "of files, or a glob."
-        )
-    return files
+def _new_in(plan: RefreshPlan, store: Folder, every: Sequence[Generation]) -> tuple[FileState, ...]:
+    """Return the files to take; record why others are not, and where moved ones are."""
+    records, reading = refused(store), reading_of(plan.ingest)
+    aside = [one.state for one in records if one.reading == reading]
+    found = arrivals(plan.sources, taken(every), aside, settle_s=plan.settle)
+    told = _not_taken(found)
+    record_refused(store, told)
+    listed = {one.file for one in told} | {one.name for one in (*found.new, *found.passed_over)}
+    forget(store, (one.file for one in records if one.file not in listed and _is_past(one, every)))
+    for number in {one.generation for one in found.moved}:
+        now = {one.then.place: one.now for one in found.moved}
+        states = every[number - 1].states
+        with_states(every[number - 1], tuple(now.get(one.place, one) for one in states))
+    return found.new
 
 
-def _is_there(file: str) -> bool:
-    try:
-        return bool(find([file], {}, empty=True))
-    except (FileNotFoundError, BadInput):  # a folder may have its name by now
-        return False
+def _not_taken(found: Arrivals) -> list[Refused]:
+    """Return the records of files that wait, or whose rows stay as they were taken."""
+    waits = "it is still being written. A refresh takes it once it is at rest."
+    changed = (
+        "it has changed since generation {:06d} took it, whose rows are as they were then. Write "
+        "new rows to a file of their own."
+    )
+    return [
+        *(refusal(one, waits) for one in found.growing),
+        *(refusal(one.file, one.reason) for one in found.cannot_replace),
+        *(refusal(file, changed.format(one.generation))
+          for one in found.changed for file in one.changed),
+    ]  # fmt: skip
+
+
+def _is_past(record: Refused, every: Sequence[Generation]) -> bool:
+    """Whether a file has gone, or is as a generation has taken it."""
+    now = record.state.now()
+    took = [one for those in taken(every).values() for one in those if one.name == record.file]
+    return now is None or any(not now.differs(one) for one in took)
 
 
 def ingest_plan(plan: RefreshPlan, generation: Generation) -> IngestPlan:

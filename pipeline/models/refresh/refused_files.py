@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import NamedTuple
 
 from pydantic import ConfigDict, TypeAdapter
 
+from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.tables.readers.finding import Address
 from fewpass.storage.folder import Folder
 from fewpass.storage.seal import seal, unseal
 
@@ -30,9 +30,14 @@ class Refused(NamedTuple):
     file: str  # full path or address
     reason: str
     size: int | None  # bytes as stored; None: missing, or unknown
-    changed: str | None  # identifier of the last change; None: tried at every refresh
+    changed: str | None  # identifier of the last change; None: unknown
     refused_at: str  # UTC
-    reading: str  # digest of the reading options, with others of which it may be readable
+    reading: str  # digest of the reading options that it cannot be read by; empty: that is not so
+
+    @property
+    def state(self) -> FileState:
+        """Its state then."""
+        return FileState.named(self.file, self.size, self.changed)
 
 
 _REFUSED = TypeAdapter(Refused, config=ConfigDict(strict=True))
@@ -59,45 +64,24 @@ def _key(file: str) -> str:
     return f"{REFUSED}/{hashlib.sha256(file.encode()).hexdigest()[:16]}.json"
 
 
-def refusal(address: Address, reason: str, plan: IngestPlan, mark: str | None) -> Refused:
-    """Return the record of a refused file."""
+def refusal(state: FileState, reason: str, reading: str = "") -> Refused:
+    """Return the record of a file that is not taken."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Refused(address.name, reason, address.size, mark, now, reading_of(plan))
+    return Refused(state.name, reason, state.bytes, state.version, now, reading)
 
 
 def record_refused(store: Folder, files: Iterable[Refused]) -> None:
-    """Record refused files, with the reasons."""
+    """Record files that are not taken, with the reasons."""
     for one in files:
-        store.write(_key(one.file), seal(one._asdict(), indent=1))
+        before = _read(store, _key(one.file)) if store.exists(_key(one.file)) else None
+        if before is None or before._replace(refused_at=one.refused_at) != one:
+            store.write(_key(one.file), seal(one._asdict(), indent=1))
 
 
 def forget(store: Folder, files: Iterable[str]) -> None:
     """Remove the records of files that were taken or deleted."""
     for file in files:
         store.delete(_key(file))
-
-
-def not_refused(
-    addresses: Sequence[Address], records: Iterable[Refused], plan: IngestPlan
-) -> list[Address]:
-    """Return the files not refused in their present state with these reading options."""
-    reading = reading_of(plan)
-    as_before = {(one.file, one.size, one.changed) for one in records if one.reading == reading}
-    suspects = {file for file, _, _ in as_before}
-
-    def was_refused(address: Address) -> bool:
-        if address.name not in suspects:
-            return False
-        mark = file_version(address)
-        return mark is not None and (address.name, address.size, mark) in as_before
-
-    return [address for address in addresses if not was_refused(address)]
-
-
-def file_version(address: Address) -> str | None:
-    """Return an identifier that changes with a file, apart from its size; None if unknown."""
-    version = address.file.version if address.file else None
-    return None if version is None else str(version)
 
 
 def reading_of(plan: IngestPlan) -> str:

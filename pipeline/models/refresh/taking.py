@@ -5,6 +5,9 @@ by itself, as it would be among the others.  A refused file gets a record (refus
 leaves the generation; the rest is ingested.  The record is written first: a refresh that dies
 between the two finds the same files bad again.
 
+A file that was written to since its state was recorded leaves the generation as well; the next
+refresh takes it.
+
 Files of a first generation may be readable, but have different columns.  The first file defines the
 columns, unless most others do not match it.
 """
@@ -12,16 +15,17 @@ columns, unless most others do not match it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput, BusyPlace
+from fewpass.pipeline.models.refresh.file_states import FileState, looked
 from fewpass.pipeline.models.refresh.generations import Generation, leave_out
 from fewpass.pipeline.models.refresh.refreshing import first_of, ingest_plan
 from fewpass.pipeline.models.refresh.refused_files import (
     Refused,
-    file_version,
     forget,
+    reading_of,
     record_refused,
     refusal,
 )
@@ -30,10 +34,11 @@ from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.tables.ingest.work_dir import remove_leftovers
-from fewpass.pipeline.tables.readers.finding import Address, find
+from fewpass.pipeline.tables.readers.finding import find
 from fewpass.storage.addresses import READ_ONLY, protocol_of
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY
+from fewpass.storage.source_files import SourceChanged
 
 TRIAL = "trial"  # folder inside a generation for the ingest of a single file
 SHOWN = 3  # most refused files in a message; `models` lists all
@@ -55,8 +60,7 @@ class _Trial(NamedTuple):
     """A file that is tried: its state before, and its fault."""
 
     name: str
-    address: Address | None  # None: missing
-    mark: str | None
+    state: FileState | None  # None: missing
     error: Exception | None = None
 
 
@@ -125,11 +129,18 @@ def _all_refused(store: str, bad: Sequence[Refused]) -> str:
 
 def _refused_of(plan: RefreshPlan, generation: Generation, error: Exception) -> list[Refused]:
     """Return the files that made an ingest fail; none if it was for another reason."""
-    if _is_of_the_machine(error):
+    if _is_of_the_machine(error) and not isinstance(error, SourceChanged):
         return []
-    looked = [_looked_at(name) for name in generation.files]
+    found = [_looked_at(name) for name in generation.files]
+    written = [
+        refusal(one.state, "it was written to while it was read. The next refresh takes it.")
+        for one, then in zip(found, generation.states, strict=True)
+        if one.state is not None and one.state.differs(then)
+    ]
+    if written or isinstance(error, SourceChanged):
+        return written
     with _place_of_trials(generation) as place:
-        trials = [_tried(plan, generation, place, one) for one in looked]
+        trials = [_tried(plan, generation, place, one) for one in found]
         bad = [one for one in trials if one.error is not None]
         if not bad and generation.number == first_of(plan.store):
             bad = _unlike_most(plan, generation, place, trials)
@@ -138,11 +149,9 @@ def _refused_of(plan: RefreshPlan, generation: Generation, error: Exception) -> 
 
 def _looked_at(name: str) -> _Trial:
     """Record the state of a file before it is read, to detect changes."""
-    try:
-        (address,) = find([name], {}, empty=True)
-    except (FileNotFoundError, BadInput):
-        return _Trial(name, None, None)
-    return _Trial(name, address, file_version(address))
+    with suppress(BadInput):  # a folder may have its name by now
+        return _Trial(name, next((one for one in looked([name]) if one.name == name), None))
+    return _Trial(name, None)
 
 
 def _tried(
@@ -150,9 +159,10 @@ def _tried(
 ) -> _Trial:
     """Ingest a file by itself, or together with another; raises errors not due to the file."""
     files = (one.name,) if first is None else (first, one.name)
-    alone = ingest_plan(plan, generation._replace(files=files)).model_copy(
+    alone = ingest_plan(plan, generation).model_copy(
         update={
-            "dataset": place.url, "test_fraction": 0.0, "columns": False, "overwrite": True,
+            "sources": files, "dataset": place.url, "test_fraction": 0.0, "columns": False,
+            "overwrite": True,
         }
     )  # fmt: skip
     try:
@@ -191,10 +201,11 @@ def _is_of_the_file(error: Exception, one: _Trial) -> bool:
         return True
     if protocol_of(one.name) in READ_ONLY:  # for which a lost connection looks the same
         return False
-    if one.address is None:
+    if one.state is None:
         return True
     try:
-        with one.address.store.open(one.address.path, "rb") as file:
+        (address,) = find([one.name], inbox=True)
+        with address.store.open(address.path, "rb") as file:
             file.read(1)
     except (FileNotFoundError, PermissionError):
         return True
@@ -202,9 +213,9 @@ def _is_of_the_file(error: Exception, one: _Trial) -> bool:
 
 
 def _record(plan: RefreshPlan, one: _Trial) -> Refused:
-    address = one.address or Address(None, one.name, one.name, None)
     readable = not isinstance(one.error, FileNotFoundError | PermissionError)
-    return refusal(address, _reason(one), plan.ingest, one.mark if readable else None)
+    state = one.state or FileState.named(one.name)
+    return refusal(state, _reason(one), reading_of(plan.ingest) if readable else "")
 
 
 def _reason(one: _Trial) -> str:

@@ -1,17 +1,15 @@
 """Files as they were at one look, and which taken file a found one is.
 
-A file is known by its place: by all links that lead there, and on this machine by all its names.
-One that was moved is the same if nothing is at its old place, its size and version are as they
-were, and its name or its inode is, too.  A copy is another file.
+A file is known by its place: by all links that lead there.  One that is at another place now is the
+same where size, version and inode are as they were, or size, version and name if nothing is at the
+old place; so logs that are rotated stay what they are, and what is written anew in their place is
+new.  A copy is another file.
 """
 
 from __future__ import annotations
 
-import os
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
@@ -52,6 +50,11 @@ class FileState(TakenFile):
         return self.inode, self.bytes, self.version
 
     @property
+    def displaced(self) -> FileState:
+        """The same, where another one is at its place now."""
+        return self.model_copy(update={"place": f"gone:{self.place}"})
+
+    @property
     def path(self) -> str | None:
         """Its path on this machine."""
         store, _, path = self.place.partition(":")
@@ -86,66 +89,63 @@ class Known(NamedTuple):
     file: FileState
 
 
-class KnownFiles:
-    """Files that were taken.
+def matched(
+    files: Sequence[FileState], taken: Mapping[int, Sequence[FileState]]
+) -> Iterator[tuple[FileState, Known | None]]:
+    """Yield found files, each by one name, with which taken one each is, in whatever state.
 
     Parameters
     ----------
+    files
+        As they were found.
     taken
         By generation.
-    found
-        The files of a look: no others need be looked for.
     """
+    every = [Known(number, file) for number in sorted(taken) for file in taken[number]]
+    known = {one.file.place: one for one in every}
+    files = _by_one_name(files, known)
+    same = {
+        one.place: known[one.place] for one in files
+        if one.place in known and not one.differs(known[one.place].file)
+    }  # fmt: skip
+    moved = _moved(
+        [one for one in files if one.place not in same],
+        [one for one in every if same.get(one.file.place) is not one],
+        {one.place for one in files},
+    )
+    went = {id(one) for one in moved.values()}
+    for file in files:
+        there = known.get(file.place)
+        yield file, moved.get(file.place) or (None if id(there) in went else there)
 
-    def __init__(
-        self, taken: Mapping[int, Sequence[FileState]], found: Sequence[FileState]
-    ) -> None:
-        self._by_place = {
-            file.place: Known(number, file) for number in sorted(taken) for file in taken[number]
-        }
-        self._found = {file.place for file in found}
 
-    def match(self, file: FileState) -> Known | None:
-        """Return which of them a found file is."""
-        return (
-            self._by_place.get(file.place)
-            or self._elsewhere[0].get(file.identity)
-            or self._moved(file)
-        )
+def _by_one_name(files: Sequence[FileState], known: Mapping[str, Known]) -> list[FileState]:
+    """Leave out further names of files of this machine, but those that they were taken by."""
+    first = {one.identity: one for one in reversed(files)}
+    first |= {one.identity: one for one in files if one.place in known}
+    return [
+        one for one in files
+        if one.inode is None or one.place in known or first[one.identity] is one
+    ]  # fmt: skip
 
-    def by_one_name(self, files: Sequence[FileState]) -> list[FileState]:
-        """Leave out further names of a file of this machine."""
-        first = {one.identity: one for one in reversed(files)}
-        first |= {one.identity: one for one in files if one.place in self._by_place}
-        return [
-            one for one in files
-            if one.inode is None or one.place in self._by_place or first[one.identity] is one
-        ]  # fmt: skip
 
-    def _moved(self, file: FileState) -> Known | None:
-        _, gone = self._elsewhere
-        for one in gone.get(file.identity[1:], ()) if file.version is not None else ():
-            same_name = file.place.rpartition("/")[2] == one.file.place.rpartition("/")[2]
-            if not (same_name or (file.inode is not None and file.inode == one.file.inode)):
-                continue
-            gone[file.identity[1:]].remove(one)
-            if one.file.path is not None or one.file.now() is None:
-                return one
-        return None
+def _moved(
+    files: Sequence[FileState], taken: Sequence[Known], found: Collection[str]
+) -> dict[str, Known]:
+    """Return which taken files are at other places now, by these."""
+    there = {one.file.identity: one for one in taken if one.file.inode is not None}
+    gone = {_named(one.file): one for one in taken if one.file.place not in found}
+    moved: dict[str, Known] = {}
+    went: set[int] = set()
+    for file in files:
+        one = there.get(file.identity) or gone.get(_named(file))
+        if one is None or id(one) in went or file.version is None:
+            continue
+        if one.file.identity == file.identity or one.file.now() is None:
+            moved[file.place] = one
+            went.add(id(one))
+    return moved
 
-    @cached_property
-    def _elsewhere(
-        self,
-    ) -> tuple[dict[_Identity, Known], dict[tuple[int | None, str | None], list[Known]]]:
-        """Return files that were not found: there by other names of them, or perhaps moved."""
-        there: dict[_Identity, Known] = {}
-        gone = defaultdict(list)
-        for place in self._by_place.keys() - self._found:
-            known = self._by_place[place]
-            try:
-                status = os.stat(known.file.path or "")  # noqa: PTH116 - a path as it was kept
-            except OSError:
-                gone[known.file.identity[1:]].append(known)
-            else:
-                there[status.st_ino, status.st_size, str(status.st_mtime_ns)] = known
-        return there, gone
+
+def _named(file: FileState) -> tuple[str, int | None, str | None]:
+    return file.place.rpartition("/")[2], file.bytes, file.version

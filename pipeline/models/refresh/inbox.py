@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fewpass.pipeline.models.refresh.file_states import FileState, Known, KnownFiles, looked
+from fewpass.pipeline.models.refresh.file_states import FileState, Known, looked, matched
 
 
 class Replacement(NamedTuple):
@@ -32,11 +32,11 @@ class CannotReplace(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """A file that is at another place now, and is known by that from now on."""
+    """A file that is to be known as another one from now on: it, or what is there, was moved."""
 
     generation: int
     then: FileState
-    now: FileState
+    now: FileState  # at its new place; `displaced`, if there is none
 
 
 class Arrivals(NamedTuple):
@@ -120,20 +120,25 @@ class _SortedOut:
         taken: Mapping[int, Sequence[FileState]],
         set_aside: Collection[FileState],
     ) -> None:
-        self.taken, known = taken, KnownFiles(taken, files)
+        self.taken = taken
         self.aside = {_state_of(one) for one in set_aside if one.version is not None}
         self.new: list[FileState] = []
         self.changed: list[tuple[Known, FileState]] = []
         self.passed_over: list[FileState] = []
         self.moved: list[Moved] = []
         self.unchanged = 0
-        self.now: dict[str, FileState] = {}  # by the place that is recorded
-        for file in known.by_one_name(files):
-            self._add(file, known.match(file))
+        self.now: dict[tuple[int, str], FileState] = {}  # by generation and recorded place
+        self.found = {one.place for one in files}
+        for file, then in matched(files, taken):
+            self._add(file, then)
+        self.moved += [
+            Moved(number, one, one.displaced)
+            for number, those in taken.items() for one in those if self._is_displaced(number, one)
+        ]  # fmt: skip
 
     def _add(self, file: FileState, then: Known | None) -> None:
         if then is not None:
-            self.now[then.file.place] = file
+            self.now[then.generation, then.file.place] = file
         if _state_of(file) in self.aside:
             self.passed_over.append(file)
         elif then is None:
@@ -144,6 +149,9 @@ class _SortedOut:
             self.unchanged += 1
             if then.file.place != file.place:
                 self.moved.append(Moved(then.generation, then.file, file))
+
+    def _is_displaced(self, generation: int, file: FileState) -> bool:
+        return file.place in self.found and (generation, file.place) not in self.now
 
     def arrivals(self, growing: Sequence[FileState]) -> Arrivals:
         """Return what a refresh does with them, while some are still written."""
@@ -171,7 +179,9 @@ class _SortedOut:
         """Return the files of a generation as they are now, or why it cannot be read anew."""
         files = []
         for then in self.taken[generation]:
-            now = self.now.get(then.place) or then.now()
+            now = self.now.get((generation, then.place))
+            if now is None and then.place not in self.found:
+                now = then.now()
             if now is None or _state_of(now) in self.aside:
                 fact = "is gone" if now is None else "was set aside"
                 return (), (

@@ -19,6 +19,7 @@ class LocalSource:
     def __init__(self, path: str) -> None:
         status = os.stat(path)  # noqa: PTH116 - a path as fsspec has it
         self._path, self.size, self.version = path, status.st_size, status.st_mtime_ns
+        self.inode = status.st_ino  # the same by all names that it has, and after a move
 
     def open(self, *, anywhere: bool) -> Checked:
         del anywhere

@@ -9,8 +9,8 @@ from typing import Any, cast
 from fewpass.storage.source_files.checked import Checked, ReadAnywhere, changed
 from fewpass.storage.source_files.ranges import BUFFER_BYTES, RangeFile, RangeReply
 
-#: Fields with an object's version, best first.
-_VERSIONS = ("generation", "VersionId", "version_id", "ETag", "etag", "e_tag", "md5Hash",
+#: Fields with an object's version, best first: listings of S3 have no VersionId, single answers do.
+_VERSIONS = ("generation", "ETag", "etag", "e_tag", "VersionId", "version_id", "md5Hash",
              "content_md5", "checksum", "LastModified", "last_modified", "updated", "mtime",
              "modified", "created")  # fmt: skip
 

@@ -2,7 +2,8 @@
 
 An ingest refuses all of its sources for the sake of one.  Where that happens every file is ingested
 by itself, as it would be among the others.  An event in the store's log sets a refused file aside,
-which takes it out of the generation; the rest is ingested.
+which takes it out of the generation; the rest is ingested.  So does one where a file was written to
+since its state was recorded; the next refresh takes that one.
 
 Files of a first generation may be readable, but have different columns.  The first file defines the
 columns, unless most others do not match it.
@@ -13,13 +14,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput, BusyPlace
-from fewpass.pipeline.models.refresh.file_states import FileState
+from fewpass.pipeline.models.refresh.file_states import FileState, looked
 from fewpass.pipeline.models.refresh.store import Generation, Store
 from fewpass.pipeline.models.refresh.store_log import Dropped, SetAside, append_event
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -27,12 +28,14 @@ from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.pipeline.tables.ingest.progress import IngestResult
 from fewpass.pipeline.tables.ingest.work_dir import remove_leftovers
-from fewpass.pipeline.tables.readers.finding import Address, find
+from fewpass.pipeline.tables.readers.finding import find
 from fewpass.storage.addresses import READ_ONLY, command, protocol_of
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY
+from fewpass.storage.source_files import SourceChanged
 
 TRIAL = "trial"  # folder inside a generation for the ingest of a single file
+WRITTEN = "it was written to while it was read. The next refresh takes it."
 SHOWN = 3  # most refused files in a message; `models` lists all
 
 
@@ -52,8 +55,8 @@ class _Trial(NamedTuple):
     """A file that is tried: its state before, and its fault."""
 
     name: str
-    address: Address | None  # None: missing
-    state: FileState
+    state: FileState  # as it is now, or was where it is missing
+    is_there: bool = True
     error: Exception | None = None
 
 
@@ -145,12 +148,19 @@ def _refused_of(
     plan: RefreshPlan, store: Store, generation: Generation, error: Exception
 ) -> list[SetAside]:
     """Return the files that made an ingest fail; none if it was for another reason."""
-    if _is_of_the_machine(error):
+    if _is_of_the_machine(error) and not isinstance(error, SourceChanged):
         return []
-    looked = [_looked_at(file) for file in generation.files]
+    found = [_looked_at(file) for file in generation.files]
+    written = [
+        SetAside(generation=generation.number, file=one.state, why=WRITTEN)
+        for one, then in zip(found, generation.files, strict=True)
+        if one.is_there and one.state.differs(then)
+    ]
+    if written or isinstance(error, SourceChanged):
+        return written
     with _place_of_trials(generation) as place:
         each = _Trials(plan, store, generation, place)
-        trials = [each.tried(one) for one in looked]
+        trials = [each.tried(one) for one in found]
         bad = [one for one in trials if one.error is not None]
         if not bad and store.newest_with_rows is None:
             bad = each.unlike_most(trials)
@@ -159,11 +169,11 @@ def _refused_of(
 
 def _looked_at(file: FileState) -> _Trial:
     """Record the state of a file before it is read, to detect changes."""
-    try:
-        (address,) = find([file.name], {}, inbox=True)
-    except (FileNotFoundError, BadInput):
-        return _Trial(file.name, None, file)
-    return _Trial(file.name, address, FileState.of(address))
+    with suppress(BadInput):  # a folder may have its name by now
+        for state in looked([file.name]):
+            if state.name == file.name:
+                return _Trial(file.name, state)
+    return _Trial(file.name, file, is_there=False)
 
 
 class _Trials(NamedTuple):
@@ -212,10 +222,11 @@ def _is_of_the_file(error: Exception, one: _Trial) -> bool:
         return True
     if protocol_of(one.name) in READ_ONLY:  # for which a lost connection looks the same
         return False
-    if one.address is None:
+    if not one.is_there:
         return True
     try:
-        with one.address.store.open(one.address.path, "rb") as file:
+        (address,) = find([one.name], inbox=True)
+        with address.store.open(address.path, "rb") as file:
             file.read(1)
     except (FileNotFoundError, PermissionError):
         return True

@@ -7,7 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -77,7 +77,7 @@ class Address(NamedTuple):
 
 
 def find(
-    specs: Sequence[str], storage_options: dict[str, Any] | None = None, *, empty: bool = False
+    specs: Sequence[str], storage_options: dict[str, Any] | None = None, *, inbox: bool = False
 ) -> list[Address]:
     """Files that the paths, URLs and globs name, in their order; a glob's own files sorted.
 
@@ -85,8 +85,9 @@ def find(
     ----------
     specs, storage_options
         What to look for, and the options of fsspec.
-    empty
-        Whether empty files are found, too.
+    inbox
+        Whether files come and go there: what a store listed earlier does not count, empty files and
+        folders are found, too, and what has vanished from a glob or a folder is not.
 
     Raises
     ------
@@ -95,16 +96,19 @@ def find(
     BadInput
         No path at all, a folder, or an empty file.
     """
-    addresses = [address for spec in specs for address in _expand(spec, storage_options or {})]
+    options = storage_options or {}
+    addresses = [one for spec in specs for one in _expand(spec, options, inbox=inbox)]
+    if inbox:
+        return addresses
     if not addresses:
         raise BadInput("No source was named. Give at least one file.")
     for address in addresses:
-        if address.size == 0 and not empty:
+        if address.size == 0:
             raise empty_file(address.name)
     return addresses
 
 
-def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
+def _expand(spec: str, storage_options: dict[str, Any], *, inbox: bool) -> Iterator[Address]:
     if spec in STANDARD_INPUT_WORDS:
         yield Address(StandardInput(), spec, STANDARD_INPUT, None)
         return
@@ -114,21 +118,37 @@ def _expand(spec: str, storage_options: dict[str, Any]) -> Iterator[Address]:
     is_web = protocol_of(spec) in READ_ONLY
     store, path = open_store(spec, storage_options)
     with plain_errors(without_secrets(spec), store):
+        if inbox:
+            store.invalidate_cache()
         marks = "*[" if is_web else "*?["  # in a web address a question mark begins a query
         is_glob = any(mark in path for mark in marks) and not store.exists(path)
-        paths = sorted(store.glob(path)) if is_glob else [path]
+        paths, is_listed = (sorted(store.glob(path)) if is_glob else [path]), is_glob
         if not (is_glob or is_web) and store.isdir(path):
             _require_rows(spec, storage_options)
             if (word := _table_in(store, path)) is not None:
                 yield Address(store, path, _name_of(store, path), None, format=word)
                 return
-            paths = _files_below(store, path)
+            paths, is_listed = _files_below(store, path), True
+            if not (paths or inbox):
+                raise BadInput(f"{path} is a folder without files of rows. Name another.")
+        if inbox and is_listed:
+            yield from _still_there(store, path, paths)
+            return
         files = [described_file(store, p) for p in paths if not (is_glob and store.isdir(p))]
     if not files:
         raise FileNotFoundError(
             f"{without_secrets(spec)}: no file fits this pattern. Check its spelling."
         )
     yield from files
+
+
+def _still_there(store: Any, named: str, paths: Sequence[str]) -> Iterator[Address]:
+    """Return those of listed files that are whole ones, and have not vanished since."""
+    for path in paths:
+        is_hidden = path.count("/.") > named.count("/.")  # as unfinished copies are
+        if not is_hidden and not store.isdir(path):
+            with suppress(FileNotFoundError):
+                yield described_file(store, path)
 
 
 def _require_rows(spec: str, storage_options: dict[str, Any]) -> None:
@@ -155,10 +175,7 @@ def _table_in(store: Any, folder: str) -> str | None:
 def _files_below(store: Any, folder: str) -> list[str]:
     """Return the files of a folder and of those in it; what begins with . or _ is no data."""
     start = len(folder.rstrip("/"))
-    files = [path for path in sorted(store.find(folder)) if not _HIDDEN.search(path[start:])]
-    if not files:
-        raise BadInput(f"{folder} is a folder without files of rows. Name another.")
-    return files
+    return [path for path in sorted(store.find(folder)) if not _HIDDEN.search(path[start:])]
 
 
 def _name_of(store: Any, path: str) -> str:

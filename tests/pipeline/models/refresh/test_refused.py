@@ -8,6 +8,7 @@ import pytest
 
 from fewpass import abandon, models
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.models.refresh.generations import (
     BegunMeanwhile,
     begin_generation,
@@ -258,7 +259,7 @@ def test_a_generation_is_given_up_by_hand(inbox, tmp_path, fewpass, as_json):
 def test_a_generation_is_begun_and_decided_once(inbox, tmp_path):
     plan = plan_of(tmp_path)
     store = Folder(plan.store)
-    begin_generation(store, 1, ("a.csv",))
+    begin_generation(store, 1, (FileState.named("a.csv"),))
     with pytest.raises(BegunMeanwhile, match="another refresh"):
-        begin_generation(store, 1, ("b.csv",))
+        begin_generation(store, 1, (FileState.named("b.csv"),))
     assert generations(store)[0].files == ("a.csv",)

@@ -1,0 +1,151 @@
+"""Files as they were at one look, and which taken file a found one is.
+
+A file is known by its place: by all links that lead there.  One that is at another place now is the
+same where size, version and inode are as they were, or size, version and name if nothing is at the
+old place; so logs that are rotated stay what they are, and what is written anew in their place is
+new.  A copy is another file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.tables.readers.finding import Address, find, source_file
+from fewpass.storage.locations import HERE, Location
+from fewpass.storage.manifest import TakenFile
+from fewpass.storage.source_files import LocalSource
+
+_Identity = tuple[int | None, int | None, str | None]  # inode, bytes, version
+
+
+class FileState(TakenFile):
+    """A file as it was at one look; what is None is not known."""
+
+    name: str  # address as the user wrote it, or a glob found it
+    inode: int | None = None  # on this machine
+
+    @classmethod
+    def of(cls, address: Address) -> FileState:
+        """Return the state of a file that was found; BadInput if it is none."""
+        taken = source_file(address).taken()
+        if address.format or taken is None:
+            raise BadInput(
+                f"{address.name} is a table or a stream, and a refresh learns from files as they "
+                "come. Name a folder of files, or a glob."
+            )
+        inode = address.file.inode if isinstance(address.file, LocalSource) else None
+        return cls(name=address.name, inode=inode, **taken.model_dump())
+
+    @classmethod
+    def named(cls, name: str, size: int | None = None, version: str | None = None) -> FileState:
+        """Return what a record says that has no place."""
+        return cls(name=name, place=Location.of(name).key, bytes=size, version=version)
+
+    @property
+    def identity(self) -> _Identity:
+        """What all names of a file of this machine have in common."""
+        return self.inode, self.bytes, self.version
+
+    @property
+    def displaced(self) -> FileState:
+        """The same, where another one is at its place now."""
+        return self.model_copy(update={"place": f"gone:{self.place}"})
+
+    @property
+    def path(self) -> str | None:
+        """Its path on this machine."""
+        store, _, path = self.place.partition(":")
+        return path if store == HERE else None
+
+    def differs(self, other: TakenFile) -> bool:
+        """Whether size or version are others; what one look did not learn tells nothing."""
+        looks = ((self.bytes, other.bytes), (self.version, other.version))
+        return any(None not in look and look[0] != look[1] for look in looks)
+
+    def now(self) -> FileState | None:
+        """Return the state of what is at the same place now; None if nothing is."""
+        found = looked([self.path or self.name])
+        return next((one for one in found if one.place == self.place), None)
+
+
+def looked(sources: Iterable[str]) -> list[FileState]:
+    """Return the files of sources as they are now, each place once; a source may be missing."""
+    files: dict[str, FileState] = {}
+    for source in sources:
+        with suppress(FileNotFoundError):
+            for address in find([source], {}, inbox=True):
+                state = FileState.of(address)
+                files.setdefault(state.place, state)
+    return list(files.values())
+
+
+class Known(NamedTuple):
+    """A file that a generation took."""
+
+    generation: int
+    file: FileState
+
+
+def matched(
+    files: Sequence[FileState], taken: Mapping[int, Sequence[FileState]]
+) -> Iterator[tuple[FileState, Known | None]]:
+    """Yield found files, each by one name, with which taken one each is, in whatever state.
+
+    Parameters
+    ----------
+    files
+        As they were found.
+    taken
+        By generation.
+    """
+    every = [Known(number, file) for number in sorted(taken) for file in taken[number]]
+    known = {one.file.place: one for one in every}
+    files = _by_one_name(files, known)
+    same = {
+        one.place: known[one.place] for one in files
+        if one.place in known and not one.differs(known[one.place].file)
+    }  # fmt: skip
+    moved = _moved(
+        [one for one in files if one.place not in same],
+        [one for one in every if same.get(one.file.place) is not one],
+        {one.place for one in files},
+    )
+    went = {id(one) for one in moved.values()}
+    for file in files:
+        there = known.get(file.place)
+        yield file, moved.get(file.place) or (None if id(there) in went else there)
+
+
+def _by_one_name(files: Sequence[FileState], known: Mapping[str, Known]) -> list[FileState]:
+    """Leave out further names of files of this machine, but those that they were taken by."""
+    first = {one.identity: one for one in reversed(files)}
+    first |= {one.identity: one for one in files if one.place in known}
+    return [
+        one for one in files
+        if one.inode is None or one.place in known or first[one.identity] is one
+    ]  # fmt: skip
+
+
+def _moved(
+    files: Sequence[FileState], taken: Sequence[Known], found: Collection[str]
+) -> dict[str, Known]:
+    """Return which taken files are at other places now, by these."""
+    there = {one.file.identity: one for one in taken if one.file.inode is not None}
+    gone = {_named(one.file): one for one in taken if one.file.place not in found}
+    moved: dict[str, Known] = {}
+    went: set[int] = set()
+    for file in files:
+        one = there.get(file.identity) or gone.get(_named(file))
+        if one is None or id(one) in went or file.version is None:
+            continue
+        if one.file.identity == file.identity or one.file.now() is None:
+            moved[file.place] = one
+            went.add(id(one))
+    return moved
+
+
+def _named(file: FileState) -> tuple[str, int | None, str | None]:
+    return file.place.rpartition("/")[2], file.bytes, file.version

@@ -52,12 +52,12 @@ def joined_columns(sets: Sequence[Dataset]) -> Columns:
     return columns
 
 
-def _joined_mean(n: float, mean: Any, m: float, other: Any) -> Any:
+def joined_mean(n: float, mean: Any, m: float, other: Any) -> Any:
     """Return the mean of n and m rows, or weights, together."""
     return mean + (other - mean) * (m / (n + m))
 
 
-def _joined_variance(
+def joined_variance(
     n: float, mean: Any, variance: Any, m: float, other: Any, its_variance: Any
 ) -> Any:
     """Return the variance of n and m rows together."""
@@ -89,17 +89,17 @@ def _both_columns(n: int, columns: Columns, m: int, others: Columns) -> Columns:
     times, other, its = (others[name] for name in NAMES)
     return {
         "count": count + times,
-        "mean": _joined_mean(n, mean, m, other),
-        "variance": _joined_variance(n, mean, variance, m, other, its),
+        "mean": joined_mean(n, mean, m, other),
+        "variance": joined_variance(n, mean, variance, m, other, its),
     }
 
 
 def _both_norms(one: KnownRows, two: KnownRows) -> Norms:
     n, m, a, b = one.n_rows, two.n_rows, one.norms, two.norms
     return Norms(
-        mean_square=_joined_mean(n, a.mean_square, m, b.mean_square),
+        mean_square=joined_mean(n, a.mean_square, m, b.mean_square),
         max_square=max(a.max_square, b.max_square),
-        mean_fourth=_joined_mean(n, a.mean_fourth, m, b.mean_fourth),
+        mean_fourth=joined_mean(n, a.mean_fourth, m, b.mean_fourth),
     )
 
 
@@ -111,10 +111,10 @@ def _both_targets(one: KnownRows, two: KnownRows) -> Labels | Values:
     assert isinstance(a, Values) and isinstance(b, Values), "one follows the other"  # noqa: PT018
     weighted = None
     if a.weighted_mean is not None and b.weighted_mean is not None:
-        weighted = _joined_mean(one.weight, a.weighted_mean, two.weight, b.weighted_mean)
+        weighted = joined_mean(one.weight, a.weighted_mean, two.weight, b.weighted_mean)
     return Values(
-        mean=_joined_mean(n, a.mean, m, b.mean),
-        variance=_joined_variance(n, a.mean, a.variance, m, b.mean, b.variance),
+        mean=joined_mean(n, a.mean, m, b.mean),
+        variance=joined_variance(n, a.mean, a.variance, m, b.mean, b.variance),
         minimum=min(a.minimum, b.minimum),
         maximum=max(a.maximum, b.maximum),
         weighted_mean=weighted,
@@ -134,6 +134,6 @@ def _both_offsets(one: KnownRows, two: KnownRows) -> OffsetStats | None:
         return None
     total, its = one.weight, two.weight
     return OffsetStats(
-        mean=_joined_mean(total, a.mean, its, b.mean),
-        mean_exp=_joined_mean(total, a.mean_exp, its, b.mean_exp),
+        mean=joined_mean(total, a.mean, its, b.mean),
+        mean_exp=joined_mean(total, a.mean_exp, its, b.mean_exp),
     )

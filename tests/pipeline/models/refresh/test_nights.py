@@ -1,0 +1,259 @@
+"""Nights of a store: judged before they are learnt, learnt from in windows, and never lost."""
+
+import json
+
+import pytest
+
+from fewpass import evaluate, models, publish, take
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.store import store_at
+from fewpass.pipeline.models.refresh.store_log import Overtaken
+from fewpass.pipeline.models.refresh.work import Work
+from fewpass.pipeline.runs.model import load_model
+from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.storage.dataset import Dataset
+from testing.refreshing import EndsBefore, Interrupted, plan_of, refresh, write_rows
+
+ROWS = 300  # of a night
+TURN = 5  # night from which on column a does the contrary, where it does
+
+
+class Nights:
+    """An inbox that gets a file a night, and the store of its refreshes."""
+
+    def __init__(self, folder, **changed):
+        self.folder = folder
+        (folder / "inbox").mkdir(parents=True)
+        self.plan = plan_of(folder, **changed)
+        self.count = 0
+
+    def come(self, turned=False):
+        self.count += 1
+        write_rows(self.folder / f"inbox/{self.count:02d}.csv", self.count, ROWS, turned)
+
+    def night(self, turned=False, work=None):
+        self.come(turned)
+        return refresh(self.plan, work)
+
+    def nights(self, n, turned=lambda _night: False):
+        return [self.night(turned(self.count + 1)) for _ in range(n)]
+
+    @property
+    def store(self):
+        return store_at(self.plan.store)
+
+    @property
+    def rows_learnt(self):
+        """Rows of each night that counts, by the data sets themselves."""
+        return {n: Dataset.open(self.store.data_of(n)).n_rows for n in self.store.past.used}
+
+
+@pytest.fixture
+def nights(tmp_path):
+    return Nights(tmp_path)
+
+
+def weights_of(url):
+    weights = load_model(RunFolder(url)).weights
+    return weights.coef.tobytes(), float(weights.intercept)
+
+
+def test_usual_nights_are_all_published_and_all_rows_learnt(nights):
+    made = nights.nights(6)
+    assert [one.state for one in made] == ["published"] * 6
+    assert nights.rows_learnt == dict.fromkeys(range(1, 7), ROWS)
+    assert [one.nights for one in made][:3] == [(1,), (1, 2), (1, 2, 3)]
+    last = nights.store.published
+    assert set(last.runs) == {"1", "4", "14", "all"}
+    assert last.runs["14"] == last.runs["all"]  # equal windows are trained once
+    used = models(nights.plan.store)
+    assert used.published == 6
+    assert [one.state for one in used.generations] == ["published before"] * 5 + ["published"]
+
+
+def test_rows_are_judged_by_models_that_have_not_learnt_from_them(nights):
+    """The loss in the log is what `evaluate` says of the model published the night before."""
+    nights.nights(2)
+    before = nights.store.published
+    url = f"{nights.plan.store}/generations/{before.generation:06d}/{before.run}"
+    made = nights.night()
+    data = nights.store.data_of(3)
+    assert made.loss == pytest.approx(evaluate(url, data).loss, rel=1e-12)
+    scores = nights.store.generations[-1].judged.scores
+    assert scores.of("all")[0] == made.loss
+    assert scores.difference("all", "published") == (0.0, 0.0)
+
+
+def test_a_turn_waits_a_night_and_is_confirmed_by_the_next(nights):
+    nights.nights(TURN - 1)
+    waits = nights.night(turned=True)
+    assert (waits.state, waits.explained, waits.generation) == ("waits", True, TURN)
+    assert "the world or the coding has changed" in waits.message
+    assert nights.store.published.generation == TURN - 1
+    confirmed = nights.night(turned=True)
+    assert confirmed.state == "published"
+    assert f"{TURN:06d} is confirmed" in confirmed.message
+    assert nights.store.past.used == tuple(range(1, TURN + 2))
+    assert set(confirmed.nights) <= {TURN, TURN + 1}
+    after = nights.night(turned=True)
+    assert after.loss < waits.loss / 1.5
+
+
+def test_an_odd_night_that_nothing_confirms_is_set_apart_and_can_be_taken(nights):
+    nights.nights(4)
+    assert nights.night(turned=True).state == "waits"
+    usual = nights.night()
+    assert usual.state == "published"
+    assert "000005 is set apart" in usual.message
+    assert nights.store.past.apart == (5,)
+    assert 5 not in nights.store.past.used
+    assert [one.state for one in models(nights.plan.store).generations][4] == "set apart"
+    assert refresh(nights.plan).state == "unchanged"
+
+    take(nights.plan.store, 5, why="it was a holiday")
+    made = refresh(nights.plan)  # also without new files
+    assert (made.state, made.files) == ("published", ())
+    assert nights.store.past.used == (1, 2, 3, 4, 5, 6)
+    assert made.nights == (1, 2, 3, 4, 5, 6)
+    assert refresh(nights.plan).state == "unchanged"
+    with pytest.raises(BadInput, match="neither waits nor is set apart"):
+        take(nights.plan.store, 5)
+
+
+def test_going_back_sets_the_nights_after_it_apart(nights):
+    nights.nights(4)
+    publish(nights.plan.store, 2, why="complaints")
+    assert nights.store.past.used == (1, 2)
+    assert nights.store.past.apart == (3, 4)
+    assert refresh(nights.plan).state == "unchanged"
+    assert nights.store.published.generation == 2
+    made = nights.night()
+    assert made.nights == (1, 2, 5)
+    assert set(nights.store.generations[-1].learnt.runs) == {"1", "4", "14", "all", "whole"}
+
+
+def test_a_file_that_changed_is_read_anew_in_its_place(nights):
+    nights.nights(3)
+    write_rows(nights.folder / "inbox/02.csv", 99, 2 * ROWS)
+    made = refresh(nights.plan)
+    assert (made.state, made.generation) == ("published", 4)
+    assert nights.rows_learnt == {1: ROWS, 2: 2 * ROWS, 3: ROWS}
+    assert made.nights == (1, 4, 3)
+    assert made.rows == 4 * ROWS
+    assert nights.night().nights == (1, 4, 3, 5)
+
+
+def stripped(store):
+    """Return what a log says, without times and processes."""
+    events = [json.loads(one.model_dump_json(exclude={"at", "by"})) for one in store.events]
+    return json.dumps(events).replace(store.folder.url, "STORE").replace(
+        str(store.folder.url).removesuffix("/store"), "FOLDER"
+    )
+
+
+class Counted(Work):
+    """Counts the parts of a refresh."""
+
+    parts = 0
+
+    def take(self, *of):
+        self.parts += 1
+        return super().take(*of)
+
+    def train(self, *of):
+        self.parts += 1
+        return super().train(*of)
+
+    def score(self, *of):
+        self.parts += 1
+        return super().score(*of)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_refresh_that_ends_anywhere_is_gone_on_with(tmp_path, turned):
+    """After each part of three nights, one of which may wait: the same log, the same models."""
+    whole = Nights(tmp_path / "whole")
+    whole.nights(4)
+    counts = []
+    for _ in range(2):
+        counts.append(Counted())
+        whole.night(turned, counts[-1])
+    cut = Nights(tmp_path / "cut")
+    cut.nights(4)
+    for counted in counts:
+        cut.come(turned)
+        for _ in range(counted.parts):
+            with pytest.raises(Interrupted):
+                refresh(cut.plan, EndsBefore(1))
+            if cut.store.open is None:
+                break
+        refresh(cut.plan)
+    assert cut.store.past == whole.store.past
+    ends = [
+        weights_of(f"{one.plan.store}/generations/{k:06d}/{one.store.generations[k - 1].learnt.run}")
+        for one in (whole, cut) for k in range(1, 7)
+        if one.store.generations[k - 1].learnt is not None
+    ]  # fmt: skip
+    half = len(ends) // 2
+    assert ends[:half] == ends[half:]
+
+
+def test_a_model_that_fails_a_gate_is_kept_back_and_its_rows_are_learnt(tmp_path):
+    nights = Nights(tmp_path, gates=["auc>=0.999"])
+    first = nights.night()
+    assert first.state == "published"  # no rows judge it
+    second = nights.night()
+    assert (second.state, second.gates[0].passed) == ("kept back", False)
+    assert "auc>=0.999 failed: auc is" in second.message
+    assert nights.store.published.generation == 1
+    mended = nights.plan.model_copy(update={"gates": ("auc>=0.5",)})
+    nights.come()
+    assert refresh(mended).nights == (1, 2, 3)
+
+
+def test_held_out_rows_veto_what_is_worse_by_two_standard_errors(tmp_path, fewpass):
+    write_rows(tmp_path / "judge.csv", 77, 2000)
+    nights = Nights(tmp_path, odd=None, windows=[1])
+    nights.night()
+    judge = f"{tmp_path}/judge"
+    like = f"{nights.plan.store}/generations/000001/data"
+    assert fewpass("ingest", tmp_path / "judge.csv", judge, "--label", "y", "--like", like)[0] == 0
+    nights.plan = nights.plan.model_copy(update={"held_out": judge})
+    assert nights.night(turned=True).state == "kept back"
+    assert nights.night().state == "published"
+
+
+def test_somebody_publishes_while_a_model_is_made(nights):
+    nights.nights(3)
+
+    class Publishes(Work):
+        def train(self, plan, run):
+            if nights.store.published.generation != 1:
+                publish(nights.plan.store, 1)
+            return super().train(plan, run)
+
+    nights.come()
+    with pytest.raises(Overtaken, match="published generation 000001"):
+        refresh(nights.plan, Publishes())
+    assert nights.store.published.generation == 1
+    assert nights.store.open.number == 4
+    made = refresh(nights.plan)
+    assert (made.state, made.nights) == ("published", (1, 4))
+    assert made.loss == pytest.approx(
+        evaluate(f"{nights.plan.store}/generations/000001/run-all", nights.store.data_of(4)).loss
+    )
+
+
+def test_all_nights_begin_at_last_nights_model(nights):
+    nights.nights(5)
+    store = nights.store
+    starts = {
+        name: RunFolder(f"{store.folder.url}/generations/000005/{run}").record().plan.start_from
+        for name, run in store.published.runs.items()
+    }
+    assert starts == {
+        "all": f"{store.folder.url}/generations/000004/run-all",
+        "14": f"{store.folder.url}/generations/000004/run-all",
+        "4": None,
+        "1": None,
+    }

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from fewpass.pipeline.errors import PlanMismatch
 from fewpass.pipeline.models.refresh.store import Generation, Store, last_runs
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.changing.view import make_view
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
 
 ALL = "all"
 ROWS, RUN = "rows-", "run-"  # how the folders of a window are called
@@ -46,8 +48,17 @@ def models_of(
             run = f"{generation.folder.url}/{RUN}{name}"
             start = last_runs(store, generation).get(ALL) if name == ALL else None
             training = training_plan(plan, rows_of(store, generation, name, nights), start)
-            made[nights] = WindowModel(f"{RUN}{name}", nights, train(training, run))
+            made[nights] = WindowModel(f"{RUN}{name}", nights, _trained(training, run, train))
     return {name: made[nights] for name, nights in wanted.items()}
+
+
+def _trained(plan: TrainingPlan, run: str, train: Train) -> TrainingResult:
+    """Train a model, or go on with it; anew where settings, or nights, were others then."""
+    try:
+        return train(plan, run)
+    except PlanMismatch:
+        Folder(run).delete_tree()
+        return train(plan, run)
 
 
 def rows_of(store: Store, generation: Generation, name: str, nights: Sequence[int]) -> str:

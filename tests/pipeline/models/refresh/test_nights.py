@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fewpass import evaluate, models, publish, take
+from fewpass import evaluate, ingest, models, publish, take
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store import store_at
 from fewpass.pipeline.models.refresh.store_log import Overtaken
@@ -211,13 +211,13 @@ def test_a_model_that_fails_a_gate_is_kept_back_and_its_rows_are_learnt(tmp_path
     assert refresh(mended).nights == (1, 2, 3)
 
 
-def test_held_out_rows_veto_what_is_worse_by_two_standard_errors(tmp_path, fewpass):
+def test_held_out_rows_veto_what_is_worse_by_two_standard_errors(tmp_path):
     write_rows(tmp_path / "judge.csv", 77, 2000)
     nights = Nights(tmp_path, odd=None, windows=[1])
     nights.night()
     judge = f"{tmp_path}/judge"
     like = f"{nights.plan.store}/generations/000001/data"
-    assert fewpass("ingest", tmp_path / "judge.csv", judge, "--label", "y", "--like", like)[0] == 0
+    ingest(tmp_path / "judge.csv", judge, label="y", like=like)
     nights.plan = nights.plan.model_copy(update={"held_out": judge})
     assert nights.night(turned=True).state == "kept back"
     assert nights.night().state == "published"

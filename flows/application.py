@@ -58,7 +58,7 @@ def application(*, listing: bool = False) -> App:
                 f"fewpass.flows.commands.{place}", group=group, sort_key=position,
                 usage=USAGES.get(place), help=line if listing else None,
             )  # fmt: skip
-    made.command(_store(listing=listing), group=OTHERS, sort_key=5)
+    made.command(_store(listing=listing))
     made.command(completion, group=OTHERS, sort_key=9)
     made.default(start)
     for flag in ("--help", "--version"):
@@ -70,6 +70,8 @@ def _store(*, listing: bool) -> App:
     """Return the commands of stores."""
     made = App(
         name="store",
+        group=OTHERS,
+        sort_key=3,
         help="Look at a store that refreshes write to, and decide what they do not.",
         group_parameters=OPTIONS,
         default_parameter=Parameter(negative=(), show_default=False),

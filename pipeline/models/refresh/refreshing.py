@@ -27,6 +27,7 @@ from fewpass.pipeline.models.refresh.night_rule import (
     BETTER,
     HALF,
     PUBLISHED,
+    NightVerdict,
     Rule,
     candidates,
     chosen,
@@ -196,9 +197,17 @@ class _Refresh:
         event = Judged(
             generation=number, verdict=made.kind, nights=made.nights, scores=scores,
             deviations=made.deviations, usual=made.usual, usual_error=made.usual_error,
-            explained=made.explained, past=made.past,
+            explained=made.explained, past=made.past, why=self._said(scores, made),
         )  # fmt: skip
         self._append(event)
+
+    def _said(self, scores: Scores, made: NightVerdict) -> str:
+        """Say what the rows were to the published model, and which nights this is about."""
+        loss, _ = scores.of(PUBLISHED)
+        usual = f"loss {loss:.4g}, usual {made.usual:.4g} +- {made.usual_error:.2g}"
+        before = [night for night in made.nights if night in self.store.nights]
+        which = ", ".join(f"{self.store.of_night(night).number:06d}" for night in before)
+        return f"{which}; {usual}" if which else usual
 
     def _judges(self, generation: Generation) -> dict[str, str]:
         """Return the runs of the models that judge a generation's rows."""

@@ -133,10 +133,10 @@ class Store(NamedTuple):
         those = (one for one in reversed(self.generations) if one.night == night)
         return next(one for one in those if one.has_rows)
 
-    @property
-    def newest_with_rows(self) -> Generation | None:
-        """The newest generation that there are rows of: all others have columns like it."""
-        return next((one for one in reversed(self.generations) if one.has_rows), None)
+    def before(self, generation: Generation) -> Generation | None:
+        """Return the newest generation before, of which there are rows: columns are like its."""
+        those = reversed(self.generations[: generation.number - 1])
+        return next((one for one in those if one.has_rows), None)
 
     @property
     def newest_learnt(self) -> Learnt | None:

@@ -13,7 +13,7 @@ import getpass
 import json
 import logging
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import cache
@@ -212,6 +212,10 @@ def events_of(store: Folder) -> list[Event]:
     numbers = _numbers(store)
     if not numbers:
         _refuse_earlier(store)
+    return _events(store, numbers)
+
+
+def _events(store: Folder, numbers: Sequence[int]) -> list[Event]:
     if store.is_local or len(numbers) < READERS:
         return [*_readable(store, numbers)]
     with ThreadPoolExecutor(READERS) as pool:
@@ -235,8 +239,9 @@ def append_event(store: Folder, make: Callable[[list[Event]], E]) -> E:
     What `make` raises, where the event does not fit what happened meanwhile.
     """
     while True:
-        event = make(events_of(store))
-        number = max(_numbers(store), default=0) + 1  # unreadable ones count, too
+        numbers = _numbers(store)
+        event = make(_events(store, numbers))
+        number = max(numbers, default=0) + 1  # unreadable ones count, too
         now = datetime.now(UTC).isoformat(timespec="seconds")
         stamp = {"number": number, "at": now, "by": event.by or user_and_host()}
         made = event.model_copy(update=stamp)

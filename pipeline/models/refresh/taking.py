@@ -108,8 +108,9 @@ def ingest_plan(plan: RefreshPlan, store: Store, generation: Generation) -> Inge
     """Return the ingest plan of a generation, with the columns of those before."""
     files = tuple(file.name for file in generation.files)
     values = plan.ingest.model_dump() | {"sources": files, "dataset": generation.data}
-    if store.newest_with_rows is not None:
-        values |= {"like": store.newest_with_rows.data, "scale": "auto"}
+    before = store.before(generation)
+    if before is not None:
+        values |= {"like": before.data, "scale": "auto"}
     return IngestPlan.model_validate(values)
 
 
@@ -162,7 +163,7 @@ def _refused_of(
         each = _Trials(plan, store, generation, place)
         trials = [each.tried(one) for one in found]
         bad = [one for one in trials if one.error is not None]
-        if not bad and store.newest_with_rows is None:
+        if not bad and store.before(generation) is None:
             bad = each.unlike_most(trials)
     return [_record(plan, generation, one) for one in bad]
 

@@ -10,10 +10,9 @@ import fsspec
 import pytest
 
 from fewpass.pipeline.errors import BusyPlace
-from fewpass.pipeline.models.refresh.generations import BegunMeanwhile, generations
-from fewpass.pipeline.models.refresh.publications import history
-from fewpass.pipeline.models.refresh.refreshing import next_generation
-from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.pipeline.models.refresh.store import publications, store_at
+from fewpass.pipeline.models.refresh.store_log import SetAside, append_event, events_of
+from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.storage.folder import Folder
 from testing.object_store import object_store
 from testing.refreshing import plan_of, refresh, write_rows
@@ -30,14 +29,18 @@ print("ready", flush=True)
 for line in sys.stdin:
     try:
         made = refresh(plan)
-        print("won" if made else "nothing new", flush=True)
+        print("won" if made.state == "published" else "nothing new", flush=True)
     except BadInput as error:
         print(type(error).__name__, error, flush=True)
 """
 
 
 def taken_by(store):
-    return Counter(name for one in generations(Folder(store)) for name in one.files)
+    return Counter(file.name for one in store_at(store).generations for file in one.files)
+
+
+def published_by(store):
+    return [made.generation for made in publications(store_at(store).events)]
 
 
 def test_of_processes_that_begin_at_once_one_wins(tmp_path):
@@ -69,7 +72,7 @@ def test_of_processes_that_begin_at_once_one_wins(tmp_path):
             child.communicate(timeout=60)
     assert set(taken_by(plan.store).values()) == {1}
     assert len(taken_by(plan.store)) == 2 * ROUNDS
-    assert [move.generation for move in history(plan.store)] == list(range(1, ROUNDS + 1))
+    assert published_by(plan.store) == list(range(1, ROUNDS + 1))
     assert not (tmp_path / "store/refresh.lease.json").exists()
 
 
@@ -105,17 +108,18 @@ def store(request, tmp_path, monkeypatch):
             yield "s3://bucket/store"
 
 
-def test_a_list_of_files_is_written_once(store, tmp_path):
-    """Also by those who keep nobody out, as earlier versions did."""
-    inbox = tmp_path / "inbox"
-    inbox.mkdir()
-    plan = RefreshPlan(sources=(f"{inbox}/*.csv",), store=store)
-    write_rows(inbox / "1.csv", 1)
-    ends = together(lambda: next_generation(plan))
-    errors = [one for one in ends if isinstance(one, Exception)]
-    assert all(isinstance(one, BegunMeanwhile) for one in errors), errors
-    assert {one.files for one in ends if one not in errors} == {(f"{inbox}/1.csv",)}
-    assert taken_by(store) == {f"{inbox}/1.csv": 1}
+def test_of_events_that_are_written_at_once_each_has_a_number(store):
+    """Also by those who keep nobody out."""
+    folder, count = Folder(store), 8
+
+    def write():
+        event = SetAside(file=FileState.named("a.csv"), why=str(threading.get_ident()))
+        return append_event(folder, lambda _so_far: event)
+
+    ends = together(write, count)
+    events = events_of(folder)
+    assert [one.number for one in events] == list(range(1, count + 1))
+    assert sorted(ends, key=lambda one: one.number) == events
 
 
 @pytest.mark.parametrize("store", ["memory"], indirect=True)
@@ -124,6 +128,6 @@ def test_threads_keep_each_other_out_of_a_store_elsewhere(store, tmp_path):
     write_rows(tmp_path / "inbox/1.csv", 1)
     plan = plan_of(tmp_path).model_copy(update={"store": store})
     ends = together(lambda: refresh(plan), 4)
-    assert sum(isinstance(one, tuple) for one in ends) == 1, ends
-    assert all(one is None or isinstance(one, tuple | BusyPlace) for one in ends), ends
-    assert [move.generation for move in history(store)] == [1]
+    made = [one for one in ends if not isinstance(one, BusyPlace)]
+    assert [one.state for one in made].count("published") == 1, ends
+    assert published_by(store) == [1]

@@ -8,17 +8,12 @@ import pytest
 
 from fewpass import abandon, models
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.file_states import FileState
-from fewpass.pipeline.models.refresh.generations import (
-    BegunMeanwhile,
-    begin_generation,
-    generations,
-)
-from fewpass.pipeline.models.refresh.refreshing import next_generation
+from fewpass.pipeline.models.refresh.store import store_at
 from fewpass.pipeline.models.refresh.taking import AllRefused, take
+from fewpass.pipeline.models.refresh.work import Work
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
-from testing.refreshing import plan_of, refresh, write_rows
+from testing.refreshing import EndsBefore, Interrupted, plan_of, refresh, write_rows
 
 ROWS = 300  # of a file of `write_rows`
 
@@ -50,13 +45,22 @@ BAD = ("empty", "cut", "other columns", "no text", "header alone")
 
 
 def taken_by(plan):
-    return [[Path(f).name for f in g.files] for g in generations(Folder(plan.store))]
+    return [[Path(f.name).name for f in g.files] for g in store_at(plan.store).generations]
 
 
 def rows_of(plan, number):
-    data = f"{plan.store}/generations/{number:06d}/data"
-    kept = [f"{data}-test"] if Folder(f"{data}-test").exists("manifest.json") else []
-    return sum(Dataset.open(place).n_rows for place in (data, *kept))
+    return Dataset.open(f"{plan.store}/generations/{number:06d}/data").n_rows
+
+
+def aside(plan):
+    """Return the files that were set aside, by name."""
+    return {Path(one.file.name).name: one for one in store_at(plan.store).aside}
+
+
+def killed_before_it_learns(plan):
+    """Take what is new, and no more."""
+    with pytest.raises(Interrupted):
+        refresh(plan, EndsBefore(1))
 
 
 def test_bad_files_are_set_aside_and_the_rest_is_learnt(inbox, tmp_path, fewpass, as_json):
@@ -66,42 +70,37 @@ def test_bad_files_are_set_aside_and_the_rest_is_learnt(inbox, tmp_path, fewpass
     for how in BAD:
         spoil(inbox / f"{how}.csv", how)
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in inbox.iterdir()}
-    assert refresh(plan).published
+    assert refresh(plan).state == "published"
     assert taken_by(plan) == [["good1.csv", "good2.csv"]]
     assert rows_of(plan, 1) == 2 * ROWS
     assert not Folder(plan.store).list("generations/000001/trial")
 
-    told = {Path(one.file).name: one for one in models(plan.store).refused}
+    told = aside(plan)
     assert set(told) == {f"{how}.csv" for how in BAD}
-    assert told["empty.csv"].reason.startswith("the file is empty")
-    assert "d" in told["other columns.csv"].reason
-    assert {name: one.size for name, one in told.items()} == {
+    assert told["empty.csv"].why.startswith("the file is empty")
+    assert "d" in told["other columns.csv"].why
+    assert {name: one.file.bytes for name, one in told.items()} == {
         name: (inbox / name).stat().st_size for name in told
     }
-    listed = as_json("models", plan.store)["refused"]
+    listed = as_json("store", "list", plan.store)["set_aside"]
     assert [one["file"] for one in listed] == sorted(f"{inbox}/{how}.csv" for how in BAD)
-    status, shown, _ = fewpass("models", plan.store)
+    status, shown, _ = fewpass("store", "list", plan.store)
     assert status == 0
     assert all(how in " ".join(shown.split()) for how in ("Set aside", "the file is empty"))
 
     # What did not change is not tried again, and the files are as they were.
-    records = {path: path.read_bytes() for path in (tmp_path / "store/refused").iterdir()}
-    assert len(records) == len(BAD)
-    assert refresh(plan) is None
-    assert all(path.read_bytes() == raw for path, raw in records.items())
+    events = store_at(plan.store).events
+    assert refresh(plan).state == "unchanged"
+    assert store_at(plan.store).events == events
     for path, (raw, changed) in before.items():
         assert (path.read_bytes(), path.stat().st_mtime_ns) == (raw, changed)
 
     write_rows(inbox / "cut.csv", 3)  # mended
     (inbox / "empty.csv").unlink()
     write_rows(inbox / "later.csv", 4)
-    assert (
-        refresh(plan).rows
-        == rows_of(plan, 2) + Dataset.open(f"{plan.store}/generations/000001/data").n_rows
-    )
+    assert refresh(plan).rows == 4 * ROWS
     assert taken_by(plan)[1] == ["cut.csv", "later.csv"]
-    left = {Path(one.file).name for one in models(plan.store).refused}
-    assert left == {"other columns.csv", "no text.csv", "header alone.csv"}
+    assert set(aside(plan)) == {"other columns.csv", "no text.csv", "header alone.csv"}
 
 
 @pytest.mark.parametrize("n_good_before", [0, 1])
@@ -117,10 +116,10 @@ def test_where_all_are_refused_no_generation_is_made(inbox, tmp_path, n_good_bef
     ):
         refresh(plan)
     assert len(taken_by(plan)) == n_good_before
-    assert len(models(plan.store).refused) == 2
-    assert refresh(plan) is None
+    assert len(aside(plan)) == 2
+    assert refresh(plan).state == "unchanged"
     write_rows(inbox / "x.csv", 5)
-    assert refresh(plan).published
+    assert refresh(plan).state == "published"
     assert taken_by(plan)[n_good_before:] == [["x.csv"]]
 
 
@@ -134,7 +133,7 @@ def test_the_file_that_does_not_fit_most_others_is_the_one_set_aside(inbox, tmp_
     refresh(plan)
     assert odd not in taken_by(plan)[0]
     assert len(taken_by(plan)[0]) == 3
-    assert [Path(one.file).name for one in models(plan.store).refused] == [odd]
+    assert list(aside(plan)) == [odd]
 
 
 def failing(error):
@@ -158,13 +157,17 @@ def test_nothing_is_set_aside_for_a_machine_that_fails(inbox, tmp_path, error, m
     write_rows(inbox / "good.csv", 1)
     spoil(inbox / "bad.csv", "empty")
     monkeypatch.setattr("fewpass.pipeline.models.refresh.taking.ingest", failing(error))
-    generation = next_generation(plan)
+
+    class Fails(Work):
+        def take(self, *of):
+            return take(*of, failing(error))
+
     with pytest.raises(type(error)):
-        take(plan, generation, failing(error))
-    assert models(plan.store).refused == ()
-    assert next_generation(plan).files == generation.files
+        refresh(plan, Fails())
+    assert aside(plan) == {}
+    assert taken_by(plan) == [["bad.csv", "good.csv"]]
     monkeypatch.undo()
-    assert refresh(plan).published
+    assert refresh(plan).state == "published"
     assert taken_by(plan) == [["good.csv"]]
 
 
@@ -173,9 +176,9 @@ def test_files_are_tried_again_where_they_are_read_otherwise(inbox, tmp_path):
     wrong = plan_of(tmp_path, label="nothing")
     with pytest.raises(AllRefused, match="nothing"):
         refresh(wrong)
-    assert refresh(wrong) is None
-    assert refresh(plan_of(tmp_path)).published
-    assert models(tmp_path / "store").refused == ()
+    assert refresh(wrong).state == "unchanged"
+    assert refresh(plan_of(tmp_path)).state == "published"
+    assert aside(wrong) == {}
 
 
 def test_a_file_that_went_away_holds_nothing_up(inbox, tmp_path):
@@ -183,41 +186,48 @@ def test_a_file_that_went_away_holds_nothing_up(inbox, tmp_path):
     plan = plan_of(tmp_path)
     for k in (1, 2):
         write_rows(inbox / f"{k}.csv", k)
-    next_generation(plan)
+    with pytest.raises(Interrupted):
+        refresh(plan, EndsBefore(0))
     (inbox / "2.csv").rename(tmp_path / "2.csv")
-    assert refresh(plan).published
+    assert refresh(plan).state == "published"
     assert taken_by(plan) == [["1.csv"]]
-    assert [one.size for one in models(plan.store).refused] == [None]
     (tmp_path / "2.csv").rename(inbox / "2.csv")
     refresh(plan)
     assert taken_by(plan) == [["1.csv"], ["2.csv"]]
-    assert models(plan.store).refused == ()
+    assert aside(plan) == {}
 
 
-def test_too_few_rows_for_a_first_generation_wait_for_more(inbox, tmp_path):
+def test_a_file_that_is_written_to_while_it_is_read_is_taken_by_the_next(inbox, tmp_path):
     plan = plan_of(tmp_path)
-    (inbox / "1.csv").write_text("y,a,b,c\n1,0,0,0\n0,1,1,1\n")
-    with pytest.raises(BadInput, match="became a test row"):
-        refresh(plan)
-    write_rows(inbox / "2.csv", 2)
-    assert refresh(plan).published
-    assert taken_by(plan) == [["1.csv", "2.csv"]]
+    for k in (1, 2):
+        write_rows(inbox / f"{k}.csv", k)
+
+    class Grows(Work):
+        def take(self, plan, store, generation):
+            with (inbox / "2.csv").open("a") as file:
+                file.write("1,0,0,0\n" * 5)
+            return super().take(plan, store, generation)
+
+    refresh(plan, Grows())
+    refresh(plan)
+    files = [name for those in taken_by(plan) for name in those]
+    assert sorted(files) in (["1.csv", "2.csv"], ["1.csv", "1.csv", "2.csv", "2.csv"])
+    store = store_at(plan.store)
+    assert sum(Dataset.open(store.data_of(n)).n_rows for n in store.past.used) == 2 * ROWS + 5
 
 
-def test_a_record_that_was_changed_counts_as_none(inbox, tmp_path):
+def test_an_event_that_was_changed_counts_as_none(inbox, tmp_path, caplog):
     plan = plan_of(tmp_path)
     write_rows(inbox / "1.csv", 1)
     spoil(inbox / "2.csv", "cut")
     refresh(plan)
-    (record,) = (tmp_path / "store/refused").iterdir()
+    (number,) = (one.number for one in store_at(plan.store).events if one.what == "set aside")
+    record = tmp_path / f"store/events/{number:06d}.json"
     whole = record.read_bytes()
-    for damaged in (b"", whole.replace(b"cut", b"cat"), whole[:-9], b"[]"):
-        if damaged != whole:
-            record.write_bytes(damaged)
-            assert models(plan.store).refused == ()
-    with pytest.raises(AllRefused):
-        refresh(plan)
-    assert len(models(plan.store).refused) == 1
+    for damaged in (b"", whole.replace(b"2.csv", b"3.csv"), whole[:-9], b"[]"):
+        record.write_bytes(damaged)
+        assert aside(plan) == {}
+    assert f"{number:06d}.json is no event" in caplog.text
 
 
 # -- given up by hand --------------------------------------------------------------------------
@@ -226,40 +236,25 @@ def test_a_record_that_was_changed_counts_as_none(inbox, tmp_path):
 def test_a_generation_is_given_up_by_hand(inbox, tmp_path, fewpass, as_json):
     plan = plan_of(tmp_path)
     write_rows(inbox / "1.csv", 1)
-    take(plan, next_generation(plan))  # and the training fails for ever, say
-    status, _, err = fewpass("refresh", plan.store)
-    assert (status, "--abandon" in err) == (2, True)
-    made = as_json("refresh", plan.store, "--abandon", "--because", "it never ends")
+    killed_before_it_learns(plan)  # and the training fails for ever, say
+    made = as_json("store", "abandon", plan.store, "--because", "it never ends")
     assert (made["abandoned"], made["files"]) == (1, [f"{inbox}/1.csv"])
-    (state,) = models(plan.store)
-    assert state.state == "abandoned"
-    assert "it never ends" in state.decision["reason"]
-    assert "abandoned" in fewpass("publish", plan.store, "1")[2]
-    for command in (
-        ("refresh", plan.store, "--abandon"),
-        ("refresh", tmp_path / "no", "--abandon"),
-    ):
-        assert fewpass(*command)[0] == 2
+    (state,) = models(plan.store).generations
+    assert (state.state, state.why) == ("abandoned", "it never ends")
+    assert "abandoned" in fewpass("store", "publish", plan.store, "1")[2]
+    for store in (plan.store, tmp_path / "no"):
+        assert fewpass("store", "abandon", store)[0] == 2
 
-    # The next one is the first whose columns and held-out rows all others have.
+    # The next one is the first whose columns all others have.
     write_rows(inbox / "2.csv", 2)
     second = refresh(plan)
-    assert (second.published, second.rows) == (True, Dataset.open(
-        f"{plan.store}/generations/000002/data").n_rows)  # fmt: skip
+    assert (second.state, second.rows) == ("published", 2 * ROWS)
     assert taken_by(plan) == [["1.csv"], ["1.csv", "2.csv"]]
     write_rows(inbox / "3.csv", 3)
-    next_generation(plan)
+    killed_before_it_learns(plan)
+    past = store_at(plan.store).past
     assert abandon(plan.store).number == 3
+    assert store_at(plan.store).past == past
     fourth = refresh(plan)
-    assert fourth.published
-    assert fourth.rows == second.rows + ROWS
+    assert (fourth.state, fourth.rows) == ("published", 3 * ROWS)
     assert taken_by(plan)[3] == ["3.csv"]
-
-
-def test_a_generation_is_begun_and_decided_once(inbox, tmp_path):
-    plan = plan_of(tmp_path)
-    store = Folder(plan.store)
-    begin_generation(store, 1, (FileState.named("a.csv"),))
-    with pytest.raises(BegunMeanwhile, match="another refresh"):
-        begin_generation(store, 1, (FileState.named("b.csv"),))
-    assert generations(store)[0].files == ("a.csv",)

@@ -7,10 +7,10 @@ import pytest
 from fewpass.flows.cli import main
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.models.refresh.generations import generations, models
+from fewpass.pipeline.models.refresh.listing import models
 from fewpass.pipeline.models.refresh.old_generations import clean_store
-from fewpass.pipeline.models.refresh.publishing import publish_generation
-from fewpass.pipeline.models.refresh.refreshing import next_generation
+from fewpass.pipeline.models.refresh.publishing import publish
+from fewpass.pipeline.models.refresh.store import store_at
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -31,38 +31,51 @@ def test_old_generations_go_and_their_records_stay(tmp_path, capsys):
     (tmp_path / "inbox").mkdir()
     for k in range(5):
         write_rows(tmp_path / f"inbox/{k}.csv", k)
-        assert refresh(plan).published
-    publish_generation(plan.store, 2)
+        assert refresh(plan).state == "published"
+    publish(plan.store, 2)
     before = sorted(Folder(plan.store).list())
-    assert main(["clean", plan.store, "--keep-generations", "1", "--dry-run", "--json"]) == 0
+    assert main(["store", "clean", plan.store, "--keep-generations", "1", "--dry-run", "--json"]) == 0
     looked = json.loads(capsys.readouterr().out)
     assert main(["clean", plan.store, "--dry-run", "--json"]) == 0  # the most that could go
     assert json.loads(capsys.readouterr().out) == looked
     assert main(["clean", plan.store, "--json"]) == 2
     capsys.readouterr()
     assert sorted(Folder(plan.store).list()) == before
-    # 2 is published, 5 was before it and is the newest; of 1 the rows stay, which define columns
+    # 2 is published, 5 was before it and is the newest
     assert [one["what"] for one in looked["removed"]] == [
-        "generation 000001", "generation 000003", "generation 000004",
+        "generation 000001", "generation 000002", "generation 000003", "generation 000004",
     ]  # fmt: skip
     removed = clean_store(plan.store, 1)
     assert [one.address for one in removed] == [one["address"] for one in looked["removed"]]
-    left = set(Folder(plan.store).list())
-    assert sum(one.objects for one in removed) == len(set(before) - left)
+    left = {key for key in Folder(plan.store).list() if not key.startswith("events/")}
+    gone = {key for key in before if not key.startswith("events/")} - left
+    assert sum(one.objects for one in removed) == len(gone)
     assert {key for key in left if "/000003/" in key} == {
-        f"generations/000003/{name}" for name in ("files.json", "decision.json", REMOVED)
+        f"generations/000003/{name}" for name in ("drift.json", REMOVED)
     }
-    assert [one.state for one in models(plan.store)] == [
-        "removed", "published", "removed", "removed", "published before",
+    assert [one.state for one in models(plan.store).generations] == [
+        "removed", "published", "removed", "removed", "set apart",
     ]  # fmt: skip
-    with pytest.raises(BadInput, match="generation 000003 was removed"):
-        publish_generation(plan.store, 3)
-    Dataset.open(f"{plan.store}/generations/000001/data-test").verify()
+    with pytest.raises(BadInput, match="model of generation 000003 was removed"):
+        publish(plan.store, 3)
+    load_model(RunFolder(f"{plan.store}/generations/000002/run-all"))
     assert clean_store(plan.store, 1) == []
-    assert next_generation(plan) is None  # no file is taken twice
+    assert refresh(plan).state == "unchanged"  # no file is taken twice
     write_rows(tmp_path / "inbox/more.csv", 9)
-    assert refresh(plan).published  # from the model of 2 on, with the columns of 1
-    assert len(generations(Folder(plan.store))) == 6
+    made = refresh(plan)  # with the columns of 5
+    assert (made.state, made.nights) == ("published", (6,))
+    assert store_at(plan.store).past.apart == (5,)
+
+
+def test_a_refresh_keeps_so_many_nights(tmp_path):
+    plan = plan_of(tmp_path, keep_generations=2, windows=["all"])
+    (tmp_path / "inbox").mkdir()
+    for k in range(4):
+        write_rows(tmp_path / f"inbox/{k}.csv", k)
+        made = refresh(plan)
+    assert made.nights == (3, 4)
+    assert store_at(plan.store).past.used == (3, 4)
+    assert store_at(plan.store).nights == [3, 4]
 
 
 @pytest.fixture(scope="module")

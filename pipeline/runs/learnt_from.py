@@ -60,9 +60,11 @@ def _learnt(
         record = RunFolder(url, storage_options).record()
     except (Damaged, ValueError, OSError):
         return None
-    own = record.dataset_fingerprint
-    itself = any(own in had for had, _ in sets)
-    before = any(own != now and not set(had).isdisjoint(record.learnt_before) for had, now in sets)
+    own = record.parts or (record.dataset_fingerprint,)
+    itself = any(not set(had).isdisjoint(own) for had, _ in sets)
+    before = any(
+        now not in own and not set(had).isdisjoint(record.learnt_before) for had, now in sets
+    )
     return LearntRun(url, record.plan, itself) if itself or before else None
 
 
@@ -70,8 +72,7 @@ def learnt_by(start_from: str | None) -> tuple[str, ...]:
     """Return the fingerprints of all data sets that a model to start from has learnt from."""
     if start_from is None:
         return ()
-    record: RunRecord = RunFolder(start_from).record()
-    return tuple(dict.fromkeys((*record.learnt_before, record.dataset_fingerprint)))
+    return RunFolder(start_from).record().learnt
 
 
 def _runs_in(runs: str, storage_options: dict[str, Any] | None) -> Iterator[str]:

@@ -55,6 +55,8 @@ class RunRecord(BaseModel):
     """The methods in place of `auto`; None where the plan names one."""
     lam_origin: LamOrigin | None = None
     """What the plan's lam was chosen from; None where it was given."""
+    parts: tuple[str, ...] = ()
+    """Fingerprints of the data sets whose rows were learnt from, where these were a view."""
     learnt_before: tuple[str, ...] = ()
     """Fingerprints of the data sets that the model it starts from has learnt from."""
     seen: tuple[float, float] | None = None
@@ -77,6 +79,12 @@ class RunRecord(BaseModel):
             raise ValueError("its columns are not as many as its features")
         require_columns(self.hashed_names, self.n_features)
         return self
+
+    @property
+    def learnt(self) -> tuple[str, ...]:
+        """Fingerprints of all data sets that the model has learnt from."""
+        own = self.parts or (self.dataset_fingerprint,)
+        return tuple(dict.fromkeys((*self.learnt_before, *own)))
 
     @property
     def feature_groups(self) -> Groups | None:
@@ -112,6 +120,7 @@ class RunRecord(BaseModel):
         return cls(
             plan=plan,
             dataset_fingerprint=manifest.fingerprint,
+            parts=tuple(part.fingerprint for part in manifest.parts),
             layout=manifest.layout,
             n_rows=manifest.n_rows,
             n_features=manifest.n_features,

@@ -53,7 +53,7 @@ def watched(
             "max_drift; if not, mend the files and give the generation up: "
             f"{command('store', 'abandon', store.folder.url)}."
         )
-    if drift.n_told:
+    if drift.sentence:
         _tell(store, generation, drift.sentence, refused=False)
     return drift
 

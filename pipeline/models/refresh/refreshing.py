@@ -188,7 +188,7 @@ class _Refresh:
             return
         drift = watched(self.store, generation, left_out, self.plan.max_drift)
         self.work.show_drift(self.plan.store, generation.number, drift)
-        told = drift is not None and drift.n_told > 0 and self.plan.drift == "wait"
+        told = drift is not None and bool(drift.sentence) and self.plan.drift == "wait"
         scores = self.work.score(self._judges(generation), generation.data)
         made = judged(self.rule, past, generation.night, scores, drifted=told)
         if made.deviations > (self.rule.odd or math.inf):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from fewpass.pipeline.errors import PlanMismatch
 from fewpass.pipeline.models.refresh.store import Generation, Store, last_runs
 from fewpass.pipeline.runs.outcome import TrainingResult
+from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.changing.view import make_view
@@ -46,10 +47,22 @@ def models_of(
         nights = wanted[name]
         if nights not in made:
             run = f"{generation.folder.url}/{RUN}{name}"
-            start = last_runs(store, generation).get(ALL) if name == ALL else None
+            start = _start_of(store, generation, nights) if name == ALL else None
             training = training_plan(plan, rows_of(store, generation, name, nights), start)
             made[nights] = WindowModel(f"{RUN}{name}", nights, _trained(training, run, train))
     return {name: made[nights] for name, nights in wanted.items()}
+
+
+def _start_of(store: Store, generation: Generation, nights: Nights) -> str | None:
+    """Return last night's model of all nights; None if it knows rows that were forgotten since.
+
+    Or replaced, set apart or removed: it has learnt from nothing but these nights, as they are.
+    """
+    start = last_runs(store, generation).get(ALL)
+    if start is None:
+        return None
+    now = {Dataset.open(store.data_of(night)).manifest.fingerprint for night in nights}
+    return start if now.issuperset(RunFolder(start).record().learnt) else None
 
 
 def _trained(plan: TrainingPlan, run: str, train: Train) -> TrainingResult:

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 import fewpass
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models import forgotten_rows
-from fewpass.pipeline.models.refresh.generations import generations, models
-from fewpass.pipeline.models.refresh.publications import published
+from fewpass.pipeline.models.refresh.listing import models
+from fewpass.pipeline.models.refresh.store import published, run_of, store_at
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
-from fewpass.storage.folder import Folder
+from fewpass.pipeline.tables.changing.view import make_view
 from testing.refreshing import refresh
 
 HOW = {"lam": 0.01, "passes": 2}
@@ -104,56 +103,69 @@ def test_rows_are_learnt_after_an_append_and_not_before_a_deletion(tmp_path):
 def store(tmp_path):
     (tmp_path / "inbox").mkdir()
     plan = RefreshPlan(
-        sources=(f"{tmp_path}/inbox/*.csv",), store=f"{tmp_path}/store", margin=1.0,
+        sources=(f"{tmp_path}/inbox/*.csv",), store=f"{tmp_path}/store", settle=0, windows=("all",),
         ingest={"options": {"label": "y", "drop": ["id"]}, "keep": ["id"]},
-        training={"lam": "1e-2", "passes": 2},
+        training={"lam": "1e-2", "tol": 1e-6},
     )  # fmt: skip
     for k in range(3):
         write_rows(tmp_path / f"inbox/{k}.csv", k, 300 * k)
-        assert refresh(plan).published
+        assert refresh(plan).state == "published"
     return plan
 
 
 def ids_in(store):
-    every = [one.data for one in generations(Folder(store))] + [
-        f"{store}/generations/000001/data-test"
-    ]
-    there = [fewpass.Dataset(data) for data in every if Folder(data).exists("manifest.json")]
+    there = [fewpass.Dataset(one.data) for one in store_at(store).generations if one.has_rows]
     return [row["id"] for data in there for row in data.to_arrow().to_pylist()]
 
 
-def test_a_store_forgets_in_all_generations_and_publishes_the_chain_anew(store):
+def from_zero(store, run):
+    """Return the coefficients of a model of all rows of a store, trained from zero."""
+    parts = [one.data for one in store_at(store).generations if one.has_rows]
+    make_view(f"{run}-rows", parts)
+    fewpass.train(f"{run}-rows", run, lam=1e-2, tol=1e-6)
+    return coefficients(run)
+
+
+def test_a_store_forgets_in_all_generations_and_learns_anew_from_zero(store, tmp_path):
     at = store.store
-    runs = tuple(f"{at}/generations/{k:06d}/run" for k in (1, 2, 3))
+    runs = tuple(f"{at}/generations/{k:06d}/run-all" for k in (1, 2, 3))
     n = ids_in(at).count("7")
     looked = fewpass.forget(f"{at}/generations/000002/data", "id == 7", dry_run=True)
     assert (looked.models, looked.published) == (runs[1:], runs[2:])
     result = fewpass.forget(at, "id == 7", retrain=True)
-    assert result.forgotten + result.test_forgotten == n
+    assert result.forgotten == n
     assert ids_in(at).count("7") == 0
-    assert result.rows + result.test_rows == len(ids_in(at)) == 900 - n
+    assert result.rows == len(ids_in(at)) == 900 - n
     assert (result.models, result.published) == (runs, runs[2:])
 
     current = published(at)
-    assert (current.generation, models(at)[-1].state) == (4, "published")
-    start = None
-    for k, anew in enumerate(result.retrained, 1):
-        run = f"{at}/by-hand-{k}"
-        fewpass.train(f"{at}/generations/{k:06d}/data", run, start_from=start, **HOW)
-        np.testing.assert_array_equal(coefficients(anew), coefficients(run))
-        start = run
-    assert result.retrained[-1] == current.run_in(at)
+    assert (current.generation, models(at).generations[-1].state) == (4, "published")
+    assert result.retrained == (run_of(at, current),)
+    np.testing.assert_array_equal(
+        coefficients(result.retrained[0]), from_zero(at, tmp_path / "zero")
+    )
     again = fewpass.forget(at, "id == 7", retrain=True, allow_none=True)
     assert (again.retrained, published(at)) == ((), current)
 
     write_rows(Path(store.sources[0]).parent / "9.csv", 9, 3000)
-    made = refresh(store)
-    assert (made.rows, made.after) == (900 - n - result.test_rows + 300, current.number)
-    record = RunFolder(published(at).run_in(at)).record()
-    assert not set(record.learnt_before) & set(result.learnt_from)
+    assert refresh(store).rows == 900 - n + 300
+    record = RunFolder(run_of(at, published(at))).record()
+    assert record.plan.start_from == result.retrained[0]
+    assert not set(record.learnt) & set(result.learnt_from)
 
 
-def test_what_was_cut_short_in_a_store_is_finished_before_a_refresh(store, monkeypatch):
+def test_after_forgetting_a_refresh_begins_at_no_model_that_knows_the_rows(store, tmp_path):
+    at = store.store
+    result = fewpass.forget(at, "id == 7")
+    assert result.published == (run_of(at, published(at)),)
+    write_rows(Path(store.sources[0]).parent / "9.csv", 9, 3000)
+    refresh(store)
+    run = run_of(at, published(at))
+    assert not set(RunFolder(run).record().learnt) & set(result.learnt_from)
+    np.testing.assert_array_equal(coefficients(run), from_zero(at, tmp_path / "zero"))
+
+
+def test_forgetting_that_was_cut_short_is_finished(store, monkeypatch):
     class Crashed(BaseException):
         """The process is gone."""
 
@@ -161,10 +173,9 @@ def test_what_was_cut_short_in_a_store_is_finished_before_a_refresh(store, monke
         raise Crashed
 
     with monkeypatch.context() as patch, pytest.raises(Crashed):
-        patch.setattr(forgotten_rows, "write_decision", crash)
+        patch.setattr(forgotten_rows, "n_rows", crash)
         fewpass.forget(store.store, "id == 7", retrain=True)
-    with pytest.raises(BadInput, match="cut short"):
-        refresh(store)
     done = fewpass.forget(store.store, "id == 7", retrain=True, allow_none=True)
-    assert published(store.store).run_in(store.store) == done.retrained[-1]
-    assert len(models(store.store)) == 4
+    assert run_of(store.store, published(store.store)) == done.retrained[-1]
+    assert len(models(store.store).generations) == 4
+    assert refresh(store).state == "unchanged"

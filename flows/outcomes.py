@@ -13,7 +13,7 @@ from fewpass.pipeline.sizes import format_bytes
 if TYPE_CHECKING:
     from fewpass.pipeline.models.refresh.drift import Drift
     from fewpass.pipeline.models.refresh.listing import StoreModels
-    from fewpass.pipeline.models.refresh.store_log import Event, Published, SetAside
+    from fewpass.pipeline.models.refresh.store_events import Event, Published, SetAside
     from fewpass.pipeline.runs.outcome import TrainingResult
     from fewpass.pipeline.scoring.evaluated_slices import Slice
     from fewpass.pipeline.scoring.evaluation import Evaluation

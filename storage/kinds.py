@@ -47,6 +47,7 @@ _MARKS: tuple[tuple[str, Kind], ...] = (
     ("snapshots/000001/manifest.json", "run"),
     ("data/manifest.json", "generation"),
     ("events/000001.json", "store"),
+    ("generations/000001/files.json", "store"),  # of an earlier version
     (INGEST_KEY, "unfinished"),
     ("zarr.json", "unfinished"),
 )

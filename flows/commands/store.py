@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fewpass.pipeline.models.refresh.listing import StoreModels
-    from fewpass.pipeline.models.refresh.store_log import Event, SetAside
+    from fewpass.pipeline.models.refresh.store_events import Event, SetAside
 
 MOST_EVENTS = 12  # that people are shown; --json has all
 

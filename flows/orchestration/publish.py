@@ -13,7 +13,7 @@ from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.outcomes import publication_facts
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.models.refresh import publishing
-from fewpass.pipeline.models.refresh.store_log import Published
+from fewpass.pipeline.models.refresh.store_events import Published
 
 
 @made_flow(requests.PublishParameters, "store")

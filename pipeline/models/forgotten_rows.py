@@ -18,8 +18,9 @@ from fewpass.pipeline.models.refresh.store import (
     refresh_lock,
     run_of,
 )
-from fewpass.pipeline.models.refresh.store_log import Begun, Published, append_event
-from fewpass.pipeline.models.refresh.store_log import Forgotten as ForgottenEvent
+from fewpass.pipeline.models.refresh.store_events import Begun, Published
+from fewpass.pipeline.models.refresh.store_events import Forgotten as ForgottenEvent
+from fewpass.pipeline.models.refresh.store_log import append_event
 from fewpass.pipeline.models.refresh.windows import n_rows, rows_of
 from fewpass.pipeline.models.retraining import Retrained, Retraining
 from fewpass.pipeline.runs.learnt_from import Forgotten, LearntRun, learnt_from

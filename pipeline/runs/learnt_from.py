@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.kinds import RUN_KEY

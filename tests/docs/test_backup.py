@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from fewpass.flows import cli
-from fewpass.pipeline.models.refresh.generations import models
-from fewpass.pipeline.models.refresh.publishing import publish_generation
+from fewpass.pipeline.models.refresh.listing import models
+from fewpass.pipeline.models.refresh.publishing import publish
+from fewpass.pipeline.models.refresh.store import published
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from testing.prefect_server import PROJECT, clean_environment
 from testing.refreshing import refresh
@@ -71,13 +72,16 @@ def test_a_store_of_that_version_is_refreshed_on_and_moved_back(store, tmp_path)
     inbox.mkdir()
     shutil.copy(store / "next.csv", inbox / "3.csv")
     plan = RefreshPlan(
-        sources=(f"{inbox}/*.csv",), store=str(store / "live"), margin=1.0,
-        ingest={"options": {"label": "y"}}, training={"lam": "1e-2", "passes": 2},
+        sources=(f"{inbox}/*.csv",), store=str(store / "live"), windows=("all",), settle=0,
+        ingest={"options": {"label": "y"}}, training={"lam": "1e-2"},
     )  # fmt: skip
-    assert [one.state for one in models(plan.store)] == ["published before", "published"]
+    states = [one.state for one in models(plan.store).generations]
+    assert states == ["published before", "published"]
     made = refresh(plan)
-    assert (made.published, made.rows) == (True, 442 + 240)
-    assert publish_generation(plan.store, 2).number == 4
+    assert (made.state, made.nights, made.rows) == ("published", (1, 2, 3), 442 + 240)
+    assert [one.generation for one in models(plan.store).generations] == [1, 2, 3]
+    publish(plan.store, 2)
+    assert published(plan.store).generation == 2
     nightly = str(store / "nightly/2026-11-25")
     assert cli.main(["predict", nightly, str(inbox / "3.csv"), str(tmp_path / "n.csv")]) == 0
     assert scores(tmp_path / "n.csv") == scores(store / "scores-nightly.csv")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-
 from fewpass.pipeline.models.refresh.publications import history
+
 from testing.datasets import make, random_table
 
 ROWS, SEED = 120, 3

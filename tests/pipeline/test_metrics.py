@@ -17,13 +17,16 @@ from fewpass.pipeline.dashboard.routes import runs_at
 from fewpass.pipeline.dashboard.shown_run import shown_run
 from fewpass.pipeline.dashboard.view import NO_ROWS_YET, facts
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.models.refresh.publications import publish
+from fewpass.pipeline.models.refresh.past_nights import Past
+from fewpass.pipeline.models.refresh.store_events import Begun, Judged, Published
+from fewpass.pipeline.models.refresh.store_log import append_event
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.timeline import Timeline
 from fewpass.pipeline.runs.work_done import speeds
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
+from fewpass.storage.folder import Folder
 from testing.datasets import make
 from testing.prefect_server import wait_for
 
@@ -44,11 +47,15 @@ def store(tmp_path_factory):
     plan = TrainingPlan(
         dataset=dataset, lam="1/n", solver={"kind": "sdca"}, passes=4, memory="97MB"
     )
-    run = folder / "generations/000001/run"
+    run = folder / "generations/000001/run-all"
     for _ in TrainingRun.start(plan, str(run), InProcess()):
         pass
-    (folder / "generations/000001/files.json").write_text("[]")
-    publish(str(folder), 1, after=0)
+    for event in (
+        Begun(generation=1, files=(), night=1),
+        Judged(generation=1, verdict="first", past=Past(used=(1,))),
+        Published(generation=1, run="run-all", nights=(1,)),
+    ):
+        append_event(Folder(str(folder)), lambda _events, event=event: event)
     return str(folder)
 
 

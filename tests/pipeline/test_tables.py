@@ -10,27 +10,18 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fewpass import from_run
+from fewpass import from_run, refresh
 from fewpass.flows.cli import main
 from fewpass.flows.flags import in_flags
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.models.refresh.generations import carry_out
-from fewpass.pipeline.models.refresh.refreshing import (
-    ingest_plan,
-    next_generation,
-    training_plan,
-)
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
-from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.tables.encoding.fitting import RecipeRules, fitted
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.ingest.phases import ingest
-from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
 
 
@@ -359,23 +350,15 @@ def test_a_refresh_reads_later_tables_as_the_first(tmp_path):
     frame = people(1200)
     store, inbox = str(tmp_path / "store"), tmp_path / "inbox"
     inbox.mkdir()
-    plan = RefreshPlan(
-        sources=(f"{inbox}/*.csv",), store=store,
-        ingest={"options": {"label": "bought"}, "memory": "128MB"},
-        training={"passes": 1.0, "memory": "128MB"},
-    )  # fmt: skip
     schemas = []
     for number, rows in enumerate((frame[:800], frame[800:].assign(city="Paris")), 1):
         rows.to_csv(inbox / f"{number}.csv", index=False)
-        generation = next_generation(plan)
-        ingest(ingest_plan(plan, generation))
-        for _ in TrainingRun.start(training_plan(plan, generation), generation.run, InProcess()):
-            pass
-        trained = load_model(RunFolder(generation.run))
-        schemas.append(trained.record.columns)
-        told = {"published": True, "rows": 800, "after": number - 1, "reason": "", "decided_by": ""}
-        generation.folder.write("decision.json", json.dumps(told).encode())
-        carry_out(store, generation)
+        made = refresh(
+            sources=(f"{inbox}/*.csv",), store=store, settle=0,
+            ingest={"options": {"label": "bought"}, "memory": "128MB"},
+            training={"lam": "1e-2", "memory": "128MB"},
+        )  # fmt: skip
+        schemas.append(load_model(RunFolder(made.model)).record.columns)
     assert schemas[0] == schemas[1]
     assert from_run(store).predict(frame).shape == (1200,)
 

@@ -13,7 +13,8 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.drift import Drift, drift_of, indices_in
 from fewpass.pipeline.models.refresh.night_statistics import Vector
 from fewpass.pipeline.models.refresh.store import Generation, Store
-from fewpass.pipeline.models.refresh.store_log import DriftTold, append_event
+from fewpass.pipeline.models.refresh.store_events import DriftTold
+from fewpass.pipeline.models.refresh.store_log import append_event
 from fewpass.pipeline.models.refresh.usual_drift import NIGHTS, SAME_WEEKDAY
 from fewpass.storage.addresses import command
 from fewpass.storage.dataset import Dataset

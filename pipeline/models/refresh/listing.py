@@ -13,7 +13,7 @@ from fewpass.pipeline.models.refresh.store import (
     existing_store,
     publications,
 )
-from fewpass.pipeline.models.refresh.store_log import Event, Learnt, Published, SetAside
+from fewpass.pipeline.models.refresh.store_events import Event, Learnt, Published, SetAside
 from fewpass.storage.kinds import instead
 
 

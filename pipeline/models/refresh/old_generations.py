@@ -14,7 +14,7 @@ from fewpass.pipeline.models.refresh.store import (
     publications,
     refresh_lock,
 )
-from fewpass.pipeline.models.refresh.store_log import Removed as RemovedEvent
+from fewpass.pipeline.models.refresh.store_events import Removed as RemovedEvent
 from fewpass.pipeline.models.refresh.store_log import append_event
 from fewpass.pipeline.models.refresh.windows import ROWS, RUN
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -13,14 +13,8 @@ from fewpass.pipeline.models.refresh.store import (
     run_of,
     store_of,
 )
-from fewpass.pipeline.models.refresh.store_log import (
-    Abandoned,
-    Event,
-    Overtaken,
-    Published,
-    Taken,
-    append_event,
-)
+from fewpass.pipeline.models.refresh.store_events import Abandoned, Event, Published, Taken
+from fewpass.pipeline.models.refresh.store_log import Overtaken, append_event
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import weights_digest

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.models.refresh.night_rule import PUBLISHED
 from fewpass.pipeline.models.refresh.store import Generation, Store, run_of
-from fewpass.pipeline.models.refresh.store_log import (
+from fewpass.pipeline.models.refresh.store_events import (
     GateFact,
     Judged,
     KeptBack,

@@ -47,7 +47,7 @@ from fewpass.pipeline.models.refresh.store import (
     store_at,
     store_of,
 )
-from fewpass.pipeline.models.refresh.store_log import (
+from fewpass.pipeline.models.refresh.store_events import (
     Begun,
     Cleared,
     Event,
@@ -56,12 +56,11 @@ from fewpass.pipeline.models.refresh.store_log import (
     KeptBack,
     Learnt,
     Moved,
-    Overtaken,
     Published,
     SetAside,
     Settled,
-    append_event,
 )
+from fewpass.pipeline.models.refresh.store_log import Overtaken, append_event
 from fewpass.pipeline.models.refresh.taking import TakenFiles, reading_of
 from fewpass.pipeline.models.refresh.windows import WindowModel, models_of, n_rows, training_plan
 from fewpass.pipeline.models.refresh.work import Work

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.models.refresh.night_rule import Past
-from fewpass.pipeline.models.refresh.store_log import (
+from fewpass.pipeline.models.refresh.store_events import (
     Abandoned,
     Begun,
     Cleared,
@@ -34,9 +34,8 @@ from fewpass.pipeline.models.refresh.store_log import (
     SetAside,
     Settled,
     Taken,
-    events_of,
-    newest_first,
 )
+from fewpass.pipeline.models.refresh.store_log import events_of, newest_first
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder

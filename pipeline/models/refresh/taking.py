@@ -22,7 +22,8 @@ from typing import NamedTuple
 from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.models.refresh.file_states import FileState, looked
 from fewpass.pipeline.models.refresh.store import Generation, Store
-from fewpass.pipeline.models.refresh.store_log import Dropped, SetAside, append_event
+from fewpass.pipeline.models.refresh.store_events import Dropped, SetAside
+from fewpass.pipeline.models.refresh.store_log import append_event
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.tables.ingest.phases import ingest

@@ -18,8 +18,7 @@ from fewpass.flows.orchestration.server import run_for_make
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.publications import published
-from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.models.refresh.store import published, run_of
 from testing.datasets import make
 from testing.object_store import object_store
 from testing.prefect_server import (
@@ -212,74 +211,67 @@ def states_of(server, name):
     return [run["state"]["name"] for run in server.ask("flow_runs/filter", asked)]
 
 
-def test_refresh_publishes_what_is_not_worse(prefect_server, flow_runner, sources):
+def test_refresh_judges_learns_and_publishes(prefect_server, flow_runner, sources):
     folder, store = sources / "inbox", sources / "store"
     folder.mkdir()
+    name = f"refresh {'/'.join(store.parts[-2:])}, "
 
     def refreshed(**settings):
         return flow_runner.result(
             "refresh", sources=folder / "*.svm", store=store, scheduler="none",
-            training__lam="1e-2", **settings,
+            training__lam="1e-2", settle=0, **settings,
         )  # fmt: skip
 
-    assert refreshed()["reason"] == "there is no new file"
+    assert "no new file" in refreshed()["message"]
     os.link(sources / "clicks2.svm", folder / "first.svm")
     first = refreshed()
-    assert (first["published"], first["generation"]) == (True, 1)
+    assert (first["state"], first["generation"]) == ("published", 1)
 
-    # A second file whose labels are turned around makes a worse model: the first one stays.
+    # A night whose labels are turned around is odd: the first model stays, and no row is lost.
     lines = (sources / "clicks3.svm").read_text().splitlines()
     (folder / "second.svm").write_text("".join(f"{1 - int(line[0])}{line[1:]}\n" for line in lines))
-    second = refreshed(margin=0.01)
-    assert (second["published"], second["model"]) == (False, first["model"])
-    assert second["loss"] > second["loss_before"] + 0.01
-    assert second["drift"] > 0.1  # of the labels' shares
+    second = refreshed()
+    assert (second["state"], second["model"]) == ("waits", first["model"])
+    assert second["explained"]
     os.link(sources / "clicks3.svm", folder / "third.svm")
     status, _, err = flow_runner.run(
-        "refresh", sources=folder / "*.svm", store=store, scheduler="none", max_drift=0.1
-    )
-    assert (status, "label drifted by" in err, f"refresh {store} says how" in err) == (
-        2,
-        True,
-        True,
-    ), err
-    third = refreshed(margin=0.5, max_drift=100, gates="auc>=0.5")  # on what was refused
-    assert third["published"]
+        "refresh", sources=folder / "*.svm", store=store, scheduler="none", max_drift=1e-9,
+        settle=0,
+    )  # fmt: skip
+    assert (status, "max_drift is 1e-09" in err, f"store abandon {store}" in err) == (
+        2, True, True,
+    ), err  # fmt: skip
+    third = refreshed(gates="auc>=0.5")  # on what was refused
+    assert (third["state"], third["nights"]) == ("published", [1, 3])
+    assert "000002 is set apart" in third["message"]
     assert [gate["passed"] for gate in third["gates"]] == [True]
-    assert third["model"] != first["model"]
-    assert published(str(store)).run_in(str(store)) == third["model"]
-    assert json.loads((store / "generations/000003/files.json").read_text()) == [
-        str(folder / "third.svm")
-    ]
+    assert run_of(str(store), published(str(store))) == third["model"]
     os.link(sources / "clicks4.svm", folder / "fourth.svm")
-    fourth = refreshed(training__solver__kind="sdca", margin=0.5)  # from averaged SGD's model on
-    warm = RunFolder(fourth["model"]).record().plan
-    assert (warm.solver.kind, warm.start_from, warm.tol) == ("sdca", third["model"], 1e-3)
+    fourth = refreshed(training__solver__kind="sdca", gates="auc>=0.999")
+    assert (fourth["state"], fourth["model"]) == ("kept back", third["model"])
     assert refreshed()["generation"] is None
 
-    assert states_of(prefect_server, f"refresh {'/'.join(store.parts[-2:])}, ") == [
-        "Unchanged", "Completed", "KeptBack", "Refused", "Completed", "Completed", "Unchanged",
+    assert states_of(prefect_server, name) == [
+        "Unchanged", "Completed", "Waits", "Refused", "Completed", "KeptBack", "Unchanged",
     ]  # fmt: skip
+    messages = messages_of(prefect_server, name)
+    assert messages[2] == second["message"]
 
     back = flow_runner.result("publish", store=store, generation="000001", because="slow")
     assert (back["run"], back["why"]) == (first["model"], "slow")
     told = flow_runner.result("models", store=store)
     assert told["published"] == 1
     assert [g["state"] for g in told["generations"]] == [
-        "published", "kept back", "published before", "published before",
+        "published", "set apart", "set apart", "set apart",
     ]  # fmt: skip
-    events = [(one["generation"], one["what"]) for one in told["history"]]
+    events = [(one["generation"], one["what"]) for one in told["events"] if one["what"] != "begun"]
     assert events == [
-        (1, "decided to publish"), (2, "kept back"), (3, "drift refused"), (3, "decided to publish"),
-        (4, "decided to publish"), (1, "published (number 4)"),
+        (1, "judged"), (1, "published"), (2, "judged"), (2, "settled"), (3, "drift"),
+        (3, "judged"), (3, "published"), (4, "judged"), (4, "kept back"), (1, "published"),
     ]  # fmt: skip
     last = shown_last(prefect_server, store)
     assert set(last) >= {"decision", "drift", "history", "models", "published"}
-    assert [row["what"] for row in json.loads(last["history"])] == [what for _, what in events]
     assert json.loads(last["drift"])[0].keys() >= {"column", "before", "now", "drift"}
-    card = key_of(fourth["model"], "card")  # of its training, then with its evaluation, too
-    shown = prefect_server.ask("artifacts/filter", {"artifacts": {"key": {"any_": [card]}}})
-    assert ["auc" in one["data"].lower() for one in shown] == [True]
     status, _, err = flow_runner.run("publish", store=store, generation=1)
     assert (status, "it is the one that is used" in err) == (2, True), err
 
@@ -291,7 +283,7 @@ def test_refresh_sets_aside_what_it_cannot_read(prefect_server, flow_runner, sou
     def refreshed(**settings):
         return flow_runner.run(
             "refresh", sources=folder / "*.svm", store=store, scheduler="none",
-            training__lam="1e-2", **settings,
+            training__lam="1e-2", settle=0, **settings,
         )  # fmt: skip
 
     (folder / "bad.svm").write_text("1 3:what\n")
@@ -306,7 +298,7 @@ def test_refresh_sets_aside_what_it_cannot_read(prefect_server, flow_runner, sou
     (bad,) = first["refused"]
     assert bad["file"] == str(folder / "bad.svm")
     told = flow_runner.result("models", store=store)
-    assert told["refused"] == [bad]
+    assert told["set_aside"] == [bad]
     from fewpass.flows.orchestration.artifacts import artifact_key
 
     key = artifact_key(str(store), "refused")
@@ -317,7 +309,7 @@ def test_refresh_sets_aside_what_it_cannot_read(prefect_server, flow_runner, sou
 
     os.link(sources / "clicks2.svm", folder / "later.svm")
     status, _, err = refreshed(held_out=sources / "nowhere")
-    assert (status, "no held-out rows" in err) == (2, True), err
+    assert (status, "nowhere" in err) == (2, True), err
     given_up = json.loads(refreshed(abandon="true")[1])
     assert (given_up["generation"], given_up["files"]) == (2, [str(folder / "later.svm")])
     assert json.loads(refreshed()[1])["generation"] == 3

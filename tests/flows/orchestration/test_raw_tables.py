@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fewpass.flows.cli import main
-from fewpass.pipeline.models.refresh.publications import published
+from fewpass.pipeline.models.refresh.store import published, run_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.storage.dataset import Dataset
@@ -84,9 +84,9 @@ def test_after_a_refresh_raw_rows_are_predicted_alike(flow_runner, rows, encodin
     def refreshed(name):
         shutil.copy(folder / name, inbox / name)
         found = ran(
-            "refresh", sources=inbox / "*.csv", store=store, scheduler="none", margin=10.0,
+            "refresh", sources=inbox / "*.csv", store=store, scheduler="none", settle=0, windows="all",
             ingest__options__label="bought", ingest__memory=MEMORY, training__memory=MEMORY,
-            training__passes=2, ingest__options__encode=encoding, **pairs,
+            training__lam="1e-2", ingest__options__encode=encoding, **pairs,
         )  # fmt: skip
         assert found["published"], found
         return found["model"]
@@ -95,7 +95,7 @@ def test_after_a_refresh_raw_rows_are_predicted_alike(flow_runner, rows, encodin
     assert RunFolder(first).record().columns == RunFolder(second).record().columns
     is_additive = recipe_in(RunFolder(second).record().columns).additive is not None
     assert is_additive == (encoding == "additive")
-    assert published(str(store)).run_in(str(store)) == second
+    assert run_of(str(store), published(str(store))) == second
     ran("predict", run=store, inputs=folder / "raw.csv", out=folder / "p.parquet", memory=MEMORY)
     by_flow = pd.read_parquet(folder / "p.parquet")
     require_equal(by_flow, predicted(second, folder / "raw.csv", folder / "own.parquet"))

@@ -10,9 +10,10 @@ import fsspec
 import pytest
 
 from fewpass.pipeline.errors import BusyPlace
-from fewpass.pipeline.models.refresh.store import publications, store_at
-from fewpass.pipeline.models.refresh.store_log import SetAside, append_event, events_of
 from fewpass.pipeline.models.refresh.file_states import FileState
+from fewpass.pipeline.models.refresh.store import publications, store_at
+from fewpass.pipeline.models.refresh.store_events import SetAside
+from fewpass.pipeline.models.refresh.store_log import append_event, events_of
 from fewpass.storage.folder import Folder
 from testing.object_store import object_store
 from testing.refreshing import plan_of, refresh, write_rows

@@ -4,18 +4,18 @@ import csv
 
 import numpy as np
 import pytest
+from fewpass.pipeline.models.refresh.abandoning import abandon
+from fewpass.pipeline.models.refresh.drift_refusals import require_at_most
+from fewpass.pipeline.models.refresh.generations import GenerationList, generations, models
+from fewpass.pipeline.models.refresh.publications import NONE_YET, history
+from fewpass.pipeline.models.refresh.store_history import store_history
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.models.refresh import drift as drift_module
-from fewpass.pipeline.models.refresh.abandoning import abandon
 from fewpass.pipeline.models.refresh.drift import DRIFT, Drift, drift_of
-from fewpass.pipeline.models.refresh.drift_refusals import require_at_most
 from fewpass.pipeline.models.refresh.gates import LEAST_ROWS, results_of
-from fewpass.pipeline.models.refresh.generations import GenerationList, generations, models
-from fewpass.pipeline.models.refresh.publications import NONE_YET, history
 from fewpass.pipeline.models.refresh.refreshing import decide, next_generation
-from fewpass.pipeline.models.refresh.store_history import store_history
 from fewpass.pipeline.models.refresh.taking import take
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -147,8 +147,10 @@ def test_a_file_that_changed_is_read_anew_in_its_place(nights):
 def stripped(store):
     """Return what a log says, without times and processes."""
     events = [json.loads(one.model_dump_json(exclude={"at", "by"})) for one in store.events]
-    return json.dumps(events).replace(store.folder.url, "STORE").replace(
-        str(store.folder.url).removesuffix("/store"), "FOLDER"
+    return (
+        json.dumps(events)
+        .replace(store.folder.url, "STORE")
+        .replace(str(store.folder.url).removesuffix("/store"), "FOLDER")
     )
 
 

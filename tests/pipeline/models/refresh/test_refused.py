@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fewpass import abandon, models
-from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store import store_at
 from fewpass.pipeline.models.refresh.taking import AllRefused, take
 from fewpass.pipeline.models.refresh.work import Work

@@ -18,7 +18,6 @@ from fewpass.pipeline.runs.run_series import REMOVED, remove_old_runs, runs_of
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.pipeline.training.unchanged import trained_already
-from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from testing.datasets import make
 from testing.refreshing import plan_of, refresh, write_rows
@@ -34,7 +33,9 @@ def test_old_generations_go_and_their_records_stay(tmp_path, capsys):
         assert refresh(plan).state == "published"
     publish(plan.store, 2)
     before = sorted(Folder(plan.store).list())
-    assert main(["store", "clean", plan.store, "--keep-generations", "1", "--dry-run", "--json"]) == 0
+    assert (
+        main(["store", "clean", plan.store, "--keep-generations", "1", "--dry-run", "--json"]) == 0
+    )
     looked = json.loads(capsys.readouterr().out)
     assert main(["clean", plan.store, "--dry-run", "--json"]) == 0  # the most that could go
     assert json.loads(capsys.readouterr().out) == looked

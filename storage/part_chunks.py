@@ -133,9 +133,10 @@ class PartChunks:
         try:
             yield
         except (Damaged, NotADataset) as error:
-            said = f"part {number + 1} of {len(self._index.parts)} of the view {self._folder.url}"
             raise type(error)(
-                f"{error} It is {said}: where it has changed for good, make the view anew."
+                f"{self._folder.url} is a view, and its part {number + 1} of "
+                f"{len(self._index.parts)} is not as it was. {error} Where that is to stay so, make "
+                "the view anew."
             ) from error
 
 

@@ -60,9 +60,9 @@ def _learnt(
         record = RunFolder(url, storage_options).record()
     except (Damaged, ValueError, OSError):
         return None
-    own = record.dataset_fingerprint
-    itself = any(own in had for had, _ in sets)
-    before = any(own != now and not set(had).isdisjoint(record.learnt_before) for had, now in sets)
+    own, earlier = set(record.rows_of), set(record.learnt_before)
+    itself = any(not own.isdisjoint(had) for had, _ in sets)
+    before = any(now not in own and not earlier.isdisjoint(had) for had, now in sets)
     return LearntRun(url, record.plan, itself) if itself or before else None
 
 
@@ -71,7 +71,7 @@ def learnt_by(start_from: str | None) -> tuple[str, ...]:
     if start_from is None:
         return ()
     record: RunRecord = RunFolder(start_from).record()
-    return tuple(dict.fromkeys((*record.learnt_before, record.dataset_fingerprint)))
+    return tuple(dict.fromkeys((*record.learnt_before, *record.rows_of)))
 
 
 def _runs_in(runs: str, storage_options: dict[str, Any] | None) -> Iterator[str]:

@@ -55,6 +55,8 @@ class RunRecord(BaseModel):
     """The methods in place of `auto`; None where the plan names one."""
     lam_origin: LamOrigin | None = None
     """What the plan's lam was chosen from; None where it was given."""
+    parts: tuple[str, ...] = ()
+    """Fingerprints of the data sets that its data set is a view of."""
     learnt_before: tuple[str, ...] = ()
     """Fingerprints of the data sets that the model it starts from has learnt from."""
     seen: tuple[float, float] | None = None
@@ -93,6 +95,11 @@ class RunRecord(BaseModel):
             return self.plan.solver.kind
         return ", then ".join(m.kind for m in self.methods.methods[: number + 1])
 
+    @property
+    def rows_of(self) -> tuple[str, ...]:
+        """Fingerprints of the data sets whose rows it learns from: its own, and a view's parts."""
+        return (self.dataset_fingerprint, *self.parts)
+
     @classmethod
     def of(
         cls,
@@ -128,6 +135,7 @@ class RunRecord(BaseModel):
             lam_origin=lam_origin,
             seen=seen,
             level=level,
+            parts=tuple(part.fingerprint for part in manifest.parts),
             learnt_before=learnt_before,
         )
 

@@ -13,7 +13,7 @@ from fewpass.flows import cli
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.on_dask import OnDask
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.tables.changing.view import make_view
+from fewpass.pipeline.tables.changing.viewing import make_view
 from fewpass.pipeline.training.planning.clustering import clustering
 from fewpass.storage import chunk_pages, column_copy, writer
 from fewpass.storage.chunk_table import ChunkRecord, ChunkTable
@@ -359,6 +359,15 @@ def test_a_part_that_changed_is_named_with_what_became_of_it(tmp_path, nights, c
         anew = make_view(view.folder.url, parts)
         assert anew.n_rows == sum(Dataset.open(part).n_rows for part in parts)
         assert not list(anew.verify())
+
+
+def test_rows_that_a_part_forgets_are_known_to_models_of_the_view(tmp_path, nights):
+    parts, view = nights
+    runs = [str(tmp_path / name) for name in ("run", "run-next")]
+    fewpass.train(view.folder.url, runs[0], lam=0.1, verbose=0)
+    fewpass.train(parts[0], runs[1], lam=0.1, start_from=runs[0], verbose=0)
+    fewpass.train(parts[0], tmp_path / "free", lam=0.1, verbose=0)
+    assert list(fewpass.forget(parts[1], "id == 'c0003'").models) == runs
 
 
 def test_damage_of_a_part_is_found(nights):

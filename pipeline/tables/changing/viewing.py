@@ -218,7 +218,7 @@ def _target_sum(manifest: Manifest) -> float:
 def _write(folder: Folder, sets: Sequence[Dataset], index: PartIndex) -> None:
     """Write columns and manifest, which is the last."""
     first, last = sets[0].manifest, sets[-1].manifest
-    known = joined_rows([one.manifest for one in sets])
+    joined = joined_rows([one.manifest for one in sets])
     objects = dict[str, StoredObject]()
     for key, stored in _shared_objects(first).items():
         objects[key] = put(folder, key, get(sets[0].generation_folder, key, stored))
@@ -230,7 +230,7 @@ def _write(folder: Folder, sets: Sequence[Dataset], index: PartIndex) -> None:
     seeds = [one.manifest.shuffle.seed for one in sets]
     manifest = Manifest(
         **common,
-        **known._asdict(),
+        **joined._asdict(),
         version=FORMAT_OF_VIEWS,
         nnz=sum(one.manifest.nnz for one in sets),
         chunk_rows=max(rows for rows, _ in index.sizes()),

@@ -243,5 +243,6 @@ def _reopen(folder: Folder, fingerprint: str, *, present: bool = False) -> Datas
             f"{folder.url} now holds data set {now.fingerprint[:12]}, but {fingerprint[:12]} was "
             f"meant{after}. Put the old one back, or start anew with the new one."
         )
-    require_objects(manifest)
+    if manifest is not now:
+        require_objects(manifest)
     return Dataset(folder, manifest)

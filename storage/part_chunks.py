@@ -50,13 +50,13 @@ class PartChunks:
     def __init__(self, folder: Folder, manifest: Manifest, open_part: OpensPart) -> None:
         assert isinstance(manifest.chunks, PartIndex), "it is a view's"
         self._folder, self._manifest, self._open_part = folder, manifest, open_part
-        self._index = manifest.chunks
+        self._index, self._here = manifest.chunks, Location.of(folder.url)
         self._opened: dict[int, Dataset] = {}
 
     def open_all(self) -> None:
         """Open all parts; refuse one that is not what it was when the view was made."""
         numbers = range(len(self._index.parts))
-        with ThreadPoolExecutor(OPENED_AT_ONCE, "open-parts") as pool:
+        with ThreadPoolExecutor(1 if self._folder.is_local else OPENED_AT_ONCE, "open") as pool:
             for number, part in zip(numbers, pool.map(self._present, numbers), strict=True):
                 self._opened[number] = part
 
@@ -117,7 +117,7 @@ class PartChunks:
 
     def _checked(self, number: int, *, present: bool) -> Dataset:
         record = self._index.parts[number]
-        way = Location.along(Location.of(self._folder.url), record.way)
+        way = Location.along(self._here, record.way)
         folder = Folder(way.url, self._folder.storage_options)
         with self._naming(number):
             part = self._open_part(folder, record.fingerprint, present=present)
@@ -133,9 +133,10 @@ class PartChunks:
         try:
             yield
         except (Damaged, NotADataset) as error:
-            said = f"part {number + 1} of {len(self._index.parts)} of the view {self._folder.url}"
             raise type(error)(
-                f"{error} It is {said}: where it has changed for good, make the view anew."
+                f"{self._folder.url} is a view, and its part {number + 1} of "
+                f"{len(self._index.parts)} is not as it was. {error} Where that is to stay so, "
+                "make the view anew."
             ) from error
 
 

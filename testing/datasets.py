@@ -42,7 +42,7 @@ def wide_table(n, d, nnz, target, seed=5):
     return SparseTable(values, columns.ravel().astype(np.int32), starts, target(values), None)
 
 
-def write(url, table, d, chunk_rows, *, targets="labels", shuffled=True):
+def write(url, table, d, chunk_rows, *, targets="labels", shuffled=True, classes=2):
     """Store a table as a data set and open it."""
     layout = "dense" if isinstance(table, DenseTable) else "sparse"
     n = table.n_rows
@@ -59,7 +59,7 @@ def write(url, table, d, chunk_rows, *, targets="labels", shuffled=True):
     writer.write_columns(columns.columns(d))
     y = table.target
     if targets == "labels":
-        counts = tuple(np.bincount(y.astype(int), minlength=2).tolist())
+        counts = tuple(np.bincount(y.astype(int), minlength=classes).tolist())
         labels = (-1.0, 1.0) if len(counts) == 2 else tuple(float(k) for k in range(len(counts)))
         described: Labels | Values = Labels(labels=labels, counts=counts)
     else:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.runs.run_folder import RunFolder
+from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.kinds import RUN_KEY
@@ -59,11 +60,9 @@ def _learnt(
         record = RunFolder(url, storage_options).record()
     except (Damaged, ValueError, OSError):
         return None
-    own = record.parts or (record.dataset_fingerprint,)
-    itself = any(not set(had).isdisjoint(own) for had, _ in sets)
-    before = any(
-        now not in own and not set(had).isdisjoint(record.learnt_before) for had, now in sets
-    )
+    own, earlier = set(record.rows_of), set(record.learnt_before)
+    itself = any(not own.isdisjoint(had) for had, _ in sets)
+    before = any(now not in own and not earlier.isdisjoint(had) for had, now in sets)
     return LearntRun(url, record.plan, itself) if itself or before else None
 
 
@@ -71,7 +70,8 @@ def learnt_by(start_from: str | None) -> tuple[str, ...]:
     """Return the fingerprints of all data sets that a model to start from has learnt from."""
     if start_from is None:
         return ()
-    return RunFolder(start_from).record().learnt
+    record: RunRecord = RunFolder(start_from).record()
+    return record.learnt
 
 
 def _runs_in(runs: str, storage_options: dict[str, Any] | None) -> Iterator[str]:

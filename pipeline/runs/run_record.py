@@ -56,7 +56,7 @@ class RunRecord(BaseModel):
     lam_origin: LamOrigin | None = None
     """What the plan's lam was chosen from; None where it was given."""
     parts: tuple[str, ...] = ()
-    """Fingerprints of the data sets whose rows were learnt from, where these were a view."""
+    """Fingerprints of the data sets that its data set is a view of."""
     learnt_before: tuple[str, ...] = ()
     """Fingerprints of the data sets that the model it starts from has learnt from."""
     seen: tuple[float, float] | None = None
@@ -81,12 +81,6 @@ class RunRecord(BaseModel):
         return self
 
     @property
-    def learnt(self) -> tuple[str, ...]:
-        """Fingerprints of all data sets that the model has learnt from."""
-        own = self.parts or (self.dataset_fingerprint,)
-        return tuple(dict.fromkeys((*self.learnt_before, *own)))
-
-    @property
     def feature_groups(self) -> Groups | None:
         """The group of every feature (d,); None where no column became several."""
         return self.columns.feature_groups if self.columns is not None else None
@@ -100,6 +94,16 @@ class RunRecord(BaseModel):
         if self.methods is None:
             return self.plan.solver.kind
         return ", then ".join(m.kind for m in self.methods.methods[: number + 1])
+
+    @property
+    def rows_of(self) -> tuple[str, ...]:
+        """Fingerprints of the data sets whose rows it learns from: its own, or a view's parts."""
+        return self.parts or (self.dataset_fingerprint,)
+
+    @property
+    def learnt(self) -> tuple[str, ...]:
+        """Fingerprints of all data sets that the model has learnt from."""
+        return tuple(dict.fromkeys((*self.learnt_before, *self.rows_of)))
 
     @classmethod
     def of(
@@ -120,7 +124,6 @@ class RunRecord(BaseModel):
         return cls(
             plan=plan,
             dataset_fingerprint=manifest.fingerprint,
-            parts=tuple(part.fingerprint for part in manifest.parts),
             layout=manifest.layout,
             n_rows=manifest.n_rows,
             n_features=manifest.n_features,
@@ -137,6 +140,7 @@ class RunRecord(BaseModel):
             lam_origin=lam_origin,
             seen=seen,
             level=level,
+            parts=tuple(part.fingerprint for part in manifest.parts),
             learnt_before=learnt_before,
         )
 

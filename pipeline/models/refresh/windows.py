@@ -18,7 +18,7 @@ from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.settings.training_plan import TrainingPlan
-from fewpass.pipeline.tables.changing.view import make_view
+from fewpass.pipeline.tables.changing.viewing import make_view
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 

@@ -192,7 +192,7 @@ class _Append:
         said = f"writing, {added.n_rows:,} new rows"
         records = deal(before, added, writer, self.threads, lambda s: self.progress(s, said))
         writer.write_columns(joined_columns([before, added]))
-        known = joined_rows([one, two])
+        joined = joined_rows([one, two])
         for name in ("scale", "shift"):
             if name in one.columns:
                 writer.write_columns({name: before.column(name)})
@@ -201,17 +201,17 @@ class _Append:
         change = ChangeRecord(parent=one.fingerprint, rows=added.n_rows, **record)
         writer.commit(
             records,
-            targets=known.targets,
-            weights=known.weights,
-            offsets=known.offsets,
+            targets=joined.targets,
+            weights=joined.weights,
+            offsets=joined.offsets,
             scaling=one.scaling,
             shuffle=one.shuffle,
             sources=(*one.sources, *two.sources),
-            bad_rows=known.bad_rows,
+            bad_rows=joined.bad_rows,
             versions=two.versions,
             schema=before.schema,
             hashed_names=before.hashed_names,
-            own_norms=known.norms,
+            own_norms=joined.norms,
             changes=(*one.changes, change),
             home=before.folder,
         )

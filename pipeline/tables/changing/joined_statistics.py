@@ -21,7 +21,7 @@ from fewpass.storage.manifest import Labels, Manifest, Norms, OffsetStats, Value
 Columns = dict[str, NDArray[np.float64]]
 
 
-class KnownRows(NamedTuple):
+class RowStatistics(NamedTuple):
     """What manifests say of rows; by their names there."""
 
     n_rows: int
@@ -37,9 +37,9 @@ class KnownRows(NamedTuple):
         return float(self.n_rows) if self.weights is None else self.weights.total
 
 
-def joined_rows(manifests: Sequence[Manifest]) -> KnownRows:
-    """Return what is known of the rows of sets of one form; labels are the same, in one order."""
-    return reduce(_joined, map(_known, manifests))
+def joined_rows(manifests: Sequence[Manifest]) -> RowStatistics:
+    """Return the statistics of the rows of sets of one form; labels are the same, in one order."""
+    return reduce(_joined, map(_statistics_of, manifests))
 
 
 def joined_columns(sets: Sequence[Dataset]) -> Columns:
@@ -66,12 +66,12 @@ def joined_variance(
     return within + step * step * (n / (n + m)) * (m / (n + m))
 
 
-def _known(manifest: Manifest) -> KnownRows:
-    return KnownRows(*(getattr(manifest, name) for name in KnownRows._fields))
+def _statistics_of(manifest: Manifest) -> RowStatistics:
+    return RowStatistics(*(getattr(manifest, name) for name in RowStatistics._fields))
 
 
-def _joined(one: KnownRows, two: KnownRows) -> KnownRows:
-    return KnownRows(
+def _joined(one: RowStatistics, two: RowStatistics) -> RowStatistics:
+    return RowStatistics(
         one.n_rows + two.n_rows,
         _both_targets(one, two),
         _both_norms(one, two),
@@ -94,7 +94,7 @@ def _both_columns(n: int, columns: Columns, m: int, others: Columns) -> Columns:
     }
 
 
-def _both_norms(one: KnownRows, two: KnownRows) -> Norms:
+def _both_norms(one: RowStatistics, two: RowStatistics) -> Norms:
     n, m, a, b = one.n_rows, two.n_rows, one.norms, two.norms
     return Norms(
         mean_square=joined_mean(n, a.mean_square, m, b.mean_square),
@@ -103,7 +103,7 @@ def _both_norms(one: KnownRows, two: KnownRows) -> Norms:
     )
 
 
-def _both_targets(one: KnownRows, two: KnownRows) -> Labels | Values:
+def _both_targets(one: RowStatistics, two: RowStatistics) -> Labels | Values:
     a, b, n, m = one.targets, two.targets, one.n_rows, two.n_rows
     if isinstance(a, Labels) and isinstance(b, Labels):
         counts = tuple(x + y for x, y in zip(a.counts, b.counts, strict=True))
@@ -121,14 +121,14 @@ def _both_targets(one: KnownRows, two: KnownRows) -> Labels | Values:
     )
 
 
-def _both_weights(one: KnownRows, two: KnownRows) -> WeightStats | None:
+def _both_weights(one: RowStatistics, two: RowStatistics) -> WeightStats | None:
     a, b = one.weights, two.weights
     if a is None or b is None:
         return None
     return WeightStats(total=a.total + b.total, maximum=max(a.maximum, b.maximum))
 
 
-def _both_offsets(one: KnownRows, two: KnownRows) -> OffsetStats | None:
+def _both_offsets(one: RowStatistics, two: RowStatistics) -> OffsetStats | None:
     a, b = one.offsets, two.offsets
     if a is None or b is None:
         return None

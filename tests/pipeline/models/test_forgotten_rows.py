@@ -13,7 +13,7 @@ from fewpass.pipeline.models.refresh.store import published, run_of, store_at
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
-from fewpass.pipeline.tables.changing.view import make_view
+from fewpass.pipeline.tables.changing.viewing import make_view
 from testing.refreshing import refresh
 
 HOW = {"lam": 0.01, "passes": 2}

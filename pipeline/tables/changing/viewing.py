@@ -44,11 +44,6 @@ from fewpass.storage.part_chunks import FORM, differing
 _OWN: Final = ("columns", "by-column", SCHEMA, NAMES)
 #: Arrays below columns/ that say what a value means, and so are the same in all parts.
 _SHARED_COLUMNS: tuple[str, ...] = ("scale", "shift", COLUMN_ORDER)
-#: What the objects that are the same in all parts are called in messages.
-_CALLED: Final = {
-    SCHEMA: "columns, or recipe,", NAMES: "names of hashed columns", "scale": "scaling",
-    "shift": "scaling", COLUMN_ORDER: "order of stored columns",
-}  # fmt: skip
 
 
 def make_view(
@@ -107,35 +102,37 @@ def _require_several(folder: Folder, sets: Sequence[Dataset]) -> None:
 
 def _require_alike(first: Dataset, one: Dataset) -> None:
     """Refuse a part in which a value, or a target, means something else than in the first."""
-    for what, own, asked in _differences(one.manifest, first.manifest):
+    said = next(_differences(one.manifest, first.manifest), None)
+    if said is not None:
         raise BadInput(
-            f"{one.folder.url} has {what} {own}, and {first.folder.url} has {asked}. The parts of "
-            f"a view are read alike: ingest it anew with `like={first.folder.url}`."
+            f"{one.folder.url} has {said} as {first.folder.url}. The parts of a view are read "
+            f"alike: ingest it anew with `like={first.folder.url}`."
         )
 
 
-def _differences(one: Manifest, first: Manifest) -> Iterator[tuple[str, Any, Any]]:
+def _differences(one: Manifest, first: Manifest) -> Iterator[str]:
+    """Say in what a part is not like the first, columns first: others follow of these."""
+    own, asked = _shared_objects(one), _shared_objects(first)
+    different = sorted(key for key in own.keys() | asked.keys() if own.get(key) != asked.get(key))
+    if SCHEMA in different:
+        yield f"not the same columns or recipe ({SCHEMA})"
     if (name := differing(one, first)) is not None:
-        yield name, getattr(one, name), getattr(first, name)
+        yield f"{name} {getattr(one, name)} and not {getattr(first, name)}"
     a, b = (_meaning(each) for each in (one, first))
     if a != b:
-        yield "targets", a, b
+        yield f"targets {a} and not {b}"
     if one.scaling != first.scaling:
         a, b = (f"{each.scaling.kind} {each.scaling.digest}".strip() for each in (one, first))
-        yield "scaling", a, b
-    shared, others = _shared_objects(one), _shared_objects(first)
-    for key in sorted(shared.keys() | others.keys()):
-        if shared.get(key) != others.get(key):
-            parts = key.split("/")
-            what = _CALLED[parts[1] if len(parts) > 1 else key]
-            yield f"other {what}", f"({key})", "its own"
+        yield f"scaling {a} and not {b}"
+    for key in different:
+        yield f"not the same columns ({key})"
 
 
 def _meaning(manifest: Manifest) -> str:
     """Say what stored targets are."""
     if isinstance(manifest.targets, Labels):
-        return f"that are labels ({', '.join(map(str, manifest.targets.labels))})"
-    return "that are numbers"
+        return f"of labels ({', '.join(map(str, manifest.targets.labels))})"
+    return "of numbers"
 
 
 def _shared_objects(manifest: Manifest) -> Mapping[str, StoredObject]:
@@ -221,7 +218,7 @@ def _target_sum(manifest: Manifest) -> float:
 def _write(folder: Folder, sets: Sequence[Dataset], index: PartIndex) -> None:
     """Write columns and manifest, which is the last."""
     first, last = sets[0].manifest, sets[-1].manifest
-    known = joined_rows([one.manifest for one in sets])
+    joined = joined_rows([one.manifest for one in sets])
     objects = dict[str, StoredObject]()
     for key, stored in _shared_objects(first).items():
         objects[key] = put(folder, key, get(sets[0].generation_folder, key, stored))
@@ -233,7 +230,7 @@ def _write(folder: Folder, sets: Sequence[Dataset], index: PartIndex) -> None:
     seeds = [one.manifest.shuffle.seed for one in sets]
     manifest = Manifest(
         **common,
-        **known._asdict(),
+        **joined._asdict(),
         version=FORMAT_OF_VIEWS,
         nnz=sum(one.manifest.nnz for one in sets),
         chunk_rows=max(rows for rows, _ in index.sizes()),

@@ -24,6 +24,7 @@ from fewpass.storage.chunk_table import (
     squares_between,
 )
 from fewpass.storage.column_schema import KEY as SCHEMA
+from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.hashed_names import KEY as NAMES
@@ -102,7 +103,8 @@ def _require_several(folder: Folder, sets: Sequence[Dataset]) -> None:
 
 def _require_alike(first: Dataset, one: Dataset) -> None:
     """Refuse a part in which a value, or a target, means something else than in the first."""
-    said = next(_differences(one.manifest, first.manifest), None)
+    same_words = _said_by_schema(one.schema) == _said_by_schema(first.schema)
+    said = next(_differences(one.manifest, first.manifest, same_schema=same_words), None)
     if said is not None:
         raise BadInput(
             f"{one.folder.url} has {said} as {first.folder.url}. The parts of a view are read "
@@ -110,11 +112,24 @@ def _require_alike(first: Dataset, one: Dataset) -> None:
         )
 
 
-def _differences(one: Manifest, first: Manifest) -> Iterator[str]:
+def _said_by_schema(schema: Schema | None) -> Any:
+    """Return what a schema says; one of an earlier version lacks members that are null now."""
+
+    def said(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: said(own) for name, own in value.items() if own is not None}
+        return [said(own) for own in value] if isinstance(value, list) else value
+
+    return None if schema is None else said(schema.model_dump(mode="json"))
+
+
+def _differences(one: Manifest, first: Manifest, *, same_schema: bool) -> Iterator[str]:
     """Say in what a part is not like the first, columns first: others follow of these."""
     own, asked = _shared_objects(one), _shared_objects(first)
     different = sorted(key for key in own.keys() | asked.keys() if own.get(key) != asked.get(key))
-    if SCHEMA in different:
+    if SCHEMA in different and same_schema:
+        different.remove(SCHEMA)
+    elif SCHEMA in different:
         yield f"not the same columns or recipe ({SCHEMA})"
     if (name := differing(one, first)) is not None:
         yield f"{name} {getattr(one, name)} and not {getattr(first, name)}"

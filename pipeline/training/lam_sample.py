@@ -10,7 +10,7 @@ from fewpass.pipeline.rows.windows import chunk_bytes
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.solvers.registry import LOSS_OF_CLASSES
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.manifest import Labels
+from fewpass.storage.manifest import Labels, Manifest
 from fewpass.storage.memory_dataset import MemoryDataset
 from fewpass.storage.table import Table, concatenate, take
 
@@ -23,7 +23,8 @@ SAMPLED = 43  # what a random generator is for
 def sample_of(plan: TrainingPlan, dataset: Dataset) -> Table:
     """Return rows of a data set, columns in stored order; the same ones for the same plan.
 
-    A shuffled set's first chunks are a random sample.  Of any other every chunk gives some rows.
+    A shuffled set's first chunks are a random sample, and so are those of each part of a view.  Of
+    any other set every chunk gives some rows.
     """
     wanted, most = wanted_rows(plan, dataset), plan.budget.lam_rows
     if isinstance(dataset, MemoryDataset):
@@ -52,7 +53,7 @@ def bytes_of(table: Table) -> int:
 
 
 def _read(plan: TrainingPlan, dataset: Dataset, wanted: int) -> Iterator[Table]:
-    """Yield the rows of whole chunks; of sets that are not shuffled some of all chunks."""
+    """Yield the rows of whole chunks; of sets that are not shuffled some of all stretches."""
     if dataset.manifest.is_shuffled:
         for k in range(dataset.n_chunks):
             yield dataset.read_stored(k)
@@ -60,9 +61,22 @@ def _read(plan: TrainingPlan, dataset: Dataset, wanted: int) -> Iterator[Table]:
     largest = min(dataset.manifest.chunk_rows, dataset.n_rows)
     whole = dataset.n_rows * chunk_bytes(dataset.manifest) / largest
     share = min(1.0, wanted / dataset.n_rows, plan.budget.lam_rows / max(whole, 1.0))
-    for k in range(dataset.n_chunks):
-        table = dataset.read_stored(k)
-        yield _some(plan, table, max(1, round(share * table.n_rows)), k)
+    for chunks in _stretches(dataset.manifest):
+        left = max(1, round(share * sum(map(dataset.manifest.rows_of, chunks))))
+        for k in chunks:
+            if left > 0:
+                table = dataset.read_stored(k)
+                yield _some(plan, table, left, k)
+                left -= table.n_rows
+
+
+def _stretches(manifest: Manifest) -> Iterator[range]:
+    """Yield chunks whose rows are shuffled together: those of a view's part, else each alone."""
+    first = 0
+    for part in manifest.parts if manifest.shuffle.seed is not None else ():
+        yield range(first, first + part.n_chunks)
+        first += part.n_chunks
+    yield from (range(k, k + 1) for k in range(first, manifest.n_chunks))
 
 
 def _some(plan: TrainingPlan, table: Table, wanted: int, which: int = 0) -> Table:

@@ -50,20 +50,22 @@ KINDS = {
 
 
 def rows_of(dataset):
-    """All rows as a sorted list of bytes: features, target, weight and retained columns."""
-    found = []
-    for k in range(dataset.n_chunks):
-        table = dataset.with_retained(k, dataset.read_chunk(k))
-        for i in range(table.n_rows):
-            if isinstance(table, DenseTable):
-                parts = [table.X[i]]
-            else:
-                own = slice(table.indptr[i], table.indptr[i + 1])
-                parts = [table.indices[own], table.data[own]]
-            more = (table.target, table.weight, table.retained)
-            parts += [part[i] for part in more if part is not None]
-            found.append(b"".join(np.ascontiguousarray(part).tobytes() for part in parts))
-    return sorted(found)
+    """All rows as a sorted list of bytes."""
+    tables = (dataset.with_retained(k, dataset.read_chunk(k)) for k in range(dataset.n_chunks))
+    return sorted(row for table in tables for row in rows_in(table))
+
+
+def rows_in(table):
+    """Rows as bytes: features, target, weight and retained columns."""
+    for i in range(table.n_rows):
+        if isinstance(table, DenseTable):
+            parts = [table.X[i]]
+        else:
+            own = slice(table.indptr[i], table.indptr[i + 1])
+            parts = [table.indices[own], table.data[own]]
+        more = (table.target, table.weight, table.retained)
+        parts += [part[i] for part in more if part is not None]
+        yield b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
 
 
 def require_equal_statistics(one, two):

@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
+from fsspec import filesystem
 
 import fewpass
 from fewpass.flows import cli
@@ -14,6 +15,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.on_dask import OnDask
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.tables.changing.viewing import make_view
+from fewpass.pipeline.training import lam_sample
 from fewpass.pipeline.training.planning.clustering import clustering
 from fewpass.storage import chunk_pages, column_copy, writer
 from fewpass.storage.chunk_table import ChunkRecord, ChunkTable
@@ -28,6 +30,7 @@ from tests.conftest import ROUNDING
 from tests.pipeline.tables.changing.kinds_of_rows import (
     KINDS,
     require_equal_statistics,
+    rows_in,
     rows_of,
     write_table,
 )
@@ -210,6 +213,18 @@ def test_one_pass_takes_the_parts_in_no_order(tmp_path):
     excess = np.array([run.objective - best for run in runs]).reshape(2, 4).mean(axis=1)
     assert excess[1] < 2.0 * excess[0]
     assert {run.rows_seen for run in runs} == {1000}
+
+
+def test_lam_is_chosen_on_rows_of_all_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(lam_sample, "LEAST", 100)
+    view, read = pair(tmp_path, layout="sparse")[1], []
+    rows = [{*rows_of(Dataset.open(part))} for part in places(tmp_path / "store")]
+    original = Dataset.read_stored
+    monkeypatch.setattr(Dataset, "read_stored", lambda self, k: read.append(k) or original(self, k))
+    drawn = {*rows_in(lam_sample.sample_of(plan(view), view))}
+    assert len(read) == 4, "a chunk of each part has rows enough"
+    sizes = [len(drawn & own) for own in rows]
+    assert np.abs(np.array(sizes) - [13, 30, 1, 57]).sum() == 1, "100 of 101 rows"
 
 
 def plan(view, **how):
@@ -455,14 +470,29 @@ def test_a_view_is_not_changed_itself(tmp_path, nights):
     assert (Dataset.open(at).n_rows, Dataset.open(parts[0]).n_rows) == (50, 200)
 
 
-def test_a_view_that_lies_about_its_parts_is_refused(tmp_path, nights):
+@pytest.mark.parametrize(
+    ("lie", "said"), [({"fingerprint": "0" * 64}, "now holds"), ({"nnz": 7}, "other chunks")]
+)
+def test_a_view_that_lies_about_its_parts_is_refused(nights, lie, said):
+    _, view = nights
+    one, two = view.manifest.chunks.parts
+    parts = (one, two.model_copy(update=lie))
+    nnz = sum(part.nnz for part in parts)
+    chunks = view.manifest.chunks.model_copy(update={"parts": parts})
+    forged = view.manifest.model_copy(update={"chunks": chunks, "nnz": nnz})
+    view.folder.write(KEY, forged.sealed())
+    with pytest.raises((NotADataset, Damaged), match=f"part 2 of 2 .*{said}"):
+        Dataset.open(view.folder.url)
+
+
+def test_parts_in_an_object_store_are_found_from_the_view(tmp_path, nights):
     parts, view = nights
-    index = view.manifest.chunks
-    short = index.parts[1].model_copy(update={"fingerprint": "0" * 64})
-    for own in (short,):
-        forged = view.manifest.model_copy(
-            update={"chunks": index.model_copy(update={"parts": (index.parts[0], own)})}
-        )
-        view.folder.write(KEY, forged.sealed())
-        with pytest.raises(NotADataset, match=f"{parts[1]} now holds"):
-            Dataset.open(view.folder.url)
+    store = filesystem("memory")
+    for name in ("night0", "night1"):
+        store.put(str(tmp_path / name), f"/store/{name}", recursive=True)
+    far = make_view("memory://store/views/all", [f"memory://store/night{k}" for k in range(2)])
+    here = make_view(str(tmp_path / "here"), [parts[0], "memory://store/night1"])
+    assert [part.way for part in far.manifest.parts] == ["../../night0", "../../night1"]
+    assert [part.way for part in here.manifest.parts] == ["../night0", "memory://store/night1"]
+    for one in (far, here):
+        assert rows_of(pickle.loads(pickle.dumps(one))) == rows_of(view)

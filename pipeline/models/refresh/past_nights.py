@@ -42,20 +42,20 @@ class Past(NamedTuple):
         turn = min(map(self._place, self.waiting))
         return self.moved(self.waiting, "used")._replace(turn=turn, usual=(), scores=())
 
-    def taken(self, night: int, halves: Scores | None = None) -> Past:
-        """Learn from a night that was set apart, or that waits: of this as of a turn.
+    def taken(self, *nights: int, halves: Scores | None = None) -> Past:
+        """Learn from nights that were set apart, or that wait: of these as of a turn.
 
-        Scores of its halves say whether the published model or one of the night alone is better.
+        Scores of halves of the newest say whether the published model or one of its own is better.
         """
-        after = self.moved((night,), "used")
-        if night not in self.waiting:
+        after = self.moved(nights, "used")
+        waited = [self._place(night) for night in nights if night in self.waiting]
+        if not waited:
             return after
-        turn = self._place(night)
-        after = after._replace(turn=turn, usual=(), scores=())
+        after = after._replace(turn=min(waited), usual=(), scores=())
         if halves is None:
             return after
-        scores = halves.renamed({PUBLISHED: PUBLISHED, SINCE: HALF})
-        return after._replace(usual=((turn, min(scores.loss)),), scores=((turn, scores),))
+        scores, newest = halves.renamed({PUBLISHED: PUBLISHED, SINCE: HALF}), max(waited)
+        return after._replace(usual=((newest, min(scores.loss)),), scores=((newest, scores),))
 
     def set_apart(self, nights: Iterable[int]) -> Past:
         """Learn from these nights in the window that has all, and in no other."""

@@ -266,6 +266,12 @@ def test_the_least_mean_of_the_newest_nights_is_chosen_and_of_equal_ones_the_lon
     assert (choice.nights, choice.changed) == (tuple(range(21, 28)), True)
 
 
+def test_scores_of_other_windows_count_where_the_longest_is_among_them():
+    past = scored_nights(*[{"1": 0.5, "4": 0.4, "all": 0.5}] * 3)
+    assert chosen(Rule((4, 9, "all")), past, None).window == "4"
+    assert chosen(Rule((4, 9)), past, "all")[:5] == ("9", 0.0, 0.0, (), True)
+
+
 @pytest.mark.parametrize(("nights", "competes"), [(2, False), (3, True)])
 def test_a_new_window_competes_after_three_nights(nights, competes):
     even = {"1": 0.5, "4": 0.5, "14": 0.5, "all": 0.5}
@@ -292,6 +298,22 @@ def test_no_window_is_longer_than_the_longest():
         "2": (4, 5), "3": (2, 4, 5), "since": (2, 4, 5), "whole": (3, 4, 5),
     }  # fmt: skip
     assert learnt_from(Rule(most_nights=2), past)["all"] == (4, 5)
+
+
+def test_taken_nights_are_a_turn_if_they_waited_and_halves_say_whether_to_publish_it():
+    before = scored_nights(dict.fromkeys(["1", "4", "14", "all"], 0.5))
+    past = before.moved((21, 22), "waiting").set_apart((3,))
+    for half, window in ((0.5, "since"), (0.8, "all")):
+        after = past.taken(21, 22, halves=scores_of({PUBLISHED: 0.7, HALF: half}))
+        assert (after.used[-3:], after.turn, after.waiting) == ((20, 21, 22), 21, ())
+        assert after.usual == ((22, min(0.7, half)),)
+        assert chosen(RULE, after, None).window == window
+        assert learnt_from(RULE, after)["since"] == (21, 22)
+    assert past.taken(21).waiting == (22,)
+    assert past.taken(21).usual == past.taken(21).scores == ()
+    again = past.taken(3)
+    assert (again.turn, again.usual, again.scores) == (None, past.usual, past.scores)
+    assert (again.used, again.apart) == (before.used, ())
 
 
 def test_rolled_back_nights_are_apart_and_what_they_said_is_forgotten():

@@ -34,6 +34,7 @@ Window = int | Literal["all"]
 Kind = Literal["usual", "waits", "confirms", "sets apart", "takes", "as a week ago"]
 
 TURNED, WEEK = "turned-", "week"  # candidates: with the nights that wait, and of a week ago
+WEEK_NIGHTS = 7
 FEW_NIGHTS = 4  # losses that do not yet show how far nights differ
 LEAST_SPREAD = 0.04  # of the usual loss, while nights are few
 WIDER = 5.0  # the spread of k nights is widened by 1 + 5/k
@@ -120,7 +121,7 @@ def learnt_from(rule: Rule, past: Past) -> dict[str, Nights]:
     if since := past.since_turn(stored):
         made[SINCE] = since
     if past.apart:
-        made[WHOLE] = _newest(past.in_order((*past.used, *past.apart)), most)
+        made[WHOLE] = _newest(tuple(sorted((*past.used, *past.apart))), most)
     return made
 
 
@@ -130,8 +131,8 @@ def candidates(rule: Rule, past: Past, tonight: int) -> dict[str, Nights]:
     if past.waiting:
         windows = learnt_from(rule, past.turned())
         made = {TURNED + name: nights for name, nights in windows.items()}
-    before = None if rule.odd is None else past.week_before(tonight)
-    return made if before is None else made | {WEEK: (before,)}
+    before = tonight - WEEK_NIGHTS
+    return made | {WEEK: (before,)} if before in past.apart and rule.odd is not None else made
 
 
 def judged(
@@ -183,12 +184,13 @@ class _Night(NamedTuple):
 
     def kind(self) -> tuple[Kind, str | None]:
         """Return what the night is, and the model that decides it."""
-        by, waiting = self._confirming(), self.past.waiting
+        waiting = self.past.waiting
+        by = self._confirming() if waiting else None
         if by is not None:
             return "confirms", by
         if not self.odd:
             return ("sets apart" if waiting else "usual"), None
-        if self._week_before() and self._better(WEEK):
+        if self.number - WEEK_NIGHTS in self.past.apart and self._better(WEEK):
             return "as a week ago", WEEK
         if self.rule.after_turn == "publish" and self.explained:
             return "takes", HALF
@@ -205,11 +207,12 @@ class _Night(NamedTuple):
         if kind == "waits":
             return with_tonight.waiting, with_tonight
         if by == HALF:
-            return (self.number,), with_tonight.taken(self.number, halves=self.halves)
+            return (self.number,), with_tonight.taken(self.number, self.halves)
         if kind in ("confirms", "takes"):
             return past.waiting, self._after_turn(past.turned())
         if kind == "as a week ago":
-            return self._week_before(), self._learnt(past.moved(self._week_before(), "used"))
+            before = (self.number - WEEK_NIGHTS,)
+            return before, self._learnt(past.moved(before, "used"))
         nights = past.waiting if kind == "sets apart" else ()
         return nights, self._learnt(past.moved(nights, "apart"))
 
@@ -227,21 +230,13 @@ class _Night(NamedTuple):
         loss = self.scores.of(PUBLISHED)[0]
         return past.learnt(self.number, loss, scores, self.rule.judge_generations)
 
-    def _week_before(self) -> Nights:
-        before = self.past.week_before(self.number)
-        return () if before is None else (before,)
-
     def _confirming(self) -> str | None:
         """Return the best model with the nights that wait that is better, and explains tonight.
 
         Of two broken nights the first one's model is better on the second, and explains nothing.
         """
         names = [name for name in self.scores.names if name.startswith(TURNED)]
-        able = [
-            name
-            for name in names
-            if self.past.waiting and self._better(name) and self._explains(name)
-        ]
+        able = [name for name in names if self._better(name) and self._explains(name)]
         return min(able, key=lambda name: self.scores.of(name)[0], default=None)
 
     def _better(self, name: str) -> bool:

@@ -81,7 +81,7 @@ def holds(days: Days, evenings: list[Evening]) -> bool:
 def run(days: Days, rows: int, folder: Path) -> list[Evening]:
     """Refresh a store every evening."""
     store, evenings = folder / "store", []
-    first = store / "generations/000001/data"
+    first = f"{store}/generations/000001/data"
     (folder / "inbox").mkdir()
     for day in range(1, days.count + 1):
         bought(days, day, rows).to_csv(folder / "inbox" / f"{day:02}.csv", index=False)

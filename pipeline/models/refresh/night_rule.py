@@ -106,7 +106,7 @@ class _Usual(NamedTuple):
 
 
 def first(past: Past, night: int, loss: float) -> Past:
-    """Return the past after a night that nothing judges; `loss` is that of its own model on it."""
+    """Return the past after the first night; `loss` is that of its own model on it."""
     return past._replace(usual=(), scores=()).learnt(night, loss, None, 1)
 
 

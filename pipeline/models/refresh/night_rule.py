@@ -88,12 +88,15 @@ class _Usual(NamedTuple):
     spread: float
 
     @classmethod
-    def of(cls, past: Past, tonight: float) -> _Usual:
-        """Return what the nights before say; tonight is as usual where there are none."""
+    def of(cls, past: Past, tonight: float, least: float) -> _Usual:
+        """Return what the nights before say; tonight is as usual where there are none.
+
+        `least` is the spread of few nights at least, as a share of their loss.
+        """
         losses = np.array([loss for _, loss in past.usual] or [tonight])
         k, mean = len(losses), float(losses.mean())
         spread = float(losses.std(ddof=1)) * (1.0 + WIDER / k) if k > 1 else 0.0
-        return cls(mean, max(spread, LEAST_SPREAD * abs(mean)) if k < FEW_NIGHTS else spread)
+        return cls(mean, max(spread, least * abs(mean)) if k < FEW_NIGHTS else spread)
 
     def deviation(self, error: float) -> float:
         """Return how far a night's loss usually is from the mean."""
@@ -169,18 +172,23 @@ class _Night(NamedTuple):
 
     @property
     def usual(self) -> _Usual:
-        return _Usual.of(self.past, self.scores.of(PUBLISHED)[0])
+        return _Usual.of(self.past, self.scores.of(PUBLISHED)[0], LEAST_SPREAD)
 
     @property
     def odd(self) -> bool:
-        return self.rule.odd is not None and (self.drifted or not self._explains(PUBLISHED))
+        """Whether the published model's loss is odd; one that is no number is."""
+        if self.rule.odd is None:
+            return False
+        return (
+            self.drifted or not self.usual.deviations(*self.scores.of(PUBLISHED)) <= self.rule.odd
+        )
 
     @property
     def explained(self) -> bool | None:
         """Whether a model of an odd night alone explains it."""
         if not self.odd or self.halves is None:
             return None
-        return self._usual_loss(self.halves.of(HALF))
+        return self._explains(self.halves, HALF)
 
     def kind(self) -> tuple[Kind, str | None]:
         """Return what the night is, and the model that decides it."""
@@ -236,7 +244,7 @@ class _Night(NamedTuple):
         Of two broken nights the first one's model is better on the second, and explains nothing.
         """
         names = [name for name in self.scores.names if name.startswith(TURNED)]
-        able = [name for name in names if self._better(name) and self._explains(name)]
+        able = [name for name in names if self._better(name) and self._explains(self.scores, name)]
         return min(able, key=lambda name: self.scores.of(name)[0], default=None)
 
     def _better(self, name: str) -> bool:
@@ -244,13 +252,10 @@ class _Night(NamedTuple):
         mean, error = self.scores.difference(name, PUBLISHED)
         return mean < -BETTER * error
 
-    def _explains(self, name: str) -> bool:
-        return self._usual_loss(self.scores.of(name))
-
-    def _usual_loss(self, loss_and_error: tuple[float, float]) -> bool:
-        """Whether a loss is not odd; one that is no number is."""
-        odd = self.rule.odd
-        return odd is None or self.usual.deviations(*loss_and_error) <= odd
+    def _explains(self, scores: Scores, name: str) -> bool:
+        """Whether a model's loss is not odd; few nights are no reason to think so."""
+        usual = _Usual.of(self.past, self.scores.of(PUBLISHED)[0], 0.0)
+        return self.rule.odd is None or usual.deviations(*scores.of(name)) <= self.rule.odd
 
 
 def chosen(rule: Rule, past: Past, last: str | None) -> WindowChoice:

@@ -237,6 +237,19 @@ def test_a_night_that_has_drifted_waits_and_without_waiting_nights_does_not():
         assert judged(RULE._replace(odd=odd), past, 1, scores, drifted=True).kind == kind
 
 
+@pytest.mark.parametrize(("loss", "explains"), [(0.56, False), (0.53, True)])
+def test_few_nights_are_no_reason_to_think_that_a_model_explains_a_night(loss, explains):
+    """The published model's loss may be .08 above the usual one; that of a candidate may not."""
+    past = first(Past(), 0, 0.5).learnt(1, 0.501, None, 7)
+    scores = scores_of(dict.fromkeys((PUBLISHED, *learnt_from(RULE, past)), 0.9))
+    assert judged(RULE, past, 2, scores_of({PUBLISHED: 0.57})).kind == "usual"
+    verdict = judged(RULE, past, 2, scores, scores_of({PUBLISHED: 0.9, HALF: loss}))
+    assert (verdict.kind, verdict.explained) == ("waits", explains)
+    able = dict.fromkeys(candidates(RULE, verdict.past, 3), loss)
+    after = judged(RULE, verdict.past, 3, scores_of({PUBLISHED: 0.9} | able))
+    assert after.kind == ("confirms" if explains else "waits")
+
+
 def test_losses_of_zero_are_usual_and_any_loss_after_them_is_odd():
     past = first(Past(), 0, 0.0)
     for loss, kind in ((0.0, "usual"), (1e-9, "waits")):

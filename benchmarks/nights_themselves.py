@@ -90,7 +90,8 @@ def run(days: Days, rows: int, folder: Path) -> list[Evening]:
             ingest={"options": {"label": "bought"}}, training={"loss": "logistic", "lam": "1/n"},
         )  # fmt: skip
         truth = folder / f"true-{day}.csv"
-        bought(days, day + 1, TRUE_ROWS, seed=1_000 + day).to_csv(truth, index=False)
+        clean = days._replace(breaks=False)
+        bought(clean, day + 1, TRUE_ROWS, seed=1_000 + day).to_csv(truth, index=False)
         fewpass.ingest(truth, folder / f"true-{day}", like=first, options={"label": "bought"})
         loss = fewpass.evaluate(store, folder / f"true-{day}").loss
         evenings.append(Evening(made.state, made.window, loss, made.message))

@@ -56,22 +56,31 @@ class Line(NamedTuple):
 def main() -> int:
     """Print the table."""
     asked = _options()
-    rows = []
     with threadpool_limits(1):
-        for name in asked.streams:
-            for n in asked.rows:
-                runs = [run(name, n, seed) for seed in range(asked.seeds)]
-                rows += [
-                    (name, n, line.must, line.seen(runs)) for line in LINES if name in line.streams
-                ]
-                print(f"{name}, {n} rows", file=sys.stderr, flush=True)
-    cells = [
-        [name, f"{n:,}", must, seen.figure, "yes" if seen.holds else "**no**"]
-        for name, n, must, seen in rows
-    ]
-    head = ("stream", "rows", "must", "seen", "holds")
-    print(table(head, cells, ("stream", "must", "seen", "holds")))
-    return 0 if all(seen.holds for *_, seen in rows) else 1
+        seen = {
+            (name, n): _seen(name, n, asked.seeds) for name in asked.streams for n in asked.rows
+        }
+    cells = []
+    for name in asked.streams:
+        for k, line in enumerate(lines_of(name)):
+            each = [seen[name, n][k] for n in asked.rows]
+            holds = "yes" if all(one.holds for one in each) else "**no**"
+            cells.append([name, line.must, *(one.figure for one in each), holds])
+    head = ("stream", "must", *(f"{n:,} rows" for n in asked.rows), "holds")
+    print(table(head, cells, head))
+    return 0 if all(one.holds for each in seen.values() for one in each) else 1
+
+
+def lines_of(name: str) -> list[Line]:
+    """Return what must hold of a stream."""
+    return [line for line in LINES if name in line.streams]
+
+
+def _seen(name: str, rows: int, seeds: int) -> list[Seen]:
+    """Return what came out, for each line of a stream."""
+    print(f"{name}, {rows:,} rows", file=sys.stderr, flush=True)
+    runs = [run(name, rows, seed) for seed in range(seeds)]
+    return [line.seen(runs) for line in lines_of(name)]
 
 
 def _options() -> Namespace:

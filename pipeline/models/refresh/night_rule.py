@@ -11,7 +11,6 @@ Nothing here reads rows or trains: nights are whole numbers, and scores are give
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -35,6 +34,7 @@ Window = int | Literal["all"]
 Kind = Literal["usual", "waits", "confirms", "sets apart", "takes", "as a week ago"]
 
 TURNED, WEEK = "turned-", "week"  # candidates: with the nights that wait, and of a week ago
+WEEK_NIGHTS = 7
 FEW_NIGHTS = 4  # losses that do not yet show how far nights differ
 LEAST_SPREAD = 0.04  # of the usual loss, while nights are few
 WIDER = 5.0  # the spread of k nights is widened by 1 + 5/k
@@ -88,12 +88,15 @@ class _Usual(NamedTuple):
     spread: float
 
     @classmethod
-    def of(cls, past: Past, tonight: float) -> _Usual:
-        """Return what the nights before say; tonight is as usual where there are none."""
+    def of(cls, past: Past, tonight: float, least: float) -> _Usual:
+        """Return what the nights before say; tonight is as usual where there are none.
+
+        `least` is the spread of few nights at least, as a share of their loss.
+        """
         losses = np.array([loss for _, loss in past.usual] or [tonight])
         k, mean = len(losses), float(losses.mean())
         spread = float(losses.std(ddof=1)) * (1.0 + WIDER / k) if k > 1 else 0.0
-        return cls(mean, max(spread, LEAST_SPREAD * abs(mean)) if k < FEW_NIGHTS else spread)
+        return cls(mean, max(spread, least * abs(mean)) if k < FEW_NIGHTS else spread)
 
     def deviation(self, error: float) -> float:
         """Return how far a night's loss usually is from the mean."""
@@ -106,7 +109,7 @@ class _Usual(NamedTuple):
 
 
 def first(past: Past, night: int, loss: float) -> Past:
-    """Return the past after a night that nothing judges; `loss` is that of its own model on it."""
+    """Return the past after the first night; `loss` is that of its own model on it."""
     return past._replace(usual=(), scores=()).learnt(night, loss, None, 1)
 
 
@@ -121,7 +124,7 @@ def learnt_from(rule: Rule, past: Past) -> dict[str, Nights]:
     if since := past.since_turn(stored):
         made[SINCE] = since
     if past.apart:
-        made[WHOLE] = _newest(past.in_order((*past.used, *past.apart)), most)
+        made[WHOLE] = _newest(tuple(sorted((*past.used, *past.apart))), most)
     return made
 
 
@@ -131,8 +134,8 @@ def candidates(rule: Rule, past: Past, tonight: int) -> dict[str, Nights]:
     if past.waiting:
         windows = learnt_from(rule, past.turned())
         made = {TURNED + name: nights for name, nights in windows.items()}
-    before = past.week_before(tonight)
-    return made if before is None else made | {WEEK: (before,)}
+    before = tonight - WEEK_NIGHTS
+    return made | {WEEK: (before,)} if before in past.apart and rule.odd is not None else made
 
 
 def judged(
@@ -148,91 +151,111 @@ def judged(
     missing = {PUBLISHED, *candidates(rule, past, tonight)} - {*scores.names}
     if missing:
         raise ValueError(f"No scores of {', '.join(sorted(missing))} on night {tonight}.")
-    loss, error = scores.of(PUBLISHED)
-    usual = _Usual.of(past, loss)
-    odd = rule.odd is not None and (drifted or not _explains(rule, usual, scores, PUBLISHED))
-    explained = _explains(rule, usual, halves, HALF) if odd and halves is not None else None
-    kind, by = _kind(rule, past, scores, usual, odd=odd, explained=explained)
-    nights, after = _outcome(rule, past, tonight, scores, halves, kind, by)
+    night = _Night(rule, past, tonight, scores, halves, drifted)
+    (kind, by), (loss, error) = night.kind(), scores.of(PUBLISHED)
+    nights, after = night.outcome(kind, by)
     return NightVerdict(
-        kind, nights, usual.deviations(loss, error), usual.mean, usual.deviation(error), after,
-        by, explained,
+        kind, nights, night.usual.deviations(loss, error), night.usual.mean,
+        night.usual.deviation(error), after, by, night.explained,
     )  # fmt: skip
 
 
-def _kind(
-    rule: Rule, past: Past, scores: Scores, usual: _Usual, *, odd: bool, explained: bool | None
-) -> tuple[Kind, str | None]:
-    """Return what a night is, and the model that decides it."""
-    by = _confirming(rule, past, scores, usual)
-    if by is not None:
-        return "confirms", by
-    if not odd:
-        return ("sets apart" if past.waiting else "usual"), None
-    if WEEK in scores.names and _better(scores, WEEK):
-        return "as a week ago", WEEK
-    if rule.after_turn == "publish" and explained:
-        return "takes", HALF
-    if len(past.waiting) < rule.most_waiting:
-        return "waits", None
-    return ("takes" if past.waiting else "usual"), None
+class _Night(NamedTuple):
+    """A night that is judged."""
 
+    rule: Rule
+    past: Past
+    number: int
+    scores: Scores
+    halves: Scores | None
+    drifted: bool
 
-def _confirming(rule: Rule, past: Past, scores: Scores, usual: _Usual) -> str | None:
-    """Return the best of the models with the nights that wait that are better and explain tonight.
+    @property
+    def usual(self) -> _Usual:
+        return _Usual.of(self.past, self.scores.of(PUBLISHED)[0], LEAST_SPREAD)
 
-    Of two broken nights the first one's model is better on the second, and does not explain it.
-    """
-    able = [
-        name for name in scores.names
-        if past.waiting and name.startswith(TURNED)
-        and _better(scores, name) and _explains(rule, usual, scores, name)
-    ]  # fmt: skip
-    return min(able, key=lambda name: scores.of(name)[0], default=None)
+    @property
+    def odd(self) -> bool:
+        """Whether the published model's loss is odd; one that is no number is."""
+        if self.rule.odd is None:
+            return False
+        return (
+            self.drifted or not self.usual.deviations(*self.scores.of(PUBLISHED)) <= self.rule.odd
+        )
 
+    @property
+    def explained(self) -> bool | None:
+        """Whether a model of an odd night alone explains it."""
+        if not self.odd or self.halves is None:
+            return None
+        return self._explains(self.halves, HALF)
 
-def _better(scores: Scores, name: str) -> bool:
-    """Whether a model is better than the published one on the same rows."""
-    mean, error = scores.difference(name, PUBLISHED)
-    return mean < -BETTER * error
+    def kind(self) -> tuple[Kind, str | None]:
+        """Return what the night is, and the model that decides it."""
+        waiting = self.past.waiting
+        by = self._confirming() if waiting else None
+        if by is not None:
+            return "confirms", by
+        if not self.odd:
+            return ("sets apart" if waiting else "usual"), None
+        if self.number - WEEK_NIGHTS in self.past.apart and self._better(WEEK):
+            return "as a week ago", WEEK
+        if self.rule.after_turn == "publish" and self.explained:
+            return "takes", HALF
+        if len(waiting) < self.rule.most_waiting:
+            return "waits", None
+        return ("takes" if waiting else "usual"), None
 
+    def outcome(self, kind: Kind, by: str | None) -> tuple[Nights, Past]:
+        """Return the nights that a verdict is about, and what is remembered after it.
 
-def _explains(rule: Rule, usual: _Usual, scores: Scores, name: str) -> bool:
-    """Whether a model's loss on a night is not odd; one that is no number is."""
-    return rule.odd is None or usual.deviations(*scores.of(name)) <= rule.odd
+        What decides of tonight alone leaves those that wait waiting.
+        """
+        past, with_tonight = self.past, self.past.moved((self.number,), "waiting")
+        if kind == "waits":
+            return with_tonight.waiting, with_tonight
+        if by == HALF:
+            return (self.number,), with_tonight.taken(self.number, self.halves)
+        if kind in ("confirms", "takes"):
+            return past.waiting, self._after_turn(past.turned())
+        if kind == "as a week ago":
+            before = (self.number - WEEK_NIGHTS,)
+            return before, self._learnt(past.moved(before, "used"))
+        nights = past.waiting if kind == "sets apart" else ()
+        return nights, self._learnt(past.moved(nights, "apart"))
 
+    def _after_turn(self, turned: Past) -> Past:
+        """Learn from the night; windows are scored as if the turn had been known last night."""
+        names = {name: TURNED + name for name in learnt_from(self.rule, turned)}
+        scores = self.scores.renamed(names)
+        return turned.learnt(self.number, min(scores.loss), scores, self.rule.judge_generations)
 
-def _outcome(
-    rule: Rule, past: Past, tonight: int, scores: Scores, halves: Scores | None,
-    kind: Kind, by: str | None,
-) -> tuple[Nights, Past]:  # fmt: skip
-    """Return the nights that a verdict is about, and what is remembered after it.
+    def _learnt(self, past: Past) -> Past:
+        """Learn from the night, with the scores of last night's windows if it had the longest."""
+        windows = learnt_from(self.rule, self.past)
+        names = {name: name for name in windows if name in self.scores.names}
+        scores = self.scores.renamed(names) if self.rule.by_length[0] in names else None
+        loss = self.scores.of(PUBLISHED)[0]
+        return past.learnt(self.number, loss, scores, self.rule.judge_generations)
 
-    What decides of tonight alone leaves those that wait waiting.
-    """
-    with_tonight = past.moved((tonight,), "waiting")
-    if kind == "waits":
-        return with_tonight.waiting, with_tonight
-    if by == HALF:
-        return (tonight,), with_tonight.taken(tonight, halves)
-    if kind in ("confirms", "takes"):
-        turned = past.turned()
-        windows = {name: TURNED + name for name in learnt_from(rule, turned)}
-        made = scores.renamed(windows)
-        return past.waiting, turned.learnt(tonight, min(made.loss), made, rule.judge_generations)
-    nights = past.waiting if kind == "sets apart" else ()
-    after = past.moved(nights, "apart")
-    if kind == "as a week ago":
-        nights = tuple(night for night in (past.week_before(tonight),) if night is not None)
-        after = past.moved(nights, "used")
-    own = _of_windows(rule, past, scores)
-    return nights, after.learnt(tonight, scores.of(PUBLISHED)[0], own, rule.judge_generations)
+    def _confirming(self) -> str | None:
+        """Return the best model with the nights that wait that is better, and explains tonight.
 
+        Of two broken nights the first one's model is better on the second, and explains nothing.
+        """
+        names = [name for name in self.scores.names if name.startswith(TURNED)]
+        able = [name for name in names if self._better(name) and self._explains(self.scores, name)]
+        return min(able, key=lambda name: self.scores.of(name)[0], default=None)
 
-def _of_windows(rule: Rule, past: Past, scores: Scores) -> Scores | None:
-    """Return the scores of last night's windows; None where the longest is not among them."""
-    names = [name for name in learnt_from(rule, past) if name in scores.names]
-    return scores.renamed({name: name for name in names}) if rule.by_length[0] in names else None
+    def _better(self, name: str) -> bool:
+        """Whether a model is better than the published one on the same rows."""
+        mean, error = self.scores.difference(name, PUBLISHED)
+        return mean < -BETTER * error
+
+    def _explains(self, scores: Scores, name: str) -> bool:
+        """Whether a model's loss is not odd; few nights are no reason to think so."""
+        usual = _Usual.of(self.past, self.scores.of(PUBLISHED)[0], 0.0)
+        return self.rule.odd is None or usual.deviations(*scores.of(name)) <= self.rule.odd
 
 
 def chosen(rule: Rule, past: Past, last: str | None) -> WindowChoice:
@@ -240,27 +263,26 @@ def chosen(rule: Rule, past: Past, last: str | None) -> WindowChoice:
 
     `last` is last night's window.
     """
-    longest, scored = rule.by_length[0], past.scores[-rule.judge_generations :]
-    best = WindowChoice(longest, 0.0, 0.0, tuple(night for night, _ in scored), changed=False)
+    newest = past.scores[-rule.judge_generations :]
+    scored = [(night, of, base) for night, of in newest if (base := _base(rule, of)) is not None]
+    best = WindowChoice(rule.by_length[0], 0.0, 0.0, tuple(one[0] for one in scored), changed=False)
     for name in dict.fromkeys((*rule.by_length, *learnt_from(rule, past))):
-        one = _compared(name, longest, scored)
-        if one is not None and one.difference < best.difference:
-            best = one
+        pairs = {night: of.difference(name, base) for night, of, base in scored if name in of.names}
+        if len(pairs) < min(len(scored), ENOUGH_SCORES) or not pairs:
+            continue
+        mean = sum(mean for mean, _ in pairs.values()) / len(pairs)
+        error = math.hypot(*(error for _, error in pairs.values())) / len(pairs)
+        if mean < best.difference:
+            best = WindowChoice(name, mean, error, tuple(pairs), changed=False)
     return best._replace(changed=last is not None and best.window != last)
 
 
-def _compared(name: str, longest: str, scored: Sequence[tuple[int, Scores]]) -> WindowChoice | None:
-    """Compare a window with the longest on nights that scored both, if these are enough."""
-    pairs = [
-        (night, scores.difference(name, longest if longest in scores.names else PUBLISHED))
-        for night, scores in scored
-        if name in scores.names
-    ]
-    if len(pairs) < max(min(len(scored), ENOUGH_SCORES), 1):
-        return None
-    mean = sum(mean for _, (mean, _) in pairs) / len(pairs)
-    error = math.hypot(*(error for _, (_, error) in pairs)) / len(pairs)
-    return WindowChoice(name, mean, error, tuple(night for night, _ in pairs), changed=False)
+def _base(rule: Rule, scores: Scores) -> str | None:
+    """Return the model that a night's others are compared with: of the longest window, if scored.
+
+    Of halves of a night it is the published one; scores of other windows have none.
+    """
+    return next((name for name in (rule.by_length[0], PUBLISHED) if name in scores.names), None)
 
 
 def _length(window: Window) -> float:

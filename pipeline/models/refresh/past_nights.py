@@ -5,7 +5,7 @@ All of it follows from the verdicts on the nights, and from what persons did sin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from fewpass.pipeline.models.refresh.night_scores import Scores
@@ -27,7 +27,6 @@ class Past(NamedTuple):
     turn: int | None = None  # first night of the newest turn
     usual: tuple[tuple[int, float], ...] = ()  # nights since the turn, the published model's loss
     scores: tuple[tuple[int, Scores], ...] = ()  # nights since the turn, the windows' models
-    places: tuple[tuple[int, int], ...] = ()  # nights that came later, and in whose place they are
 
     def learnt(self, night: int, loss: float, scores: Scores | None, newest: int) -> Past:
         """Learn from a night, of whose scores the newest ones are remembered."""
@@ -39,18 +38,20 @@ class Past(NamedTuple):
 
     def turned(self) -> Past:
         """Learn from the nights that wait, as from a turn: losses and scores begin anew."""
-        turn = min(map(self._place, self.waiting))
-        return self.moved(self.waiting, "used")._replace(turn=turn, usual=(), scores=())
+        moved = self.moved(self.waiting, "used")
+        return moved._replace(turn=min(self.waiting), usual=(), scores=())
 
     def taken(self, night: int, halves: Scores | None = None) -> Past:
         """Learn from a night that was set apart, or that waits: of this as of a turn.
 
         Scores of its halves say whether the published model or one of the night alone is better.
+        Nights that are taken with no other night learnt between them are one turn.
         """
         after = self.moved((night,), "used")
         if night not in self.waiting:
             return after
-        turn = self._place(night)
+        goes_on = self.turn is not None and all(one <= self.turn for one, _ in self.usual)
+        turn = min(night, self.turn) if self.turn is not None and goes_on else night
         after = after._replace(turn=turn, usual=(), scores=())
         if halves is None:
             return after
@@ -62,49 +63,30 @@ class Past(NamedTuple):
         nights = tuple(nights)
         return self.moved(nights, "apart").unscored(nights)
 
-    def replaced(self, old: int, new: int) -> Past:
-        """Have the rows of a new night stand in the place of those of an old one."""
-        place = (new, self._place(old))
-        return self._each({old: (new,)})._replace(places=(*self.places, place))
-
     def without(self, night: int) -> Past:
         """Forget a night whose rows are gone."""
-        return self._each({night: ()}).unscored((night,))
-
-    def week_before(self, night: int) -> int | None:
-        """Return the night a week before, if it was set apart."""
-        return next((n for n in self.apart if self._place(n) == night - 7), None)
+        return self._others((night,)).unscored((night,))
 
     def since_turn(self, nights: Nights) -> Nights:
         """Return those of some nights that are not before the turn."""
         turn = self.turn
-        return () if turn is None else tuple(n for n in nights if self._place(n) >= turn)
-
-    def in_order(self, nights: Iterable[int]) -> Nights:
-        """Return nights, oldest first."""
-        return tuple(sorted(nights, key=self._place))
+        return () if turn is None else tuple(night for night in nights if night >= turn)
 
     def moved(self, nights: Nights, to: Literal["used", "waiting", "apart"]) -> Past:
         """Move nights to one of the lists, wherever they were."""
-        others = self._each(dict.fromkeys(nights, ()))
-        return others._replace(**{to: self.in_order((*getattr(others, to), *nights))})
-
-    def _each(self, changes: Mapping[int, Nights]) -> Past:
-        """Return the past with other nights in place of some, in whichever list they are."""
-        used, waiting, apart = (
-            tuple(one for night in nights for one in changes.get(night, (night,)))
-            for nights in (self.used, self.waiting, self.apart)
-        )
-        return self._replace(used=used, waiting=waiting, apart=apart)
-
-    def _place(self, night: int) -> int:
-        return dict(self.places).get(night, night)
+        others = self._others(nights)
+        return others._replace(**{to: tuple(sorted((*getattr(others, to), *nights)))})
 
     def unscored(self, nights: Nights) -> Past:
         """Return the past without what these nights' rows said."""
-        gone = set(map(self._place, nights))
         return self._replace(
             turn=self.turn if self.since_turn(self.used) else None,
-            usual=tuple(pair for pair in self.usual if self._place(pair[0]) not in gone),
-            scores=tuple(pair for pair in self.scores if self._place(pair[0]) not in gone),
+            usual=tuple(pair for pair in self.usual if pair[0] not in nights),
+            scores=tuple(pair for pair in self.scores if pair[0] not in nights),
         )
+
+    def _others(self, nights: Nights) -> Past:
+        """Return the past without nights, whichever list they are in."""
+        lists = (self.used, self.waiting, self.apart)
+        used, waiting, apart = (tuple(n for n in one if n not in nights) for one in lists)
+        return self._replace(used=used, waiting=waiting, apart=apart)

@@ -61,6 +61,7 @@ def ingest_facts(result: IngestResult) -> dict[str, Any]:
         "bytes_in": result.bytes_in,
         "bytes_out": result.bytes_out,
         "peak_memory_bytes": result.peak_memory_bytes,
+        "files": [one.model_dump() for one in result.files],
     }
     if result.test_dataset is not None:
         facts |= {"test_dataset": result.test_dataset, "test_rows": result.test_rows}
@@ -167,16 +168,19 @@ def refused_rows(listed: Sequence[Refused]) -> list[dict[str, str]]:
 
 def model_rows(listed: Sequence[GenerationState]) -> list[dict[str, str]]:
     """Write generations down as rows of text."""
-    from fewpass.flows.display.console import as_fixed, or_dash
+    from fewpass.flows.display.console import as_fixed
+    from fewpass.pipeline.runs.timeline_points import written_gap
 
     rows = []
     for one in listed:
         made = one.decision or {}
+        gap, objective = made.get("certificate"), made.get("objective")
+        relative = gap / objective if gap and objective else None
         cells = (
             f"{one.generation:06d}",
             one.state,
             as_fixed(made.get("loss"), 6),
-            or_dash(made.get("certificate"), ".2e"),
+            written_gap(gap, relative, ".2e") or "-",
             when(made.get("decided_at")),
         )
         rows.append(dict(zip(COLUMNS, cells, strict=True)))

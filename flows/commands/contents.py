@@ -117,7 +117,7 @@ def _of_dataset(path: str) -> dict[str, Any]:
         "chunk_rows": manifest.chunk_rows,
         "stored_bytes": chunk_bytes(manifest),
         "sources": [source.name for source in manifest.sources],
-        "columns": _columns(dataset.schema),
+        "columns": columns_in_words(dataset.schema),
         "hashed_columns_named": len(dataset.hashed_names) or None,
         "skipped_rows": sum(manifest.bad_rows.values()),
         "generation": manifest.generation if manifest.changes else None,
@@ -128,7 +128,7 @@ def _of_dataset(path: str) -> dict[str, Any]:
     }
 
 
-def _columns(schema: Schema | None) -> dict[str, str] | None:
+def columns_in_words(schema: Schema | None) -> dict[str, str] | None:
     """Say of every column of the source what it is used for, or what becomes of it.
 
     What is made of columns in addition is behind them: two that are crossed, curves and pairs.

@@ -55,6 +55,7 @@ from fewpass.pipeline.scoring.category_slices import evaluate_slices
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.pipeline.sizes import counted
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 
@@ -75,7 +76,7 @@ def _refreshed(plan: RefreshPlan, where: Execution) -> Any:
     generation = next_generation(plan)
     if generation is None:
         return _nothing_new(plan)
-    files = f"{len(generation.files)} new file{'s' * (len(generation.files) != 1)}"
+    files = counted(len(generation.files), "new file")
     taken = take_files.with_options(task_run_name=f"ingest {files}")(plan, generation)
     generation = taken.generation
     require_judge(plan)

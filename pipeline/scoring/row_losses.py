@@ -79,6 +79,7 @@ def _of_model(
     loss, best, top = np.zeros(len(block.y)), np.zeros(len(block.y)), np.full(len(block.y), -np.inf)
     for k, (w, b) in enumerate(zip(coef, intercept, strict=True)):
         p = scores(w, float(b) * problem.intercept, block.rows)
+        p = p if block.offset is None else p + block.offset
         loss += value(problem.loss, p, as_sides(block.y, k if several else -1)) / len(coef)
         best[p > top] = k
         np.maximum(top, p, out=top)

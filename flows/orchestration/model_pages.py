@@ -1,0 +1,205 @@
+"""What a model makes of rows, on Prefect's pages, beside the model that is published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from prefect.logging import get_run_logger
+
+from fewpass.flows.cluster import engine_for_pass
+from fewpass.flows.orchestration.artifacts import show_table
+from fewpass.flows.orchestration.scheduled import durable_task
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.explaining.importance import Importance, importance
+from fewpass.pipeline.models.refresh.publications import run_at
+from fewpass.pipeline.reporting.page.comparison_page import NAMES, verdict
+from fewpass.pipeline.runs.model import Model, load_model
+from fewpass.pipeline.scoring.comparing import compare
+from fewpass.pipeline.scoring.evaluated_slices import Slice
+from fewpass.pipeline.scoring.paired_figures import Difference, ModelComparison
+from fewpass.pipeline.scoring.rows_beside import RowsBeside, ShownRow, SliceBeside, rows_beside
+from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
+from fewpass.pipeline.sizes import counted
+from fewpass.storage.dataset import Dataset
+
+MOST_COLUMNS = 40  # of a table
+MOST_CELLS = 15  # of a row that is shown
+THIS, OTHER = "this model", "published"
+
+
+def show_beside(new_run: str, published_run: str | None, dataset: str, where: Execution) -> None:
+    """Show a model beside the published one: figures, columns, slices, and the worst rows.
+
+    Parameters
+    ----------
+    new_run, published_run
+        Addresses of two runs, or of a store; None: no model was published before.
+    dataset
+        Data set whose rows neither has learnt from.
+    """
+    data, new = Dataset.open(dataset), load_model(run_at(new_run))
+    columns = columns_of(new, data, where)
+    if published_run is None:
+        show_alone(new_run, new, data, columns)
+        return
+    before = load_model(run_at(published_run))
+    try:
+        with engine_for_pass(where, data) as executor:
+            figures = compare([before, new], data, executor)
+    except BadInput as error:  # of other labels, or other columns
+        get_run_logger().warning("Not shown beside %s: %s", published_run, error)
+        show_alone(new_run, new, data, columns)
+        return
+    about = f"{new_run} beside {published_run}, on {counted(figures.rows, 'row')} of {dataset}"
+    show_table(new_run, "beside", figure_rows(figures), about)
+    _show_columns(new_run, [columns_of(before, data, where), columns], about)
+    _show_rows(new_run, [before, new], data, columns)
+
+
+def show_alone(run: str, model: Model, data: Dataset, columns: Importance | None) -> None:
+    """Show the columns, slices and worst rows of a model."""
+    _show_columns(run, [columns], f"{run} on {data.folder.url}")
+    _show_rows(run, [model], data, columns)
+
+
+def columns_of(
+    model: Model, data: Dataset, where: Execution, rules: Matching = BY_NAME
+) -> Importance | None:
+    """Return how important columns are on a data set; None where that is unknown."""
+    try:
+        with engine_for_pass(where, data) as executor:
+            return importance(model, data, executor, rules=rules)
+    except BadInput as error:  # its rows' mean features are gone
+        get_run_logger().info("No importance of columns is shown: %s", error)
+        return None
+
+
+def _show_columns(run: str, each: Sequence[Importance | None], about: str) -> None:
+    if each[-1] is not None:
+        show_table(run, "columns", importance_rows(each), f"columns by importance: {about}")
+
+
+def _show_rows(run: str, models: list[Model], data: Dataset, columns: Importance | None) -> None:
+    names = [one.name for one in columns.terms] if columns else []
+    task = look_at_rows.with_options(task_run_name=f"look at rows of {data.folder.url}")
+    seen: RowsBeside = task(models, data, names)
+    first = "" if seen.rows == seen.of else f"the first {seen.rows:,} of "
+    rows = f"{first}{counted(seen.of, 'row')} of {data.folder.url}"
+    if seen.slices:
+        show_table(run, "slices", slice_rows(seen.slices), f"{run} on slices of {rows}")
+    if seen.worst:
+        show_table(run, "worst", row_rows(seen.worst), f"rows that {run} is worst on, of {rows}")
+    if seen.fallen:
+        about = f"rows that {run} has become worst on, of {rows}"
+        show_table(run, "fallen", row_rows(seen.fallen), about)
+
+
+@durable_task("look at rows")
+def look_at_rows(models: list[Model], data: Dataset, columns: Sequence[str]) -> RowsBeside:
+    """Read rows once, and return slices and single rows of them."""
+    return rows_beside(models, data, columns)
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def figure_rows(figures: ModelComparison) -> list[dict[str, str]]:
+    """Lay out the figures of two models, the published one first, and how far they are apart."""
+    old, new = figures.models
+    rows = [
+        {"figure": NAMES[one.metric]} | _beside(one, was)
+        for one, was in zip(new.differences, old.differences, strict=True)
+    ]
+    if new.evaluation.auc is not None and old.evaluation.auc is not None:
+        auc = (new.evaluation.auc, old.evaluation.auc)
+        apart = {"difference": f"{auc[0] - auc[1]:+.4f}", "": ""}
+        rows.append({"figure": "AUC", THIS: f"{auc[0]:.4f}", OTHER: f"{auc[1]:.4f}"} | apart)
+    return rows
+
+
+def _beside(new: Difference, old: Difference) -> dict[str, str]:
+    return {
+        THIS: f"{new.value:.5g}", OTHER: f"{old.value:.5g}",
+        "difference": f"{new.difference:+.2g} +- {new.within:.2g}", "": verdict(new),
+    }  # fmt: skip
+
+
+def importance_rows(each: Sequence[Importance | None]) -> list[dict[str, str]]:
+    """Lay out how important columns are to the last model, and were to the one before it."""
+    new, old = each[-1], each[0] if len(each) > 1 else None
+    before = {one.name: one for one in old.terms} if old else {}
+    rows = []
+    for one in new.terms[:MOST_COLUMNS] if new else ():
+        was = before.get(one.name)
+        row = {"column": one.name, "share of the scores' variance": f"{one.share:.1%}"}
+        if old:
+            row[f"share, {OTHER}"] = f"{was.share:.1%}" if was else "-"
+        row["loss without it"] = f"{one.loss_without:+.2g} +- {1.96 * one.standard_error:.2g}"
+        if old:
+            row[f"loss without it, {OTHER}"] = f"{was.loss_without:+.2g}" if was else "-"
+        rows.append(row)
+    return rows
+
+
+def slice_rows(slices: Sequence[SliceBeside]) -> list[dict[str, str]]:
+    """Lay out what models make of slices: the log loss where there is one, and the error."""
+    return [_slice_row(one) for one in slices]
+
+
+def _slice_row(one: SliceBeside) -> dict[str, str]:
+    row = {"column": one.column, "value": one.value, "rows": f"{one.rows:,}"}
+    old, new = (
+        {figure.metric: figure for figure in one.figures[m]} for m in (0, len(one.figures) - 1)
+    )
+    main = "log_loss" if "log_loss" in new else next(iter(new))
+    if len(one.figures) == 1:
+        shown = dict.fromkeys((main, *(name for name in ("error",) if name in new)))
+        return row | {NAMES[name].lower(): _figure(new[name]) for name in shown}
+    name = NAMES[main].lower()
+    row |= {name: _figure(new[main]), f"{name}, {OTHER}": _figure(old[main])}
+    row["difference"] = f"{new[main].difference:+.2g} +- {new[main].within:.2g}"
+    row[""] = verdict(new[main])
+    if main == "log_loss":
+        row |= {"error": _figure(new["error"]), f"error, {OTHER}": _figure(old["error"])}
+    return row
+
+
+def _figure(one: Difference) -> str:
+    return f"{one.value:.2%}" if one.metric == "error" else f"{one.value:.4g}"
+
+
+def row_rows(rows: Sequence[ShownRow]) -> list[dict[str, str]]:
+    """Lay out single rows: what models make of them, then what their source has."""
+    return [_row_row(one) for one in rows]
+
+
+def _row_row(one: ShownRow) -> dict[str, str]:
+    row = {"loss": f"{one.losses[-1]:.4g}", "predicted": _cell(one.predicted[-1])}
+    if len(one.losses) > 1:
+        row |= {f"loss, {OTHER}": f"{one.losses[0]:.4g}"}
+        row |= {f"predicted, {OTHER}": _cell(one.predicted[0])}
+    cells = list(one.cells.items())[:MOST_CELLS]
+    return row | {f"row: {name}": _cell(value) for name, value in cells}
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "missing"
+    return f"{value:.8g}" if isinstance(value, float) else str(value)
+
+
+def evaluated_slice_rows(column: str, slices: Sequence[Slice]) -> list[dict[str, str]]:
+    """Lay out slices of the rows of files, with 95 % intervals."""
+    rows = []
+    for one in slices:
+        figures, metrics = one.evaluation, one.evaluation.metrics
+        row = {"column": column, "value": one.name, "rows": f"{figures.rows:,}"}
+        row["loss"] = f"{figures.loss:.4g} +- {one.loss_within:.2g}"
+        if one.error_low is not None:
+            row["error"] = f"{figures.error:.2%} ({one.error_low:.2%} to {one.error_high:.2%})"
+        elif metrics is not None and metrics.mae is not None:
+            row["mean absolute error"] = f"{metrics.mae:.4g}"
+        rows.append(row)
+    return rows

@@ -10,9 +10,9 @@ from fewpass.flows.cluster import engine_for_pass
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table, show_text
 from fewpass.flows.orchestration.model_pages import (
-    columns_of,
     evaluated_slice_rows,
-    show_alone,
+    look_closely,
+    show_look,
 )
 from fewpass.flows.orchestration.scheduled import (
     dated,
@@ -53,9 +53,9 @@ def evaluate(
     )
     columns = None
     if not is_source(dataset):
-        model, data = load_model(run_at(run)), Dataset.open(dataset)
-        columns = columns_of(model, data, where, matching)
-        show_alone(run, model, data, columns)
+        seen = look_closely((run,), dataset, where, matching)
+        show_look((run,), dataset, seen)
+        columns = seen.columns[-1]
     rows = [row for one in evaluation.slices for row in evaluated_slice_rows(*one)]
     if rows:
         show_table(run, "slices", rows, f"{run} on slices of {dataset}, with 95 % intervals")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from prefect.logging import get_run_logger
 
@@ -11,6 +12,7 @@ from fewpass.flows.cluster import engine_for_pass
 from fewpass.flows.orchestration.artifacts import show_table
 from fewpass.flows.orchestration.scheduled import durable_task
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.executors.executor import Executor
 from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.reporting.page.comparison_page import NAMES, verdict
@@ -25,12 +27,22 @@ from fewpass.pipeline.sizes import counted
 from fewpass.storage.dataset import Dataset
 
 MOST_COLUMNS = 40  # of a table
-MOST_CELLS = 15  # of a row that is shown
+MOST_CELLS = 15  # of a row that is shown, and of one of its lists
 THIS, OTHER = "this model", "published"
+
+
+class CloseLook(NamedTuple):
+    """What one model, or a published one and a new one, make of some rows."""
+
+    figures: ModelComparison | None  # of two models
+    columns: tuple[Importance | None, ...]  # of each model; None where it is unknown
+    rows: RowsBeside
 
 
 def show_beside(new_run: str, published_run: str | None, dataset: str, where: Execution) -> None:
     """Show a model beside the published one: figures, columns, slices, and the worst rows.
+
+    What cannot be shown is told in the log: a page that lacks it costs no flow run.
 
     Parameters
     ----------
@@ -39,74 +51,60 @@ def show_beside(new_run: str, published_run: str | None, dataset: str, where: Ex
     dataset
         Data set whose rows neither has learnt from.
     """
-    data, new = Dataset.open(dataset), load_model(run_at(new_run))
-    columns = columns_of(new, data, where)
-    if published_run is None:
-        show_alone(new_run, new, data, columns)
-        return
-    before = load_model(run_at(published_run))
+    runs = (new_run,) if published_run is None else (published_run, new_run)
     try:
-        with engine_for_pass(where, data) as executor:
-            figures = compare([before, new], data, executor)
+        seen = look_closely.with_options(task_run_name="look at rows")(runs, dataset, where)
     except BadInput as error:  # of other labels, or other columns
-        get_run_logger().warning("Not shown beside %s: %s", published_run, error)
-        show_alone(new_run, new, data, columns)
-        return
-    about = f"{new_run} beside {published_run}, on {counted(figures.rows, 'row')} of {dataset}"
-    show_table(new_run, "beside", figure_rows(figures), about)
-    _show_columns(new_run, [columns_of(before, data, where), columns], about)
-    _show_rows(new_run, [before, new], data, columns)
+        get_run_logger().warning("No rows of %s are shown: %s", dataset, error)
+    else:
+        show_look(runs, dataset, seen)
 
 
-def show_alone(run: str, model: Model, data: Dataset, columns: Importance | None) -> None:
-    """Show the columns, slices and worst rows of a model."""
-    _show_columns(run, [columns], f"{run} on {data.folder.url}")
-    _show_rows(run, [model], data, columns)
-
-
-def columns_of(
-    model: Model, data: Dataset, where: Execution, rules: Matching = BY_NAME
-) -> Importance | None:
-    """Return how important columns are on a data set; None where that is unknown."""
-    try:
-        with engine_for_pass(where, data) as executor:
-            return importance(model, data, executor, rules=rules)
-    except BadInput as error:  # its rows' mean features are gone
-        get_run_logger().info("No importance of columns is shown: %s", error)
-        return None
-
-
-def _show_columns(run: str, each: Sequence[Importance | None], about: str) -> None:
-    if each[-1] is not None:
-        show_table(run, "columns", importance_rows(each), f"columns by importance: {about}")
-
-
-def _show_rows(run: str, models: list[Model], data: Dataset, columns: Importance | None) -> None:
-    names = [one.name for one in columns.terms] if columns else []
-    task = look_at_rows.with_options(task_run_name=f"look at rows of {data.folder.url}")
-    seen: RowsBeside = task(models, data, names)
-    first = "" if seen.rows == seen.of else f"the first {seen.rows:,} of "
-    rows = f"{first}{counted(seen.of, 'row')} of {data.folder.url}"
-    if seen.slices:
-        show_table(run, "slices", slice_rows(seen.slices), f"{run} on slices of {rows}")
-    if seen.worst:
-        show_table(run, "worst", row_rows(seen.worst), f"rows that {run} is worst on, of {rows}")
-    if seen.fallen:
-        about = f"rows that {run} has become worst on, of {rows}"
-        show_table(run, "fallen", row_rows(seen.fallen), about)
+def show_look(runs: Sequence[str], dataset: str, seen: CloseLook) -> None:
+    """Show what was seen of rows on the page of the last run's flow."""
+    run, rows = runs[-1], seen.rows
+    first = "" if rows.rows == rows.of else f"the first {rows.rows:,} of "
+    where = f"{first}{counted(rows.of, 'row')} of {dataset}"
+    each = {
+        "beside": (f"{run} beside {runs[0]}, on {where}", figure_rows(seen.figures)),
+        "columns": (f"columns by importance to {run}", importance_rows(seen.columns)),
+        "slices": (f"{run} on slices of {where}", slice_rows(rows.slices)),
+        "worst": (f"rows that {run} is worst on, of {where}", row_rows(rows.worst)),
+        "fallen": (f"rows that {run} has become worst on, of {where}", row_rows(rows.fallen)),
+    }
+    for what, (about, table) in each.items():
+        if table:
+            show_table(run, what, table, about)
 
 
 @durable_task("look at rows")
-def look_at_rows(models: list[Model], data: Dataset, columns: Sequence[str]) -> RowsBeside:
-    """Read rows once, and return slices and single rows of them."""
-    return rows_beside(models, data, columns)
+def look_closely(
+    runs: Sequence[str], dataset: str, where: Execution, matching: Matching = BY_NAME
+) -> CloseLook:
+    """Read rows some times, and return what the models of runs make of them."""
+    models, data = [load_model(run_at(run)) for run in runs], Dataset.open(dataset)
+    with engine_for_pass(where, data) as executor:
+        figures = compare(models, data, executor, matching) if len(models) > 1 else None
+        columns = tuple(_importance(model, data, executor, matching) for model in models)
+    names = [one.name for one in columns[-1].terms] if columns[-1] else []
+    return CloseLook(figures, columns, rows_beside(models, data, names, matching))
+
+
+def _importance(
+    model: Model, data: Dataset, executor: Executor, matching: Matching
+) -> Importance | None:
+    with suppress(BadInput):  # the mean features of the rows that it learnt from are gone
+        return importance(model, data, executor, rules=matching)
+    return None
 
 
 # -- tables ---------------------------------------------------------------------------------------
 
 
-def figure_rows(figures: ModelComparison) -> list[dict[str, str]]:
-    """Lay out the figures of two models, the published one first, and how far they are apart."""
+def figure_rows(figures: ModelComparison | None) -> list[dict[str, str]]:
+    """Lay out the figures of two models, of which the first is published; none of one alone."""
+    if figures is None:
+        return []
     old, new = figures.models
     rows = [
         {"figure": NAMES[one.metric]} | _beside(one, was)
@@ -187,6 +185,10 @@ def _row_row(one: ShownRow) -> dict[str, str]:
 def _cell(value: Any) -> str:
     if value is None:
         return "missing"
+    if isinstance(value, list):  # features of a row of very many, those that are not 0
+        more = f" and {len(value) - MOST_CELLS:,} more" * (len(value) > MOST_CELLS)
+        each = (f"{one['feature']} {one['value']:.4g}" for one in value[:MOST_CELLS])
+        return f"{', '.join(each)}{more}"
     return f"{value:.8g}" if isinstance(value, float) else str(value)
 
 

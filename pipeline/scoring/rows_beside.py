@@ -29,7 +29,7 @@ from fewpass.pipeline.scoring.paired_figures import (
 )
 from fewpass.pipeline.scoring.prediction import make_predictor
 from fewpass.pipeline.scoring.row_losses import row_losses
-from fewpass.pipeline.scoring.slices import SliceBy
+from fewpass.pipeline.scoring.slices import MOST_SLICES, SliceBy
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.tables.encoding.category_recipe import Category
 from fewpass.pipeline.tables.encoding.date_recipe import SECONDS_OF_DAY, Date
@@ -225,19 +225,18 @@ def _slicing(
 ) -> Iterator[tuple[SliceBy, ShownPart]]:
     """Yield how rows are put into slices, by columns whose values are known."""
     recipe = recipe_in(dataset.schema)
-    kinds = (
-        {c.name: c for c in recipe.columns if isinstance(c, Category | Number)} if recipe else {}
-    )
-    known = {
-        part.columns[0].name: part
-        for part in parts_of(dataset)
-        if part.columns[0].origin == "original" and part.columns[0].name in kinds
-    }
-    names = dict.fromkeys(name for name in (*first, *known) if name in known)
-    for name in list(names)[:MOST_COLUMNS]:
-        by = SliceBy.of(name, model)
-        if isinstance(kinds[name], Category) or by.edges:
-            yield by._replace(written="plain", missing=()), known[name]
+    sliced = {c.name for c in recipe.columns if _has_slices(c)} if recipe else set()
+    shown = {part.columns[0].name: part for part in parts_of(dataset)}
+    names = [name for name in dict.fromkeys((*first, *shown)) if name in sliced & shown.keys()]
+    for name in names[:MOST_COLUMNS]:
+        if shown[name].columns[0].origin == "original":
+            yield SliceBy.of(name, model)._replace(written="plain", missing=()), shown[name]
+
+
+def _has_slices(column: Any) -> bool:
+    if isinstance(column, Number):
+        return column.low < column.high
+    return isinstance(column, Category) and column.width <= MOST_SLICES
 
 
 def _day(column: Date, stored: float) -> str:

@@ -59,7 +59,7 @@ class SliceBeside(NamedTuple):
 class ShownRow(NamedTuple):
     """One row as its source had it, and what models make of it."""
 
-    cells: dict[str, Any]  # the label or number, kept columns, those whose values are known
+    cells: dict[str, Any]  # the label or number, and all others whose values are known
     predicted: tuple[Any, ...]  # by each model
     losses: tuple[float, ...]  # each by the loss that the model was trained with
 
@@ -197,7 +197,7 @@ class _Look:
         table = self.dataset.with_retained(chunk, self.dataset.read_chunk(chunk))
         row = Selection(table, place).rows()
         cells = self.table.shown(row).to_pylist()[0]
-        own = [c.name for c in self.table.columns if c.origin in ("label", "kept", "original")]
+        own = [one.name for one in self.table.columns if one.origin != "encoded"]
         own.sort(key=lambda name: name != self.label)
         predicted = (make_predictor(of.model, raw=False)(row) for of in self.those)
         made = tuple(one["predicted"][0].item() for one in predicted)

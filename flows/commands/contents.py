@@ -15,10 +15,9 @@ from fewpass.pipeline.runs.run_faults import run_faults
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.sizes import counted, format_bytes
-from fewpass.pipeline.tables.encoding.schema import described_columns
+from fewpass.pipeline.tables.encoding.schema import columns_in_words
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.storage import column_copy, kinds
-from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.manifest import COLUMN_ORDER, Labels, Manifest
@@ -126,21 +125,6 @@ def _of_dataset(path: str) -> dict[str, Any]:
         "columns_kept": list(manifest.retained) or None,
         "fingerprint": manifest.fingerprint,
     }
-
-
-def columns_in_words(schema: Schema | None) -> dict[str, str] | None:
-    """Say of every column of the source what it is used for, or what becomes of it.
-
-    What is made of columns in addition is behind them: two that are crossed, curves and pairs.
-    """
-    if schema is None or schema.names is None:
-        return None
-    encoded = dict(described_columns(schema))
-    own = {
-        column.name or "": encoded.get(column.name or "", f"{column.type}, {column.role}")
-        for column in schema.columns
-    }
-    return own | {name: said for name, said in encoded.items() if name not in own}
 
 
 def _targets(targets: Any) -> dict[str, Any]:

@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from fewpass.flows.commands.contents import columns_in_words
 from fewpass.flows.orchestration.artifacts import show_table, show_text
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.matching import left_out_sentence
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.appending import AppendResult
-from fewpass.pipeline.tables.encoding.schema import recipe_in
+from fewpass.pipeline.tables.encoding.schema import columns_in_words, recipe_in
 from fewpass.pipeline.tables.ingest.progress import FileRows, IngestResult
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels
@@ -45,8 +44,8 @@ def column_rows(data: Dataset, *test: Dataset) -> list[dict[str, str]]:
     missing = missing_rows(data)
     for one in test:
         missing.update(missing_rows(one))
-    kept = dict.fromkeys(data.manifest.retained, "kept as written")
-    columns = (columns_in_words(data.schema) or {}) | kept
+    as_written = dict.fromkeys(data.manifest.retained, "kept as written")
+    columns = (columns_in_words(data.schema) or {}) | as_written
     return [
         {"column": name, "became": said}
         | {"missing": counted(missing[name], "row") if name in missing else "-"}

@@ -1,4 +1,4 @@
-"""What a model makes of rows, on Prefect's pages, beside the model that is published."""
+"""What a model makes of rows, on Prefect's pages, next to the model that is published."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.models.refresh.publications import run_at
 from fewpass.pipeline.reporting.page.comparison_page import NAMES, verdict
 from fewpass.pipeline.runs.model import Model, load_model
+from fewpass.pipeline.scoring.compared_rows import (
+    ComparedRows,
+    ComparedSlice,
+    ShownRow,
+    compared_rows,
+)
 from fewpass.pipeline.scoring.comparing import compare
 from fewpass.pipeline.scoring.evaluated_slices import Slice
 from fewpass.pipeline.scoring.paired_figures import Difference, ModelComparison
-from fewpass.pipeline.scoring.rows_beside import RowsBeside, ShownRow, SliceBeside, rows_beside
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.matching_options import BY_NAME, Matching
 from fewpass.pipeline.sizes import counted
@@ -36,13 +41,13 @@ class CloseLook(NamedTuple):
 
     figures: ModelComparison | None  # of two models
     columns: tuple[Importance | None, ...]  # of each model; None where it is unknown
-    rows: RowsBeside
+    rows: ComparedRows
 
 
-def show_beside(new_run: str, published_run: str | None, dataset: str, where: Execution) -> None:
-    """Show a model beside the published one: figures, columns, slices, and the worst rows.
+def show_compared(new_run: str, published_run: str | None, dataset: str, where: Execution) -> None:
+    """Show a model next to the published one: figures, columns, slices, and the worst rows.
 
-    What cannot be shown is told in the log: a page that lacks it costs no flow run.
+    What cannot be shown is logged: a page that lacks it costs no flow run.
 
     Parameters
     ----------
@@ -87,7 +92,7 @@ def look_closely(
         figures = compare(models, data, executor, matching) if len(models) > 1 else None
         columns = tuple(_importance(model, data, executor, matching) for model in models)
     names = [one.name for one in columns[-1].terms] if columns[-1] else []
-    return CloseLook(figures, columns, rows_beside(models, data, names, matching))
+    return CloseLook(figures, columns, compared_rows(models, data, names, matching))
 
 
 def _importance(
@@ -107,7 +112,7 @@ def figure_rows(figures: ModelComparison | None) -> list[dict[str, str]]:
         return []
     old, new = figures.models
     rows = [
-        {"figure": NAMES[one.metric]} | _beside(one, was)
+        {"figure": NAMES[one.metric]} | _compared(one, was)
         for one, was in zip(new.differences, old.differences, strict=True)
     ]
     if new.evaluation.auc is not None and old.evaluation.auc is not None:
@@ -117,7 +122,7 @@ def figure_rows(figures: ModelComparison | None) -> list[dict[str, str]]:
     return rows
 
 
-def _beside(new: Difference, old: Difference) -> dict[str, str]:
+def _compared(new: Difference, old: Difference) -> dict[str, str]:
     return {
         THIS: f"{new.value:.5g}", OTHER: f"{old.value:.5g}",
         "difference": f"{new.difference:+.2g} +- {new.within:.2g}", "": verdict(new),
@@ -141,12 +146,12 @@ def importance_rows(each: Sequence[Importance | None]) -> list[dict[str, str]]:
     return rows
 
 
-def slice_rows(slices: Sequence[SliceBeside]) -> list[dict[str, str]]:
+def slice_rows(slices: Sequence[ComparedSlice]) -> list[dict[str, str]]:
     """Lay out what models make of slices: the log loss where there is one, and the error."""
     return [_slice_row(one) for one in slices]
 
 
-def _slice_row(one: SliceBeside) -> dict[str, str]:
+def _slice_row(one: ComparedSlice) -> dict[str, str]:
     row = {"column": one.column, "value": one.value, "rows": f"{one.rows:,}"}
     old, new = (
         {figure.metric: figure for figure in one.figures[m]} for m in (0, len(one.figures) - 1)

@@ -14,7 +14,7 @@ from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table, show_text
 from fewpass.flows.orchestration.evaluate import evaluate_model
 from fewpass.flows.orchestration.ingest import watched
-from fewpass.flows.orchestration.model_pages import show_beside
+from fewpass.flows.orchestration.model_pages import show_compared
 from fewpass.flows.orchestration.models import show_history
 from fewpass.flows.orchestration.scheduled import (
     KEPT_BACK,
@@ -187,7 +187,7 @@ def _publish(
         plan, generation, trained, new.loss, old.loss if old else None,
         current.number if current else NONE_YET, gates, drift,
     )  # fmt: skip
-    show_beside(generation.run, current.run_in(plan.store) if current else None, rows, where)
+    show_compared(generation.run, current.run_in(plan.store) if current else None, rows, where)
     card = model_card(RunFolder(generation.run), {rows: new})
     show_text(generation.run, "card", card, f"model of {generation.run}")
     verdict = "published" if made.published else "not published"

@@ -42,6 +42,7 @@ def model_card(
     """
     model = load_model(run)
     saved = Saved.of(run.snapshots.load(model.snapshot))
+    plan = model.record.plan.model_dump(mode="json")
     parts = [
         f"# Model {as_markdown(run.folder.name)}",
         _table(_model_facts(run, model.record, saved)),
@@ -55,7 +56,7 @@ def model_card(
         *_evaluations(evaluations or {}),
         *_importance(importance),
         "## Plan",
-        f"```json\n{json.dumps(model.record.plan.model_dump(mode='json'), indent=2)}\n```",
+        f"```json\n{json.dumps(_rounded(plan), indent=2)}\n```",
         "## Versions",
         _table(model.record.versions),
     ]
@@ -76,6 +77,15 @@ def _model_facts(run: RunFolder, record: RunRecord, saved: Saved) -> dict[str, A
         **({"rows stepped through": f"{seen:,}"} if (seen := saved.cursor.rows_seen) else {}),
         "weights, SHA-256": saved.weights_sha256,
     }
+
+
+def _rounded(value: Any) -> Any:
+    """Return settings with numbers of six digits: run.json has all of them."""
+    if isinstance(value, dict):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _lam_facts(record: RunRecord) -> dict[str, Any]:

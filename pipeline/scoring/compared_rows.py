@@ -1,4 +1,4 @@
-"""One model, or two beside each other, row by row: on slices of a data set, and its worst rows.
+"""One model, or two next to each other, row by row: on slices of a data set, and its worst rows.
 
 A slice is a label, a value of a category, or a range of a number, as the recipe of the columns
 knows them.  The data set is read once, in this process; of a large one its first rows, which in a
@@ -47,7 +47,7 @@ from fewpass.storage.table import Table, cut
 MOST_ROWS, MOST_COLUMNS, MOST_VALUES, SHOWN = 200_000, 20, 20, 10
 
 
-class SliceBeside(NamedTuple):
+class ComparedSlice(NamedTuple):
     """What models make of some rows: those of one value of a column."""
 
     column: str
@@ -64,23 +64,23 @@ class ShownRow(NamedTuple):
     losses: tuple[float, ...]  # each by the loss that the model was trained with
 
 
-class RowsBeside(NamedTuple):
+class ComparedRows(NamedTuple):
     """Slices and single rows of a data set, under one model or more."""
 
     rows: int  # that were looked at
     of: int  # that there are
-    slices: tuple[SliceBeside, ...]
+    slices: tuple[ComparedSlice, ...]
     worst: tuple[ShownRow, ...]  # the largest losses under the last model
     fallen: tuple[ShownRow, ...]  # whose loss grew most from the first model to the last; none
     # where they were trained with different losses
 
 
-def rows_beside(
+def compared_rows(
     models: Sequence[Model],
     dataset: Dataset,
     columns: Sequence[str] = (),
     rules: Matching = BY_NAME,
-) -> RowsBeside:
+) -> ComparedRows:
     """Look at rows of a data set under one model, or under the one before and a new one.
 
     Parameters
@@ -100,10 +100,10 @@ def rows_beside(
         if look.rows >= MOST_ROWS:
             break
         look.add(k)
-    return RowsBeside(look.rows, dataset.n_rows, look.figures(), look.worst(), look.fallen())
+    return ComparedRows(look.rows, dataset.n_rows, look.figures(), look.worst(), look.fallen())
 
 
-class _Found(NamedTuple):
+class _Ranked(NamedTuple):
     """A row among others, by how bad it is; of equals the first one comes first."""
 
     badness: float
@@ -126,8 +126,8 @@ class _Look:
         self.are_alike = len({of.problem.loss.name for of in self.those}) == 1
         self.slicing = [*_slicing(models[-1], dataset, columns)]
         self.sums: dict[tuple[str, str], tuple[int, PairedPart]] = {}
-        self._worst: list[_Found] = []
-        self._fallen: list[_Found] = []
+        self._worst: list[_Ranked] = []
+        self._fallen: list[_Ranked] = []
 
     def add(self, k: int) -> None:
         """Take the rows of a chunk."""
@@ -164,11 +164,11 @@ class _Look:
                 both = part if before is None else add_parts(before, part)
                 self.sums[column, value] = rows + len(own), both
 
-    def figures(self) -> tuple[SliceBeside, ...]:
+    def figures(self) -> tuple[ComparedSlice, ...]:
         """Return the figures of all slices by column, ranges in their order."""
         names, several = self.those[0].names, range(len(self.those))
         return tuple(
-            SliceBeside(column, value, rows, tuple(differences(part, names, m) for m in several))
+            ComparedSlice(column, value, rows, tuple(differences(part, names, m) for m in several))
             for column, ranges in [
                 (self.label, []),
                 *((by.column, by.ranges) for by, _ in self.slicing),
@@ -189,11 +189,11 @@ class _Look:
 
     def fallen(self) -> tuple[ShownRow, ...]:
         """Return the rows that the last model has become worst on."""
-        found = sorted(self._fallen, reverse=True)
-        return tuple(self._shown(one) for one in found if one.badness > 0.0)
+        ranked = sorted(self._fallen, reverse=True)
+        return tuple(self._shown(one) for one in ranked if one.badness > 0.0)
 
-    def _shown(self, found: _Found) -> ShownRow:
-        chunk, place = -found.chunk, np.array([-found.row])
+    def _shown(self, one: _Ranked) -> ShownRow:
+        chunk, place = -one.chunk, np.array([-one.row])
         table = self.dataset.with_retained(chunk, self.dataset.read_chunk(chunk))
         row = Selection(table, place).rows()
         cells = self.table.shown(row).to_pylist()[0]
@@ -201,7 +201,7 @@ class _Look:
         own.sort(key=lambda name: name != self.label)
         predicted = (make_predictor(of.model, raw=False)(row) for of in self.those)
         made = tuple(one["predicted"][0].item() for one in predicted)
-        return ShownRow({n: cells[n] for n in own} | self._dates(cells), made, found.losses)
+        return ShownRow({n: cells[n] for n in own} | self._dates(cells), made, one.losses)
 
     def _dates(self, cells: dict[str, Any]) -> dict[str, Any]:
         """Return the days of a row, which are stored as days since the sample's first."""
@@ -250,14 +250,14 @@ def _losses(of: Contestant, block: Block) -> NDArray[np.float64]:
 
 
 def _with_rows(
-    before: Iterable[_Found],
+    before: Iterable[_Ranked],
     badness: NDArray[np.float64],
     chunk: int,
     losses: NDArray[np.float64],
-) -> list[_Found]:
+) -> list[_Ranked]:
     """Return the worst of those before and of a chunk's rows."""
     few = np.argsort(-badness, kind="stable")[:SHOWN].tolist()
-    found = (
-        _Found(float(badness[row]), -chunk, -row, tuple(losses[:, row].tolist())) for row in few
+    ranked = (
+        _Ranked(float(badness[row]), -chunk, -row, tuple(losses[:, row].tolist())) for row in few
     )
-    return heapq.nlargest(SHOWN, (*before, *found))
+    return heapq.nlargest(SHOWN, (*before, *ranked))

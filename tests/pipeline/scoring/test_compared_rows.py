@@ -7,8 +7,8 @@ import pytest
 import fewpass
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
-from fewpass.pipeline.scoring import rows_beside as module
-from fewpass.pipeline.scoring.rows_beside import rows_beside
+from fewpass.pipeline.scoring import compared_rows as module
+from fewpass.pipeline.scoring.compared_rows import compared_rows
 from fewpass.storage.dataset import Dataset
 
 NUMBERS = ("numbers", "counts")
@@ -65,7 +65,7 @@ def made(request, tmp_path_factory):
 def test_slices_and_worst_rows_are_those_of_the_predictions(made, tmp_path):
     task, frame, runs, place = made
     models = [load_model(RunFolder(run)) for run in runs]
-    found = rows_beside(models, Dataset.open(place))
+    found = compared_rows(models, Dataset.open(place))
     assert (found.rows, found.of) == (700, 700)
     path = f"{place}/../rows.csv"
     old, new = (judged(run, path, tmp_path / "p.parquet", task) for run in runs)
@@ -106,7 +106,7 @@ def test_slices_and_worst_rows_are_those_of_the_predictions(made, tmp_path):
 def test_of_many_rows_the_first_are_looked_at(made, monkeypatch):
     _, _, runs, place = made
     monkeypatch.setattr(module, "MOST_ROWS", 250)
-    found = rows_beside([load_model(RunFolder(runs[1]))], Dataset.open(place))
+    found = compared_rows([load_model(RunFolder(runs[1]))], Dataset.open(place))
     assert (found.rows, found.of) == (250, 700)
     assert sum(one.rows for one in found.slices if one.column == "city") == 250
     assert found.fallen == ()

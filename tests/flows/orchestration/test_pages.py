@@ -15,7 +15,7 @@ from fewpass.pipeline.scoring.row_metrics import MetricFigures
 RAW = re.compile(
     "|".join(name for name in (*Evaluation._fields, *MetricFigures._fields) if "_" in name)
 )
-LONG = re.compile(r"\d\.\d{9,}")
+LONG = re.compile(r"[1-9]\d*\.\d{9,}|0\.0*[1-9]\d{8,}")
 
 
 def rows(n, seed, turned=False):

@@ -61,6 +61,7 @@ install-dev: $(DEV_STAMP)
 $(DEV_STAMP): override EXTRAS = dev
 $(DOCS_STAMP): override EXTRAS = docs
 $(FLOWS_STAMP): override EXTRAS = $(FLOWS)
+# What lies beside the package of a wheel is copied: no editable installation has it.
 # --no-compile: modules become bytecode when they are first used; most never are.
 $(sort $(STAMP) $(DEV_STAMP) $(DOCS_STAMP) $(FLOWS_STAMP)): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "No Python 3.11, 3.12 or 3.13 (with venv) was found." \
@@ -69,6 +70,7 @@ $(sort $(STAMP) $(DEV_STAMP) $(DOCS_STAMP) $(FLOWS_STAMP)): pyproject.toml const
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile \
 	  -c constraints.txt -e '.$(if $(EXTRAS),[$(EXTRAS)])'
+	@cp flows/orchestration/fewpass_prefect_run.pth $(VENV)/lib/python3*/site-packages
 	@touch $@
 
 demo: install

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fewpass.flows.refusals import ToleranceMissed
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.sizes import counted, format_bytes
 
 if TYPE_CHECKING:
     from fewpass.pipeline.models.refresh.drift import Drift
@@ -60,6 +60,7 @@ def ingest_facts(result: IngestResult) -> dict[str, Any]:
         "bytes_in": result.bytes_in,
         "bytes_out": result.bytes_out,
         "peak_memory_bytes": result.peak_memory_bytes,
+        "files": [one.model_dump() for one in result.files],
     }
     if result.test_dataset is not None:
         facts |= {"test_dataset": result.test_dataset, "test_rows": result.test_rows}
@@ -153,15 +154,17 @@ def refused_rows(listed: Sequence[SetAside]) -> list[dict[str, str]]:
 
 def model_rows(listed: StoreModels) -> list[dict[str, str]]:
     """Write generations down as rows of text."""
-    from fewpass.flows.display.console import as_fixed, or_dash
+    from fewpass.flows.display.console import as_fixed
+    from fewpass.pipeline.runs.timeline_points import written_gap
 
     rows = []
     for one in listed.generations:
-        nights = len(one.nights)
+        nights, gap, objective = len(one.nights), one.certificate, one.objective
+        relative = gap / objective if gap and objective else None
         cells = (
             f"{one.generation:06d}", one.state,
-            f"{nights} night{'s' * (nights != 1)}, {one.rows:,}" if nights else "-",
-            as_fixed(one.loss, 6), or_dash(one.certificate, ".2e"), when(one.at),
+            f"{counted(nights, 'night')}, {one.rows:,}" if nights else "-",
+            as_fixed(one.loss, 6), written_gap(gap, relative, ".2e") or "-", when(one.at),
         )  # fmt: skip
         rows.append(dict(zip(COLUMNS, cells, strict=True)))
     return rows

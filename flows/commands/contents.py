@@ -15,10 +15,9 @@ from fewpass.pipeline.runs.run_faults import run_faults
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import Saved
 from fewpass.pipeline.sizes import counted, format_bytes
-from fewpass.pipeline.tables.encoding.schema import described_columns
+from fewpass.pipeline.tables.encoding.schema import columns_in_words
 from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.storage import column_copy, kinds
-from fewpass.storage.column_schema import Schema
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Damaged, Folder
 from fewpass.storage.manifest import COLUMN_ORDER, Labels, Manifest
@@ -117,7 +116,7 @@ def _of_dataset(path: str) -> dict[str, Any]:
         "chunk_rows": manifest.chunk_rows,
         "stored_bytes": chunk_bytes(manifest),
         "sources": [source.name for source in manifest.sources],
-        "columns": _columns(dataset.schema),
+        "columns": columns_in_words(dataset.schema),
         "hashed_columns_named": len(dataset.hashed_names) or None,
         "skipped_rows": sum(manifest.bad_rows.values()),
         "generation": manifest.generation if manifest.changes else None,
@@ -127,21 +126,6 @@ def _of_dataset(path: str) -> dict[str, Any]:
         "view_of": [part.way for part in manifest.parts] or None,
         "fingerprint": manifest.fingerprint,
     }
-
-
-def _columns(schema: Schema | None) -> dict[str, str] | None:
-    """Say of every column of the source what it is used for, or what becomes of it.
-
-    What is made of columns in addition is behind them: two that are crossed, curves and pairs.
-    """
-    if schema is None or schema.names is None:
-        return None
-    encoded = dict(described_columns(schema))
-    own = {
-        column.name or "": encoded.get(column.name or "", f"{column.type}, {column.role}")
-        for column in schema.columns
-    }
-    return own | {name: said for name, said in encoded.items() if name not in own}
 
 
 def _targets(targets: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from fewpass.pipeline.runs.timeline_points import NO_BOUND
 from fewpass.pipeline.sizes import format_passes
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def certificate_sentence(result: TrainingResult, prover: Prover | None) -> str:
         return "Certificate: not computed (--certify pays one more pass for it)."
     if proves_nothing(result):
         more = prover.sentence if prover else "More `passes` or a larger `lam` tighten it."
-        return f"Certificate: no useful bound yet, only that no loss is below 0. {more}"
+        return f"Certificate: {NO_BOUND}, only that no loss is below 0. {more}"
     relative = result.relative_gap
     hinge = result.hinge_certificate
     whose = f"of each of the {result.classes} models " if result.classes else ""

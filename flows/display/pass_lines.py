@@ -18,6 +18,7 @@ from fewpass.flows.display.training_display import (
 )
 from fewpass.pipeline.runs.events import Event, Start
 from fewpass.pipeline.runs.sweep_times import READING
+from fewpass.pipeline.runs.timeline_points import NO_BOUND
 from fewpass.pipeline.runs.work_done import WorkDone
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
@@ -88,16 +89,19 @@ class PassLines:
             "left_s": timeline.left_s,
             "left_passes": proven and proven.left_passes,
         }
-        return Line(", ".join(_parts(fields)), fields)
+        is_proven = None if proven is None else proven.relative < 1.0
+        return Line(", ".join(_parts(fields, is_proven=is_proven)), fields)
 
 
-def _parts(numbers: dict[str, Any]) -> Iterator[str]:
+def _parts(numbers: dict[str, Any], *, is_proven: bool | None) -> Iterator[str]:
+    """Yield what a line says; `is_proven`: whether a certificate, if any, says something."""
     is_more = numbers["passes"] > numbers["of"]  # of a method that goes on until it certifies
     yield f"pass {numbers['passes']}" + ("" if is_more else f" of {numbers['of']:g}")
     if numbers["loss"] is not None:
         yield f"loss {as_fixed(numbers['loss'], 5)}"
-    if numbers["above_optimum"] is not None:
-        yield f"at most {numbers['above_optimum']:.2e} above the optimum"
+    if is_proven is not None:
+        gap = numbers["above_optimum"]
+        yield f"at most {gap:.2e} above the optimum" if is_proven else NO_BOUND
     if numbers["left_passes"] is not None:
         yield f"about {numbers['left_passes']:,.0f} passes to the tolerance"
     yield f"{numbers['rows_per_s']:,} rows/s"

@@ -16,6 +16,7 @@ from fewpass.flows.display.console import Terminal, as_fixed, format_seconds, or
 from fewpass.flows.display.log_lines import Every, GrowingIntervals
 from fewpass.pipeline.runs.events import Event, Start
 from fewpass.pipeline.runs.timeline import LossSums, Timeline
+from fewpass.pipeline.runs.timeline_points import NO_BOUND
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_bytes
 from fewpass.solvers.kernels.compiling import working_seconds
@@ -145,7 +146,7 @@ def certificate_line(timeline: Timeline) -> str:
     """Say how near the certificate is to the tolerance, and whether one is being computed."""
     parts = []
     if timeline.tol is not None:
-        proven = "no useful bound yet"
+        proven = NO_BOUND
         if timeline.proven and timeline.proven.relative < USEFUL:
             proven = f"{timeline.proven.relative:.1e}"
         parts.append(f"certified: {proven}, wanted: {timeline.tol:.1e}")

@@ -9,9 +9,12 @@ from prefect.states import Completed
 
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact
+from fewpass.flows.orchestration.data_pages import show_rows
 from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_flow
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
+from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.settings.change_plans import AppendPlan
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.appending import AppendResult
 from fewpass.pipeline.tables.changing.appending import append as appended
 
@@ -24,8 +27,12 @@ def append(plan: AppendPlan) -> Any:
     if result.already:
         message = f"Nothing to do: {result.dataset} has the rows of these files."
         return Completed(name=UNCHANGED, message=message, data=made)
-    message = f"{result.appended:,} rows appended to {result.dataset}, which has {result.rows:,}."
-    return Completed(message=message, data=made)
+    return Completed(message=_came_to(result), data=made)
+
+
+def _came_to(result: AppendResult) -> str:
+    rows = counted(result.appended, "row")
+    return f"{rows} appended to {result.dataset}, which has {result.rows:,}."
 
 
 @durable_task("append")
@@ -39,6 +46,7 @@ def add_rows(plan: AppendPlan) -> AppendResult:
 
     with StallWatch(tell_prefect) as watch:
         result = appended(plan, progress=show)
-    logger = get_run_logger()
-    logger.info("%d rows appended to %s: %d", result.appended, result.dataset, result.rows)
+    bar.show(1.0, as_markdown(_came_to(result)))
+    get_run_logger().info(_came_to(result))
+    show_rows(result)
     return result

@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 from uuid import UUID
 
@@ -32,11 +32,13 @@ from fewpass.flows.orchestration.telling import Teller
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.runs.events import Event
 from fewpass.pipeline.runs.timeline import Timeline
-from fewpass.pipeline.sizes import format_bytes
+from fewpass.pipeline.runs.timeline_points import NO_BOUND, written_gap
+from fewpass.pipeline.sizes import format_bytes, format_passes
 
 TOLD_EVERY_S = 2.0
 LAST_WORD_S = 10.0  # that the end of a flow waits for artifacts on their way
 TABLE_ROWS = 40
+ABOVE = "at most above optimum"
 KEY_LENGTH = 50
 
 
@@ -107,7 +109,9 @@ class TrainingProgress:
 
 
 def progress_text(timeline: Timeline) -> str:
-    """Write how far a training is, and how fast."""
+    """Write how far a training is, and how fast; at its end what it came to."""
+    if timeline.finished:
+        return ", ".join([format_passes(timeline.passes, ".4g"), *_proven(timeline)])
     lately, average, left_s = timeline.lately, timeline.loss_since({}), timeline.left_s
     loss = "" if average is None else f", loss {average:.5f}"
     left = f", {format_seconds(left_s)} left" if left_s else ""
@@ -116,6 +120,14 @@ def progress_text(timeline: Timeline) -> str:
         f"{lately.per_second(lately.bytes_read) / 1e6:.1f} MB/s, "
         f"{format_bytes(memory_in_use())}{left}"
     )
+
+
+def _proven(timeline: Timeline) -> Iterator[str]:
+    if timeline.certificates:
+        last = timeline.certificates[-1]
+        gap = written_gap(last.gap, last.relative)
+        yield f"objective {last.objective:.6g}"
+        yield NO_BOUND if gap == NO_BOUND else f"at most {gap} above the optimum"
 
 
 def log_line(level: str, line: Line, more: dict[str, str]) -> None:
@@ -177,13 +189,13 @@ def convergence_rows(timeline: Timeline) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [
         {"passes": round(p.passes, 3), "rows": round(p.passes * n_rows),
          "loss since start": _six(p.average), "loss since last": _six(p.since_last),
-         "objective": "", "at most above optimum": ""}
+         "objective": "", ABOVE: ""}
         for p in shown
     ]  # fmt: skip
     rows += [
         {"passes": round(c.passes, 3), "rows": round(c.passes * n_rows), "loss since start": "",
          "loss since last": "", "objective": _six(c.objective),
-         "at most above optimum": _six(c.gap)}
+         ABOVE: written_gap(c.gap, c.relative)}
         for c in timeline.certificates
     ]  # fmt: skip
     return sorted(rows, key=lambda row: (row["passes"], bool(row["objective"])))

@@ -6,7 +6,9 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
@@ -28,7 +30,7 @@ run_app = App(name="run", help="Run one of fewpass's flows now.", help_flags=[],
 @run_app.default
 def run(
     name: str | None = None,
-    *,
+    *more: str,
     param: Annotated[tuple[str, ...], Parameter(name=["--param", "-p"], negative=())] = (),
     log_format: Annotated[Literal["text", "json"], Parameter(env_var=VARIABLE)] = "text",
     help_: Annotated[bool, Parameter(name=["--help", "-h"], negative=())] = False,
@@ -39,6 +41,8 @@ def run(
     ----------
     name
         One of the flows that prefect run lists, such as train or refresh.
+    more
+        Nothing: a parameter with blanks goes in quotes.
     param
         A parameter, such as -p dataset=clicks or -p solver.kind=sgd; may be repeated.
     log_format
@@ -46,7 +50,16 @@ def run(
     """
     os.environ[VARIABLE] = log_format  # for the processes that are started, too
     with ending_quietly():
+        if more:
+            sys.stderr.write(f"prefect run: {alone(param, more)}\n")
+            sys.exit(BAD_REQUEST)
         sys.exit(run_flow(name, param, help_=help_))
+
+
+def alone(given: Sequence[str], more: Sequence[str]) -> str:
+    """Say that words are no parameters, and how the one before them is written with them."""
+    whole = shlex.quote(" ".join([*given[-1:], *more]))
+    return f'"{more[0]}" stands alone. A parameter with blanks goes in quotes: -p {whole}.'
 
 
 def run_flow(name: str | None, words: tuple[str, ...], *, help_: bool = False) -> int:
@@ -60,7 +73,8 @@ def run_flow(name: str | None, words: tuple[str, ...], *, help_: bool = False) -
     try:
         request = request_named(name)
         if help_:
-            sys.stdout.write(_help(request))
+            usage = f"Usage: prefect run {name} -p KEY=VALUE ...\n\n{request.__doc__}\n\n"
+            sys.stdout.write(usage + listed_parameters(request))
             return 0
         parameters = assigned(request, words)
     except ValueError as error:
@@ -111,14 +125,13 @@ def _list_of_flows() -> str:
     return f"Usage: {USAGE}\n\nFlows:\n{flows}"
 
 
-def _help(request: Request) -> str:
+def listed_parameters(request: Request) -> str:
+    """List a flow's parameters, with what each takes and its default."""
     from fewpass.flows.orchestration.parameters import choices, described, short_name
-    from fewpass.flows.orchestration.requests import flow_name
     from fewpass.pipeline.settings.flat_settings import MISSING
 
     parameters = described(request)
-    usage = f"Usage: prefect run {flow_name(request)} -p KEY=VALUE ..."
-    lines = [usage, "", str(request.__doc__), ""]
+    lines = []
     for named in parameters:
         default = "required" if named.default is MISSING else f"default {_shown(named.default)}"
         lines.append(f"  {short_name(named.path, parameters)}  ({choices(named.hint)}; {default})")

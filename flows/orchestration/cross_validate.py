@@ -8,9 +8,10 @@ from typing import Any
 
 from fewpass.flows.cluster import engine_for_training
 from fewpass.flows.orchestration import requests
-from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_table
+from fewpass.flows.orchestration.artifacts import ABOVE, ProgressArtifact, show_table
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.outcomes import cross_validation_facts
+from fewpass.pipeline.runs.timeline_points import written_gap
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
@@ -62,7 +63,8 @@ def row_of(result: CrossValidated, fold: Fold) -> dict[str, Any]:
     """Lay out a fold."""
     return {
         "lam": f"{result.lam:.6g}", "fold": str(fold.fold), "rows": fold.rows,
-        "objective": f"{fold.objective:.6g}", "at most above optimum": f"{fold.gap:.2g}",
+        "objective": f"{fold.objective:.6g}",
+        ABOVE: written_gap(fold.gap, fold.relative_gap, ".2g") or "-",
         "loss": f"{fold.evaluation.loss:.6g}",
     }  # fmt: skip
 
@@ -72,6 +74,6 @@ def mean_of(result: CrossValidated) -> dict[str, Any]:
     loss = next(one for one in result.means if one.metric == "loss")
     return {
         "lam": f"{result.lam:.6g}", "fold": "mean", "rows": sum(f.rows for f in result.folds),
-        "objective": "", "at most above optimum": "",
+        "objective": "", ABOVE: "",
         "loss": f"{loss.mean:.6g} +- {loss.standard_error:.2g}",
     }  # fmt: skip

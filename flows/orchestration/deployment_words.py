@@ -32,14 +32,17 @@ def rewritten(arguments: Sequence[str]) -> list[str]:
     from fewpass.flows.orchestration.requests import REQUESTS
 
     words, rest = _unpacked(arguments)
-    named = rest[rest.index("run") + 1 :]
-    name = next((word for word in named if not word.startswith("-")), "")
+    name = _name_in(rest)
     flow_name = name.partition("/")[0]
     if not words or flow_name not in REQUESTS:
         return list(arguments)
+    from fewpass.flows.orchestration.command import alone
     from fewpass.flows.orchestration.parameters import HELP, validated, values_of
+    from fewpass.pipeline.errors import BadInput
 
-    request = REQUESTS[flow_name]
+    request, stray = REQUESTS[flow_name], _stray(rest, name)
+    if stray:
+        raise BadInput(alone(words, stray))
     values_of(request, words, {})  # a name that is wrong needs no server to be refused
     before = _parameters_of(name)
     values = values_of(request, words, before)
@@ -47,6 +50,35 @@ def rewritten(arguments: Sequence[str]) -> list[str]:
     changed = {key: value for key, value in values.items() if before.get(key) != value}
     given = [f"{key}={json.dumps(value, default=list)}" for key, value in changed.items()]
     return [*rest, *(part for word in given for part in ("-p", word))]
+
+
+def _name_in(arguments: Sequence[str]) -> str:
+    """Return the deployment that arguments name; "" where they name none."""
+    named = arguments[list(arguments).index("run") + 1 :]
+    return next((word for word in named if not word.startswith("-")), "")
+
+
+def _stray(arguments: Sequence[str], name: str) -> list[str]:
+    """Return words behind a deployment's name that belong to no option."""
+    behind = list(arguments)[list(arguments).index(name) + 1 :]
+    pairs = zip([name, *behind], behind, strict=False)
+    return [word for before, word in pairs if not (word.startswith("-") or before.startswith("-"))]
+
+
+def more_help(arguments: Sequence[str]) -> str:
+    """Return the parameters of the deployment that `prefect deployment run NAME --help` is about.
+
+    "" where help is not asked for, or is not about a flow of ours.
+    """
+    from fewpass.flows.orchestration.command import listed_parameters
+    from fewpass.flows.orchestration.requests import REQUESTS
+
+    name = _name_in(arguments)
+    flow_name = name.partition("/")[0]
+    if not {"--help", "-h"} & set(arguments) or flow_name not in REQUESTS:
+        return ""
+    title = f"Parameters of {name}, each as -p KEY=VALUE; what is left out is the deployment's:"
+    return f"{title}\n\n{listed_parameters(REQUESTS[flow_name])}\n"
 
 
 def _unpacked(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -90,6 +122,7 @@ def rewrite_command_line() -> None:
     from fewpass.flows.refusals import exit_status, sentence
 
     try:
+        sys.stdout.write(more_help(sys.argv[1:]))
         sys.argv[1:] = rewritten(sys.argv[1:])
     except (ValueError, ConnectionError) as error:
         sys.stderr.write(f"prefect deployment run: {sentence(error)}\n")

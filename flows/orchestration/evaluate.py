@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 from prefect.states import Completed
 
 from fewpass.flows.cluster import engine_for_pass
 from fewpass.flows.orchestration import requests
-from fewpass.flows.orchestration.artifacts import show_text
+from fewpass.flows.orchestration.artifacts import show_table, show_text
+from fewpass.flows.orchestration.model_pages import (
+    evaluated_slice_rows,
+    look_closely,
+    show_look,
+)
 from fewpass.flows.orchestration.scheduled import (
     dated,
     durable_task,
     made_flow,
 )
 from fewpass.flows.outcomes import evaluation_facts
-from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.explaining.importance import Importance, importance
 from fewpass.pipeline.models.refresh.store import run_at
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
@@ -49,22 +51,20 @@ def evaluate(
     evaluation = evaluate_model.with_options(task_run_name=f"evaluate on {dataset}")(
         run, dataset, where, matching, by, AskedMetrics(threshold, top)
     )
-    card = model_card(run_at(run), {dataset: evaluation}, columns_of(run, dataset, where, matching))
+    columns = None
+    if not is_source(dataset):
+        seen = look_closely((run,), dataset, where, matching)
+        show_look((run,), dataset, seen)
+        columns = seen.columns[-1]
+    rows = [row for one in evaluation.slices for row in evaluated_slice_rows(*one)]
+    if rows:
+        show_table(run, "slices", rows, f"{run} on slices of {dataset}, with 95 % intervals")
+    card = model_card(run_at(run), {dataset: evaluation}, columns)
     show_text(run, "card", card, f"model of {run}")
     facts = evaluation_facts(evaluation)
     shown = (f"{name} {facts[name]:.6g}" for name in SHOWN if facts.get(name) is not None)
     message = f"{', '.join(shown)} of {counted(evaluation.rows, 'row')}: {dataset}."
     return Completed(message=message, data=facts)
-
-
-def columns_of(run: str, dataset: str, where: Execution, matching: Matching) -> Importance | None:
-    """Return how important columns are on a data set; None of files, and where that is unknown."""
-    if is_source(dataset):
-        return None
-    data = Dataset.open(dataset)
-    with suppress(BadInput), engine_for_pass(where, data) as executor:
-        return importance(load_model(run_at(run)), data, executor, rules=matching)
-    return None
 
 
 @durable_task("evaluate")

@@ -15,6 +15,7 @@ from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.pipeline.models.forgotten_rows import forgotten_everywhere
 from fewpass.pipeline.settings.change_plans import ForgetPlan
 from fewpass.pipeline.settings.execution import Execution
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.changing.forgetting import ForgetResult
 
 
@@ -26,15 +27,18 @@ def forget(
     named = delete_rows.with_options(task_run_name=f"forget in {plan.dataset}")
     result: ForgetResult = named(plan, runs, retrain, warm, execution)
     went = "would go" if plan.dry_run else "forgotten"
-    message = f"{result.forgotten:,} rows of {result.dataset} {went}, it has {result.rows:,}"
+    message = (
+        f"{counted(result.forgotten, 'row')} of {result.dataset} {went}, it has {result.rows:,}"
+    )
     if result.test_dataset:
         message += (
             f"; {result.test_forgotten:,} of its test rows {went}, {result.test_rows:,} there"
         )
     message += "."
     if result.models:
-        message += f" {len(result.models)} models had learnt from them"
-        message += f", {len(result.retrained)} were trained anew." if retrain else "."
+        message += f" {counted(len(result.models), 'model')} had learnt from them"
+        anew = counted(len(result.retrained), "was", "were")
+        message += f", {anew} trained anew." if retrain else "."
     facts = result.model_dump(mode="json", exclude={"examples"})
     return Completed(message=message, data=facts)
 
@@ -60,8 +64,9 @@ def delete_rows(
             plan, runs=runs, retrain=retrain, warm=warm, execution=execution, progress=show
         )
     logger = get_run_logger()
-    rows, test_rows = result.forgotten, result.test_forgotten
-    logger.info("%d rows and %d test rows of %s", rows, test_rows, result.dataset)
+    rows = counted(result.forgotten, "row")
+    test_rows = counted(result.test_forgotten, "test row")
+    logger.info("%s and %s of %s", rows, test_rows, result.dataset)
     for note in result.notes:
         logger.warning(note)
     for run in result.models:

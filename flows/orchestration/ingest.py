@@ -10,6 +10,7 @@ from prefect.states import Completed
 from fewpass.flows.display.ingest_display import IngestLines, ingest_line
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, log_line
+from fewpass.flows.orchestration.data_pages import show_rows
 from fewpass.flows.orchestration.scheduled import durable_task, made_flow
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import ingest_facts
@@ -50,5 +51,7 @@ def watched(plan: IngestPlan) -> IngestResult:
 
     with StallWatch(tell_prefect) as watch:
         result = ingested(plan, progress=show)
-    get_run_logger().info("%d rows, %d features in %s", result.rows, result.features, plan.dataset)
+    rows, features = counted(result.rows, "row"), counted(result.features, "feature")
+    get_run_logger().info("%s, %s in %s", rows, features, plan.dataset)
+    show_rows(result)
     return result

@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
+from annotated_types import MaxLen
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -74,8 +75,14 @@ def _named(setting: Setting, kinds: list[type[BaseModel]]) -> Iterator[Named]:
             if name != "kind":
                 about = " ".join((field.description or "").split())
                 yield Named(f"{path}.{name}", field.annotation, default_of(field), about)
-    elif setting.name not in PYTHON_ALONE:
+    elif setting.name not in PYTHON_ALONE and not _takes_nothing(setting.field):
         yield Named(path, setting.field.annotation, setting.default, setting.help)
+
+
+def _takes_nothing(field: FieldInfo) -> bool:
+    """Whether a field is there for others: what a refresh finds, credentials."""
+    longest = [one.max_length for one in field.metadata if isinstance(one, MaxLen)]
+    return 0 in longest or get_args(field.annotation) == ("",)
 
 
 def choices(hint: Any) -> str:

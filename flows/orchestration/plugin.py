@@ -1,7 +1,9 @@
 """Prefect's documented start-up hook: adds `prefect run`, and keeps the program to itself.
 
-Prefect calls it on import where plug-ins are enabled; the project's pyproject.toml enables them for
-whoever stands in the checkout.  The names of the commands are imported when one of them runs.
+Prefect calls it on import where plug-ins are enabled.  For `prefect run` and `prefect deployment
+run` the line of fewpass_prefect_run.pth enables them, which Python reads at its start where the
+package is installed; for all else of Prefect's the pyproject.toml of the checkout does.  The names
+of the commands are imported when one of them runs.
 """
 # ruff: noqa: PLC0415
 

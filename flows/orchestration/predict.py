@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from prefect.states import Completed
@@ -10,6 +11,7 @@ from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
 from fewpass.flows.orchestration.scheduled import dated, durable_task, made_flow
 from fewpass.pipeline.drawing.safe_text import as_markdown
+from fewpass.pipeline.matching import left_out_sentence
 from fewpass.pipeline.models.refresh.store import run_at
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.prediction import predict as predicted
@@ -39,11 +41,22 @@ def predict(
     result: PredictionResult = score.with_options(task_run_name=f"predict {out}")(
         run, inputs, out, options, settings
     )
-    columns, place = as_markdown(", ".join(result.columns)), as_markdown(result.output)
-    text = f"{counted(result.rows, 'row')} with the columns {columns} in {place}"
+    text = "\n".join(f"- {as_markdown(one)}" for one in _sentences(result))
     show_text(result.output, "predictions", text, f"predictions of {run}")
     message = f"{counted(result.rows, 'row')} scored: {result.output}."
     return Completed(message=message, data=result._asdict())
+
+
+def _sentences(result: PredictionResult) -> Iterator[str]:
+    columns = ", ".join(result.columns)
+    yield f"{counted(result.rows, 'row')} with the columns {columns} in {result.output}"
+    if result.files:
+        before = f", {result.done_before:,} of them before" * (result.done_before > 0)
+        yield f"{counted(result.files, 'file')}{before}"
+    if result.left_out:
+        yield left_out_sentence(result.left_out)
+    if result.beyond:
+        yield f"Ignored {counted(result.beyond, 'value')} beyond the model's features"
 
 
 @durable_task("predict")

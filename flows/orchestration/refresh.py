@@ -14,6 +14,7 @@ from fewpass.flows.cluster import engine_for_pass
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import show_table, show_text
 from fewpass.flows.orchestration.ingest import watched
+from fewpass.flows.orchestration.model_pages import show_compared
 from fewpass.flows.orchestration.models import show_history
 from fewpass.flows.orchestration.scheduled import (
     KEPT_BACK,
@@ -114,6 +115,10 @@ class TasksOfFlow(Work):
         show_table(store, "drift", drift_rows(drift), about)
         if drift.sentence:
             get_run_logger().warning("Drift: %s", drift.sentence)
+
+    def show_models(self, new: str, before: str | None, rows: str) -> None:
+        """Show a model beside the one published before: by column, by slice, and the worst rows."""
+        show_compared(new, before, rows, self.execution)
 
     def for_pass(self, data: Dataset) -> AbstractContextManager[Executor]:
         """Return what reads a data set once."""

@@ -8,13 +8,18 @@ from typing import Any
 
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.explaining.importance import Importance
+from fewpass.pipeline.matching import listed
+from fewpass.pipeline.reporting.figures_in_words import shown_figures
 from fewpass.pipeline.reporting.model_shapes import form_in_words
 from fewpass.pipeline.runs.model import load_model, trained_lam
 from fewpass.pipeline.runs.outcome import Convergence
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_record import RunRecord
 from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.runs.timeline_points import NO_BOUND
+from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.evaluation import Evaluation
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.schema import described_columns, recipe_in
 
 MOST_COLUMNS = 20  # that are listed by importance
@@ -37,6 +42,7 @@ def model_card(
     """
     model = load_model(run)
     saved = Saved.of(run.snapshots.load(model.snapshot))
+    plan = model.record.plan.model_dump(mode="json")
     parts = [
         f"# Model {as_markdown(run.folder.name)}",
         _table(_model_facts(run, model.record, saved)),
@@ -50,7 +56,7 @@ def model_card(
         *_evaluations(evaluations or {}),
         *_importance(importance),
         "## Plan",
-        f"```json\n{json.dumps(model.record.plan.model_dump(mode='json'), indent=2)}\n```",
+        f"```json\n{json.dumps(_rounded(plan), indent=2)}\n```",
         "## Versions",
         _table(model.record.versions),
     ]
@@ -68,9 +74,18 @@ def _model_facts(run: RunFolder, record: RunRecord, saved: Saved) -> dict[str, A
         "lam": f"{trained_lam(record, saved):.6g}",
         **_lam_facts(record),
         "passes": f"{saved.cursor.passes:g}",
-        "rows seen": f"{saved.cursor.rows_seen:,}",
+        **({"rows stepped through": f"{seen:,}"} if (seen := saved.cursor.rows_seen) else {}),
         "weights, SHA-256": saved.weights_sha256,
     }
+
+
+def _rounded(value: Any) -> Any:
+    """Return settings with numbers of six digits: run.json has all of them."""
+    if isinstance(value, dict):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _lam_facts(record: RunRecord) -> dict[str, Any]:
@@ -124,6 +139,8 @@ def _proven(saved: Saved) -> str:
     if saved.certificate is None:
         return "There is none: how far the model is from the optimum is not known."
     objective, gap = saved.certificate.objective, saved.certificate.gap
+    if saved.certificate.proves_nothing:
+        return f"The objective is {objective:.6g}; {NO_BOUND}, only that no loss is below 0."
     return (
         f"The objective is {objective:.6g}, at most {gap:.3g} above the optimum "
         f"({saved.certificate.relative:.2g} of it)."
@@ -140,11 +157,18 @@ def _evaluations(evaluations: Mapping[str, Evaluation]) -> list[str]:
 
 
 def _figures(evaluation: Evaluation) -> dict[str, Any]:
-    """Return what there is of an evaluation, its metrics one by one."""
-    figures = evaluation._asdict()
-    figures |= evaluation.metrics._asdict() if evaluation.metrics else {}
-    del figures["metrics"], figures["slices"]
-    return {name: value for name, value in figures.items() if value is not None}
+    """Return what there is of an evaluation, and what becomes of each class."""
+    figures: dict[str, Any] = {k: v for k, v in shown_figures(evaluation).items() if v is not None}
+    if evaluation.left_out:
+        figures["columns left out"] = listed(evaluation.left_out)
+    return figures | {f"label {one.label}": _of_class(one) for one in evaluation.classes or ()}
+
+
+def _of_class(one: ClassFigures) -> str:
+    shares = {"recall": one.recall, "precision": one.precision}
+    said = [f"{name} {share:.2%}" for name, share in shares.items() if share is not None]
+    mistaken = [f"mostly mistaken for {one.mistaken_for}"] if one.mistaken_for else []
+    return ", ".join([counted(one.rows, "row", spec=",.0f"), *said, *mistaken])
 
 
 def _importance(importance: Importance | None) -> list[str]:
@@ -155,7 +179,7 @@ def _importance(importance: Importance | None) -> list[str]:
         one.name: f"{one.share:.1%} of the variance of scores, loss {one.loss_without:+.4g} without"
         for one in importance.terms[:MOST_COLUMNS]
     }
-    return [f"## Columns by importance\n\nOn {importance.rows:,} rows.", _table(shown)]
+    return [f"## Columns by importance\n\nOn {counted(importance.rows, 'row')}.", _table(shown)]
 
 
 def _table(facts: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from fewpass.pipeline.runs.grid import Choice
 from fewpass.pipeline.runs.saved import Cursor, Saved
+from fewpass.pipeline.runs.timeline_points import NO_BOUND
 from fewpass.pipeline.runs.validation import Validation
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.sizes import format_passes
@@ -37,7 +38,8 @@ class Convergence(NamedTuple):
         """Say whether the tolerance was reached; None without one, or before the end."""
         if self.converged is None:
             return None
-        certified = "nothing" if self.relative_gap is None else f"{self.relative_gap:.3g}"
+        gap = self.relative_gap
+        certified = "nothing" if gap is None or gap >= 1.0 else f"{gap:.3g}"
         verdict = "reached" if self.converged else "missed"
         after = format_passes(passes, ".4g")
         return f"Tolerance {self.tol:g} {verdict}: certified {certified} after {after}."
@@ -124,7 +126,7 @@ def bound(certified: Certificate | None) -> str | None:
     if certified is None:
         return None
     if certified.proves_nothing:
-        return "no useful bound yet"
+        return NO_BOUND
     return f"at most {certified.gap:.3g}"
 
 

@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+#: What a gap as large as the objective is: no loss is below 0, which nobody doubts.
+NO_BOUND = "no useful bound yet"
+
+
+def written_gap(gap: float | None, relative: float | None, spec: str = ".3g") -> str | None:
+    """Write a gap alone; None without one."""
+    if gap is None:
+        return None
+    return NO_BOUND if relative is not None and relative >= 1.0 else f"{gap:{spec}}"
+
 
 class Point(NamedTuple):
     """Progressive loss at one moment: of rows before they were learnt from."""

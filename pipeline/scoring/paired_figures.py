@@ -84,9 +84,9 @@ class PairedPart(NamedTuple):
     difference_squares: Vector  # (M, Q)
 
 
-def contestants(models: Sequence[Model]) -> list[Contestant]:
+def contestants(models: Sequence[Model], least: int = 2) -> list[Contestant]:
     """Make models ready; BadInput unless they predict the same."""
-    if not 2 <= len(models) <= MOST_MODELS:
+    if not least <= len(models) <= MOST_MODELS:
         raise BadInput(f"{len(models)} runs were named. Name 2 to {MOST_MODELS}.")
     first = models[0]
     for model in models[1:]:
@@ -154,7 +154,8 @@ def paired(figures: Sequence[Vector], weight: Vector) -> PairedPart:
     )  # fmt: skip
 
 
-def _differences(total: PairedPart, names: tuple[str, ...], m: int) -> tuple[Difference, ...]:
+def differences(total: PairedPart, names: tuple[str, ...], m: int) -> tuple[Difference, ...]:
+    """Return the figures of model m, and how far they are from those of the first."""
     values = total.total / total.weight
     mean = values[m] - values[0]
     square = (
@@ -172,8 +173,7 @@ def comparison_of(
     models = []
     for m, (of, own) in enumerate(zip(those, sums, strict=True)):
         figures = full_figures(of.problem, of.model.record, of.model.weights, own)
-        differences = _differences(total, of.names, m)
-        models.append(ComparedModel(of.model.run.url, figures, differences))
+        models.append(ComparedModel(of.model.run.url, figures, differences(total, of.names, m)))
     first = those[0].model.record
     positive = positive_label(first.plan, first)
     return ModelComparison(models[0].evaluation.rows, tuple(models), positive)

@@ -68,6 +68,11 @@ class SliceBy(NamedTuple):
             return cls(name, own, column.written, column.missing)
         return cls(name, numbers)
 
+    @property
+    def ranges(self) -> list[str]:
+        """Names of all slices in their order, where cells are numbers with edges; else none."""
+        return [*_ranges(self.edges), MISSING] if self.edges else []
+
     def rows(self, cells: Any, where: str) -> dict[str, NDArray[np.int64]]:
         """Return the rows of every slice that has some; BadInput where slices are too many."""
         if isinstance(cells, pa.ChunkedArray):
@@ -85,7 +90,7 @@ class SliceBy(NamedTuple):
             return self._months(cells, self.date, where)
         if self.edges:
             numbers = self._numbers(cells, where)
-            names = [*_ranges(self.edges), MISSING]
+            names = self.ranges
             places = np.searchsorted(self.edges, numbers, side="right")
             return np.where(np.isnan(numbers), len(names) - 1, places), names
         coded = words_of(cells).fill_null(MISSING).dictionary_encode()

@@ -31,6 +31,9 @@ _OPPOSITE = {
 _BLANKS = re.compile(r"\s*")
 _NAME = re.compile(r"[^\s\"'()\[\],;=!<>&|]+")
 _PATH = re.compile(r"[^\s\"'(),]+")
+#: Values with commas between, or one of them, that stand where a file or brackets are expected.
+_BARE_VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s(),]+)"
+_BARE = re.compile(rf"{_BARE_VALUE}(?:\s*,\s*{_BARE_VALUE})*")
 _VALUE = re.compile(r"[^\s\"'(),;&|]+")
 _TEXT = re.compile(r"\"((?:[^\"]|\"\")*)\"|'((?:[^']|'')*)'")
 _SIGN = re.compile(r"[=!<>&|~]+")
@@ -169,6 +172,7 @@ class _Reader:
 
     def _listed(self, column: str, how: str) -> WrittenTerm:
         if not self._mark("("):
+            self._refuse_bare_values()
             file = self._quoted() or self._matched(_PATH, lambda piece: piece)
             if file is None:
                 raise self.refusal("a file, or values in round brackets")
@@ -179,6 +183,18 @@ class _Reader:
         if not self._mark(")"):
             raise self.refusal("a closing bracket, or a comma and a value")
         return WrittenTerm(column, how, tuple(values))
+
+    def _refuse_bare_values(self) -> None:
+        """Refuse values without their brackets: several with commas, or a number alone."""
+        written = _BARE.match(self._text, self._skipped())
+        values = re.findall(_BARE_VALUE, written[0].strip("[]{}")) if written else []
+        if len(values) > 1 or (values and _NUMBER.fullmatch(values[0])):
+            each = (v if _NUMBER.fullmatch(v) or v[0] in "\"'" else f'"{v}"' for v in values)
+            raise self.refusal(
+                "a file, or values in round brackets",
+                f"Write the values as ({', '.join(each)}). The name of a file that looks like them "
+                "goes in quotes.",
+            )
 
     def _value(self) -> str | Decimal:
         before = self._skipped()

@@ -239,6 +239,7 @@ class _Refresh:
         choice = chosen(self.rule, past, store.window)
         model = models[choice.window]
         run = f"{generation.folder.url}/{model.folder}"
+        self._show(generation, choice.window, run)
         gates = self._gates(generation, choice.window, run)
         verdict = generation.judged.verdict if generation.judged else FIRST
         if verdict == FIRST:  # its own loss is the only usual one so far
@@ -283,6 +284,18 @@ class _Refresh:
                     "the model published before"
                 )
         return "; ".join(reasons)
+
+    def _show(self, generation: Generation, window: str, run: str) -> None:
+        """Show the model beside the one published before, on held-out rows or tonight's.
+
+        Of these, last night's model of the window has not learnt, which stands for it.
+        """
+        rows, current = self.plan.held_out or generation.data, self.store.published
+        new = run if self.plan.held_out else last_runs(self.store, generation).get(window)
+        if new is None or not (self.plan.held_out or generation.files):
+            return
+        before = None if current is None else run_of(self.plan.store, current)
+        self.work.show_models(new, None if before == new else before, rows)
 
     def _gates(self, generation: Generation, window: str, run: str) -> tuple[GateFact, ...]:
         """Return what comes of the gates: on held-out rows, or tonight's before they are learnt."""

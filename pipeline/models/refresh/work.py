@@ -79,6 +79,9 @@ class Work:
     def show_drift(self, store: str, generation: int, drift: Drift | None) -> None:
         """Show how far the rows of a generation are from those before."""
 
+    def show_models(self, new: str, before: str | None, rows: str) -> None:
+        """Show a model beside the one published before, on rows that neither has learnt from."""
+
     def for_pass(self, data: Dataset) -> AbstractContextManager[Executor]:
         """Return what reads a data set once."""
         return open_executor(*place_for(self.execution, seconds_of_pass(data.manifest)))

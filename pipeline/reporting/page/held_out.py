@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.drawing.charts import Curve, Whisker, chart
 from fewpass.pipeline.drawing.pieces import card, facts, heat, last_part, section, table
+from fewpass.pipeline.reporting.figures_in_words import shown_figures
 from fewpass.pipeline.reporting.page.quality import CELLS, Cells, Curves, Quality
 from fewpass.pipeline.scoring.evaluate_classes import ClassFigures
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.scoring.reliability import Reliability
-from fewpass.pipeline.scoring.row_metrics import MetricFigures
 
 NARROW_CLASSES = 12  # whose table takes half a row
 FEW_CLASSES = 5  # whose table stands below the figures
@@ -36,61 +36,11 @@ def held_out(quality: Quality) -> str:
     )
 
 
-def shown_figures(figures: Evaluation) -> dict[str, str | None]:
-    """Write the figures of an evaluation; those without a meaning are None."""
-    within = f" (exact to {figures.auc_within:.1g})" if figures.auc_within is not None else ""
-    return {
-        "rows": f"{figures.rows:,}",
-        "mean loss": f"{figures.loss:.6g}",
-        "objective": f"{figures.objective:.6g}",
-        "error": None if figures.error is None else f"{figures.error:.3%}",
-        "area under the ROC curve": None if figures.auc is None else f"{figures.auc:.5f}{within}",
-        "mean squared error": None if figures.mse is None else f"{figures.mse:.6g}",
-        "R squared": None if figures.r2 is None else f"{figures.r2:.5f}",
-        "mean deviance": None if figures.deviance is None else f"{figures.deviance:.6g}",
-        "mean pinball loss": None if figures.pinball is None else f"{figures.pinball:.6g}",
-        "D squared": None if figures.d2 is None else f"{figures.d2:.5f}",
-        **_metrics(figures.metrics or MetricFigures()),
-    }
-
-
-def _metrics(metrics: MetricFigures) -> dict[str, str | None]:
-    """Write the metrics that people use, with the base rates of those that have one."""
-    plain = {
-        "F1": metrics.f1, "balanced accuracy": metrics.balanced_accuracy,
-        "recall": metrics.recall, "mean absolute percentage error": metrics.mape,
-        "calibration error": metrics.calibration_error,
-    }  # fmt: skip
-    shown = {name: None if one is None else f"{one:.5g}" for name, one in plain.items()}
-    if metrics.lift is not None:
-        shown["lift"] = f"{metrics.lift:.3f} (in the top {metrics.lift_top:.0%} of the rows)"
-    based = {
-        "precision": (metrics.precision, metrics.base_precision),
-        "mean absolute error": (metrics.mae, metrics.base_mae),
-        "log loss": (metrics.log_loss, metrics.base_log_loss),
-        "Brier score": (metrics.brier, metrics.base_brier),
-    }
-    for name, (one, base) in based.items():
-        if one is not None:
-            shown[name] = f"{one:.5g}" + ("" if base is None else f" (base rate {base:.5g})")
-    return shown
-
-
 def _figures(quality: Quality) -> str:
     of_few = 0 < len(quality.labels) <= FEW_CLASSES
     confusion = _confusion(quality.labels, quality.confusion) if of_few else ""
     shown = {"data set": last_part(quality.dataset)} | shown_figures(quality.figures)
-    if (base := base_rate(quality)) is not None:
-        shown["error"] = f"{shown['error']} (base rate {base:.3%})"
     return facts(shown) + confusion
-
-
-def base_rate(quality: Quality) -> float | None:
-    """Return the error of giving all rows the label that most of them have."""
-    if quality.confusion is None:
-        return None
-    rows = quality.confusion.sum(axis=1)
-    return float(1.0 - rows.max() / rows.sum())
 
 
 def _roc(curves: Curves, figures: Evaluation) -> str:

@@ -25,7 +25,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.reporting.largest_weights import NamedWeight, classes_of, largest_weights
 from fewpass.pipeline.reporting.model_shapes import is_additive
 from fewpass.pipeline.reporting.page.columns_shown import columns_section
-from fewpass.pipeline.reporting.page.held_out import base_rate, held_out
+from fewpass.pipeline.reporting.page.held_out import held_out
 from fewpass.pipeline.reporting.page.learning import forecast, lam_chosen, learning, time
 from fewpass.pipeline.reporting.page.path_of_lams import path_of_lams
 from fewpass.pipeline.reporting.page.quality import Quality
@@ -109,7 +109,7 @@ def _verdict(report: RunReport) -> str:
 
 def _tiles(report: RunReport, quality: Quality | None) -> str:
     figures = quality.figures if quality else None
-    base = quality and base_rate(quality)
+    base = figures and figures.metrics and figures.metrics.base_error
     return tiles({
         "error, held out": _written(figures and figures.error, ".2%"),
         "base rate of the error": _written(base, ".2%"),

@@ -32,7 +32,7 @@ from fewpass.pipeline.tables.changing.dealing import deal
 from fewpass.pipeline.tables.changing.joined_statistics import joined_columns, joined_rows
 from fewpass.pipeline.tables.changing.one_change import Change, NextGeneration, changing
 from fewpass.pipeline.tables.ingest import phases
-from fewpass.pipeline.tables.ingest.progress import IngestResult
+from fewpass.pipeline.tables.ingest.progress import FileRows, IngestResult
 from fewpass.pipeline.tables.ingest.reading import in_dtype_of, source_of, taken_of
 from fewpass.pipeline.tables.readers.seen_files import NothingNew, SeenFiles
 from fewpass.pipeline.tables.readers.source import Source
@@ -65,6 +65,7 @@ class AppendResult(BaseModel):
     test_dataset: str | None = None
     test_rows: int = 0
     test_appended: int = 0
+    files: tuple[FileRows, ...] = ()
     skipped: int = 0
     skipped_rows: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -139,6 +140,7 @@ class _Append:
             update={
                 "appended": new[0].n_rows,
                 "test_appended": new[1].n_rows if test is not None else 0,
+                "files": ingested.files,
                 "skipped": ingested.skipped,
                 "skipped_rows": ingested.skipped_rows,
                 "left_out": ingested.left_out,

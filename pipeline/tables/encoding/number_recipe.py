@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel, Field, model_validator
 
+from fewpass.pipeline.sizes import counted
 from fewpass.pipeline.tables.encoding.cells import Floats, Mask, Written, read_numbers
 from fewpass.pipeline.tables.encoding.column_recipe import (
     OF_RECIPES,
@@ -165,7 +166,8 @@ class Number(ColumnRecipe):
         if self.n_words:
             shown = ", ".join(repr(word) for word in self.words)
             more = ", ..." * (self.n_words > len(self.words))
-            parts.append(f"among them {self.n_words:,} that are no numbers ({shown}{more})")
+            words = counted(self.n_words, "that is no number", "that are no numbers")
+            parts.append(f"among them {words} ({shown}{more})")
         return ", ".join(parts)
 
     @property

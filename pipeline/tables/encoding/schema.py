@@ -116,3 +116,18 @@ def described_columns(schema: Schema | None) -> tuple[tuple[str, str], ...]:
     left_out = schema.encoding.left_out if schema and schema.encoding else {}
     out = [(name, f"nothing: left out, {why}") for name, why in left_out.items()]
     return (*became, *out)
+
+
+def columns_in_words(schema: Schema | None) -> dict[str, str] | None:
+    """Say of every column of the source what it is used for, or what becomes of it.
+
+    What is made of columns in addition is behind them: two that are crossed, curves and pairs.
+    """
+    if schema is None or schema.names is None:
+        return None
+    encoded = dict(described_columns(schema))
+    own = {
+        column.name or "": encoded.get(column.name or "", f"{column.type}, {column.role}")
+        for column in schema.columns
+    }
+    return own | {name: said for name, said in encoded.items() if name not in own}

@@ -69,6 +69,7 @@ class PreparedPiece(NamedTuple):
 
     parsed: Parsed
     piece_bytes: int
+    file: str
     where: str
     shares: tuple[Share, ...]
 
@@ -118,6 +119,7 @@ class Partitioner:
         groups = 2 if plan.test_fraction else 1
         self.counts = [ColumnCounts() for _ in range(groups)] if renumbers else []
         self.max_index = -1
+        self.n_read: dict[str, int] = {}
         self.n_skipped: dict[str, int] = {}
         self.n_merged = self.n_beyond = 0
         self.skipped: list[str] = []
@@ -173,7 +175,7 @@ class Partitioner:
             scaler = Scaler.fitted(self.scale or "none", self.columns, n_features)
         return Partitioned(
             self.kind, n_features, self.encoder, scaler, self.rows,
-            self.n_skipped, self.skipped, self.n_merged, self.n_beyond,
+            self.n_read, self.n_skipped, self.skipped, self.n_merged, self.n_beyond,
             self._orders(n_features), self._held_out.threshold,
         )  # fmt: skip
 
@@ -209,7 +211,7 @@ class Partitioner:
         for share in shares if self.counts else ():
             self.counts[share.group].add(share.table, parsed.max_index)
         where = f"{piece.file}, after line {piece.first_line - 1}"
-        return PreparedPiece(parsed, piece.n_bytes, where, tuple(shares))
+        return PreparedPiece(parsed, piece.n_bytes, str(piece.file), where, tuple(shares))
 
     def _share(
         self, group: int, rows: NDArray[np.int64] | None, table: Table, keys: Keys | None,
@@ -229,6 +231,8 @@ class Partitioner:
         if self.scale is None and parsed.table.n_rows:
             self._decide_on_scaling(parsed.table)
         self._note_skipped(parsed)
+        before = self.n_read.get(prepared.file, 0)
+        self.n_read[prepared.file] = before + parsed.table.n_rows
         self.n_merged += parsed.n_merged
         self.n_beyond += parsed.n_beyond
         self.max_index = max(self.max_index, parsed.max_index)

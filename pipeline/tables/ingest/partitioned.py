@@ -61,6 +61,7 @@ class _Partitioned(_Strict):
     encoder: _Targets
     scaler: _Scaler | None
     buckets: Annotated[list[_Buckets], Field(min_length=1, max_length=2)]
+    n_read: dict[str, Natural]
     n_skipped: dict[str, Natural]
     skipped: list[str]
     n_merged: Natural
@@ -92,6 +93,7 @@ class Partitioned(NamedTuple):
     encoder: LabelEncoder
     scaler: Scaler | None  # None: taken over from another data set
     buckets: tuple[Rows, ...]  # of the training rows; of the test rows, if there are any
+    n_read: dict[str, int]  # rows of every file, without those that were skipped
     n_skipped: dict[str, int]  # per file
     skipped: list[str]  # the first of them, as sentences
     n_merged: int  # values added to the one before, of the same index in the row
@@ -111,6 +113,7 @@ def partition_as_state(partitioned: Partitioned) -> dict[str, Any] | None:
         "encoder": partitioned.encoder.state(),
         "scaler": None if scaler is None else scaler.state(),
         "buckets": buckets,
+        "n_read": partitioned.n_read,
         "n_skipped": partitioned.n_skipped,
         "skipped": partitioned.skipped,
         "n_merged": partitioned.n_merged,
@@ -141,6 +144,7 @@ def partition_from_state(plan: IngestPlan, path: Path, state: dict[str, Any]) ->
         encoder=LabelEncoder.from_state(plan.task, state["encoder"]),
         scaler=None if state["scaler"] is None else Scaler.from_state(state["scaler"]),
         buckets=buckets,
+        n_read=state["n_read"],
         n_skipped=state["n_skipped"],
         skipped=state["skipped"],
         n_merged=state["n_merged"],

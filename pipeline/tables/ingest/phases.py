@@ -35,7 +35,13 @@ from fewpass.pipeline.tables.ingest.partitioned import (
     partition_as_state,
     partition_from_state,
 )
-from fewpass.pipeline.tables.ingest.progress import IngestResult, Progress, Ticker, result_of
+from fewpass.pipeline.tables.ingest.progress import (
+    IngestResult,
+    Progress,
+    Ticker,
+    files_of,
+    result_of,
+)
 from fewpass.pipeline.tables.ingest.reading import (
     hashed_names_of,
     in_dtype_of,
@@ -80,7 +86,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.encoding.expansion import Expansion
 
 #: Of the record of the partition; another version's is not gone on with.
-RECORD_VERSION = 5
+RECORD_VERSION = 6
 
 
 def ingest(
@@ -369,6 +375,7 @@ class _Ingest:
         plan = self.plan.model_dump(mode="json", exclude={"storage_options"})
         return {
             "plan": plan,
+            "rows_read": partitioned.n_read,
             "skipped_rows": partitioned.skipped,
             "merged": partitioned.n_merged,
             "beyond": partitioned.n_beyond,
@@ -387,6 +394,7 @@ class _Ingest:
             training, done[TEST] if len(done) > 1 else None,
             seconds=self.ticker.seconds(),
             bytes_in=total_bytes(self.source) or 0,
+            files=files_of(marker.get("rows_read", {}), training.manifest.bad_rows),
             skipped_rows=tuple(marker.get("skipped_rows", ())),
             merged=marker.get("merged", 0),
             beyond=marker.get("beyond", 0),

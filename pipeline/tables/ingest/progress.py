@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -91,6 +91,24 @@ class Ticker:
         self.progress(IngestProgress(phase, fraction, *rows, *read, self._written, now, speed))
 
 
+class FileRows(BaseModel):
+    """What came of one file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    file: str
+    rows: int
+    skipped: int = 0
+
+
+def files_of(rows: Mapping[str, int], skipped: Mapping[str, int]) -> tuple[FileRows, ...]:
+    """Return the rows of every file, and those that were skipped."""
+    names = dict.fromkeys((*rows, *skipped))
+    return tuple(
+        FileRows(file=name, rows=rows.get(name, 0), skipped=skipped.get(name, 0)) for name in names
+    )
+
+
 class IngestResult(BaseModel):
     """What came of an ingest.
 
@@ -115,6 +133,7 @@ class IngestResult(BaseModel):
     peak_memory_bytes: int
     test_dataset: str | None
     test_rows: int
+    files: tuple[FileRows, ...] = ()  # in the order in which they were read, held-out rows included
     skipped: int  # rows left out under on_bad_row="skip"
     skipped_rows: tuple[str, ...]  # the first of them: file, line, reason
     merged: int  # values whose index stood in their row before: added up

@@ -192,7 +192,10 @@ class DatasetTable:
 
     def _chunk(self, k: int, most: int) -> pa.Table:
         table = self._stored.with_retained(k, self._stored.read_chunk(k))
-        table = cut(table, 0, min(most, table.n_rows))
+        return self.shown(cut(table, 0, min(most, table.n_rows)))
+
+    def shown(self, table: Table) -> pa.Table:
+        """Return stored rows, with kept columns where there are any, as they are shown."""
         arrays = [*self._retained(table)]
         features = Features(table)
         arrays += [array for part in self._parts for array in part.shown(features)]

@@ -8,7 +8,10 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
+import tomllib
+import venv
 from pathlib import Path
 
 import pytest
@@ -527,25 +530,68 @@ def test_an_ingest_that_is_killed_is_finished_by_the_same_flow(
 
 
 def test_help_lists_every_parameter_with_its_default():
-    from fewpass.flows.orchestration.command import _help
+    from fewpass.flows.orchestration.command import listed_parameters
     from fewpass.flows.orchestration.requests import REQUESTS
 
     for name in FLOWS:
-        text = _help(REQUESTS[name])
-        assert f"prefect run {name}" in text
+        text = listed_parameters(REQUESTS[name])
         assert "required" in text
         assert "PydanticUndefined" not in text
-    text = _help(REQUESTS["train"])
+        assert "storage_options" not in text  # which no flow takes
+    assert "\n  ingest.dataset" not in listed_parameters(REQUESTS["refresh"])  # found by itself
+    text = listed_parameters(REQUESTS["train"])
     for line in ("solver.kind  (auto, sgd, asgd, ", 'lam  (number, text; default "auto")',
                  "passes  (number; default 1)", "dataset  (text; required)"):  # fmt: skip
         assert line in text
 
 
-def test_the_real_program_knows_the_command_in_the_checkout_only(tmp_path):
-    """The plug-in is enabled by the project's own pyproject.toml."""
-    environment = clean_environment(tmp_path / "home")
-    outside = prefect(environment, "run", "train", "--help", cwd=tmp_path)
-    assert outside.returncode != 0
+def test_the_real_program_knows_the_command_in_any_folder(tmp_path):
+    """In an environment whose packages have what lies beside them, as a wheel brings it."""
+    venv.create(tmp_path / "own")
+    (packages,) = (tmp_path / "own").glob("lib/python*/site-packages")
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + f"\n{PROJECT}\n")
+    python = str(tmp_path / "own/bin/python")
+
+    def ran(*words):
+        return subprocess.run(
+            [python, *words], env=clean_environment(tmp_path / "home"), cwd=tmp_path,
+            capture_output=True, text=True, timeout=280,
+        )  # fmt: skip
+
+    beside = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    (line,) = beside["data-files"]["../.."]
+    has_it = (Path(sysconfig.get_path("purelib")) / Path(line).name).exists()
+    without = ran("-S", "-c", "0") if has_it else ran(PREFECT, "run", "train", "--help")
+    assert (without.returncode != 0) is not has_it
+    shutil.copy(PROJECT / line, packages)
+    for words in ([PREFECT], ["-m", "prefect"]):
+        done = ran(*words, "run", "train", "--help")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith("Usage: prefect run train -p KEY=VALUE")
+    asked = "import os; print(os.environ.get('PREFECT_PLUGINS_ENABLED'))"
+    assert ran("-c", asked, "run").stdout == "None\n"  # nothing else that Python runs is touched
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["run", "forget"], ["deployment", "run", "forget/forget-rows"]],
+)
+def test_a_condition_without_quotes_is_refused_with_them(tmp_path, words):
+    nowhere = {"PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api"}
+    given = [*words, "-p", "dataset=d", "-p", "where=id", "in", "8000,8001"]
+    done = prefect(clean_environment(tmp_path) | nowhere, *given)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f'prefect {" ".join(words[:-1])}: "in" stands alone. A parameter with blanks goes in '
+        "quotes: -p 'where=id in 8000,8001'.\n"
+    )
+
+
+def test_the_help_of_a_deployment_lists_the_parameters_of_its_flow(tmp_path):
+    done = prefect(clean_environment(tmp_path), "deployment", "run", "train/nightly", "--help")
+    assert done.returncode == 0, done.stderr
+    for one in ("dataset  (text; required)", 'lam  (number, text; default "auto")', "--watch"):
+        assert one in done.stdout
 
 
 def test_secrets_are_found_nowhere(prefect_server, tmp_path):

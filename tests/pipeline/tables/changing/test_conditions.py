@@ -196,6 +196,11 @@ def test_text_is_not_compared_with_numbers_but_to_find_them(where):
         ("(a == 1", 8, "closing bracket"),
         ("a == 1)", 7, "the end"),
         ("a in (1 2)", 9, "comma"),
+        ("a in 8000,8001", 6, "(8000, 8001)"),
+        ("a not in 8000", 10, "(8000)"),
+        ("a in north , it and b == 1", 6, '("north", "it")'),
+        ("a in 'x','y'", 6, "('x', 'y')"),
+        ("a in [1, 2]", 6, "(1, 2)"),
         ("a in ()", 7, "a number, or text in quotes"),
         ("a not == 1", 7, "`in` was expected"),
         ("a b == 1", 3, "goes in quotes"),
@@ -221,6 +226,13 @@ def test_what_is_no_condition_is_refused_with_its_place(where, at, said):
     assert said in "\n".join([fact, *advice])
     assert shown[4:] == where.replace("\0", " ")[max(0, at - 61) : at + 59]
     assert caret.index("^") == 4 + min(at - 1, 60)
+
+
+@pytest.mark.parametrize(
+    "file", ["ids.txt", '"8000"', '"a,b.txt"', "'a,b'", "8000.txt", "s3://x/y"]
+)
+def test_what_looks_like_values_is_a_file_in_quotes(file):
+    assert read_condition(f"id in {file}").file == file.strip("\"'")
 
 
 # -- lists -----------------------------------------------------------------------------------------

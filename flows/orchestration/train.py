@@ -20,6 +20,7 @@ from fewpass.flows.orchestration.artifacts import (
     show_image,
     show_text,
 )
+from fewpass.flows.orchestration.ends import telling_of_snapshots
 from fewpass.flows.orchestration.scheduled import (
     MISSED,
     UNCHANGED,
@@ -107,7 +108,11 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
             if is_suspended():
                 session.stop()
 
-        with stopping_first(session.stop) as signals, at_rest_if_suspended(session):
+        with (
+            telling_of_snapshots(session.run),
+            stopping_first(session.stop) as signals,
+            at_rest_if_suspended(session),
+        ):
             for stage in stages(plan, int(session.cursor().passes)):
                 make_passes.with_options(task_run_name=stage.name)(session, stage, show)
                 if signals:

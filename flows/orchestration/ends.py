@@ -68,7 +68,5 @@ def _schedule_anew(message: str) -> State[Any]:
         # Else who cancels it before it goes on would wait for a process that is gone.
         nobody = {"infrastructure_pid": None}
         client.request("PATCH", "/flow_runs/{id}", path_params={"id": run}, json=nobody)
-        scheduled: State[Any] = State(
-            type=StateType.SCHEDULED, name=INTERRUPTED, message=message
-        )
+        scheduled: State[Any] = State(type=StateType.SCHEDULED, name=INTERRUPTED, message=message)
         return propose_state_sync(client, scheduled, flow_run_id=run)

@@ -286,7 +286,7 @@ def _newest_due(flow_run: str) -> datetime:
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(UUID(flow_run))
         if run.deployment_id is None:
-            return start
+            return start.astimezone(UTC)
         zone = _zone_of(run, client.read_deployment(run.deployment_id).schedules)
         due = _later_ones(client, run, start) if run.auto_scheduled else []
     return max([start, *due]).astimezone(zone)
@@ -331,4 +331,6 @@ def with_date(url: str, start: datetime | None) -> str:
         return url
     late = start.tzinfo == UTC and start.hour >= LATE and "{time}" not in url
     date = f"{start:%Y-%m-%dT%H%M}" if late else f"{start:%Y-%m-%d}"
-    return url.replace("{date}", date).replace("{time}", f"{start:%H}{'B' * start.fold}{start:%M%S}")
+    return url.replace("{date}", date).replace(
+        "{time}", f"{start:%H}{'B' * start.fold}{start:%M%S}"
+    )

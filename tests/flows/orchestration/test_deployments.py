@@ -150,9 +150,9 @@ class Place:
         return self.walking(run, newest + 2)
 
     @contextlib.contextmanager
-    def retried_soon(self):
-        """Have runs that crash be tried again after some seconds in place of a minute."""
-        asked = {"automations": {"name": {"any_": ["fewpass-retry-crashed-runs"]}}}
+    def retried_soon(self, which):
+        """Have runs that crashed, or were lost, be tried again after some seconds, not minutes."""
+        asked = {"automations": {"name": {"any_": [f"fewpass-retry-{which}-runs"]}}}
         (retry,) = self.server.ask("automations/filter", asked)
         trigger = {k: v for k, v in retry["trigger"].items() if k != "id"}
         wanted = {k: retry[k] for k in ("name", "description", "enabled", "actions")}
@@ -237,7 +237,7 @@ def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, silent):
     assert '"event":"finish"' in (first / "log.jsonl").read_text()
     assert [first] == [*runs.iterdir()]
     late = place.runs("nightly")
-    newest = place.due("nightly")[-1]["expected_start_time"]
+    newest = datetime.fromisoformat(place.due("nightly")[-1]["expected_start_time"])
     assert newest_due_for(place, oldest) >= newest  # whether that one waits, runs or has ended
     place.end_runs("nightly")
     (trained,) = [run for run in late if run["parameters"]["run"] == str(first)]  # for doctor
@@ -273,8 +273,7 @@ def newest_due_for(place, run):
         get_client(sync_client=True) as client,
     ):
         run = client.read_flow_run(UUID(run["id"]))
-        newest = max(_later_ones(client, run, run.expected_start_time))
-    return newest.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return max(_later_ones(client, run, run.expected_start_time))
 
 
 def test_a_deployment_takes_the_parameters_of_prefect_run(place):
@@ -322,7 +321,7 @@ def test_deploying_again_leaves_what_somebody_paused(place):
     assert place_of_variables(pool) == given
     # The trigger as it was: one that is written anew would not notice runs that are silent already.
     assert place.server.ask("automations/filter", {}) == automations
-    assert len(automations) == 2
+    assert len(automations) == 3
     assert given.keys() == {"TZ", "PREFECT_PLUGINS_ENABLED"}
     free = {"is_paused": False, "concurrency_limit": None}
     place.server.ask("work_pools/fewpass", free, "PATCH")
@@ -344,7 +343,7 @@ def test_kill_the_flow_then_the_worker_then_both(place):
     place.workers or place.worker()
     flow = place.flow_begun("shaken")
     run = place.runs("train-model")[-1]
-    with place.retried_soon():
+    with place.retried_soon("crashed"):
         os.kill(flow, signal.SIGKILL)
         wait_for(lambda: place.state(run) == "Crashed", 60, "the worker's word of the crash")
 
@@ -395,6 +394,15 @@ def test_a_worker_that_is_stopped_hands_its_run_back(place):
     wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
     assert place.known(run)["run_count"] == 2
     assert place.runs("train-model")[-1]["id"] == run["id"]
+
+
+def test_a_run_that_lost_its_worker_before_it_began_is_taken_by_another(place):
+    place.workers or place.worker()
+    models = place.server.ask("deployments/name/models/list-models")["id"]
+    with place.retried_soon("lost"):
+        asked = {"state": {"type": "PENDING"}}
+        run = place.server.ask(f"deployments/{models}/create_flow_run", asked)
+        wait_for(lambda: place.known(run)["run_count"], 120, "the start of a lost run")
 
 
 def test_a_run_without_a_worker_that_is_stopped_says_how_to_go_on(place):

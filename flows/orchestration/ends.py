@@ -1,7 +1,7 @@
-"""How a flow run ends whose process was told to: cancelled, or interrupted and scheduled anew.
+"""How a flow run ends that a signal stops: cancelled, or interrupted and scheduled anew.
 
 An interrupted run of a deployment waits for the next free worker as the same run: with the
-parameters that it chose, and no second one beside it whoever else would try it again.
+parameters that it chose, and no second run whoever else would try it again.
 """
 
 from __future__ import annotations

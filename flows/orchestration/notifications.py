@@ -52,7 +52,7 @@ class About(NamedTuple):
     related: dict[str, str | list[str]]
 
     def of_starts(self, count: list[str]) -> About:
-        """Narrow it down to runs that began so many times."""
+        """Narrow it down to runs with such a number of starts."""
         return self._replace(resource=self.resource | {"prefect.run-count": count})
 
 

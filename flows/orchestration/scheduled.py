@@ -305,7 +305,7 @@ def _later_ones(client: SyncPrefectClient, run: FlowRun, start: datetime) -> lis
 
     Also those that run or have ended: the order in which late ones begin is nobody's.
     """
-    found = client.read_flow_runs(
+    runs = client.read_flow_runs(
         flow_run_filter=FlowRunFilter(
             deployment_id=FlowRunFilterDeploymentId(any_=[run.deployment_id]),
             expected_start_time=FlowRunFilterExpectedStartTime(
@@ -317,7 +317,7 @@ def _later_ones(client: SyncPrefectClient, run: FlowRun, start: datetime) -> lis
         ),
         sort=FlowRunSort.EXPECTED_START_TIME_DESC,
     )
-    return [r.expected_start_time for r in found if r.auto_scheduled and r.expected_start_time]
+    return [r.expected_start_time for r in runs if r.auto_scheduled and r.expected_start_time]
 
 
 def with_date(url: str, start: datetime | None) -> str:

@@ -9,7 +9,7 @@ from prefect.states import Completed
 
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact
-from fewpass.flows.orchestration.scheduled import UNCHANGED, dated, durable_task, made_flow
+from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_flow, of_the_day
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.pipeline.settings.change_plans import AppendPlan
 from fewpass.pipeline.tables.changing.appending import AppendResult
@@ -19,7 +19,7 @@ from fewpass.pipeline.tables.changing.appending import append as appended
 @made_flow(requests.AppendParameters, "plan.dataset")
 def append(plan: AppendPlan) -> Any:
     """Append, and return what the data set is now in the state that tells of it."""
-    plan = plan.model_copy(update={"sources": dated(plan.sources, "plan.sources")})
+    plan = of_the_day(plan, "sources")
     result: AppendResult = add_rows.with_options(task_run_name=f"append to {plan.dataset}")(plan)
     made = result.model_dump(mode="json")
     if result.already:

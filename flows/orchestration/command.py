@@ -79,7 +79,7 @@ def _flow(name: str) -> Flow[Any, Any]:
 
 def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
     if wants_json(()):
-        from fewpass.flows.orchestration.scheduled import log_in_json
+        from fewpass.flows.orchestration.run_logs import log_in_json
 
         log_in_json()
     from fewpass.flows.orchestration.server import answering

@@ -12,7 +12,6 @@ from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-import dask.config
 import prefect.runtime
 from prefect import Flow, Task, flow, get_client, task
 from prefect.cache_policies import NO_CACHE
@@ -26,13 +25,11 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import DeploymentSchedule, FlowRun, StateType
 from prefect.client.schemas.sorting import FlowRunSort
-from prefect.exceptions import CancelledRun
 from prefect.logging import get_run_logger
-from prefect.logging.configuration import setup_logging
-from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.states import Failed
+from pydantic import BaseModel
 
-from fewpass.flows.display.log_lines import JsonLines, wants_json
+from fewpass.flows.display.log_lines import wants_json
 from fewpass.flows.display.printing import log_printable, printable_errors
 from fewpass.flows.orchestration.artifacts import last_word
 from fewpass.flows.orchestration.ends import DONE, STOPPED, cancelled, stopped
@@ -43,17 +40,21 @@ from fewpass.flows.orchestration.requests import (
     flow_name,
     signature_of,
 )
+from fewpass.flows.orchestration.run_logs import (
+    ENGINE_LOGGERS,
+    IN_STATES,
+    log_in_json,
+    quiet_dask,
+)
 from fewpass.flows.orchestration.watching import CancelWatch, was_cancelled
 from fewpass.flows.refusals import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sentence
 from fewpass.pipeline.errors import NoRowMeant
 from fewpass.storage.folder import Damaged
 from fewpass.storage.redaction import without_secrets
 
+M = TypeVar("M", bound=BaseModel)
 P = ParamSpec("P")
 R = TypeVar("R")
-
-ENGINE_LOGGERS = ("prefect.flow_runs", "prefect.engine")  # both log what ends a flow run's process
-PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
 
 #: Names of states, in addition to Prefect's own.
 REFUSED, MISSED, UNCHANGED, KEPT_BACK = "Refused", "ToleranceMissed", "Unchanged", "KeptBack"
@@ -144,28 +145,6 @@ def reported_by_state(function: Callable[..., Any], request: Request) -> Callabl
     return run
 
 
-class InStates(logging.Filter):
-    """Leaves out of the log what a flow run's state tells in a sentence.
-
-    In a worker's process Prefect raises the error of a state that is not completed, and logs its
-    traceback twice.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reported: list[BaseException] = []
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log it."""
-        error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, CancelledRun) and not any(
-            error is one for one in self.reported
-        )
-
-
-IN_STATES = InStates()
-
-
 def _state_name(error: Exception) -> str | None:
     if isinstance(error, ToleranceMissed):
         return MISSED
@@ -189,26 +168,6 @@ def begin_flow() -> None:
         client.update_flow_run(
             prefect.runtime.flow_run.id, infrastructure_pid=f"{socket.gethostname()}:{os.getpid()}"
         )
-
-
-def quiet_dask() -> None:
-    """Have Dask log warnings alone: it tells of every worker and every comm, forty lines a run."""
-    quiet = dict.fromkeys(("distributed", "distributed.scheduler", "distributed.nanny"), "warning")
-    dask.config.set({"logging": quiet})  # what it reads when it is imported
-    for name in quiet:
-        logging.getLogger(name).setLevel(logging.WARNING)  # where it was
-
-
-def log_in_json() -> None:
-    """Have what Prefect would print in this process be JSON lines on standard error."""
-    setup_logging()
-    for name in ("prefect", *PREFECT_LOGGERS, None):
-        logger = logging.getLogger(name)
-        if any(isinstance(handler, PrefectConsoleHandler) for handler in logger.handlers):
-            lines = logging.StreamHandler()
-            lines.setFormatter(JsonLines())
-            others = [h for h in logger.handlers if not isinstance(h, PrefectConsoleHandler)]
-            logger.handlers = [*others, lines]
 
 
 def named(what: str, parameter: str) -> Callable[[], str]:
@@ -262,6 +221,13 @@ def dated(given: str | tuple[str, ...], parameter: str) -> Any:
         parameters = replaced(run.parameters, parameter, now)
         client.update_flow_run(run.id, parameters=parameters)
     return now
+
+
+def of_the_day(plan: M, *names: str) -> M:
+    """Return a plan whose addresses of these names have the scheduled start in them."""
+    given = {name: getattr(plan, name) for name in names}
+    places = {name: dated(one, f"plan.{name}") for name, one in given.items() if one is not None}
+    return plan.model_copy(update=places)
 
 
 def replaced(parameters: dict[str, Any], path: str, value: Any) -> dict[str, Any]:

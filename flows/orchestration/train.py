@@ -27,6 +27,7 @@ from fewpass.flows.orchestration.scheduled import (
     dated,
     durable_task,
     made_flow,
+    of_the_day,
 )
 from fewpass.flows.orchestration.session import Session, Stage, stages
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
@@ -51,6 +52,7 @@ def train(
 ) -> Any:  # fmt: skip
     """Train, and return what came out in the state that tells of it."""
     require_tolerance(plan, asked=require_tol)
+    plan = of_the_day(plan, "dataset", "held_out")
     before = trained_already(plan, run) if skip_unchanged else None
     if before is not None:
         return unchanged(plan, before)

@@ -251,11 +251,12 @@ def _newest_due(flow_run: str) -> datetime:
     start: datetime = prefect.runtime.flow_run.scheduled_start_time
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(UUID(flow_run))
-        if run.deployment_id is None:
-            return start.astimezone(UTC)
-        zone = _zone_of(run, client.read_deployment(run.deployment_id).schedules)
-        due = _later_ones(client, run, start) if run.auto_scheduled else []
-    return max([start, *due]).astimezone(zone)
+        zone: tzinfo = UTC
+        due = [start]
+        if run.deployment_id is not None:
+            zone = _zone_of(run, client.read_deployment(run.deployment_id).schedules)
+            due += _later_ones(client, run.deployment_id, start) if run.auto_scheduled else []
+    return datetime.fromtimestamp(max(due).timestamp(), zone)  # Prefect's have zones of their own
 
 
 def _zone_of(run: FlowRun, schedules: Sequence[DeploymentSchedule]) -> tzinfo:
@@ -266,16 +267,16 @@ def _zone_of(run: FlowRun, schedules: Sequence[DeploymentSchedule]) -> tzinfo:
     return UTC if name is None else ZoneInfo(name)
 
 
-def _later_ones(client: SyncPrefectClient, run: FlowRun, start: datetime) -> list[datetime]:
-    """Return the later starts of a run's schedule that are due.
+def _later_ones(client: SyncPrefectClient, deployment: UUID, start: datetime) -> list[datetime]:
+    """Return the starts of a deployment's schedules after this one that are due.
 
     Also those that run or have ended: the order in which late ones begin is nobody's.
     """
     runs = client.read_flow_runs(
         flow_run_filter=FlowRunFilter(
-            deployment_id=FlowRunFilterDeploymentId(any_=[run.deployment_id]),
-            expected_start_time=FlowRunFilterExpectedStartTime(
-                after_=start, before_=datetime.now(UTC)
+            deployment_id=FlowRunFilterDeploymentId(any_=[deployment]),
+            expected_start_time=FlowRunFilterExpectedStartTime.model_validate(
+                {"after_": start, "before_": datetime.now(UTC)}
             ),
             state=FlowRunFilterState(
                 type=FlowRunFilterStateType(not_any_=[StateType.CANCELLING, StateType.CANCELLED])

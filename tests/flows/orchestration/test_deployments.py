@@ -273,7 +273,7 @@ def newest_due_for(place, run):
         get_client(sync_client=True) as client,
     ):
         run = client.read_flow_run(UUID(run["id"]))
-        return max(_later_ones(client, run, run.expected_start_time))
+        return max(_later_ones(client, run.deployment_id, run.expected_start_time))
 
 
 def test_a_deployment_takes_the_parameters_of_prefect_run(place):

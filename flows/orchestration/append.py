@@ -10,7 +10,7 @@ from prefect.states import Completed
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact
 from fewpass.flows.orchestration.data_pages import show_rows
-from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_flow
+from fewpass.flows.orchestration.scheduled import UNCHANGED, durable_task, made_flow, of_the_day
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.settings.change_plans import AppendPlan
@@ -22,6 +22,7 @@ from fewpass.pipeline.tables.changing.appending import append as appended
 @made_flow(requests.AppendParameters, "plan.dataset")
 def append(plan: AppendPlan) -> Any:
     """Append, and return what the data set is now in the state that tells of it."""
+    plan = of_the_day(plan, "sources")
     result: AppendResult = add_rows.with_options(task_run_name=f"append to {plan.dataset}")(plan)
     made = result.model_dump(mode="json")
     if result.already:

@@ -15,7 +15,7 @@ from cyclopts import App, Parameter
 
 from fewpass.flows.display.log_lines import VARIABLE, wants_json
 from fewpass.flows.display.printing import ending_quietly
-from fewpass.flows.refusals import BAD_REQUEST, FAILED, exit_status, sentence
+from fewpass.flows.refusals import BAD_REQUEST, FAILED, Interrupted, exit_status, sentence
 
 if TYPE_CHECKING:
     from prefect.flows import Flow
@@ -93,7 +93,7 @@ def _flow(name: str) -> Flow[Any, Any]:
 
 def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
     if wants_json(()):
-        from fewpass.flows.orchestration.scheduled import log_in_json
+        from fewpass.flows.orchestration.run_logs import log_in_json
 
         log_in_json()
     from fewpass.flows.orchestration.server import answering
@@ -108,7 +108,7 @@ def _finish(flow: Flow[Any, Any], parameters: dict[str, Any]) -> int:
     if state.is_completed():
         sys.stdout.write(json.dumps(result) + "\n")
         return 0
-    if state.is_cancelled():
+    if state.is_cancelled() and not isinstance(result, Interrupted):
         sys.stderr.write(f"prefect run: {state.message}\n")
         return FAILED
     cause = (

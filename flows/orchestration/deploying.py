@@ -1,4 +1,4 @@
-"""Puts our work pool, deployments and automation on a server: `make deploy`, in one process.
+"""Puts our work pool, deployments and automations on a server: `make deploy`, in one process.
 
 The deployments are those of prefect.yaml, in which places, times and plans can be changed;
 `prefect deploy --all` reads the same file.  This here starts one process in place of four, and
@@ -52,8 +52,8 @@ def deploy(home: Path) -> list[str]:
         off = _switched_off(client, [one["name"] for one in deployments])
         names = [_put(client, one, wanted["pull"], off) for one in deployments]
         _remove_earlier(client)
-        automation = yaml.safe_load((home / "automation.yaml").read_text())
-        put_automation(client, AutomationCore.model_validate(automation))
+        for one in yaml.safe_load((home / "automation.yaml").read_text())["automations"]:
+            put_automation(client, AutomationCore.model_validate(one))
     return names
 
 

@@ -47,7 +47,7 @@ def evaluate(
     top: float | None, where: Execution,
 ) -> Any:  # fmt: skip
     """Evaluate a model, show its card with the figures, and return these in the run's state."""
-    run = dated(run, "run")
+    run, dataset = dated(run, "run"), dated(dataset, "dataset")
     evaluation = evaluate_model.with_options(task_run_name=f"evaluate on {dataset}")(
         run, dataset, where, matching, by, AskedMetrics(threshold, top)
     )

@@ -11,7 +11,7 @@ from fewpass.flows.display.ingest_display import IngestLines, ingest_line
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, log_line
 from fewpass.flows.orchestration.data_pages import show_rows
-from fewpass.flows.orchestration.scheduled import durable_task, made_flow
+from fewpass.flows.orchestration.scheduled import durable_task, made_flow, of_the_day
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
 from fewpass.flows.outcomes import ingest_facts
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
@@ -23,6 +23,7 @@ from fewpass.pipeline.tables.ingest.progress import IngestProgress, IngestResult
 @made_flow(requests.IngestParameters, "plan.dataset")
 def ingest(plan: IngestPlan) -> Any:
     """Ingest, and return what was made in the state that tells of it."""
+    plan = of_the_day(plan, "sources", "dataset", "test_dataset")
     result: IngestResult = make_dataset.with_options(task_run_name=f"ingest {plan.dataset}")(plan)
     message = (
         f"{counted(result.rows, 'row')} of {counted(result.features, 'feature')}: {result.dataset}."

@@ -33,7 +33,14 @@ from fewpass.pipeline.errors import BadInput
 
 ADDRESS = "FEWPASS_WEBHOOK"
 BLOCK = "fewpass"  # the name of the block that is made of it
-STATE_MESSAGE = "{{ flow_run.state.message or '' }}"
+#: The event's, as a run that is tried again has another state by then.
+STATE_MESSAGE = "{{ event.payload.validated_state.message or '' }}"
+#: A run's second crash, or failure, is no news: it is tried again, and its page has them all.
+ONCE_A_DAY, AGAIN = timedelta(days=1), timedelta(minutes=1)
+#: Starts of a run after which automation.yaml has it tried again, and after which no more.
+TRIED, GIVEN_UP = ["[0-3]"], ["[4-9]", "[1-9][0-9]*"]
+CRASHED = "prefect.flow-run.Crashed"
+TRIED_AGAIN = "{% if flow_run.deployment_id %}\nIt goes on from its snapshot by itself.{% endif %}"
 NO_WORKER = f"What is due waits until one is started: prefect worker start --pool {POOL}"
 
 
@@ -43,6 +50,10 @@ class About(NamedTuple):
     kind: str  # as templates call it
     resource: dict[str, str | list[str]]
     related: dict[str, str | list[str]]
+
+    def of_starts(self, count: list[str]) -> About:
+        """Narrow it down to runs with such a number of starts."""
+        return self._replace(resource=self.resource | {"prefect.run-count": count})
 
 
 OUR_RUNS = About(
@@ -65,17 +76,19 @@ class Note(NamedTuple):
     subject: str
     message: str = STATE_MESSAGE
     about: About = OUR_RUNS
+    rest: timedelta = ONCE_A_DAY  # from one text about the same thing to the next one, at least
 
 
 NOTES = (
     Note("failed", "prefect.flow-run.Failed", "failed"),
-    Note("crashed", "prefect.flow-run.Crashed", "crashed"),
+    Note("crashed", CRASHED, "crashed", f"{STATE_MESSAGE}{TRIED_AGAIN}", OUR_RUNS.of_starts(TRIED)),
+    Note("given-up", CRASHED, "crashed, and is given up", about=OUR_RUNS.of_starts(GIVEN_UP)),
     Note("refused", f"prefect.flow-run.{REFUSED}", "was refused"),
     Note("tolerance-missed", f"prefect.flow-run.{MISSED}", "missed its tolerance"),
     Note("kept-back", f"prefect.flow-run.{KEPT_BACK}", "published no model"),
     Note("waits", f"prefect.flow-run.{WAITS}", "found an odd night, which waits"),
-    Note("stalled", STALLED, "is stalled", "{{ event.payload.message }}"),
-    Note("no-worker", "prefect.work-pool.not-ready", "has no worker", NO_WORKER, OUR_POOL),
+    Note("stalled", STALLED, "is stalled", "{{ event.payload.message }}", rest=AGAIN),
+    Note("no-worker", "prefect.work-pool.not-ready", "has no worker", NO_WORKER, OUR_POOL, AGAIN),
 )
 
 
@@ -99,7 +112,7 @@ def _automation(note: Note, block: UUID) -> AutomationCore:
         for_each={"prefect.resource.id"},
         expect={note.event},
         threshold=1,
-        within=timedelta(0),
+        within=note.rest,
     )
     kind = note.about.kind
     whose = kind.replace("_", " ")

@@ -4,7 +4,8 @@
 
 A worker that is stopped kills its flows at once, whatever they are at.  Here SIGTERM and Ctrl-C go
 to the flows first, once: a training takes a snapshot.  When all of them have ended, the worker gets
-the signal.  It has a session of its own, so that nobody signals it and its flows together.
+the signal.  It stands still until then: it would begin again what is interrupted, and kill it.  It
+has a session of its own, so that nobody signals it and its flows together.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 import psutil  # type: ignore[import-untyped]
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
+LOOKS_EVERY_S = 0.1
 
 
 def outlast(words: Sequence[str]) -> int:
@@ -46,7 +50,7 @@ def outlast(words: Sequence[str]) -> int:
         if len(came) == 1:  # waiting here would keep the next signal away
             threading.Thread(target=_end, args=(program, number), daemon=True).start()
         else:
-            program.send_signal(number)
+            _pass_on(program, number)
 
     for number in STOPS:
         signal.signal(number, stop)
@@ -58,14 +62,27 @@ def outlast(words: Sequence[str]) -> int:
 
 def _end(program: subprocess.Popen[bytes], number: int) -> None:
     """Ask what a program started to end, wait for it, then ask the program."""
-    try:
+    with suppress(psutil.NoSuchProcess):  # it ended by itself
+        program.send_signal(signal.SIGSTOP)
         started = psutil.Process(program.pid).children()
         for flow in started:
-            flow.terminate()
-        psutil.wait_procs(started)
-        program.send_signal(number)
-    except psutil.NoSuchProcess:  # it ended by itself
-        return
+            with suppress(psutil.NoSuchProcess):
+                flow.terminate()
+        while any(_lives(flow) for flow in started):
+            time.sleep(LOOKS_EVERY_S)
+    _pass_on(program, number)
+
+
+def _lives(process: psutil.Process) -> bool:
+    """Whether a process is at work; who has ended is a zombie while its parent stands still."""
+    with suppress(psutil.NoSuchProcess):
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+def _pass_on(program: subprocess.Popen[bytes], number: int) -> None:
+    for one in (number, signal.SIGCONT):
+        program.send_signal(one)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from prefect.plugins import HookContext, SetupResult, register_hook
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
 
 PROGRAMS = ("prefect", "__main__.py", "-m")  # what sys.argv[0] is called in Prefect's own program
 
@@ -33,6 +37,8 @@ def setup_environment(*, ctx: HookContext) -> SetupResult | None:  # noqa: ARG00
 
         if is_deployment_run(sys.argv[1:]):
             rewrite_command_line()
+        if sys.argv[1:2] == ["worker"]:
+            keep_reasons()
     if "DO_NOT_TRACK" in os.environ:
         return None
     return SetupResult(env={"DO_NOT_TRACK": "1"}, note="fewpass: nothing is sent anywhere")
@@ -48,3 +54,24 @@ def add_run_command() -> None:
             name="run",
             help="Run one of fewpass's flows now, in this process.",
         )
+
+
+def keep_reasons() -> None:
+    """Have a worker leave alone what a cancelled run says of its end, and why it was cancelled.
+
+    Prefect's would write over both that it was cancelled successfully.
+    """
+    from prefect.runner._state_proposer import StateProposer  # no public name; a test watches it
+
+    propose = StateProposer.propose_cancelled
+
+    async def unless_it_is(
+        self: StateProposer, flow_run: FlowRun, state_updates: dict[str, Any] | None = None
+    ) -> bool:
+        state = (await self._client.read_flow_run(flow_run.id)).state
+        if state is not None and state.is_cancelled():
+            return True
+        reason = {"message": state.message} if state is not None and state.message else {}
+        return await propose(self, flow_run, (state_updates or {}) | reason)
+
+    StateProposer.propose_cancelled = unless_it_is  # type: ignore[method-assign]

@@ -27,7 +27,7 @@ def predict(
     threshold: float | None, memory: int | None, threads: int | None,
 ) -> Any:  # fmt: skip
     """Score the rows, and return what was written in the state that tells of it."""
-    run, out = dated(run, "run"), dated(out, "out")
+    run, out, inputs = dated(run, "run"), dated(out, "out"), dated(inputs, "inputs")
     settings = {
         "overwrite": overwrite,
         "probability": probability,

@@ -94,7 +94,8 @@ class TrainParameters(Described):
     plan: TrainingPlan
     """What to train, on what, how far: as in `fewpass train`."""
     run: str
-    """Folder or address for the run; {date} and {time} stand for the scheduled start, in UTC."""
+    """Folder or address for the run; {date} and {time} stand for the scheduled start, in the
+    zone of its schedule."""
     where: Execution = HERE
     """Where tasks run: a Dask scheduler's address, or in this process."""
     require_tol: bool = False

@@ -5,32 +5,34 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, tzinfo
 from functools import lru_cache, wraps
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
-import dask.config
 import prefect.runtime
 from prefect import Flow, Task, flow, get_client, task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
     FlowRunFilter,
     FlowRunFilterDeploymentId,
+    FlowRunFilterExpectedStartTime,
     FlowRunFilterState,
     FlowRunFilterStateType,
 )
-from prefect.client.schemas.objects import StateType
-from prefect.exceptions import CancelledRun, TerminationSignal
+from prefect.client.schemas.objects import DeploymentSchedule, FlowRun, StateType
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.logging import get_run_logger
-from prefect.logging.configuration import setup_logging
-from prefect.logging.handlers import PrefectConsoleHandler
-from prefect.states import Cancelled, Failed
+from prefect.states import Failed
+from pydantic import BaseModel
 
-from fewpass.flows.display.log_lines import JsonLines, wants_json
+from fewpass.flows.display.log_lines import wants_json
 from fewpass.flows.display.printing import log_printable, printable_errors
 from fewpass.flows.orchestration.artifacts import last_word
+from fewpass.flows.orchestration.ends import DONE, STOPPED, cancelled, stopped
 from fewpass.flows.orchestration.parameters import require_no_secrets_in, validated
 from fewpass.flows.orchestration.requests import (
     Request,
@@ -38,20 +40,22 @@ from fewpass.flows.orchestration.requests import (
     flow_name,
     signature_of,
 )
+from fewpass.flows.orchestration.run_logs import (
+    ENGINE_LOGGERS,
+    IN_STATES,
+    log_in_json,
+    quiet_dask,
+)
 from fewpass.flows.orchestration.watching import CancelWatch, was_cancelled
 from fewpass.flows.refusals import BAD_REQUEST, FAILED, ToleranceMissed, exit_status, sentence
 from fewpass.pipeline.errors import NoRowMeant
 from fewpass.storage.folder import Damaged
 from fewpass.storage.redaction import without_secrets
 
+M = TypeVar("M", bound=BaseModel)
 P = ParamSpec("P")
 R = TypeVar("R")
 
-ENGINE_LOGGERS = ("prefect.flow_runs", "prefect.engine")  # both log what ends a flow run's process
-PREFECT_LOGGERS = ("prefect.extra", "prefect.flow_runs", "prefect.task_runs")
-
-CANCELLED = "Cancelled; what was made is in its folder, and the same parameters go on with it."
-DONE = "Cancelled, but it was done by then: what was made is in its folder."
 #: Names of states, in addition to Prefect's own.
 REFUSED, MISSED, UNCHANGED = "Refused", "ToleranceMissed", "Unchanged"
 KEPT_BACK, WAITS = "KeptBack", "Waits"
@@ -108,8 +112,9 @@ def reported_by_state(function: Callable[..., Any], request: Request) -> Callabl
     That is also said of parameters: Prefect itself would let the run fail on them, with pydantic's
     own words.
 
-    One that is cancelled ends as Cancelled, also where a snapshot was taken first.  A missed
-    tolerance that is required ends as ToleranceMissed; all else as Prefect has it.
+    One that is cancelled ends as Cancelled, one that a signal ended as Interrupted, also where a
+    snapshot was taken first.  A missed tolerance that is required ends as ToleranceMissed; all else
+    as Prefect has it.
     """
     signature = signature_of(request)
 
@@ -120,11 +125,10 @@ def reported_by_state(function: Callable[..., Any], request: Request) -> Callabl
             given = validated(request, signature.bind(*args, **kwargs).arguments)
             with CancelWatch(has_worker=prefect.runtime.deployment.id is not None):
                 made = function(**given)
-            return Cancelled(message=DONE) if was_cancelled(patience_s=0.0) else made
-        except TerminationSignal:
-            if not was_cancelled():
-                raise
-            return Cancelled(message=CANCELLED)
+            state = was_cancelled(patience_s=0.0)
+            return cancelled(state, DONE) if state is not None else made
+        except STOPPED as error:
+            return stopped(error)
         except Exception as error:
             name = _state_name(error)
             if name is None:
@@ -140,28 +144,6 @@ def reported_by_state(function: Callable[..., Any], request: Request) -> Callabl
     run.__signature__ = signature  # type: ignore[attr-defined]
     run.__doc__ = docstring_of(request)
     return run
-
-
-class InStates(logging.Filter):
-    """Leaves out of the log what a flow run's state tells in a sentence.
-
-    In a worker's process Prefect raises the error of a state that is not completed, and logs its
-    traceback twice.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reported: list[BaseException] = []
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log it."""
-        error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, CancelledRun) and not any(
-            error is one for one in self.reported
-        )
-
-
-IN_STATES = InStates()
 
 
 def _state_name(error: Exception) -> str | None:
@@ -187,26 +169,6 @@ def begin_flow() -> None:
         client.update_flow_run(
             prefect.runtime.flow_run.id, infrastructure_pid=f"{socket.gethostname()}:{os.getpid()}"
         )
-
-
-def quiet_dask() -> None:
-    """Have Dask log warnings alone: it tells of every worker and every comm, forty lines a run."""
-    quiet = dict.fromkeys(("distributed", "distributed.scheduler", "distributed.nanny"), "warning")
-    dask.config.set({"logging": quiet})  # what it reads when it is imported
-    for name in quiet:
-        logging.getLogger(name).setLevel(logging.WARNING)  # where it was
-
-
-def log_in_json() -> None:
-    """Have what Prefect would print in this process be JSON lines on standard error."""
-    setup_logging()
-    for name in ("prefect", *PREFECT_LOGGERS, None):
-        logger = logging.getLogger(name)
-        if any(isinstance(handler, PrefectConsoleHandler) for handler in logger.handlers):
-            lines = logging.StreamHandler()
-            lines.setFormatter(JsonLines())
-            others = [h for h in logger.handlers if not isinstance(h, PrefectConsoleHandler)]
-            logger.handlers = [*others, lines]
 
 
 def named(what: str, parameter: str) -> Callable[[], str]:
@@ -236,24 +198,49 @@ def named(what: str, parameter: str) -> Callable[[], str]:
     return name
 
 
-def dated(url: str, parameter: str) -> str:
+def dated(given: str | tuple[str, ...], parameter: str) -> Any:
     """Put the scheduled start into {date} and {time}: a repeated run finds its folder again.
 
     After an outage the runs that were missed are all due at once.  The first of them does the work
     of the newest; those behind it find that done.  What was chosen becomes the flow run's parameter
     of that name: tried again it takes the same one, and `fewpass doctor` knows where to look.
+
+    Parameters
+    ----------
+    given
+        An address, or several.
+    parameter
+        Path of the parameter that they are, such as `plan.dataset`.
     """
-    if "{" not in url:
-        return url
-    chosen = with_date(url, newest_due())
+    every = (given,) if isinstance(given, str) else given
+    if not any("{" in one for one in every):
+        return given
+    chosen = tuple(with_date(one, newest_due()) for one in every)
+    now = chosen[0] if isinstance(given, str) else chosen
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(prefect.runtime.flow_run.id)
-        client.update_flow_run(run.id, parameters=run.parameters | {parameter: chosen})
-    return chosen
+        parameters = replaced(run.parameters, parameter, now)
+        client.update_flow_run(run.id, parameters=parameters)
+    return now
+
+
+def of_the_day(plan: M, *names: str) -> M:
+    """Return a plan whose addresses of these names have the scheduled start in them."""
+    given = {name: getattr(plan, name) for name in names}
+    places = {name: dated(one, f"plan.{name}") for name, one in given.items() if one is not None}
+    return plan.model_copy(update=places)
+
+
+def replaced(parameters: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """Return parameters with another value at a path."""
+    first, _, rest = path.partition(".")
+    return parameters | {first: replaced(parameters[first], rest, value) if rest else value}
 
 
 def newest_due() -> datetime:
     """Return the scheduled start of this run, or of a later one of its schedule that is due.
+
+    In the zone of the schedule: a date is the one that clocks of that zone show.
 
     Once a run has its name it stays: what it makes is called the same.
     """
@@ -265,31 +252,53 @@ def _newest_due(flow_run: str) -> datetime:
     start: datetime = prefect.runtime.flow_run.scheduled_start_time
     with get_client(sync_client=True) as client:
         run = client.read_flow_run(UUID(flow_run))
-        if not run.auto_scheduled or run.deployment_id is None:
-            return start
-        waiting = client.read_flow_runs(
-            flow_run_filter=FlowRunFilter(
-                deployment_id=FlowRunFilterDeploymentId(any_=[run.deployment_id]),
-                state=FlowRunFilterState(
-                    type=FlowRunFilterStateType(any_=[StateType.SCHEDULED, StateType.PENDING])
-                ),
-            )
-        )
-    starts: list[datetime] = [
-        r.expected_start_time for r in waiting if r.auto_scheduled and r.expected_start_time
-    ]
-    now = datetime.now(UTC)
-    return max([start, *(time for time in starts if time <= now)])
+        zone: tzinfo = UTC
+        due = [start]
+        if run.deployment_id is not None:
+            zone = _zone_of(run, client.read_deployment(run.deployment_id).schedules)
+            due += _later_ones(client, run.deployment_id, start) if run.auto_scheduled else []
+    return datetime.fromtimestamp(max(due).timestamp(), zone)  # Prefect's have zones of their own
+
+
+def _zone_of(run: FlowRun, schedules: Sequence[DeploymentSchedule]) -> tzinfo:
+    """Return the zone of the schedule that made a run, or of all of them; UTC where they differ."""
+    own = [one for one in schedules if run.created_by and one.id == run.created_by.id]
+    zones = {getattr(one.schedule, "timezone", None) for one in own or schedules}
+    name = zones.pop() if len(zones) == 1 else None
+    return UTC if name is None else ZoneInfo(name)
+
+
+def _later_ones(client: SyncPrefectClient, deployment: UUID, start: datetime) -> list[datetime]:
+    """Return the starts of a deployment's schedules after this one that are due.
+
+    Also those that run or have ended: the order in which late ones begin is nobody's.
+    """
+    runs = client.read_flow_runs(
+        flow_run_filter=FlowRunFilter(
+            deployment_id=FlowRunFilterDeploymentId(any_=[deployment]),
+            expected_start_time=FlowRunFilterExpectedStartTime.model_validate(
+                {"after_": start, "before_": datetime.now(UTC)}
+            ),
+            state=FlowRunFilterState(
+                type=FlowRunFilterStateType(not_any_=[StateType.CANCELLING, StateType.CANCELLED])
+            ),
+        ),
+        sort=FlowRunSort.EXPECTED_START_TIME_DESC,
+    )
+    return [r.expected_start_time for r in runs if r.auto_scheduled and r.expected_start_time]
 
 
 def with_date(url: str, start: datetime | None) -> str:
-    """Put a time into {date} and {time}.
+    """Put a time into {date} and {time}, as clocks of its zone show it.
 
-    A daily schedule in a zone with summer time starts twice on one date when clocks change, after
-    midnight and before the next: dates so late have their time behind them.
+    A daily schedule in a zone with summer time starts twice on one date of UTC when clocks change,
+    after midnight and before the next: where no schedule says in which zone the date is meant,
+    dates so late have their time behind them.  The second of an hour that comes twice is a B.
     """
     if start is None:
         return url
-    late = "" if start.hour < LATE or "{time}" in url else f"T{start:%H%M}"
-    date = f"{start:%Y-%m-%d}{late}"
-    return url.replace("{date}", date).replace("{time}", f"{start:%H%M%S}")
+    late = start.tzinfo == UTC and start.hour >= LATE and "{time}" not in url
+    date = f"{start:%Y-%m-%dT%H%M}" if late else f"{start:%Y-%m-%d}"
+    return url.replace("{date}", date).replace(
+        "{time}", f"{start:%H}{'B' * start.fold}{start:%M%S}"
+    )

@@ -20,12 +20,14 @@ from fewpass.flows.orchestration.artifacts import (
     show_image,
     show_text,
 )
+from fewpass.flows.orchestration.ends import telling_of_snapshots
 from fewpass.flows.orchestration.scheduled import (
     MISSED,
     UNCHANGED,
     dated,
     durable_task,
     made_flow,
+    of_the_day,
 )
 from fewpass.flows.orchestration.session import Session, Stage, stages
 from fewpass.flows.orchestration.watching import StallWatch, tell_prefect
@@ -51,6 +53,7 @@ def train(
 ) -> Any:  # fmt: skip
     """Train, and return what came out in the state that tells of it."""
     require_tolerance(plan, asked=require_tol)
+    plan = of_the_day(plan, "dataset", "held_out")
     before = trained_already(plan, run) if skip_unchanged else None
     if before is not None:
         return unchanged(plan, before)
@@ -109,7 +112,11 @@ def train_in_stages(plan: TrainingPlan, run: str, where: Execution) -> TrainingR
             if is_suspended():
                 session.stop()
 
-        with stopping_first(session.stop) as signals, at_rest_if_suspended(session):
+        with (
+            telling_of_snapshots(session.run),
+            stopping_first(session.stop) as signals,
+            at_rest_if_suspended(session),
+        ):
             for stage in stages(plan, int(session.cursor().passes)):
                 make_passes.with_options(task_run_name=stage.name)(session, stage, show)
                 if signals:

@@ -9,11 +9,11 @@ import threading
 import time
 from collections.abc import Callable
 from math import inf
-from typing import Self
+from typing import Any, Self
 
 import prefect.runtime
 from prefect import get_client
-from prefect.client.schemas.objects import StateType
+from prefect.client.schemas.objects import State, StateType
 from prefect.events import emit_event
 from prefect.logging import get_run_logger
 
@@ -57,17 +57,19 @@ class Watch:
 # -- cancelled ------------------------------------------------------------------------------------
 
 
-def is_cancelling() -> bool:
-    """Ask the server whether this flow run is being cancelled."""
+def cancelling() -> State[Any] | None:
+    """Ask the server for the state of this flow run, if that is being cancelled."""
     with get_client(sync_client=True) as client:
         state = client.read_flow_run(prefect.runtime.flow_run.id).state
-    return state is not None and state.type == StateType.CANCELLING
+    return state if state is not None and state.type == StateType.CANCELLING else None
 
 
-def was_cancelled(ask: Callable[[], bool] = is_cancelling, patience_s: float = PATIENCE_S) -> bool:
-    """Say whether a signal came because somebody cancels the run.
+def was_cancelled(
+    ask: Callable[[], State[Any] | None] = cancelling, patience_s: float = PATIENCE_S
+) -> State[Any] | None:
+    """Return the state in which a signal came because somebody cancels the run.
 
-    A server that does not answer is asked again, for that many seconds; False if it never does.
+    A server that does not answer is asked again, for that many seconds; None if it never does.
     Prefect's own way to know needs its own handler in place, and ours takes a snapshot first.
     """
     deadline = time.monotonic() + patience_s
@@ -76,7 +78,7 @@ def was_cancelled(ask: Callable[[], bool] = is_cancelling, patience_s: float = P
             return ask()
         except Exception:  # noqa: BLE001 - a server that is restarted is back in seconds
             if time.monotonic() > deadline:
-                return False
+                return None
             time.sleep(min(1.0, patience_s))
 
 
@@ -103,7 +105,7 @@ class CancelWatch(Watch):
 
     def __init__(
         self,
-        ask: Callable[[], bool] = is_cancelling,
+        ask: Callable[[], object] = cancelling,
         act: Callable[[], None] = end_this_process,
         every_s: float = LOOKS_EVERY_S,
         *,
@@ -120,7 +122,7 @@ class CancelWatch(Watch):
         if now and self._seen:
             self._act()
             return True
-        self._seen = now
+        self._seen = bool(now)
         return False
 
 

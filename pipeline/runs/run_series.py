@@ -16,7 +16,7 @@ from fewpass.pipeline.runs.saved import Saved
 from fewpass.storage.folder import Damaged, Folder
 
 #: What may stand in a run's address for the scheduled start, and how that is written.
-PLACEHOLDERS = {"{date}": r"\d{4}-\d\d-\d\d(T\d{4})?", "{time}": r"\d{6}"}
+PLACEHOLDERS = {"{date}": r"\d{4}-\d\d-\d\d(T\d{4})?", "{time}": r"\d\dB?\d{4}"}
 _PLACEHOLDER = re.compile(r"(\{date\}|\{time\})")
 REMOVED = "removed.json"  # in what is being removed, or was
 OF_A_RUN = (KEY, LOG, SEGMENTS, LEASE, REMOVED, "snapshots", "rows", "report")

@@ -105,7 +105,10 @@ import os, signal, subprocess, sys, time
 heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # it stops itself by that
 signal.signal(signal.SIGTERM, lambda *_: (child.kill(), os._exit(3 if heard else 4)))  # as a worker does
 child = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]])
-while True: time.sleep(0.1) if child.poll() is None else time.sleep(0.01)
+while child.poll() is None: time.sleep(0.1)
+time.sleep(0.3)  # a stop comes while it waits
+open(sys.argv[2] + "-again", "w").close()  # a worker that is not stopped begins what is due
+time.sleep(60)
 """
 
 
@@ -119,7 +122,7 @@ def test_a_worker_that_is_stopped_ends_after_its_flows(tmp_path):
         assert group.stdout.readline() == "ready\n"
         os.killpg(group.pid, signal.SIGTERM)  # as tini -g does
         assert group.wait(patience(30)) == 3
-    assert (tmp_path / "snapshot").exists()
+    assert [*tmp_path.iterdir()] == [tmp_path / "snapshot"]
 
 
 STRUCK = """

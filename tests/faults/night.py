@@ -82,6 +82,19 @@ class Night:
 
         return wait_for(last, seconds, f"the end of {run['name']}")
 
+    def went_on(self, run, what):
+        """See a run that was interrupted, or crashed, come to its end by itself."""
+        self.rows.wait = 0.0
+        began = time.monotonic()
+
+        def completed():
+            known = self.server.ask(f"flow_runs/{run['id']}")
+            return known["state"]["name"] == "Completed" and known
+
+        known = wait_for(completed, 240, f"the end of {run['name']}")
+        self.tell(what, "the same run", f"Completed after {time.monotonic() - began:.0f} s, "
+                  f"at its start {known['run_count']}")  # fmt: skip
+
     def training(self, name, **place):
         """A long training by the worker, under way; the flow run and its process."""
         self.rows.wait = SLOW
@@ -145,6 +158,7 @@ def killed_flow(night):
     state = night.ended(run)
     night.tell("kill -9 of a flow", "its state", f"{state['name']} after "
                f"{time.monotonic() - began:.0f} s: {state['message']}")  # fmt: skip
+    night.went_on(run, "it is tried again by itself")
 
 
 def killed_worker(night, worker):
@@ -154,7 +168,9 @@ def killed_worker(night, worker):
     state = night.ended(run)
     night.tell("kill -9 of the worker, its flow alive", "the flow's state",
                f"{state['name']} after {time.monotonic() - began:.0f} s")  # fmt: skip
-    return night.worker()
+    worker = night.worker()
+    night.went_on(run, "a worker is started again")
+    return worker
 
 
 def stopped_worker(night, worker):
@@ -169,8 +185,10 @@ def stopped_worker(night, worker):
     took = time.monotonic() - began
     kept = night.line_of_log("stopped", '"event":"stop"')["snapshot"]
     night.tell("SIGTERM to a worker that waits for its flows", "log of the run; state",
-               f"snapshot {kept}, ended after {took:.0f} s; {night.ended(run)['name']}")  # fmt: skip
-    return night.worker(*outlasting)
+               f"snapshot {kept}, ended after {took:.0f} s; {night.state(run)['name']}")  # fmt: skip
+    worker = night.worker(*outlasting)
+    night.went_on(run, "the worker is started again")
+    return worker
 
 
 def killed_server(night):

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.storage.addresses import BadAddress
+from fewpass.storage.addresses import BadAddress, command
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import PROBE, Folder
 from fewpass.storage.kinds import INGEST_KEY, INSIDE, begins_as_ours, head_of, inside_of_ours
@@ -72,7 +72,8 @@ class IngestTarget:
             if not overwrite and self.finished() is None:
                 raise BadInput(
                     f"{self.folder.url} holds a data set made by another plan or of other sources. "
-                    "Choose another place, or say `overwrite=true`."
+                    f"`{command('append', self.folder.url, 'FILES')}` adds rows of files that came "
+                    "since, none twice; `overwrite=true` makes it anew. Or choose another place."
                 )
             return
         if self._is_ours(MARKER):

@@ -24,7 +24,22 @@ def test_daily_starts_of_a_year_have_folders_of_their_own_in_the_order_of_time(z
     for half_hour in range(48):
         clock = time(half_hour // 2, 30 * (half_hour % 2), tzinfo=ZoneInfo(zone))
         starts = [datetime.combine(day, clock).astimezone(UTC) for day in days]
-        names = [with_date(address, start) for start in starts]
-        assert len({*names}) == len(days)
-        assert names == sorted(names)
-        assert all(re.fullmatch(shape, name) for name in names)
+        for own in (UTC, ZoneInfo(zone)):  # where no schedule says which zone is meant, and where
+            names = [with_date(address, start.astimezone(own)) for start in starts]
+            assert len({*names}) == len(days)
+            assert names == sorted(names)
+            assert all(re.fullmatch(shape, name) for name in names)
+        if "{time}" not in address:
+            assert names == [f"nightly/{day:%Y-%m-%d}" for day in days]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Australia/Lord_Howe"])
+def test_starts_of_every_ten_minutes_have_folders_in_the_order_of_time(zone):
+    """Also those of an hour, or of half an hour, that clocks show twice."""
+    from fewpass.flows.orchestration.scheduled import with_date
+
+    first = datetime(2026, 1, 1, tzinfo=UTC)
+    starts = [(first + timedelta(minutes=10 * k)) for k in range(365 * 144)]
+    names = [with_date("{date}T{time}", start.astimezone(ZoneInfo(zone))) for start in starts]
+    assert names == sorted({*names})
+    assert all(re.fullmatch(PLACEHOLDERS["{time}"], name[11:]) for name in names)

@@ -1,5 +1,6 @@
 """`make deploy` on a real server, a real worker, and kill -9 of everything in turn."""
 
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,8 @@ import urllib.error
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -44,6 +47,7 @@ LONG = {"passes": 24, "lam": "10/n", "memory": "97MB", "snapshot_every": 0.1}  #
 #: few, as each is a task that the server hears of.
 SLOW = 0.15
 SCHEDULED_EVERY, PER_RUN = 10, 4  # seconds; what a run takes of a core
+FAR_EAST = "Pacific/Kiritimati"  # 14 hours before UTC
 pytestmark = pytest.mark.timeout(900)  # processes that take their time when the machine is loaded
 
 
@@ -73,8 +77,8 @@ class Place:
         assert done.returncode == 0, done.stderr + done.stdout
         return done.stdout
 
-    def worker(self):
-        command = [PREFECT, "worker", "start", "--pool", "fewpass"]
+    def worker(self, *before):
+        command = [*before, PREFECT, "worker", "start", "--pool", "fewpass"]
         self.workers.append(start(command, self.server.environment, self.folder / "worker.log"))
         return self.workers[-1]
 
@@ -112,7 +116,11 @@ class Place:
         wait_for(ended, 120, f"the end of {deployment}")
 
     def state(self, run):
-        return self.server.ask(f"flow_runs/{run['id']}")["state"]["name"]
+        return self.known(run)["state"]["name"]
+
+    def known(self, run):
+        """What the server knows of a flow run now."""
+        return self.server.ask(f"flow_runs/{run['id']}")
 
     def trained(self, run, seconds=120):
         """Have a training wait no longer for its rows; its last line in the log."""
@@ -134,6 +142,24 @@ class Place:
         self.rows.wait = SLOW
         self.start_ad_hoc(run)
         return self.walking(run, before + 2)
+
+    def gone_on(self, run, flow_run, count):
+        """Wait until a flow run has begun so many times, and got further; its pid."""
+        wait_for(lambda: self.known(flow_run)["run_count"] == count, 120, f"start {count} of {run}")
+        newest = max(int(p.name) for p in (self.folder / run / "snapshots").iterdir())
+        return self.walking(run, newest + 2)
+
+    @contextlib.contextmanager
+    def retried_soon(self, which):
+        """Have runs that crashed, or were lost, be tried again after some seconds, not minutes."""
+        asked = {"automations": {"name": {"any_": [f"fewpass-retry-{which}-runs"]}}}
+        (retry,) = self.server.ask("automations/filter", asked)
+        trigger = {k: v for k, v in retry["trigger"].items() if k != "id"}
+        wanted = {k: retry[k] for k in ("name", "description", "enabled", "actions")}
+        address = f"automations/{retry['id']}"
+        self.server.ask(address, wanted | {"trigger": trigger | {"within": patience(15)}}, "PUT")
+        yield
+        self.server.ask(address, wanted | {"trigger": trigger}, "PUT")
 
     def run_alone(self, run, **settings):
         """`prefect run` of the long training, without a worker; its process, on its way."""
@@ -195,10 +221,11 @@ def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, silent):
     parameters = deployment["parameters"] | {"run": str(runs / "{date}T{time}")}
     place.server.ask(address, {"parameters": parameters}, "PATCH")
     every = max(SCHEDULED_EVERY, patience(PER_RUN))  # else a busy machine has ever more of them
-    interval = {"interval": every, "anchor_date": datetime.now(UTC).isoformat()}
+    anchor = datetime.now(UTC).isoformat()
+    interval = {"interval": every, "anchor_date": anchor, "timezone": FAR_EAST}
     place.server.ask(f"{address}/schedules", [{"active": True, "schedule": interval}])
     wait_for(lambda: len(place.due("nightly")) >= 3, 120 + 3 * every, "three late runs")
-    oldest = min(run["expected_start_time"] for run in place.due("nightly"))
+    oldest = place.due("nightly")[0]
     place.worker()
     wait_for(lambda: place.runs("nightly", state=named("Completed")), 150, "a scheduled run's end")
     unchanged = wait_for(
@@ -210,6 +237,8 @@ def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, silent):
     assert '"event":"finish"' in (first / "log.jsonl").read_text()
     assert [first] == [*runs.iterdir()]
     late = place.runs("nightly")
+    newest = datetime.fromisoformat(place.due("nightly")[-1]["expected_start_time"])
+    assert newest_due_for(place, oldest) >= newest  # whether that one waits, runs or has ended
     place.end_runs("nightly")
     (trained,) = [run for run in late if run["parameters"]["run"] == str(first)]  # for doctor
     assert trained["name"].startswith(f"train nightly/{first.name}, ")
@@ -222,7 +251,29 @@ def test_a_schedule_fires_and_late_runs_are_made_up_for_once(place, silent):
     message = unchanged[0]["state"]["message"]
     assert message.startswith("Nothing to do: ")
     assert str(first) in message
-    assert first.name.replace("-", "") > oldest[:19].replace(":", "").replace("-", "")
+    assert first.name > in_far_east(oldest)
+    assert first.name in {in_far_east(run) for run in late}
+
+
+def in_far_east(run):
+    """A run's scheduled start as clocks there show it: another date than in UTC, for most hours."""
+    start = datetime.fromisoformat(run["expected_start_time"]).astimezone(ZoneInfo(FAR_EAST))
+    return f"{start:%Y-%m-%dT%H%M%S}"
+
+
+def newest_due_for(place, run):
+    """The newest start of its schedule that a run would find to be due now."""
+    from prefect import get_client
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from fewpass.flows.orchestration.scheduled import _later_ones
+
+    with (
+        temporary_settings({PREFECT_API_URL: place.server.url}),
+        get_client(sync_client=True) as client,
+    ):
+        run = client.read_flow_run(UUID(run["id"]))
+        return max(_later_ones(client, run.deployment_id, run.expected_start_time))
 
 
 def test_a_deployment_takes_the_parameters_of_prefect_run(place):
@@ -259,7 +310,7 @@ def test_deploying_again_leaves_what_somebody_paused(place):
     given = {"TZ": "UTC", **place_of_variables(pool)}
     place_of_variables(pool).update(given)
     template = {"base_job_template": pool["base_job_template"]}
-    (automation,) = place.server.ask("automations/filter", {})
+    automations = place.server.ask("automations/filter", {})
     place.server.ask(
         "work_pools/fewpass", template | {"is_paused": True, "concurrency_limit": 7}, "PATCH"
     )
@@ -269,7 +320,8 @@ def test_deploying_again_leaves_what_somebody_paused(place):
     assert (after["paused"], pool["is_paused"], pool["concurrency_limit"]) == (True, True, 7)
     assert place_of_variables(pool) == given
     # The trigger as it was: one that is written anew would not notice runs that are silent already.
-    assert place.server.ask("automations/filter", {}) == [automation]
+    assert place.server.ask("automations/filter", {}) == automations
+    assert len(automations) == 3
     assert given.keys() == {"TZ", "PREFECT_PLUGINS_ENABLED"}
     free = {"is_paused": False, "concurrency_limit": None}
     place.server.ask("work_pools/fewpass", free, "PATCH")
@@ -287,36 +339,84 @@ def test_the_automation_notices_a_silent_run(place, silent):
 
 
 def test_kill_the_flow_then_the_worker_then_both(place):
-    """Three deaths in one run, and the model of the quiet one."""
+    """Three deaths of one run, which is tried again by itself, and the model of the quiet one."""
     place.workers or place.worker()
-    os.kill(place.flow_begun("shaken"), signal.SIGKILL)
-    wait_for(lambda: place.last_state() == "Crashed", 60, "the worker's word of the crash")
-
     flow = place.flow_begun("shaken")
-    kill(place.workers[-1])  # Prefect ends a flow whose worker is gone
-    wait_for(lambda: has_ended(flow), 60, "the end of the flow without a worker")
-    wait_for(lambda: place.last_state() == "Crashed", 60, "the flow's own word")
+    run = place.runs("train-model")[-1]
+    with place.retried_soon("crashed"):
+        os.kill(flow, signal.SIGKILL)
+        wait_for(lambda: place.state(run) == "Crashed", 60, "the worker's word of the crash")
 
-    place.worker()
-    flow = place.flow_begun("shaken")
-    os.kill(place.workers[-1].pid, signal.SIGSTOP)  # so that it can tell nobody
-    os.kill(flow, signal.SIGKILL)
-    kill(place.workers[-1])
-    looked, cured = doctor(place, ["--dry-run"], [])  # all is left to do by a dry run
-    assert (looked.status, json.loads(looked.out)["ill"]) == (1, 1), looked.out
-    dead = next(f for f in json.loads(cured.out)["runs"] if f["alive"] is False)
-    assert "goes on from snapshot" in dead["resume"]
-    assert dead["done"] == [
-        "marked it crashed, which frees its concurrency slot", "freed its lease",
-    ]  # fmt: skip
-    assert place.last_state() == "Crashed"
-    assert not (place.folder / "shaken" / KEY).exists()
+        flow = place.gone_on("shaken", run, 2)
+        kill(place.workers[-1])  # Prefect ends a flow whose worker is gone
+        wait_for(lambda: has_ended(flow), 60, "the end of the flow without a worker")
+        wait_for(lambda: place.state(run) == "Crashed", 60, "the flow's own word")
 
-    place.worker()
-    place.start_ad_hoc("shaken")  # runs at all only if the dead one's slot is free
+        place.worker()
+        flow = place.gone_on("shaken", run, 3)
+        os.kill(place.workers[-1].pid, signal.SIGSTOP)  # so that it can tell nobody
+        os.kill(flow, signal.SIGKILL)
+        kill(place.workers[-1])
+        looked, cured = doctor(place, ["--dry-run"], [])  # all is left to do by a dry run
+        assert (looked.status, json.loads(looked.out)["ill"]) == (1, 1), looked.out
+        dead = next(f for f in json.loads(cured.out)["runs"] if f["alive"] is False)
+        assert "goes on from snapshot" in dead["resume"]
+        assert dead["done"] == [
+            "marked it crashed, which frees its concurrency slot", "freed its lease",
+        ]  # fmt: skip
+        assert not (place.folder / "shaken" / KEY).exists()
+
+        place.worker()
+        place.gone_on("shaken", run, 4)  # at all only if the dead one's slot is free
     assert place.trained("shaken")["weights_sha256"] == place.quiet.weights_sha256
-    wait_for(lambda: place.last_state() == "Completed", 60, "the flow's last word")
+    wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
+    assert place.runs("train-model")[-1]["id"] == run["id"]
     assert json.loads(doctor(place, [])[0].out)["ill"] == 0
+
+
+def test_a_worker_that_is_stopped_hands_its_run_back(place):
+    """Behind `outlasting`; the same run goes on with the next worker, and no second one beside it."""
+    for worker in place.workers:
+        stop(worker)
+    stopped = place.worker(sys.executable, "-m", "fewpass.flows.orchestration.outlasting")
+    place.flow_begun("handed")
+    run = place.runs("train-model")[-1]
+    stopped.send_signal(signal.SIGTERM)
+    assert status_of(stopped, 60, "the end of the worker") == 0
+    known = place.known(run)
+    assert (known["state"]["type"], known["state"]["name"]) == ("SCHEDULED", "Interrupted")
+    assert known["infrastructure_pid"] is None  # or who cancels it would wait for ever
+    *_, last = RunFolder(str(place.folder / "handed")).events()
+    goes_on = f"fewpass resume {place.folder}/handed goes on from snapshot {last['snapshot']}"
+    assert goes_on in known["state"]["message"]
+    place.worker()
+    assert place.trained("handed")["weights_sha256"] == place.quiet.weights_sha256
+    wait_for(lambda: place.state(run) == "Completed", 60, "the flow's last word")
+    assert place.known(run)["run_count"] == 2
+    assert place.runs("train-model")[-1]["id"] == run["id"]
+
+
+def test_a_run_that_lost_its_worker_before_it_began_is_taken_by_another(place):
+    place.workers or place.worker()
+    models = place.server.ask("deployments/name/models/list-models")["id"]
+    with place.retried_soon("lost"):
+        asked = {"state": {"type": "PENDING"}}
+        run = place.server.ask(f"deployments/{models}/create_flow_run", asked)
+        wait_for(lambda: place.known(run)["run_count"], 120, "the start of a lost run")
+
+
+def test_a_run_without_a_worker_that_is_stopped_says_how_to_go_on(place):
+    ways = {signal.SIGTERM: "ended", signal.SIGINT: "broken"}
+    for number, name in ways.items():
+        process = place.run_alone(name)
+        process.send_signal(number)
+        assert status_of(process, 60, "its end") == 128 + number
+        state = place.server.run_of(f"/{name}")["state"]
+        assert (state["type"], state["name"]) == ("CANCELLED", "Interrupted")
+        said = (place.folder / f"{name}.log").read_text()
+        assert f"prefect run: {state['message']}" in said
+        assert f"fewpass resume {place.folder}/{name} goes on from snapshot" in said
+        assert "Traceback" not in said
 
 
 def test_cancelled_and_suspended_on_the_page_it_leaves_snapshots_and_goes_on(place):
@@ -334,9 +434,14 @@ def test_cancelled_and_suspended_on_the_page_it_leaves_snapshots_and_goes_on(pla
 def cancel(place):
     """What a click on "cancel" asks for; the worker passes it on as a SIGTERM."""
     run = place.runs("train-model")[-1]
-    asked = {"state": {"type": "CANCELLING", "name": "Cancelling"}}
+    log, last_word = place.folder / "worker.log", "cancellation_manager - Cancelled flow run"
+    before = log.read_text().count(last_word)
+    asked = {"state": {"type": "CANCELLING", "name": "Cancelling", "message": "Rita: wrong rows"}}
     place.server.ask(f"flow_runs/{run['id']}/set_state", asked)
-    wait_for(lambda: place.state(run) == "Cancelled", 60, "the end of a cancelled run")
+    wait_for(lambda: log.read_text().count(last_word) > before, 60, "the worker's word of it")
+    state = place.known(run)["state"]
+    assert state["name"] == "Cancelled"
+    assert state["message"].startswith("Rita: wrong rows")
     # The worker calls it cancelled when it has asked for that, and the end may come after it.
     events = RunFolder(str(place.folder / "stopped")).events
     last = wait_for(lambda: [e for e in events() if e["event"] == "stop"], 60, "the end")[-1]

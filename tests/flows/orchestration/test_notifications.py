@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 import urllib.error
+from fnmatch import fnmatchcase
 
 import pytest
+import yaml
 
 from testing.datasets import make
 from testing.prefect_server import PROJECT, wait_for
@@ -87,10 +89,11 @@ def test_whoever_is_to_know_is_written_to(prefect_server, flow_runner, received,
         scheduler="none",
     )  # fmt: skip
     crashed = prefect_server.run_of("/fine")
-    prefect_server.ask(
-        f"flow_runs/{crashed['id']}/set_state",
-        {"state": {"type": "CRASHED", "message": "gone"}, "force": True},
-    )
+    for message in ("gone", "gone again"):  # as a worker and an automation say, or of a second try
+        prefect_server.ask(
+            f"flow_runs/{crashed['id']}/set_state",
+            {"state": {"type": "CRASHED", "message": message}, "force": True},
+        )
     kept = prefect_server.run_of("/missed")
     assert (kept["state"]["type"], kept["state"]["name"]) == ("COMPLETED", "ToleranceMissed")
     prefect_server.ask(
@@ -117,18 +120,28 @@ def test_whoever_is_to_know_is_written_to(prefect_server, flow_runner, received,
         own = (tmp_path.name, "stuck is", "fewpass has")
         return [text for text in texts() if any(word in text for word in own)]
 
-    def subjects():  # Prefect delivers at least once: a text may come again, and says the same
-        return {text.partition("\n")[0] for text in of_this_test()}
-
-    wait_for(lambda: len(subjects()) >= len(expected), 60, "a text for each")
+    wait_for(lambda: len(of_this_test()) >= len(expected), 60, "a text for each")
     time.sleep(1)  # for one too many
-    assert len(subjects()) == len(expected), "\n\n".join(of_this_test())
+    assert len(of_this_test()) == len(expected), "\n\n".join(of_this_test())
     for pattern in expected:
         assert any(re.search(pattern, text, re.DOTALL) for text in of_this_test()), pattern
     states = {r["name"].split(",")[0].rpartition("/")[2]: r["state"] for r in prefect_server.ask(
         "flow_runs/filter", {"sort": "START_TIME_DESC", "limit": 10}
     )}  # fmt: skip
     assert (states["refused"]["type"], states["refused"]["name"]) == ("FAILED", "Refused")
+
+
+def test_a_crash_is_told_as_one_that_is_tried_again_or_as_the_last():
+    from fewpass.flows.orchestration.notifications import GIVEN_UP, TRIED
+    from fewpass.flows.orchestration.requests import REQUESTS
+
+    automations = yaml.safe_load((PROJECT / "automation.yaml").read_text())["automations"]
+    retry = next(one["trigger"] for one in automations if "retry" in one["name"])
+    counts = retry["match"]["prefect.run-count"]
+    for count in map(str, range(200)):
+        told = [any(fnmatchcase(count, p) for p in patterns) for patterns in (TRIED, GIVEN_UP)]
+        assert told == [count in ("0", *counts), count not in ("0", *counts)]
+    assert {*retry["match_related"][0]["prefect.resource.name"]} == {*REQUESTS}
 
 
 def test_nowhere_and_to_nobody_is_refused(monkeypatch, capsys):

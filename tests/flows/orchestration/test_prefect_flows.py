@@ -59,10 +59,15 @@ def sources(tmp_path_factory):
 
 def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     folder, server, ran = sources, prefect_server, flow_runner.result
-    made = ran("ingest", sources=folder / "clicks1.svm", dataset=folder / "d", test_fraction=0.2)
+    made = ran(
+        "ingest", sources=folder / "clicks1.svm", dataset=folder / "d-{date}", test_fraction=0.2
+    )
     assert made["test_rows"] > 0
+    data = Path(made["dataset"])
+    assert re.fullmatch(r"d-\d{4}-\d\d-\d\d(T\d{4})?", data.name)
+    assert data.is_dir()
     trained = ran(
-        "train", dataset=folder / "d", run=folder / "run-{date}", passes=3, lam="1e-2",
+        "train", dataset=data, run=folder / "run-{date}", passes=3, lam="1e-2",
         certify="true", scheduler="none",
     )  # fmt: skip
     assert trained["certificate"] > 0
@@ -124,7 +129,7 @@ def test_ingest_train_evaluate_predict(prefect_server, flow_runner, sources):
     card = shown["card"]["data"]
     assert trained["weights_sha256"] in card
     assert f"at most {trained['certificate']:.3g} above the optimum" in card
-    manifest = json.loads((folder / "d/manifest.json").read_text())
+    manifest = json.loads((data / "manifest.json").read_text())
     assert manifest["fingerprint"] in card
 
 

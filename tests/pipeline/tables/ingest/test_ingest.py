@@ -395,7 +395,7 @@ def test_what_is_done_is_not_done_again_and_nothing_else_is_touched(tmp_path):
         == first
     )
     assert {path: path.stat().st_mtime_ns for path in place.rglob("*")} == before
-    with pytest.raises(BadInput, match="`overwrite=true`"):
+    with pytest.raises(BadInput, match=f"fewpass append {place} FILES.*`overwrite=true`"):
         ingest(plan(source, place, seed=1))
     replaced = ingest(plan(source, place, seed=1, overwrite=True))
     assert stored(str(place)).manifest.fingerprint == replaced.fingerprint != first.fingerprint

@@ -24,8 +24,8 @@ What `from fewpass import ...` offers. [python.md](python.md) shows it in use. (
 #: What there is, in the order of the page.
 GROUPS = {
     "the commands as functions": (
-        "ingest", "append", "forget", "train", "evaluate", "cross_validate", "predict", "shapes", "load", "load_model", "models",
-        "publish", "abandon", "warm_up",
+        "ingest", "append", "forget", "train", "evaluate", "cross_validate", "predict", "shapes", "load", "load_model", "refresh",
+        "models", "publish", "take", "abandon", "warm_up",
     ),
     "scikit-learn estimators": (
         "LinearClassifier", "LinearRegressor", "ScoreCalibrator", "TableEncoder", "from_run",
@@ -33,7 +33,9 @@ GROUPS = {
     ),
     "models in memory": ("LoadedModel",),
     "data sets as tables": ("Dataset",),
-    "settings of the functions": ("IngestPlan", "SourceOptions", "TrainingPlan", "Execution"),
+    "settings of the functions": (
+        "IngestPlan", "SourceOptions", "TrainingPlan", "RefreshPlan", "Execution",
+    ),
 }  # fmt: skip
 METHODS = (
     "fit", "partial_fit", "transform", "predict", "decision_function", "predict_proba",

@@ -63,17 +63,14 @@ DOCUMENTS = {
     "index of a spill": Document(
         STORED["spill: ingest of text"], "set/.ingest/training/*/spill.json"
     ),
-    "pointer to a model": Document(STORE, "store/publications/000001.json", (
-        ("evaluate", "{at}/store", "{at}/store/generations/000001/data-test", "--scheduler", "none"),
-    )),
-    "refused file of a refresh": Document(
-        STORE_THAT_REFUSED, "store/refused/*.json", (("models", "{at}/store"),),
-        ("reason", "refused_at"),
+    "publication": Document(STORE, "store/events/000003.json", (
+        ("evaluate", "{at}/store", "{at}/store/generations/000001/data", "--scheduler", "none"),
+    ), ("objective", "certificate", "at", "by", "why", "converged", "rows", "window")),
+    "file that was set aside": Document(
+        STORE_THAT_REFUSED, "store/events/000002.json", (("store", "list", "{at}/store"),),
+        ("why", "at", "by"),
     ),
-    "files of a refresh": Document(STORE, "store/generations/000001/files.json"),
-    "decision of a refresh": Document(STORE, "store/generations/000001/decision.json",
-                                      (), ("loss", "loss_before", "reason", "objective", "certificate",
-                                           "decided_at", "decided_by", "converged")),
+    "files of a refresh": Document(STORE, "store/events/000001.json", (), ("at", "by")),
 }  # fmt: skip
 ATTRIBUTES = ("asgd", "s2gd+", "sdca", "a grid of lam", "newton", "simba, sparse", "psdca",
               "onepass", "streaming newton")  # fmt: skip

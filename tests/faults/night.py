@@ -335,22 +335,23 @@ def refreshes(night):
     inbox, store = night.folder / "inbox", night.store / "live"
     inbox.mkdir()
     runners = [FlowRunner(night.environment, night.folder / f"{k}.log") for k in range(2)]
-    settings = {"sources": f"{inbox}/*.csv", "store": store, "label": "y", "scheduler": "none",
-                "margin": 1}  # fmt: skip
+    settings = {
+        "sources": f"{inbox}/*.csv", "store": store, "label": "y", "scheduler": "none",
+    }  # fmt: skip
     write_rows(inbox / "1.csv", 1)
     (inbox / "bad.csv").write_text("age,city\n")
     for runner in runners:
         runner.give("refresh", **settings)
     ends = [runner.take() for runner in runners]
     for status, out, err in sorted(ends, key=lambda end: end[0]):
-        said = json.loads(out)["reason"] if status == 0 else err.rpartition("prefect run: ")[2]
+        said = json.loads(out)["message"] if status == 0 else err.rpartition("prefect run: ")[2]
         night.tell("two refreshes at once", "exit status, message", f"{status}: {said[:110]}")
     ask = runners[0].run
     told = json.loads(ask("models", store=store)[1])
-    for one in told["refused"]:
+    for one in told["set_aside"]:
         night.tell(
             "a file that cannot be read",
-            "fewpass models",
+            "fewpass store list",
             f"{Path(one['file']).name}: {one['reason'][:70]}",
         )
     write_rows(inbox / "2.csv", 2, age=55.0)
@@ -362,11 +363,11 @@ def refreshes(night):
     )
     status, out, err = ask("refresh", **settings, max_drift=10, gates="auc>=0.999")
     night.tell(
-        "the same with max_drift=10, gates=auc>=0.999", "decision", json.loads(out)["reason"][:90]
+        "the same with max_drift=10, gates=auc>=0.999", "state", json.loads(out)["message"][:120]
     )
     write_rows(inbox / "3.csv", 3)
     status, out, err = ask("refresh", **settings, gates="auc>=0.5")
-    night.tell("new rows, gates=auc>=0.5", "decision", json.loads(out)["reason"][:90])
+    night.tell("new rows, gates=auc>=0.5", "state", json.loads(out)["message"][:120])
     status, out, err = ask("publish", store=store, generation=1, because="complaints")
     night.tell(
         "roll back",
@@ -388,9 +389,9 @@ def refreshes(night):
         ]
         night.tell(f"`fewpass clean STORE {option} 1 --dry-run`", "would be removed",
                    f"{len(removed)}: {', '.join(removed[:3])}")  # fmt: skip
-    for one in json.loads(ask("models", store=store)[1])["history"]:
-        night.tell("the history of the store", f"fewpass models, generation {one['generation']}",
-                   f"{one['what']}: {one['why'][:70]}")  # fmt: skip
+    for one in json.loads(ask("models", store=store)[1])["events"]:
+        night.tell("the log of the store", f"fewpass store list, generation {one['generation']}",
+                   f"{one['what']}: {one.get('why', '')[:70]}")  # fmt: skip
     for runner in runners:
         runner.close()
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from fewpass.pipeline.models.refresh.publications import history
 
+from fewpass.pipeline.models.refresh.store import publications, store_at
+from fewpass.pipeline.models.refresh.store_events import Published
 from testing.datasets import make, random_table
 
 ROWS, SEED = 120, 3
@@ -74,23 +75,25 @@ def _exported(at: Path, out: str) -> Bits:
 
 
 def _published(at: Path, out: str) -> Bits:
-    return {str(one.number): one.weights_sha256 for one in history(f"{at}/store")}
+    return {f"{k}": one.weights_sha256 for k, one in enumerate(_publications(at))}
+
+
+def _publications(at: Path) -> list[Published]:
+    return [*publications(store_at(f"{at}/store").events)]
 
 
 def _refreshed(at: Path, out: str) -> Bits:
-    store = at / "store"
-    decision = json.loads((store / "generations/000001/decision.json").read_text())
-    model = history(str(store))[-1].weights_sha256
-    return {"model": model, "loss": decision["loss"]} | bytes_below(
-        store / "generations/000001/data"
+    made = _publications(at)[-1]
+    return {"model": made.weights_sha256, "objective": made.objective} | bytes_below(
+        at / "store/generations/000001/data"
     )
 
 
 def _refreshed_with_refused(at: Path, out: str) -> Bits:
     """The same, the files that were taken, and those that were not, with the reason."""
-    told = [json.loads(path.read_text()) for path in (at / "store/refused").glob("*.json")]
-    reasons = {Path(one["file"]).name: one["reason"] for one in told}
-    taken = json.loads((at / "store/generations/000001/files.json").read_text())
+    store = store_at(f"{at}/store")
+    reasons = {Path(one.file.name).name: one.why for one in store.aside}
+    taken = [one.name for one in store.generations[0].files]
     return _refreshed(at, out) | {"taken": taken, "refused": reasons}
 
 
@@ -308,11 +311,13 @@ TRAININGS = tuple(name for name, s in SUBJECTS.items() if s.kind == "training")
 
 def publish_again(at: str) -> None:
     """Publish the model of the only generation a second time, unless that is done."""
-    from fewpass.pipeline.models.refresh.publications import publish, published
+    from fewpass.pipeline.models.refresh.store_log import append_event
 
-    current = published(f"{at}/store")
-    if current.number == 1:
-        publish(f"{at}/store", 1, after=1)
+    store = store_at(f"{at}/store")
+    made = [*publications(store.events)]
+    if len(made) == 1:
+        again = made[0].model_copy(update={"past": store.past})
+        append_event(store.folder, lambda _events: again)
 
 
 def refresh(at: str) -> None:
@@ -322,7 +327,7 @@ def refresh(at: str) -> None:
 
     plan = RefreshPlan.model_validate({
         "sources": [f"{at}/inbox/*.csv"], "store": f"{at}/store",
-        "ingest": {"chunk_bytes": "2048B", "memory": "128MB", "threads": 2},
+        "ingest": {"chunk_bytes": "2048B", "memory": "128MB", "threads": 2}, "settle": 0,
         "training": {"solver": {"kind": "sdca"}, "passes": 2, "memory": "96.1MB",
                      "snapshot_every": 1e-9},
     })  # fmt: skip

@@ -57,7 +57,7 @@ def test_every_command_that_is_advised_is_one():
         words = [STANDS_FOR if word.isupper() else word for word in words]
         app.parse_args(words, exit_on_error=False, print_error=False)  # raises what is none
         verbs.add(words[0])
-    assert {"train", "ingest", "resume", "inspect", "models", "publish"} <= verbs
+    assert {"train", "ingest", "resume", "inspect", "store"} <= verbs
 
 
 def test_what_is_said_first_can_be_typed(tmp_path):
@@ -88,8 +88,8 @@ SWAPPED = {
     ("inspect", "@"): {"store", "folder", "file", "unfinished"},
     ("verify", "@"): {"store", "folder", "file"},
     ("columns", "@"): {"run", "snapshot", "store", "file"},
-    ("models", "@"): {"data set", "run", "folder", "file"},
-    ("publish", "@", "1"): {"data set", "run", "file"},
+    ("store", "list", "@"): {"data set", "run", "folder", "file"},
+    ("store", "publish", "@", "1"): {"data set", "run", "file"},
     ("dashboard", "@"): {"data set", "snapshot", "file"},
 }
 CALLED = {

@@ -26,7 +26,7 @@ TAKEN = {
         {"held_out": "file:///a?b=c"}, {"held_out": "abfs://user@host/x"},
     ],
     "refresh": [
-        {"margin": 0.1}, {"held_out": "d"}, {"gates": ["auc>=.8", "loss@a b <= before + 1e-2"]},
+        {"windows": [1, "all"]}, {"odd": None}, {"drift": "wait"}, {"settle": 0}, {"held_out": "d"}, {"gates": ["auc>=.8", "loss@a b <= before + 1e-2"]},
     ],
     "predict": [{"threshold": 0.5}, {"memory": "1k"}],
     "forget": [
@@ -48,7 +48,7 @@ REFUSED = {
         {"storage_options": {"key": "1"}}, {"sources": ["ftp+x://u:p/w@h/x"]},
     ],
     "refresh": [
-        {"margin": -1}, {"ingest": {"dataset": "x"}}, {"training": {"start_from": "x"}},
+        {"odd": -1}, {"windows": [0]}, {"after_turn": "x"}, {"ingest": {"dataset": "x"}}, {"training": {"start_from": "x"}},
         {"gates": ["aucc>=.8"]}, {"gates": ["auc>.8"]}, {"gates": ["auc<=befor"]},
     ],
     "predict": [{"threshold": 2}, {"threads": 0}, {"memory": "x"}, {"overwrite": "maybe"}],

@@ -138,7 +138,7 @@ def test_every_command_runs(flow_runner, tmp_path):
     assert process.returncode == 0, (tmp_path / "out").read_text()[-3000:]
     require_for_this_machine(seen, [ports[port] for port in (4200, 8786, 8787)])
     for made in ("data/manifest.json", "first/run.json", "second/report/loss.png", "scores.csv",
-                 "live/publications/000001.json", "scores.parquet", "third/run.json"):  # fmt: skip
+                 "live/events/000001.json", "scores.parquet", "third/run.json"):  # fmt: skip
         assert (store / made).exists(), made
     hosts = set((tmp_path / "lookups").read_text().splitlines())
     assert hosts <= LOOPBACK | {socket.gethostname()}, hosts

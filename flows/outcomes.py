@@ -11,6 +11,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import format_bytes
 
 if TYPE_CHECKING:
+    from fewpass.pipeline.models.refresh.column_drift import ColumnDrift
     from fewpass.pipeline.models.refresh.drift import Drift
     from fewpass.pipeline.models.refresh.generations import GenerationList, GenerationState
     from fewpass.pipeline.models.refresh.publications import Publication
@@ -198,14 +199,15 @@ def history_rows(events: Sequence[StoreEvent]) -> list[dict[str, str]]:
 
 
 def drift_rows(drift: Drift) -> list[dict[str, str]]:
-    """Write down how far rows are from those before; columns that are new come last."""
+    """Write down how far rows are from those before: what is told first, new columns last."""
     rows = [
         {
             "column": one.column,
             "drift": f"{one.drift:.3g}",
+            "usual": _beside_the_usual(one),
             "moved most": one.moved,
-            "before": f"{one.before:.4g}",
-            "now": f"{one.now:.4g}",
+            "before": one.was,
+            "now": one.became,
             "missing": _from_to(one.missing_before, one.missing),
             "unseen": _from_to(one.unseen_before, one.unseen),
         }
@@ -214,6 +216,12 @@ def drift_rows(drift: Drift) -> list[dict[str, str]]:
     new = dict.fromkeys(rows[0], "-") if rows else {}
     rows += [new | {"column": name, "moved most": "new, left out"} for name in drift.left_out]
     return rows
+
+
+def _beside_the_usual(one: ColumnDrift) -> str:
+    """Say how many times as far as usually a column moved, and whether that is told."""
+    times = "-" if one.times_usual is None else f"{one.times_usual:.1f} times"
+    return f"{times}, told" if one.told else times
 
 
 def _from_to(before: float | None, now: float | None) -> str:

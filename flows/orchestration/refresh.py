@@ -32,9 +32,9 @@ from fewpass.flows.outcomes import (
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.abandoning import abandon as abandoned
-from fewpass.pipeline.models.refresh.drift import drift_of
 from fewpass.pipeline.models.refresh.drift_refusals import require_at_most
 from fewpass.pipeline.models.refresh.gates import Evaluated, GateResult, Slices, results_of
+from fewpass.pipeline.models.refresh.generation_drift import drift_of_generation
 from fewpass.pipeline.models.refresh.generations import Decision, Generation, refused_now
 from fewpass.pipeline.models.refresh.old_generations import remove_old_generations
 from fewpass.pipeline.models.refresh.publications import NONE_YET, published
@@ -55,6 +55,7 @@ from fewpass.pipeline.scoring.category_slices import evaluate_slices
 from fewpass.pipeline.scoring.evaluation import Evaluation
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.pipeline.sizes import counted
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 
@@ -112,12 +113,14 @@ def compare_rows(
     plan: RefreshPlan, generation: Generation, left_out: tuple[str, ...]
 ) -> float | None:
     """Compare the rows with those before, show it, and refuse those that are too far away."""
-    drift = drift_of(plan.store, generation, left_out)
+    drift = drift_of_generation(plan.store, generation, left_out)
     if drift is None:
         return None
-    about = f"generation {generation.number} beside generation {drift.against} of {plan.store}"
+    before = counted(drift.nights, "generation")
+    about = f"generation {generation.number} of {plan.store} beside the {before} before"
     show_table(plan.store, "drift", drift_rows(drift), about)
-    get_run_logger().info("Largest drift %.3g: %s", drift.largest, drift.columns[0].column)
+    if drift.n_told:
+        get_run_logger().warning("Drift: %s.", drift.sentence)
     require_at_most(drift, plan.max_drift, plan.store, generation)
     return drift.largest
 

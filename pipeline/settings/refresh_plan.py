@@ -66,7 +66,7 @@ class RefreshPlan(Described):
     (before: of the model published before), or loss@city<=before+0.05 for every value of the column
     city."""
     max_drift: PositiveFloat | None = None
-    """Learn nothing where a column or the labels drifted by more than this from the generation
+    """Learn nothing where a column or the labels drifted by more than this from the generations
     before: population stability index, of which .1 is some and .25 much [default: no limit]."""
     keep_generations: PositiveInt | None = None
     """After a refresh remove the data sets and runs of all generations but so many of the newest;

@@ -51,18 +51,17 @@ def require_at_most(drift: Drift, most: float | None, store: str, generation: Ge
     BadInput
         Which column drifted how far, and what to do.
     """
-    if most is None or drift.largest <= most:
+    beyond = drift.over(most)
+    if most is None or not beyond:
         return
-    one = drift.columns[0]
-    others = sum(column.drift > most for column in drift.columns) - 1
+    one, others = beyond[0], len(beyond) - 1
     more = f", and {others} other column{'s' * (others != 1)}" if others else ""
     reason = (
-        f"{one.column} drifted by {one.drift:.3g} ({one.moved} from {one.before:.4g} to "
-        f"{one.now:.4g}){more}, where max_drift is {most:g}"
+        f"{one.column} drifted by {one.drift:.3g} ({one.change}){more}, where max_drift is {most:g}"
     )
     _record(generation.folder, reason)
     raise BadInput(
-        f"The new rows are unlike those of generation {drift.against:06d}: {reason}. Nothing was "
+        f"The new rows are unlike those before: {reason}. Nothing was "
         "learnt. If the rows are right, refresh once with a larger max_drift; if not, mend the "
         f"files and give the generation up: {command('refresh', store)} says how."
     )

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from fewpass.pipeline.errors import BadInput, BusyPlace
-from fewpass.pipeline.models.refresh.drift import DRIFT
 from fewpass.pipeline.models.refresh.drift_refusals import DRIFT_REFUSED
+from fewpass.pipeline.models.refresh.generation_drift import DRIFT
 from fewpass.pipeline.models.refresh.generations import DECISION, FILES, Generation, generations
 from fewpass.pipeline.models.refresh.publications import history
 from fewpass.pipeline.models.refresh.refreshing import first_of, refresh_lock

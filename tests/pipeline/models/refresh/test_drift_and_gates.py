@@ -7,11 +7,11 @@ import pytest
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.models.refresh import drift as drift_module
+from fewpass.pipeline.models.refresh import watched_columns
 from fewpass.pipeline.models.refresh.abandoning import abandon
-from fewpass.pipeline.models.refresh.drift import DRIFT, Drift, drift_of
 from fewpass.pipeline.models.refresh.drift_refusals import require_at_most
 from fewpass.pipeline.models.refresh.gates import LEAST_ROWS, results_of
+from fewpass.pipeline.models.refresh.generation_drift import DRIFT, drift_of_generation
 from fewpass.pipeline.models.refresh.generations import GenerationList, generations, models
 from fewpass.pipeline.models.refresh.publications import NONE_YET, history
 from fewpass.pipeline.models.refresh.refreshing import decide, next_generation
@@ -72,9 +72,9 @@ def compared(folder, first, second, **changed):
         kept.write_bytes(file.read_bytes())
         generation = take(plan, next_generation(plan)).generation
         if number == 0:
-            assert drift_of(plan.store, generation) is None
+            assert drift_of_generation(plan.store, generation) is None
             generation.folder.write("decision.json", b'{"published": false, "after": 0, "rows": 1}')
-    return plan, generation, drift_of(plan.store, generation)
+    return plan, generation, drift_of_generation(plan.store, generation)
 
 
 def test_means_are_of_the_numbers_that_are_there_as_the_source_has_them(tmp_path):
@@ -154,9 +154,9 @@ def test_sparse_rows_and_many_words_drift_like_dense_ones(tmp_path, monkeypatch)
         generation = take(plan, next_generation(plan)).generation
         if number == 0:
             generation.folder.write("decision.json", b'{"published": false, "after": 0, "rows": 1}')
-    whole = drift_of(plan.store, generation)
-    monkeypatch.setattr(drift_module, "AT_ONCE", 700)
-    drift = drift_of(plan.store, generation)
+    whole = drift_of_generation(plan.store, generation)
+    monkeypatch.setattr(watched_columns, "AT_ONCE", 700)
+    drift = drift_of_generation(plan.store, generation)
     assert drift == whole  # however many columns are compared at a time
     first, second = drift.columns[:2]
     assert first.column == "column 1"
@@ -260,4 +260,3 @@ def test_a_gate_is_read():
     assert Gate.of(" loss @ a city <= before - 1e-3")[1:] == ("loss", "a city", True, True, -1e-3)
     assert Gate.of("auc>=.8")[1:] == ("auc", None, False, False, 0.8)
     assert {"loss", "auc", "calibration_error", "mae"} <= set(FIGURES)
-    assert Drift(1, 2, 3, ()).largest == 0.0

@@ -1,0 +1,160 @@
+"""How far the rows of one night are from those of others, by what was counted of every feature.
+
+Of values this is the population stability index: the sum of (q - p) log(q / p) over their shares p
+before and q now.  Of numbers it is the squared distance of the means in standard deviations of the
+rows before, and the squared logarithm of the ratio of both deviations, so that a unit shows; zeros
+are not counted in, and their share is watched alone.  What two samples of the same rows differ by
+on average is returned beside it: 1/n + 1/m for every share but one, and for a mean.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fewpass.pipeline.models.refresh.night_statistics import NightStatistics, Vector
+from fewpass.pipeline.models.refresh.watched_columns import WatchedColumns
+
+MOST_SQUARE = 100.0  # of a distance of means, in standard deviations, and of the logarithm
+LIKE_THE_OTHER = 10.0  # values of the other night's deviation that each is taken to have besides
+FLOAT32 = 1e-6  # of a mean: distances and deviations that rounding makes
+
+
+class Index(NamedTuple):
+    """Indices of P columns' values, and behind them of the S shares that are watched alone."""
+
+    moved: Vector  # (P + S,)
+    chance: Vector  # what chance makes of it, on average
+    freedom: Vector  # degrees of freedom, where nights vary
+
+    @property
+    def beyond_chance(self) -> Vector:
+        """Return what is left without what chance makes; less than 0 where chance made less."""
+        return self.moved - self.chance
+
+    def nearer(self, other: Index) -> Index:
+        """Return of each column and share the smaller of both, without what chance makes."""
+        closer = other.beyond_chance < self.beyond_chance
+        return Index(*(np.where(closer, b, a) for a, b in zip(self, other, strict=True)))
+
+
+def index_of(columns: WatchedColumns, before: NightStatistics, now: NightStatistics) -> Index:
+    """Return the indices of all columns, some columns at a time."""
+    n, shares = columns.n_columns, columns.shares
+    index = Index(*np.zeros((3, n + len(shares))))
+    for block, features in columns.blocks():
+        old, new = Counts.of(before, features), Counts.of(now, features)
+        _put(index, block, _of_columns(columns, block, old, new))
+        own = slice(*np.searchsorted(shares, (features.start, features.stop)).tolist())
+        alone = _of_shares(old, new, shares[own] - features.start)
+        _put(index, slice(n + own.start, n + own.stop), alone)
+    return index
+
+
+def _put(index: Index, where: slice, part: Index) -> None:
+    for whole, some in zip(index, part, strict=True):
+        whole[where] = some
+
+
+class Counts(NamedTuple):
+    """What is known of some features, each (d,)."""
+
+    rows: int
+    present: Vector  # values that are there
+    mean: Vector  # of these values
+    variance: Vector  # of these values
+    overall: Vector  # mean of all values
+
+    @classmethod
+    def of(cls, night: NightStatistics, part: slice) -> Counts:
+        """Take some of the features."""
+        n, present, overall = night.rows, night.present[part], night.mean[part]
+        square = night.variance[part] + overall**2
+        share = np.maximum(present, 1.0) / n
+        mean = overall / share
+        return cls(n, present, mean, np.maximum(square / share - mean**2, 0.0), overall)
+
+    @property
+    def shares(self) -> Vector:
+        """Shares of the rows that have a value, never 0 themselves."""
+        return (self.present + 0.5) / (self.rows + 1.0)
+
+
+def terms(p: Vector, q: Vector) -> Vector:
+    """Return the terms of the index for shares p before and q now."""
+    moved: Vector = (q - p) * np.log(q / p)
+    return moved
+
+
+def _of_columns(columns: WatchedColumns, block: slice, old: Counts, new: Counts) -> Index:
+    base = columns.starts[block.start]
+    starts, of_values = columns.starts[block] - base, columns.of_values[block]
+    counted = np.repeat(of_values, np.diff(np.append(starts, len(old.present))))
+    distance, spread, chance = means_moved(old, new)
+    spread[counted] = 0.0
+    of_feature, by_chance = distance + spread, chance * ((distance > 0.0) + 0.5 * (spread > 0.0))
+    beside = columns.beside - base
+    beside = beside[(beside >= 0) & (beside < len(of_feature))]
+    of_feature[beside] = by_chance[beside] = 0.0
+    of_feature += np.where(counted, terms(old.shares, new.shares), 0.0)
+    by_chance += np.where(counted, _chance(old, new), 0.0)
+    occurs = np.add.reduceat((old.present + new.present > 0.0).astype(np.float64), starts)
+    moved, chance, is_share = _of_the_rest(old, new, starts)
+    moved = np.add.reduceat(of_feature, starts) + np.where(of_values, moved, 0.0)
+    chance = np.add.reduceat(by_chance, starts) + np.where(of_values, chance, 0.0)
+    others = np.maximum(occurs + is_share - 1.0, 0.0)
+    return Index(moved, chance, np.where(of_values, 1.0 + others / 3.0, 1.0))
+
+
+def _of_the_rest(
+    old: Counts, new: Counts, starts: NDArray[np.int64]
+) -> tuple[Vector, Vector, NDArray[np.bool_]]:
+    """Return the terms of rows that are 0 in all features of a column, chance, and if any are."""
+    rest = [np.add.reduceat(one.present, starts) / one.rows for one in (old, new)]
+    p, q = (1.0 - share + 0.5 / one.rows for share, one in zip(rest, (old, new), strict=True))
+    is_share = (p > 0.0) & (q > 0.0) & (np.maximum(p, q) > 1.0 / min(old.rows, new.rows))
+    p, q = np.where(is_share, p, 1.0), np.where(is_share, q, 1.0)
+    chance = np.where(is_share, (1.0 / old.rows + 1.0 / new.rows) * (1.0 - 0.5 * (p + q)), 0.0)
+    return terms(p, q), chance, is_share
+
+
+def _of_shares(old: Counts, new: Counts, own: NDArray[np.int64]) -> Index:
+    """Return the indices of features that are watched alone: of their share, and of all others."""
+    p, q = old.shares[own], new.shares[own]
+    moved = terms(p, q) + terms(1.0 - p, 1.0 - q)
+    fewer = sum(np.minimum(one.present, one.rows - one.present)[own] for one in (old, new))
+    chance = (1.0 / old.rows + 1.0 / new.rows) * np.minimum(1.0, 0.5 * fewer)
+    return Index(moved, chance, np.ones(len(own)))
+
+
+def _chance(old: Counts, new: Counts) -> Vector:
+    """Return what chance makes of a share's term: less of values that hardly any row has."""
+    several = np.minimum(1.0, 0.5 * (old.present + new.present))
+    others = 1.0 - 0.5 * (old.shares + new.shares)
+    chance: Vector = (1.0 / old.rows + 1.0 / new.rows) * others * several
+    return chance
+
+
+def means_moved(old: Counts, new: Counts) -> tuple[Vector, Vector, Vector]:
+    """Return the squares of means' distance and of deviations' ratio (d,), and chance of the first.
+
+    Each by the share of the rows that have such a value; 0 where fewer than two rows have.
+    """
+    several = np.minimum(old.present, new.present) > 1.0
+    weight = np.where(several, 0.5 * (old.shares + new.shares), 0.0)
+    least = (FLOAT32 * np.maximum(np.abs(old.mean), np.abs(new.mean))) ** 2 + 1e-300
+    before, now = _with_some_like(old, new, least), _with_some_like(new, old, least)
+    step = (new.mean - old.mean) ** 2
+    step = np.where(step <= least, 0.0, step)
+    distance = weight * np.minimum(step / before, MOST_SQUARE)
+    spread = weight * np.minimum((0.5 * np.log(now / before)) ** 2, MOST_SQUARE)
+    chance = weight * (1.0 / np.maximum(old.present, 1.0) + 1.0 / np.maximum(new.present, 1.0))
+    return distance, spread, chance
+
+
+def _with_some_like(one: Counts, other: Counts, least: Vector) -> Vector:
+    """Return variances, a few values of the other's added: those of few values say little."""
+    both = one.present * one.variance + LIKE_THE_OTHER * other.variance
+    return np.maximum(both / (one.present + LIKE_THE_OTHER), least)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.models.refresh.drift_index import Counts, means_moved, terms
+from fewpass.pipeline.models.refresh.drift_index import Counts, features_moved, means_moved
 from fewpass.pipeline.models.refresh.night_statistics import NightStatistics
 from fewpass.pipeline.models.refresh.watched_columns import (
     LABEL,
@@ -95,7 +95,7 @@ def described(
         k = alone - part.start
         found = _share(title, names[k], _shares(k, old, new))
     elif columns.of_values[column]:
-        k = int(np.argmax(terms(old.shares, new.shares)))
+        k = int(np.argmax(features_moved(old, new)))
         found = _share(title, names[k], _shares(k, old, new))
     else:
         found = _number(columns, part, old, new)

@@ -30,7 +30,13 @@ from fewpass.pipeline.models.refresh.night_statistics import (
     labels_of,
     pooled,
 )
-from fewpass.pipeline.models.refresh.usual_drift import ENOUGH, NIGHTS, SAME_WEEKDAY, Usual
+from fewpass.pipeline.models.refresh.usual_drift import (
+    ENOUGH,
+    MOST_AT_FIRST,
+    NIGHTS,
+    SAME_WEEKDAY,
+    Usual,
+)
 from fewpass.pipeline.models.refresh.watched_columns import WatchedColumns
 from fewpass.storage.dataset import Dataset
 
@@ -167,12 +173,14 @@ def _lines(
     n, of = columns.n_columns, columns.share_columns
     told, how_far = usually.is_told(index), usually.how_far(index)
     beyond = np.maximum(index.beyond_chance, 0.0)
-    drift, is_told = beyond[:n].copy(), told[:n].copy()
+    drift = beyond[:n].copy()
     np.add.at(drift, of, np.where(columns.of_values[of], 0.0, beyond[n:]))
+    is_told = told[:n].copy() if usually.is_known else drift > MOST_AT_FIRST
     np.logical_or.at(is_told, of, told[n:])
     lines = []
     for column in _first(is_told, drift):
-        own = [column, *range(*(n + np.searchsorted(of, (column, column + 1))).tolist())]
+        own = [*range(*(n + np.searchsorted(of, (column, column + 1))).tolist())]
+        own += [column] * (column not in columns.dates)
         place = max(own, key=lambda k: (told[k], how_far[k]))
         lines.append(
             described(

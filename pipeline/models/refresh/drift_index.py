@@ -76,15 +76,16 @@ class Counts(NamedTuple):
         mean = overall / share
         return cls(n, present, mean, np.maximum(square / share - mean**2, 0.0), overall)
 
-    @property
-    def shares(self) -> Vector:
-        """Shares of the rows that have a value, never 0 themselves."""
-        return (self.present + 0.5) / (self.rows + 1.0)
 
+def cells(old: Vector, n: int, new: Vector, m: int) -> Vector:
+    """Return the terms of the index for values in `old` of n rows before, and `new` of m rows now.
 
-def terms(p: Vector, q: Vector) -> Vector:
-    """Return the terms of the index for shares p before and q now."""
-    moved: Vector = (q - p) * np.log(q / p)
+    To either is added half a row, or what the other's share makes of its rows, if less: no share is
+    0 alone, and a value that few rows have anyway is not missed in a night of few rows.
+    """
+    p = (old + np.minimum(0.5, n * (new / m))) / (n + 1.0)
+    q = (new + np.minimum(0.5, m * (old / n))) / (m + 1.0)
+    moved: Vector = (q - p) * np.log(np.maximum(q, 1e-300) / np.maximum(p, 1e-300))
     return moved
 
 
@@ -98,8 +99,8 @@ def _of_columns(columns: WatchedColumns, block: slice, old: Counts, new: Counts)
     beside = columns.beside - base
     beside = beside[(beside >= 0) & (beside < len(of_feature))]
     of_feature[beside] = by_chance[beside] = 0.0
-    of_feature += np.where(counted, terms(old.shares, new.shares), 0.0)
-    by_chance += np.where(counted, _chance(old, new), 0.0)
+    of_feature += np.where(counted, features_moved(old, new), 0.0)
+    by_chance += np.where(counted, _chance(old.present, old.rows, new.present, new.rows), 0.0)
     occurs = np.add.reduceat((old.present + new.present > 0.0).astype(np.float64), starts)
     moved, chance, is_share = _of_the_rest(old, new, starts)
     moved = np.add.reduceat(of_feature, starts) + np.where(of_values, moved, 0.0)
@@ -108,33 +109,35 @@ def _of_columns(columns: WatchedColumns, block: slice, old: Counts, new: Counts)
     return Index(moved, chance, np.where(of_values, 1.0 + others / 3.0, 1.0))
 
 
+def features_moved(old: Counts, new: Counts) -> Vector:
+    """Return the terms (d,) of features that are values of a column."""
+    return cells(old.present, old.rows, new.present, new.rows)
+
+
 def _of_the_rest(
     old: Counts, new: Counts, starts: NDArray[np.int64]
 ) -> tuple[Vector, Vector, NDArray[np.bool_]]:
     """Return the terms of rows that are 0 in all features of a column, chance, and if any are."""
-    rest = [np.add.reduceat(one.present, starts) / one.rows for one in (old, new)]
-    p, q = (1.0 - share + 0.5 / one.rows for share, one in zip(rest, (old, new), strict=True))
-    is_share = (p > 0.0) & (q > 0.0) & (np.maximum(p, q) > 1.0 / min(old.rows, new.rows))
-    p, q = np.where(is_share, p, 1.0), np.where(is_share, q, 1.0)
-    chance = np.where(is_share, (1.0 / old.rows + 1.0 / new.rows) * (1.0 - 0.5 * (p + q)), 0.0)
-    return terms(p, q), chance, is_share
+    rest = [one.rows - np.add.reduceat(one.present, starts) for one in (old, new)]
+    some = (rest[0] >= 0.0) & (rest[1] >= 0.0) & (rest[0] + rest[1] > 0.0)
+    before, now = (np.where(some, one, 0.0) for one in rest)
+    moved = cells(before, old.rows, now, new.rows)
+    return moved, np.where(some, _chance(before, old.rows, now, new.rows), 0.0), some
 
 
 def _of_shares(old: Counts, new: Counts, own: NDArray[np.int64]) -> Index:
     """Return the indices of features that are watched alone: of their share, and of all others."""
-    p, q = old.shares[own], new.shares[own]
-    moved = terms(p, q) + terms(1.0 - p, 1.0 - q)
-    fewer = sum(np.minimum(one.present, one.rows - one.present)[own] for one in (old, new))
-    chance = (1.0 / old.rows + 1.0 / new.rows) * np.minimum(1.0, 0.5 * fewer)
+    n, m, before, now = old.rows, new.rows, old.present[own], new.present[own]
+    moved = cells(before, n, now, m) + cells(n - before, n, m - now, m)
+    chance = _chance(before, n, now, m) + _chance(n - before, n, m - now, m)
     return Index(moved, chance, np.ones(len(own)))
 
 
-def _chance(old: Counts, new: Counts) -> Vector:
-    """Return what chance makes of a share's term: less of values that hardly any row has."""
-    several = np.minimum(1.0, 0.5 * (old.present + new.present))
-    others = 1.0 - 0.5 * (old.shares + new.shares)
-    chance: Vector = (1.0 / old.rows + 1.0 / new.rows) * others * several
-    return chance
+def _chance(old: Vector, n: int, new: Vector, m: int) -> Vector:
+    """Return what chance makes of a value's term: less if hardly any row has it, or another."""
+    several = np.minimum(1.0, 0.5 * (old + new))
+    others: Vector = (1.0 / n + 1.0 / m) * (1.0 - 0.5 * (old / n + new / m)) * several
+    return others
 
 
 def means_moved(old: Counts, new: Counts) -> tuple[Vector, Vector, Vector]:
@@ -143,7 +146,7 @@ def means_moved(old: Counts, new: Counts) -> tuple[Vector, Vector, Vector]:
     Each by the share of the rows that have such a value; 0 where fewer than two rows have.
     """
     several = np.minimum(old.present, new.present) > 1.0
-    weight = np.where(several, 0.5 * (old.shares + new.shares), 0.0)
+    weight = np.where(several, 0.5 * (old.present / old.rows + new.present / new.rows), 0.0)
     least = (FLOAT32 * np.maximum(np.abs(old.mean), np.abs(new.mean))) ** 2 + 1e-300
     before, now = _with_some_like(old, new, least), _with_some_like(new, old, least)
     step = (new.mean - old.mean) ** 2

@@ -8,6 +8,7 @@ freedom of the mean, in place of one a night, allow for nights that are not norm
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from fewpass.pipeline.models.refresh.night_statistics import Vector
 NIGHTS, SAME_WEEKDAY = 28, 4  # that a night is compared with, the newest
 ENOUGH = 13  # nights before with an index, from which on they say what is usual
 LEAST = 0.02  # of an index that is told, without what chance makes
-MOST_AT_FIRST = 0.25  # of the same, while nobody knows what is usual
+MOST_AT_FIRST = 0.25  # of a column's drift, while nobody knows what is usual
 FALSE_ALARMS, MONTH = 0.05, 30.0  # months with one, nights
 OF_THE_MEAN = 6  # halves of the degrees of freedom of the mean: 12
 
@@ -41,22 +42,23 @@ class Usual(NamedTuple):
         freedom, of = np.unique(index.freedom, return_inverse=True)
         return cls(usual, usual * upper_quantile(share, freedom)[of])
 
+    @property
+    def is_known(self) -> bool:
+        """Return whether enough nights say what is usual."""
+        return bool(np.isfinite(self.limit[0]))
+
     def is_told(self, index: Index) -> NDArray[np.bool_]:
-        """Say which columns and shares moved further than they usually do."""
-        beyond, at_first = index.beyond_chance, np.isinf(self.limit)
-        later = (index.moved > self.limit) & (beyond > LEAST)
-        return np.where(at_first, beyond > MOST_AT_FIRST, later)
+        """Say which columns and shares moved further than they usually do; none if nobody knows."""
+        return (index.moved > self.limit) & (index.beyond_chance > LEAST)
 
     def how_far(self, index: Index) -> Vector:
         """Return how far columns and shares moved, to be compared with each other."""
-        far = index.moved / self.limit
-        return np.where(np.isinf(self.limit), index.beyond_chance, far)
+        return index.moved / self.limit if self.is_known else index.beyond_chance
 
     def times(self, index: Index, place: int) -> float | None:
         """Return how many times as far as usually one moved: indices are squares of distances."""
-        if np.isinf(self.limit[place]):
-            return None
-        return float(np.sqrt(index.moved[place] / self.moves[place]))
+        ratio = float(index.moved[place] / self.moves[place])
+        return math.sqrt(ratio) if self.is_known else None
 
 
 def upper_quantile(tail: float, freedom: Vector) -> Vector:

@@ -45,7 +45,7 @@ class WatchedColumns(NamedTuple):
     titles: Sequence[str] | None  # (P - 1,); None: the source names no columns
     features: Sequence[str] | None  # (n_features,) their names
     starts: Places  # (P + 1,) first feature of every column, and d
-    of_values: Mask  # (P,) whether its features are its values, or else numbers
+    of_values: Mask  # (P,) whether its features are its values, or else numbers or a date
     shares: Places  # (S,) features that are watched alone, ascending
     dates: Places  # columns of which only missing values are watched
     counters: Places  # columns that are dates or ids by their names, one number each
@@ -88,7 +88,7 @@ class WatchedColumns(NamedTuple):
             if isinstance(part, Number):
                 beside += range(first + 1, len(names))
                 counters += [k] * _may_count(part.name)
-        of_values = [not isinstance(part, Number | ListOfNumbers | Map) for part in parts]
+        of_values = [not isinstance(part, Number | ListOfNumbers | Map | Date) for part in parts]
         dates = [k for k, part in enumerate(parts) if isinstance(part, Date)]
         return cls(
             len(names), labels, [part.name for part in parts], names,

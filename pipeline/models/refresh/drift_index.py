@@ -80,13 +80,19 @@ class Counts(NamedTuple):
 def cells(old: Vector, n: int, new: Vector, m: int) -> Vector:
     """Return the terms of the index for values in `old` of n rows before, and `new` of m rows now.
 
-    To either is added half a row, or what the other's share makes of its rows, if less: no share is
-    0 alone, and a value that few rows have anyway is not missed in a night of few rows.
+    Half a row is added to those that have the value and to those that do not, or what the other's
+    share makes of so many rows, if less: no share is 0 alone, and a value that few rows have anyway
+    is not missed in a night of few rows.
     """
-    p = (old + np.minimum(0.5, n * (new / m))) / (n + 1.0)
-    q = (new + np.minimum(0.5, m * (old / n))) / (m + 1.0)
+    p, q = _share(old, n, new / m), _share(new, m, old / n)
     moved: Vector = (q - p) * np.log(np.maximum(q, 1e-300) / np.maximum(p, 1e-300))
     return moved
+
+
+def _share(count: Vector, n: int, other: Vector) -> Vector:
+    more, fewer = np.minimum(0.5, n * other), np.minimum(0.5, n * (1.0 - other))
+    share: Vector = (count + more) / (n + more + fewer)
+    return share
 
 
 def _of_columns(columns: WatchedColumns, block: slice, old: Counts, new: Counts) -> Index:

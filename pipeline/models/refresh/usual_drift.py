@@ -22,6 +22,7 @@ ENOUGH = 13  # nights before with an index, from which on they say what is usual
 LEAST = 0.02  # of an index that is told, without what chance makes
 MOST_AT_FIRST = 0.25  # of a column's drift, while nobody knows what is usual
 FALSE_ALARMS, MONTH = 0.05, 30.0  # months with one, nights
+ROUNDING = 1e-12  # of an index
 OF_THE_MEAN = 6  # halves of the degrees of freedom of the mean: 12
 
 
@@ -35,10 +36,10 @@ class Usual(NamedTuple):
     def of(cls, index: Index, mean: Vector | None) -> Usual:
         """Return what is usual by the mean of the nights before; None: there are too few."""
         usual = np.maximum(index.chance if mean is None else mean, index.chance)
-        usual = np.maximum(usual, 1e-300)
+        usual = np.maximum(usual, ROUNDING)
         if mean is None:
             return cls(usual, np.full(len(usual), np.inf))
-        share = FALSE_ALARMS / (MONTH * max(1, len(usual)))
+        share = FALSE_ALARMS / (MONTH * len(usual))
         freedom, of = np.unique(index.freedom, return_inverse=True)
         return cls(usual, usual * upper_quantile(share, freedom)[of])
 

@@ -111,7 +111,7 @@ def alarms(world: World, months: int, seed: int) -> float:
     columns, false = world.watched, 0
     for month in range(months):
         drifts = list(watch(columns, list(world.draw(np.random.default_rng([seed, month])))))
-        false += any(one.n_told for one in drifts[-WATCHED:])
+        false += any(one.n_reported for one in drifts[-WATCHED:])
     return false / months
 
 
@@ -122,7 +122,7 @@ def power(world: World, change: Change, months: int, seed: int) -> float:
         nights = list(world.draw(np.random.default_rng([seed, month])))[: NIGHTS + 1]
         nights[-1] = change(nights[-1])
         *_, drift = watch(columns, nights)
-        told += any(one.column == columns.title(0) for one in drift.told)
+        told += any(one.column == columns.title(0) for one in drift.reported)
     return told / months
 
 
@@ -159,8 +159,16 @@ def another_unit(night: NightStatistics) -> NightStatistics:
     return night._replace(mean=mean, variance=variance)
 
 
-def dates_told(seed: int) -> int:
-    """Return on how many nights of a month a date is told, that goes on by a day every night."""
+def other_unit(world: World, seed: int) -> Drift:
+    """Return the drift of the night on which the first column comes in another unit."""
+    nights = list(world.draw(np.random.default_rng(seed)))[: NIGHTS + 1]
+    nights[-1] = another_unit(nights[-1])
+    *_, drift = watch(world.watched, nights)
+    return drift
+
+
+def nights_with_a_date(seed: int) -> int:
+    """Return on how many nights a date is reported, that goes on by a day every night."""
     rng = np.random.default_rng(seed)
     recipe = Recipe(
         columns=(Date(name="day", first=0.0, mean=14.0, deviation=8.0, has_hours=False),)
@@ -172,7 +180,7 @@ def dates_told(seed: int) -> int:
         mean = counts / rows
         mean[0], mean[-1] = (t - 14.0) / 8.0 + rng.normal() / 100.0, 0.0
         nights.append(NightStatistics(rows, counts, mean, np.append(np.zeros(len(mean) - 1), 1.0)))
-    return sum(drift.n_told > 0 for drift in watch(columns, nights))
+    return sum(drift.n_reported > 0 for drift in watch(columns, nights))
 
 
 STABLE = [
@@ -205,12 +213,9 @@ def main() -> None:
         world = World(10, 0, 2000, 0.05)
         print(f"  a mean by {step:g} deviations; {world}:", end=" ")
         print(f"{power(world, stepped(step), months, 7):.0%}", flush=True)
-    world = World(10, 0, 2000, 0.05)
-    nights = list(world.draw(np.random.default_rng(1)))[: NIGHTS + 1]
-    nights[-1] = another_unit(nights[-1])
-    *_, drift = watch(world.watched, nights)
+    drift = other_unit(World(10, 0, 2000, 0.05), 1)
     print(f"a unit times 1,000: {drift.sentence}; first in the table: {drift.columns[0].column}")
-    print(f"nights on which a date is told: {dates_told(0)}")
+    print(f"nights on which a date is told: {nights_with_a_date(0)}")
 
 
 if __name__ == "__main__":

@@ -199,12 +199,12 @@ def history_rows(events: Sequence[StoreEvent]) -> list[dict[str, str]]:
 
 
 def drift_rows(drift: Drift) -> list[dict[str, str]]:
-    """Write down how far rows are from those before: what is told first, new columns last."""
+    """Write down how far rows are from those before: what is reported first, new columns last."""
     rows = [
         {
             "column": one.column,
             "drift": f"{one.drift:.3g}",
-            "usual": _beside_the_usual(one),
+            "usual": _next_to_usual(one),
             "moved most": one.moved,
             "before": one.was,
             "now": one.became,
@@ -218,10 +218,10 @@ def drift_rows(drift: Drift) -> list[dict[str, str]]:
     return rows
 
 
-def _beside_the_usual(one: ColumnDrift) -> str:
-    """Say how many times as far as usually a column moved, and whether that is told."""
+def _next_to_usual(one: ColumnDrift) -> str:
+    """Say how many times as far as usually a column moved, and whether that is reported."""
     times = "-" if one.times_usual is None else f"{one.times_usual:.1f} times"
-    return f"{times}, told" if one.told else times
+    return f"{times}, told" if one.reported else times
 
 
 def _from_to(before: float | None, now: float | None) -> str:

@@ -117,9 +117,9 @@ def compare_rows(
     if drift is None:
         return None
     before = counted(drift.nights, "generation")
-    about = f"generation {generation.number} of {plan.store} beside the {before} before"
+    about = f"generation {generation.number} of {plan.store} next to the {before} before"
     show_table(plan.store, "drift", drift_rows(drift), about)
-    if drift.n_told:
+    if drift.n_reported:
         get_run_logger().warning("Drift: %s.", drift.sentence)
     require_at_most(drift, plan.max_drift, plan.store, generation)
     return drift.largest

@@ -13,7 +13,7 @@ from fewpass.pipeline.models.refresh.watched_columns import (
     LABEL,
     MISSING,
     UNSEEN,
-    Scale,
+    NumberScale,
     WatchedColumns,
 )
 
@@ -36,7 +36,7 @@ class ColumnDrift(NamedTuple):
     unseen: float | None
     drift: float
     times_usual: float | None  # how far it moved, over how far it usually does; None: nobody knows
-    told: bool
+    reported: bool
 
     @property
     def sentence(self) -> str:
@@ -84,7 +84,7 @@ def _times(ratio: float) -> str:
 
 def described(
     columns: WatchedColumns, column: int, alone: int | None, before: NightStatistics,
-    now: NightStatistics, *, drift: float, times_usual: float | None, told: bool,
+    now: NightStatistics, *, drift: float, times_usual: float | None, reported: bool,
 ) -> ColumnDrift:  # fmt: skip
     """Say what moved most in a column's values, or in a feature whose share is watched alone."""
     part = slice(int(columns.starts[column]), int(columns.starts[column + 1]))
@@ -93,19 +93,19 @@ def described(
     names = [columns.name(k) for k in range(part.start, part.stop)]
     if alone is not None:
         k = alone - part.start
-        found = _share(title, names[k], _shares(k, old, new))
+        change = _share(title, names[k], _shares(k, old, new))
     elif columns.of_values[column]:
         k = int(np.argmax(features_moved(old, new)))
-        found = _share(title, names[k], _shares(k, old, new))
+        change = _share(title, names[k], _shares(k, old, new))
     else:
-        found = _number(columns, part, old, new)
+        change = _number(columns, part, old, new)
     missing, unseen = (
         _shares(names.index(title + end), old, new) if title + end in names else (None, None)
         for end in (MISSING, UNSEEN)
     )
     return ColumnDrift(
-        title, found.what, found.measure, found.before, found.now,
-        missing[0], missing[1], unseen[0], unseen[1], drift, times_usual, told,
+        title, change.what, change.measure, change.before, change.now,
+        missing[0], missing[1], unseen[0], unseen[1], drift, times_usual, reported,
     )  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def _number(columns: WatchedColumns, part: slice, old: Counts, new: Counts) -> _
     scaled = [k - part.start for k in range(part.start, part.stop) if k in columns.scales]
     distance, spread, _ = means_moved(old, new)
     k = max(scaled or [0], key=lambda j: float(distance[j] + spread[j]))
-    scale = columns.scales.get(part.start + k, Scale(1.0, 0.0))
+    scale = columns.scales.get(part.start + k, NumberScale(1.0, 0.0))
     mean, mean_now = (float(one.mean[k]) * scale.deviation + scale.mean for one in (old, new))
     spreads = (float(one.variance[k]) ** 0.5 * scale.deviation for one in (old, new))
     of = f" of {columns.name(part.start + k)}" * (len(scaled) > 1)

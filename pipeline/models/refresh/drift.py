@@ -1,14 +1,14 @@
 """How far the rows of a night are from those of the nights before, by what ingest counted of them.
 
 Each column is compared with the newest 28 usual nights together, and with the newest 4 of the same
-weekday; the nearer counts (`drift_index`).  It is told where it moved further than it usually does
-(`usual_drift`).  Dates and ids move every night, so of these only missing values are compared.
+weekday; the nearer counts (`drift_index`).  It is reported where it moved further than it usually
+does (`usual_drift`).  Dates and ids move every night, so only missing values of these count.
 
-What a column usually does is the mean of its own indices over the same nights.  Each night keeps
-its own, 4 bytes a number, as all 28 references would have to be made again otherwise; of a night
-that was told they are kept no larger than the limit, or it would hide the next one.  The references
-are joined from the nights' statistics anew: these are 24 bytes a feature and night at most, and one
-night is in memory at a time.  A million features of 28 nights take about a second.
+What a column usually does is the mean of its own indices over the same nights.  Each night stores
+its own, 4 bytes a number, as all 28 references would have to be made again otherwise; what was
+reported is stored as the limit, or it would hide the next one.  The references are joined anew,
+from 24 bytes a feature and night at most, with one night in memory at a time.  28 nights of a
+million features take some two seconds.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Drift(NamedTuple):
     nights: int  # that it was compared with
     rows_before: int
     rows: int
-    columns: tuple[ColumnDrift, ...]  # what is told, then the others; the largest drift first
-    n_told: int  # columns that are told, more perhaps than these
+    columns: tuple[ColumnDrift, ...]  # what is reported, then the others; the largest drift first
+    n_reported: int  # columns that are reported, more perhaps than these
     indices: Vector  # of all columns and shares, for the nights to come
     left_out: tuple[str, ...] = ()  # columns that the first night did not have
 
@@ -62,17 +62,17 @@ class Drift(NamedTuple):
         return max((one.drift for one in self.columns), default=0.0)
 
     @property
-    def told(self) -> tuple[ColumnDrift, ...]:
+    def reported(self) -> tuple[ColumnDrift, ...]:
         """Return the columns that moved further than they usually do, the largest drift first."""
-        return tuple(one for one in self.columns if one.told)
+        return tuple(one for one in self.columns if one.reported)
 
     @property
     def sentence(self) -> str:
-        """Say what is told, the largest first; nothing where nothing is."""
-        if not self.n_told:
+        """Say what is reported, the largest first; nothing where nothing is."""
+        if not self.n_reported:
             return ""
-        said = [one.sentence for one in self.told[:MOST_SAID]]
-        more = self.n_told - len(said)
+        said = [one.sentence for one in self.reported[:MOST_SAID]]
+        more = self.n_reported - len(said)
         others = [f"so did {more} other column{'s' * (more != 1)}"] if more else []
         return "; ".join([*said, *others])
 
@@ -109,7 +109,7 @@ def drift_of(
     history
         The indices of these usual nights, of those that have any.
     left_out
-        Columns that are in the files and not in `tonight`: they are told of.
+        Columns that are in the files and not in `tonight`: they are listed.
     """
     nights, days = usual[-NIGHTS:], same_weekday[-SAME_WEEKDAY:]
     labels = labels_of((tonight, *nights, *days))
@@ -137,9 +137,9 @@ def compared(
     moving = [*columns.dates, *columns.counters[onwards]]
     index.moved[moving] = index.chance[moving] = 0.0
     usually = Usual.of(index, _mean(history))
-    lines, n_told = _lines(columns, index, usually, references, nearest, tonight)
+    lines, n_reported = _lines(columns, index, usually, references, nearest, tonight)
     indices = np.minimum(index.moved, usually.limit)
-    return Drift(len(means), references[0].rows, tonight.rows, lines, n_told, indices)
+    return Drift(len(means), references[0].rows, tonight.rows, lines, n_reported, indices)
 
 
 def _noting(
@@ -169,30 +169,30 @@ def _lines(
     columns: WatchedColumns, index: Index, usually: Usual, references: Sequence[NightStatistics],
     nearest: NDArray[np.int64], tonight: NightStatistics,
 ) -> tuple[tuple[ColumnDrift, ...], int]:  # fmt: skip
-    """Return the lines of the table, and how many columns are told."""
+    """Return the lines of the table, and how many columns are reported."""
     n, of = columns.n_columns, columns.share_columns
-    told, how_far = usually.is_told(index), usually.how_far(index)
+    exceeding, how_far = usually.exceeds(index), usually.how_far(index)
     beyond = np.maximum(index.beyond_chance, 0.0)
     drift = beyond[:n].copy()
     np.add.at(drift, of, np.where(columns.of_values[of], 0.0, beyond[n:]))
-    is_told = told[:n].copy() if usually.is_known else drift > MOST_AT_FIRST
-    np.logical_or.at(is_told, of, told[n:])
+    is_reported = exceeding[:n].copy() if usually.is_estimated else drift > MOST_AT_FIRST
+    np.logical_or.at(is_reported, of, exceeding[n:])
     lines = []
-    for column in _first(is_told, drift):
+    for column in _first(is_reported, drift):
         own = [*range(*(n + np.searchsorted(of, (column, column + 1))).tolist())]
         own += [column] * (column not in columns.dates)
-        place = max(own, key=lambda k: (told[k], how_far[k]))
+        place = max(own, key=lambda k: (exceeding[k], how_far[k]))
         lines.append(
             described(
                 columns, column, int(columns.shares[place - n]) if place >= n else None,
                 references[nearest[place]], tonight, drift=float(drift[column]),
-                times_usual=usually.times(index, place), told=bool(is_told[column]),
+                times_usual=usually.times(index, place), reported=bool(is_reported[column]),
             )
         )  # fmt: skip
-    return tuple(lines), int(is_told.sum())
+    return tuple(lines), int(is_reported.sum())
 
 
-def _first(is_told: Mask, drift: Vector) -> list[int]:
-    """Return the columns of the table: what is told, what drifted most, and the most of all."""
-    order = np.lexsort((-drift, ~is_told))[:MOST_ROWS]
+def _first(is_reported: Mask, drift: Vector) -> list[int]:
+    """Return the columns of the table: what is reported, what drifted most, and the most of all."""
+    order = np.lexsort((-drift, ~is_reported))[:MOST_ROWS]
     return list(dict.fromkeys([*order.tolist(), int(np.argmax(drift))]))

@@ -4,7 +4,7 @@ Of values this is the population stability index: the sum of (q - p) log(q / p) 
 before and q now.  Of numbers it is the squared distance of the means in standard deviations of the
 rows before, and the squared logarithm of the ratio of both deviations, so that a unit shows; zeros
 are not counted in, and their share is watched alone.  What two samples of the same rows differ by
-on average is returned beside it: 1/n + 1/m for every share but one, and for a mean.
+on average is returned as well: 1/n + 1/m for every share but one, and for a mean.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _put(index: Index, where: slice, part: Index) -> None:
 
 
 class Counts(NamedTuple):
-    """What is known of some features, each (d,)."""
+    """What was counted of some features, each (d,)."""
 
     rows: int
     present: Vector  # values that are there
@@ -81,7 +81,7 @@ def cells(old: Vector, n: int, new: Vector, m: int) -> Vector:
     """Return the terms of the index for values in `old` of n rows before, and `new` of m rows now.
 
     Half a row is added to those that have the value and to those that do not, or what the other's
-    share makes of so many rows, if less: no share is 0 alone, and a value that few rows have anyway
+    share makes of its rows, if less: no share is 0 alone, and a value that few rows have anyway
     is not missed in a night of few rows.
     """
     p, q = _share(old, n, new / m), _share(new, m, old / n)
@@ -102,9 +102,9 @@ def _of_columns(columns: WatchedColumns, block: slice, old: Counts, new: Counts)
     distance, spread, chance = means_moved(old, new)
     spread[counted] = 0.0
     of_feature, by_chance = distance + spread, chance * ((distance > 0.0) + 0.5 * (spread > 0.0))
-    beside = columns.beside - base
-    beside = beside[(beside >= 0) & (beside < len(of_feature))]
-    of_feature[beside] = by_chance[beside] = 0.0
+    repeats = columns.repeats - base
+    repeats = repeats[(repeats >= 0) & (repeats < len(of_feature))]
+    of_feature[repeats] = by_chance[repeats] = 0.0
     of_feature += np.where(counted, features_moved(old, new), 0.0)
     by_chance += np.where(counted, _chance(old.present, old.rows, new.present, new.rows), 0.0)
     occurs = np.add.reduceat((old.present + new.present > 0.0).astype(np.float64), starts)

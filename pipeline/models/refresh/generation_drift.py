@@ -1,4 +1,4 @@
-"""Drift of a generation of a store, beside the newest ones before whose rows are still there."""
+"""Drift of a generation of a store, next to the newest ones before whose rows are still there."""
 
 from __future__ import annotations
 

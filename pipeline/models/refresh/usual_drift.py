@@ -19,7 +19,7 @@ from fewpass.pipeline.models.refresh.night_statistics import Vector
 
 NIGHTS, SAME_WEEKDAY = 28, 4  # that a night is compared with, the newest
 ENOUGH = 13  # nights before with an index, from which on they say what is usual
-LEAST = 0.02  # of an index that is told, without what chance makes
+LEAST = 0.02  # of an index that is reported, without what chance makes
 MOST_AT_FIRST = 0.25  # of a column's drift, while nobody knows what is usual
 FALSE_ALARMS, MONTH = 0.05, 30.0  # months with one, nights
 ROUNDING = 1e-12  # of an index
@@ -35,31 +35,31 @@ class Usual(NamedTuple):
     @classmethod
     def of(cls, index: Index, mean: Vector | None) -> Usual:
         """Return what is usual by the mean of the nights before; None: there are too few."""
-        usual = np.maximum(index.chance if mean is None else mean, index.chance)
-        usual = np.maximum(usual, ROUNDING)
+        usual = np.maximum(index.chance, ROUNDING if mean is None else np.maximum(mean, ROUNDING))
         if mean is None:
             return cls(usual, np.full(len(usual), np.inf))
-        share = FALSE_ALARMS / (MONTH * len(usual))
+        ever_moved = int(np.count_nonzero(usual > ROUNDING))  # others cannot raise a false alarm
+        share = FALSE_ALARMS / (MONTH * max(1, ever_moved))
         freedom, of = np.unique(index.freedom, return_inverse=True)
         return cls(usual, usual * upper_quantile(share, freedom)[of])
 
     @property
-    def is_known(self) -> bool:
+    def is_estimated(self) -> bool:
         """Return whether enough nights say what is usual."""
         return bool(np.isfinite(self.limit[0]))
 
-    def is_told(self, index: Index) -> NDArray[np.bool_]:
+    def exceeds(self, index: Index) -> NDArray[np.bool_]:
         """Say which columns and shares moved further than they usually do; none if nobody knows."""
         return (index.moved > self.limit) & (index.beyond_chance > LEAST)
 
     def how_far(self, index: Index) -> Vector:
         """Return how far columns and shares moved, to be compared with each other."""
-        return index.moved / self.limit if self.is_known else index.beyond_chance
+        return index.moved / self.limit if self.is_estimated else index.beyond_chance
 
     def times(self, index: Index, place: int) -> float | None:
         """Return how many times as far as usually one moved: indices are squares of distances."""
         ratio = float(index.moved[place] / self.moves[place])
-        return math.sqrt(ratio) if self.is_known else None
+        return math.sqrt(ratio) if self.is_estimated else None
 
 
 def upper_quantile(tail: float, freedom: Vector) -> Vector:

@@ -1,4 +1,4 @@
-"""The columns of the source that drift is told of, and the features that each of them became.
+"""The columns of the source that drift reports on, and the features that each of them became.
 
 A column has an index of its values, and one of each share that is watched alone: of missing and of
 rare or unseen values, and of zeros where features are numbers as they come.
@@ -29,7 +29,7 @@ Places = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-class Scale(NamedTuple):
+class NumberScale(NamedTuple):
     """What was made of a number of the source: a standardised one, of its logarithm or itself."""
 
     deviation: float
@@ -50,8 +50,8 @@ class WatchedColumns(NamedTuple):
     dates: Places  # columns of which only missing values are watched
     counters: Places  # columns that are dates or ids by their names, one number each
     missing: Mapping[int, int]  # of numbers that may be 0: their missing values' feature, or -1
-    beside: Places  # features that say in another way what the number before them says
-    scales: Mapping[int, Scale]  # of features that are scaled
+    repeats: Places  # features that say in another way what the number before them says
+    scales: Mapping[int, NumberScale]  # of features that are scaled
 
     @classmethod
     def of(cls, schema: Schema | None, n: int, labels: Sequence[str] | None) -> WatchedColumns:
@@ -73,8 +73,8 @@ class WatchedColumns(NamedTuple):
         """Return the columns of a table; splines and pairs of them are of the same cells."""
         parts = [*recipe.columns, *(cross.pairs for cross in recipe.crosses)]
         names: list[str] = []
-        starts, shares, beside, counters = [0], list[int](), list[int](), list[int]()
-        missing, scales = dict[int, int](), dict[int, Scale]()
+        starts, shares, repeats, counters = [0], list[int](), list[int](), list[int]()
+        missing, scales = dict[int, int](), dict[int, NumberScale]()
         for k, part in enumerate(parts):
             first, own = len(names), part.outputs
             names += own
@@ -86,7 +86,7 @@ class WatchedColumns(NamedTuple):
                 gone = part.name + MISSING
                 missing |= dict.fromkeys(scaled, first + own.index(gone) if gone in own else -1)
             if isinstance(part, Number):
-                beside += range(first + 1, len(names))
+                repeats += range(first + 1, len(names))
                 counters += [k] * _may_count(part.name)
         of_values = [not isinstance(part, Number | ListOfNumbers | Map | Date) for part in parts]
         dates = [k for k, part in enumerate(parts) if isinstance(part, Date)]
@@ -94,7 +94,7 @@ class WatchedColumns(NamedTuple):
             len(names), labels, [part.name for part in parts], names,
             np.array([*starts, len(names) + len(labels or (LABEL,))]),
             np.array([*of_values, labels is not None]), _places(shares), _places(dates),
-            _places(counters), missing, _places(beside), scales,
+            _places(counters), missing, _places(repeats), scales,
         )  # fmt: skip
 
     @property
@@ -140,12 +140,12 @@ def _is_alone(part: ColumnRecipe, feature: str) -> bool:
     return own in (MISSING, UNSEEN) or is_lowest or isinstance(part, Map)
 
 
-def _scales(part: ColumnRecipe) -> Sequence[Scale]:
+def _scales(part: ColumnRecipe) -> Sequence[NumberScale]:
     if isinstance(part, Number):
-        return [Scale(part.deviation, part.mean, part.logarithm)]
+        return [NumberScale(part.deviation, part.mean, part.logarithm)]
     if isinstance(part, ListOfNumbers):
-        return [Scale(*one) for one in zip(part.deviation, part.mean, strict=True)]
-    return [Scale(1.0 / one, 0.0) for one in part.scale] if isinstance(part, Map) else []
+        return [NumberScale(*one) for one in zip(part.deviation, part.mean, strict=True)]
+    return [NumberScale(1.0 / one, 0.0) for one in part.scale] if isinstance(part, Map) else []
 
 
 def _places(places: Sequence[int]) -> Places:

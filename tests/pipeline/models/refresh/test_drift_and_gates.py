@@ -111,7 +111,7 @@ def test_drift_is_the_index_of_shares_and_of_means(tmp_path):
     there = 1 - (gone.mean() + now.mean()) / 2
     age = psi((gone.mean(), 1 - gone.mean()), (now.mean(), 1 - now.mean())) + there * distance
     assert of["age"].drift == pytest.approx(age, rel=0.03)  # clipped cells, chance
-    told = [one.told for one in drift.columns]
+    told = [one.reported for one in drift.columns]
     assert told == [one.drift > 0.25 for one in drift.columns] == sorted(told)[::-1]
     stored = unseal(generation.folder.read(DRIFT))
     assert stored["columns"][0]["drift"] == drift.largest

@@ -53,7 +53,7 @@ class World(NamedTuple):
     def watched(self) -> WatchedColumns:
         """Return the columns as a refresh sees them; the target is a number that stays."""
         if not self.values:
-            return WatchedColumns.of(None, self.columns, None)
+            return WatchedColumns.plain(self.columns, None, None)
         words = tuple(f"v{k}" for k in range(self.values))
         columns = [Category(name=f"c{k}", values=words) for k in range(self.columns)]
         return WatchedColumns.encoded(Recipe(columns=tuple(columns)), None)
@@ -159,7 +159,7 @@ def another_unit(night: NightStatistics) -> NightStatistics:
     return night._replace(mean=mean, variance=variance)
 
 
-def other_unit(world: World, seed: int) -> Drift:
+def drift_of_another_unit(world: World, seed: int) -> Drift:
     """Return the drift of the night on which the first column comes in another unit."""
     nights = list(world.draw(np.random.default_rng(seed)))[: NIGHTS + 1]
     nights[-1] = another_unit(nights[-1])
@@ -213,7 +213,7 @@ def main() -> None:
         world = World(10, 0, 2000, 0.05)
         print(f"  a mean by {step:g} deviations; {world}:", end=" ")
         print(f"{power(world, stepped(step), months, 7):.0%}", flush=True)
-    drift = other_unit(World(10, 0, 2000, 0.05), 1)
+    drift = drift_of_another_unit(World(10, 0, 2000, 0.05), 1)
     print(f"a unit times 1,000: {drift.sentence}; first in the table: {drift.columns[0].column}")
     print(f"nights on which a date is told: {nights_with_a_date(0)}")
 

@@ -113,7 +113,7 @@ def drift_of(
     """
     nights, days = usual[-NIGHTS:], same_weekday[-SAME_WEEKDAY:]
     labels = labels_of((tonight, *nights, *days))
-    columns = WatchedColumns.of(tonight.schema, tonight.n_features, labels)
+    columns = WatchedColumns.of(tonight, labels)
     now, before, same = (
         (NightStatistics.of(one, columns) for one in some) for some in ((tonight,), nights, days)
     )

@@ -34,11 +34,6 @@ class Index(NamedTuple):
         """Return what is left without what chance makes; less than 0 where chance made less."""
         return self.moved - self.chance
 
-    def nearer(self, other: Index) -> Index:
-        """Return of each column and share the smaller of both, without what chance makes."""
-        closer = other.beyond_chance < self.beyond_chance
-        return Index(*(np.where(closer, b, a) for a, b in zip(self, other, strict=True)))
-
 
 def index_of(columns: WatchedColumns, before: NightStatistics, now: NightStatistics) -> Index:
     """Return the indices of all columns, some columns at a time."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.watched_columns import WatchedColumns
 from fewpass.pipeline.rows.column_statistics import NAMES
+from fewpass.pipeline.rows.scaling import Scaler
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.tables.changing.joined_statistics import joined_mean, joined_variance
 from fewpass.storage.dataset import Dataset
@@ -30,9 +31,16 @@ class NightStatistics(NamedTuple):
 
     @classmethod
     def of(cls, data: Dataset, columns: WatchedColumns) -> NightStatistics:
-        """Return those of a data set's features, and of its targets behind them."""
-        own = [data.column(name)[: columns.n_features] for name in NAMES]
-        own[0] = _present(own[0], data.n_rows, columns)
+        """Return those of a data set's features before they were scaled, and of its targets."""
+        count, mean, variance = (data.column(name)[: columns.n_features] for name in NAMES)
+        scaler = Scaler.of(data)
+        if scaler.scale is not None:
+            scale = scaler.scale[: columns.n_features]
+            mean, variance = mean / scale, variance / scale**2
+        if scaler.shift is not None:
+            mean = mean + scaler.shift[: columns.n_features]
+            count = data.n_rows * np.where(columns.are_flags, mean, 1.0)
+        own = _present(count, data.n_rows, columns), mean, variance
         ends = _of_targets(data, columns.labels)
         return cls(data.n_rows, *(np.append(*both) for both in zip(own, ends, strict=True)))
 
@@ -69,9 +77,9 @@ def labels_of(nights: Iterable[Dataset]) -> tuple[str, ...] | None:
 
 def _present(count: Vector, rows: int, columns: WatchedColumns) -> Vector:
     """Return how many values are there: of numbers that are standardised 0 is one, the mean."""
+    numbers, gone = np.array([*columns.missing.items()], np.int64).reshape(-1, 2).T
     present = count.copy()
-    for number, gone in columns.missing.items():
-        present[number] = rows - (count[gone] if gone >= 0 else 0.0)
+    present[numbers] = rows - np.where(gone < 0, 0.0, count[gone])
     return present
 
 

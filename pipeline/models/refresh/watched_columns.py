@@ -20,7 +20,7 @@ from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.number_recipe import Number
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
-from fewpass.storage.column_schema import Schema
+from fewpass.storage.dataset import Dataset
 
 LABEL = "label"
 MISSING, UNSEEN = " is missing", " rare or unseen"  # how such features' names end
@@ -54,17 +54,26 @@ class WatchedColumns(NamedTuple):
     scales: Mapping[int, NumberScale]  # of features that are scaled
 
     @classmethod
-    def of(cls, schema: Schema | None, n: int, labels: Sequence[str] | None) -> WatchedColumns:
-        """Return the columns of a data set of n features."""
-        recipe = recipe_in(schema)
+    def of(cls, data: Dataset, labels: Sequence[str] | None) -> WatchedColumns:
+        """Return the columns of a data set; of numbers that were shifted nobody knows the zeros."""
+        recipe = recipe_in(data.schema)
         if recipe is not None:
             return cls.encoded(recipe, labels)
-        names = schema.feature_names if schema is not None else None
+        names = data.schema.feature_names if data.schema is not None else None
+        zeros = data.manifest.scaling.kind != "standard"
+        return cls.plain(data.n_features, names, labels, zeros=zeros)
+
+    @classmethod
+    def plain(
+        cls, n: int, names: Sequence[str] | None, labels: Sequence[str] | None, *,
+        zeros: bool = True,
+    ) -> WatchedColumns:  # fmt: skip
+        """Return n columns of numbers as they come, and whether their zeros are watched."""
         counters = [k for k, name in enumerate(names or ()) if _may_count(name)]
-        ends, none = [n + len(labels or (LABEL,))], _places([])
+        none = _places([])
         return cls(
-            n, labels, names, names, np.append(np.arange(n + 1), ends),
-            np.append(np.zeros(n, bool), labels is not None), np.arange(n), none,
+            n, labels, names, names, np.append(np.arange(n + 1), n + len(labels or (LABEL,))),
+            np.append(np.zeros(n, bool), labels is not None), np.arange(n if zeros else 0), none,
             _places(counters), {}, none, {},
         )  # fmt: skip
 
@@ -101,6 +110,13 @@ class WatchedColumns(NamedTuple):
     def n_columns(self) -> int:
         """How many there are, the target among them."""
         return len(self.starts) - 1
+
+    @property
+    def are_flags(self) -> Mask:
+        """Return which features (n_features,) are 1 or nothing: not of plain numbers."""
+        flags = np.repeat(self.of_values[:-1], np.diff(self.starts[:-1]))
+        flags[self.shares] = True
+        return flags
 
     @property
     def share_columns(self) -> Places:

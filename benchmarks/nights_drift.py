@@ -208,7 +208,7 @@ def main() -> None:
         for nights, weekdays in ((0.0, False), (0.1, False), (0.1, True)):
             world = World(30, 5, 2000, nights, weekdays)
             print(f"  {part:.0%} of a column's rows; {world}:", end=" ")
-            print(f"{power(world, moved(part, 5), months, 7):.0%}", flush=True)
+            print(f"{power(world, moved(part, 7), months, 7):.0%}", flush=True)
     for step in (0.5, 0.25):
         world = World(10, 0, 2000, 0.05)
         print(f"  a mean by {step:g} deviations; {world}:", end=" ")

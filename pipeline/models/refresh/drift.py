@@ -8,7 +8,7 @@ What a column usually does is the mean of its own indices over the same nights. 
 its own, 4 bytes a number, as all 28 references would have to be made again otherwise; what was
 reported is stored as the limit, or it would hide the next one.  The references are joined anew,
 from 24 bytes a feature and night at most, with one night in memory at a time.  28 nights of a
-million features take some two seconds.
+million features take 2.5 seconds of a processor, and 0.4 GB.
 """
 
 from __future__ import annotations

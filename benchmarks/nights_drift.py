@@ -126,12 +126,12 @@ def power(world: World, change: Change, months: int, seed: int) -> float:
     return told / months
 
 
-def moved(part: float, values: int) -> Change:
+def moved(part: float, features: int) -> Change:
     """Have a part of the first column's rows move to its first value."""
 
     def changed(night: NightStatistics) -> NightStatistics:
         counts = night.present.copy()
-        counts[:values] *= 1.0 - part
+        counts[:features] *= 1.0 - part
         counts[0] += part * night.rows
         mean = counts / night.rows
         mean[-1] = night.mean[-1]
@@ -208,7 +208,7 @@ def main() -> None:
         for nights, weekdays in ((0.0, False), (0.1, False), (0.1, True)):
             world = World(30, 5, 2000, nights, weekdays)
             print(f"  {part:.0%} of a column's rows; {world}:", end=" ")
-            print(f"{power(world, moved(part, 7), months, 7):.0%}", flush=True)
+            print(f"{power(world, moved(part, world.values + 2), months, 7):.0%}", flush=True)
     for step in (0.5, 0.25):
         world = World(10, 0, 2000, 0.05)
         print(f"  a mean by {step:g} deviations; {world}:", end=" ")

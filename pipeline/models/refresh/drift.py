@@ -42,6 +42,7 @@ from fewpass.storage.dataset import Dataset
 
 MOST_ROWS = 40  # of the table
 MOST_SAID = 3  # columns of a sentence
+LEAST_STEP = 0.25  # of a number that counts on, in its standard deviations in a night
 Mask = NDArray[np.bool_]
 
 
@@ -127,28 +128,35 @@ def compared(
 ) -> Drift:  # fmt: skip
     """Do the same by what was counted of each night."""
     counting = columns.starts[columns.counters]
-    means: list[Vector] = []
-    references = [pooled(_noting(usual, counting, means)), *_together(same_weekday)]
-    steps = np.diff([*means, tonight.mean[counting]], axis=0)
-    onwards = (steps > 0.0).all(axis=0) | (steps < 0.0).all(axis=0)
+    seen: list[NightStatistics] = []
+    references = [pooled(_noting(usual, counting, seen)), *_together(same_weekday)]
+    seen.append(tonight.part(counting))
     every = [index_of(columns, one, tonight) for one in references]
     nearest = np.argmin([one.beyond_chance for one in every], axis=0)
     index = Index(*(np.choose(nearest, some) for some in zip(*every, strict=True)))
-    moving = [*columns.dates, *columns.counters[onwards]]
+    moving = [*columns.dates, *columns.counters[_count_on(seen)]]
     index.moved[moving] = index.chance[moving] = 0.0
     usually = Usual.of(index, _mean(history))
     lines, n_reported = _lines(columns, index, usually, references, nearest, tonight)
     indices = np.minimum(index.moved, usually.limit)
-    return Drift(len(means), references[0].rows, tonight.rows, lines, n_reported, indices)
+    return Drift(len(seen) - 1, references[0].rows, tonight.rows, lines, n_reported, indices)
 
 
 def _noting(
-    nights: Iterable[NightStatistics], features: NDArray[np.int64], means: list[Vector]
+    nights: Iterable[NightStatistics], features: NDArray[np.int64], seen: list[NightStatistics]
 ) -> Iterator[NightStatistics]:
-    """Note down the means of some features while nights are pooled."""
+    """Note down what some features were every night while nights are pooled."""
     for night in nights:
-        means.append(night.mean[features])
+        seen.append(night.part(features))
         yield night
+
+
+def _count_on(nights: Sequence[NightStatistics]) -> Mask:
+    """Say which numbers step in one direction every night: times, and ids that count the rows."""
+    steps = np.diff([one.mean for one in nights], axis=0)
+    least = LEAST_STEP * np.sqrt([one.variance for one in nights[1:]])
+    count_on: Mask = (steps > least).all(axis=0) | (steps < -least).all(axis=0)
+    return count_on
 
 
 def _mean(history: Iterable[Vector]) -> Vector | None:

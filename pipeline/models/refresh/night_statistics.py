@@ -44,6 +44,10 @@ class NightStatistics(NamedTuple):
         ends = _of_targets(data, columns.labels)
         return cls(data.n_rows, *(np.append(*both) for both in zip(own, ends, strict=True)))
 
+    def part(self, features: NDArray[np.int64]) -> NightStatistics:
+        """Return the statistics of some features."""
+        return NightStatistics(self.rows, *(one[features] for one in self[1:]))
+
     def joined(self, other: NightStatistics) -> NightStatistics:
         """Return the statistics of the rows of both."""
         one, two = (self.rows, self.mean), (other.rows, other.mean)

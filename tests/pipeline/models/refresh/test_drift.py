@@ -232,16 +232,18 @@ def test_dates_are_never_told_and_zeros_of_standardised_numbers_are_numbers(nigh
 def test_numbers_that_count_on_are_ids_until_they_jump_back(tmp_path):
     """A table of numbers alone has no recipe: its columns' names and nights say what they are."""
 
-    def night(k, start, like=None):
+    def night(k, start, like=None, unit=1.0):
         rng = np.random.default_rng(k)
-        ids = range(start, start + 200)
-        rows = [*zip(ids, rng.normal(size=200).round(3), rng.integers(0, 2, 200), strict=True)]
-        return ingested(tmp_path, f"n{k}", rows, like, header=("order_id", "x", "y"))
+        ids, hours = range(start, start + 200), (unit * rng.gamma(2.0, size=200)).round(3)
+        rows = [*zip(ids, hours, rng.integers(0, 2, 200), strict=True)]
+        return ingested(tmp_path, f"n{k}", rows, like, header=("order_id", "delivery_time", "y"))
 
     first = night(0, 0)
     usual = [first, *(night(k, 200 * k, first) for k in (1, 2))]
     assert "order_id" in first.schema.feature_names
     assert not drift_of(night(3, 600, first), usual).n_reported
+    (time,) = drift_of(night(5, 600, first, 60.0), usual).reported
+    assert time.column == "delivery_time"
     (back,) = drift_of(night(4, 0, first), usual).reported
     assert (back.column, back.change) == ("order_id", "mean from 299.5 to 99.5")
 

@@ -42,5 +42,6 @@ def _weekday(one: Generation) -> int | None:
 
 def _indices(usual: Sequence[Generation]) -> Iterator[Vector]:
     for one in usual:
-        if one.folder.exists(DRIFT):
-            yield indices_in(unseal(one.folder.read(DRIFT)))
+        document = unseal(one.folder.read(DRIFT)) if one.folder.exists(DRIFT) else {}
+        if "indices" in document:
+            yield indices_in(document)

@@ -11,6 +11,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.sizes import counted, format_bytes
 
 if TYPE_CHECKING:
+    from fewpass.pipeline.models.refresh.column_drift import ColumnDrift
     from fewpass.pipeline.models.refresh.drift import Drift
     from fewpass.pipeline.models.refresh.listing import StoreModels
     from fewpass.pipeline.models.refresh.store_events import Event, Published, SetAside
@@ -195,14 +196,15 @@ def _what(event: Event) -> str:
 
 
 def drift_rows(drift: Drift) -> list[dict[str, str]]:
-    """Write down how far rows are from those before; columns that are new come last."""
+    """Write down how far rows are from those before: what is reported first, new columns last."""
     rows = [
         {
             "column": one.column,
             "drift": f"{one.drift:.3g}",
+            "usual": _next_to_usual(one),
             "moved most": one.moved,
-            "before": f"{one.before:.4g}",
-            "now": f"{one.now:.4g}",
+            "before": one.was,
+            "now": one.became,
             "missing": _from_to(one.missing_before, one.missing),
             "unseen": _from_to(one.unseen_before, one.unseen),
         }
@@ -211,6 +213,12 @@ def drift_rows(drift: Drift) -> list[dict[str, str]]:
     new = dict.fromkeys(rows[0], "-") if rows else {}
     rows += [new | {"column": name, "moved most": "new, left out"} for name in drift.left_out]
     return rows
+
+
+def _next_to_usual(one: ColumnDrift) -> str:
+    """Say how many times as far as usually a column moved, and whether that is reported."""
+    times = "-" if one.times_usual is None else f"{one.times_usual:.1f} times"
+    return f"{times}, told" if one.reported else times
 
 
 def _from_to(before: float | None, now: float | None) -> str:

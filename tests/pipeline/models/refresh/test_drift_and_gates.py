@@ -4,30 +4,25 @@ import csv
 
 import numpy as np
 import pytest
-from fewpass.pipeline.models.refresh.abandoning import abandon
-from fewpass.pipeline.models.refresh.drift_refusals import require_at_most
-from fewpass.pipeline.models.refresh.generations import GenerationList, generations, models
-from fewpass.pipeline.models.refresh.publications import NONE_YET, history
-from fewpass.pipeline.models.refresh.store_history import store_history
 
+from fewpass import ingest as make
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.executors.threads import InProcess
-from fewpass.pipeline.models.refresh import drift as drift_module
-from fewpass.pipeline.models.refresh.drift import DRIFT, Drift, drift_of
+from fewpass.pipeline.models.refresh import watched_columns
+from fewpass.pipeline.models.refresh.drift import drift_of
+from fewpass.pipeline.models.refresh.drift_watch import DRIFT
 from fewpass.pipeline.models.refresh.gates import LEAST_ROWS, results_of
-from fewpass.pipeline.models.refresh.refreshing import decide, next_generation
-from fewpass.pipeline.models.refresh.taking import take
+from fewpass.pipeline.models.refresh.publishing import abandon
+from fewpass.pipeline.models.refresh.store import store_at
+from fewpass.pipeline.models.refresh.work import Work
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.category_slices import evaluate_slices
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.settings.publishing_gates import FIGURES, Gate
-from fewpass.pipeline.settings.refresh_plan import RefreshPlan
-from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.folder import Folder
 from fewpass.storage.seal import unseal
-from testing.refreshing import plan_of, trained
+from testing.refreshing import plan_of, refresh
 
 CITIES = ("oslo", "paris", "rome")
 MANY = tuple(f"c{k:02d}" for k in range(60))
@@ -63,27 +58,34 @@ def shares(cells, values):
     return counts / counts.sum()
 
 
+class Seen(Work):
+    """Keeps what was shown of drift."""
+
+    drift = None
+
+    def show_drift(self, _store, _generation, drift):
+        self.drift = drift
+
+
 def compared(folder, first, second, **changed):
     """What became of the second file's rows."""
-    plan = plan_of(folder, held_out="none", **changed)
+    plan, seen = plan_of(folder, **changed), Seen()
     for number, file in enumerate((first, second)):
         kept = folder / "inbox" / f"{number}.csv"
         kept.parent.mkdir(exist_ok=True)
         kept.write_bytes(file.read_bytes())
-        generation = take(plan, next_generation(plan)).generation
-        if number == 0:
-            assert drift_of(plan.store, generation) is None
-            generation.folder.write("decision.json", b'{"published": false, "after": 0, "rows": 1}')
-    return plan, generation, drift_of(plan.store, generation)
+        assert seen.drift is None
+        refresh(plan, seen)
+    return plan, seen.drift
 
 
 def test_means_are_of_the_numbers_that_are_there_as_the_source_has_them(tmp_path):
     files = (tmp_path / "a.csv", 2000, 1), (tmp_path / "b.csv", 2000, 2)
     rows = write(*files[0], missing=0.1), write(*files[1], missing=0.1, age=43.0)
-    *_, drift = compared(tmp_path, tmp_path / "a.csv", tmp_path / "b.csv")
+    _, drift = compared(tmp_path, tmp_path / "a.csv", tmp_path / "b.csv")
     (age,) = (one for one in drift.columns if one.column == "age")
     means = [np.mean([float(cell) for cell in one[0] if cell]) for one in rows]
-    assert age.moved == "age"
+    assert age.moved == "mean"
     assert (age.before, age.now) == pytest.approx(means, rel=2e-3)  # clipped cells
 
 
@@ -94,44 +96,61 @@ def test_drift_is_the_index_of_shares_and_of_means(tmp_path):
         tmp_path / "b.csv", m, 2, yes=0.4, age=43.0, missing=0.2,
         cities=(*CITIES, "lima"), p=(0.5, 0.2, 0.2, 0.1),
     )  # fmt: skip
-    plan, generation, drift = compared(tmp_path, tmp_path / "a.csv", tmp_path / "b.csv")
+    plan, drift = compared(tmp_path, tmp_path / "a.csv", tmp_path / "b.csv")
     chance = 1 / n + 1 / m
     of = {one.column: one for one in drift.columns}
     label = psi(shares(old[2], ("no", "yes")), shares(new[2], ("no", "yes")))
     assert of["label"].drift == pytest.approx(label - chance, rel=1e-9)
     everywhere = [psi(shares(old[1], (*CITIES, "lima")), shares(new[1], (*CITIES, "lima")))]
     assert of["city"].drift == pytest.approx(everywhere[0] - 3 * chance, rel=0.01)
-    assert (of["city"].moved, of["city"].unseen_before) == ("city rare or unseen", 0.0)
+    assert (of["city"].moved, of["city"].unseen_before) == ("rare or unseen", 0.0)
     assert of["city"].unseen == pytest.approx(np.mean(new[1] == "lima"))
     gone, now = (np.array([cell == "" for cell in ages]) for ages in (old[0], new[0]))
     assert of["age"].missing == pytest.approx(now.mean())
     numbers = [np.array([float(c) for c in ages if c]) for ages in (old[0], new[0])]
-    pooled = (numbers[0].var() * len(numbers[0]) + numbers[1].var() * len(numbers[1])) / sum(
-        map(len, numbers)
-    )
-    distance = (numbers[1].mean() - numbers[0].mean()) ** 2 / pooled
+    distance = ((numbers[1].mean() - numbers[0].mean()) / numbers[0].std()) ** 2
+    distance += np.log(numbers[1].std() / numbers[0].std()) ** 2
     there = 1 - (gone.mean() + now.mean()) / 2
     age = psi((gone.mean(), 1 - gone.mean()), (now.mean(), 1 - now.mean())) + there * distance
     assert of["age"].drift == pytest.approx(age, rel=0.03)  # clipped cells, chance
-    assert [one.drift for one in drift.columns] == sorted(of[c].drift for c in of)[::-1]
-    stored = unseal(generation.folder.read(DRIFT))
+    told = [one.reported for one in drift.columns]
+    assert told == [one.drift > 0.25 for one in drift.columns] == sorted(told)[::-1]
+    stored = unseal(store_at(plan.store).generations[1].folder.read(DRIFT))
     assert stored["columns"][0]["drift"] == drift.largest
-    require_at_most(drift, 2.0, plan.store, generation)
+    (event,) = (one for one in store_at(plan.store).events if one.what == "drift")
+    assert (event.generation, event.refused, event.why) == (2, False, drift.sentence)
+
+
+def test_rows_that_drifted_too_far_are_not_learnt_from(tmp_path):
+    write(tmp_path / "inbox/a.csv", 2000, 1)
+    plan = plan_of(tmp_path, max_drift=0.2)
+    refresh(plan)
+    write(tmp_path / "inbox/b.csv", 2000, 2, age=60.0)
     for most in (0.2, 0.2, 0.1):
-        with pytest.raises(BadInput, match=r"city drifted by .* and \d other column.*, where max_"):
-            require_at_most(drift, most, plan.store, generation)
+        with pytest.raises(BadInput, match=r"age drifted by .* and max_drift is 0.*store abandon"):
+            refresh(plan.model_copy(update={"max_drift": most}))
+    assert store_at(plan.store).past.used == (1,)
+    told = [one for one in store_at(plan.store).events if one.what == "drift"]
+    assert [(one.generation, one.refused) for one in told] == [(2, True)]  # once
+    files = [one.name for one in store_at(plan.store).open.files]
     assert abandon(plan.store).number == 2
-    told = store_history(GenerationList(models(plan.store)[1:]), [])
-    assert [one.what for one in told] == ["drift refused", "drift refused", "abandoned"]
-    assert [one.why.rpartition(" ")[2] for one in told[:2]] == ["0.2", "0.1"]  # 0.2 once
-    assert all(one.why.startswith("city drifted by") and one.by for one in told[:2])
-    assert next_generation(plan).files == generation.files  # all is as before
+    made = refresh(plan.model_copy(update={"max_drift": None}))
+    assert (made.state, list(made.files)) == ("published", files)
+
+
+def test_where_drift_is_to_wait_a_night_that_moved_does(tmp_path):
+    write(tmp_path / "inbox/a.csv", 2000, 1)
+    plan = plan_of(tmp_path, drift="wait")
+    refresh(plan)
+    write(tmp_path / "inbox/b.csv", 2000, 2, age=60.0)
+    assert refresh(plan).state == "waits"
+    assert store_at(plan.store).past.waiting == (2,)
 
 
 def test_the_same_rows_drawn_again_have_not_drifted(tmp_path):
     write(tmp_path / "a.csv", 4000, 1)
     write(tmp_path / "b.csv", 1500, 2)
-    assert compared(tmp_path, tmp_path / "a.csv", tmp_path / "b.csv")[2].largest < 0.005
+    assert compared(tmp_path, tmp_path / "a.csv", tmp_path / "b.csv")[1].largest < 0.005
 
 
 def test_sparse_rows_and_many_words_drift_like_dense_ones(tmp_path, monkeypatch):
@@ -145,19 +164,16 @@ def test_sparse_rows_and_many_words_drift_like_dense_ones(tmp_path, monkeypatch)
             lines.append(f"{rng.integers(2)} {first}" + " ".join(f"{w + 1}:1" for w in words))
         (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
     options = {"options": {"format": "libsvm", "n_features": 5002}}
-    plan = RefreshPlan(
-        sources=(f"{tmp_path}/inbox/*",), store=f"{tmp_path}/store", held_out="none", ingest=options
-    )
-    (tmp_path / "inbox").mkdir()
-    for number, name in enumerate("ab"):
-        (tmp_path / f"inbox/{name}").write_bytes((tmp_path / f"{name}.csv").read_bytes())
-        generation = take(plan, next_generation(plan)).generation
-        if number == 0:
-            generation.folder.write("decision.json", b'{"published": false, "after": 0, "rows": 1}')
-    whole = drift_of(plan.store, generation)
-    monkeypatch.setattr(drift_module, "AT_ONCE", 700)
-    drift = drift_of(plan.store, generation)
-    assert drift == whole  # however many columns are compared at a time
+    sets = []
+    for name in "ab":
+        like = {"like": sets[0]} if sets else {"n_features": 5002}
+        sets.append(f"{tmp_path}/{name}")
+        make(tmp_path / f"{name}.csv", sets[-1], format="libsvm", **like)
+    before, now = map(Dataset.open, sets)
+    whole = drift_of(now, [before])
+    monkeypatch.setattr(watched_columns, "AT_ONCE", 700)
+    drift = drift_of(now, [before])
+    assert drift.columns == whole.columns  # however many columns are compared at a time
     first, second = drift.columns[:2]
     assert first.column == "column 1"
     assert first.drift == pytest.approx(psi((0.3, 0.7), (0.5, 0.5)), rel=0.2)
@@ -171,30 +187,29 @@ def judged_rows(request, tmp_path_factory):
     settings = {"more": "abcdef"} if request.param == "dense" else {"cities": MANY}
     write(folder / "inbox/a.csv", 3000, 1, **settings)
     held_out = write(folder / "held.csv", 900, 2, **settings)
-    plan = plan_of(folder, held_out="none", gates=("auc>=0.5", "error@city<=.7"))
-    generation, result = trained(plan, next_generation(plan))
-    data = ingested(folder / "held.csv", folder / "held", generation)
-    assert Dataset.open(generation.data).manifest.layout == request.param
-    return folder, plan, generation, result, data, held_out
+    plan = plan_of(folder, gates=("auc>=0.5", "error@city<=.7"))
+    made = refresh(plan)
+    like = store_at(plan.store).data_of(1)
+    data = ingested(folder / "held.csv", folder / "held", like)
+    assert Dataset.open(like).manifest.layout == request.param
+    return folder, plan, RunFolder(made.model), like, data, held_out
 
 
-def ingested(source, place, generation):
-    from fewpass.pipeline.settings.ingest_plan import IngestPlan
-
-    ingest(IngestPlan(sources=(str(source),), dataset=str(place), like=generation.data))
+def ingested(source, place, like):
+    make(source, place, like=like)
     return Dataset.open(str(place))
 
 
 def test_a_slice_is_its_rows_by_themselves(judged_rows):
-    folder, _, generation, _, data, (_, city, _) = judged_rows
-    model = load_model(RunFolder(generation.run))
+    folder, _, run, like, data, (_, city, _) = judged_rows
+    model = load_model(run)
     slices = evaluate_slices(model, data, InProcess(), "city")
     assert sum(one.rows for one in slices.values()) == len(city)
     name = min(city)
     header, *rows = csv.reader((folder / "held.csv").read_text().splitlines())
     with (folder / "alone.csv").open("w", newline="") as file:
         csv.writer(file).writerows([header, *(row for row in rows if row[1] == name)])
-    alone = ingested(folder / "alone.csv", folder / "alone", generation)
+    alone = ingested(folder / "alone.csv", folder / "alone", like)
     expected = evaluate(model, alone, InProcess())
     for figure in ("rows", "loss", "error"):
         assert getattr(slices[name], figure) == pytest.approx(getattr(expected, figure), rel=1e-12)
@@ -205,8 +220,8 @@ def test_a_slice_is_its_rows_by_themselves(judged_rows):
 
 
 def test_what_fails_a_gate_is_kept_back_and_on_record(judged_rows):
-    _, plan, generation, result, data, _ = judged_rows
-    model = load_model(RunFolder(generation.run))
+    folder, plan, run, _, data, _ = judged_rows
+    model = load_model(run)
 
     def evaluated(column):
         if column is None:
@@ -231,17 +246,25 @@ def test_what_fails_a_gate_is_kept_back_and_on_record(judged_rows):
     assert said.count("error of city=") == len(enough)
     assert bad[3].reason == "r2 is not defined"
 
-    made = decide(plan, generation, result, 0.5, None, NONE_YET, bad[:2], 0.1)
-    assert not made.published
-    assert made.reason.startswith("auc>=.999 failed: auc is 0.")
-    (state,) = models(plan.store)
-    assert (state.state, state.decision["drift"]) == ("kept back", 0.1)
-    assert [gate["passed"] for gate in state.decision["gates"]] == [False, False]
-    told = store_history(models(plan.store), history(plan.store))
-    assert [one.what for one in told] == [
-        "kept back", "gate auc>=.999 failed", "gate loss<=before+0.001 failed",
-    ]  # fmt: skip
-    assert generations(Folder(plan.store))[0].is_decided
+    asked = plan.model_copy(
+        update={"gates": ("auc>=.999", "error@city<=1"), "held_out": data.folder.url}
+    )
+    write(
+        folder / "inbox/b.csv",
+        3000,
+        3,
+        **({"more": "abcdef"} if like_dense(data) else {"cities": MANY}),
+    )
+    kept = refresh(asked)
+    assert kept.state == "kept back"
+    assert "auc>=.999 failed: auc is 0." in kept.message
+    assert [gate.passed for gate in kept.gates] == [False, bool(enough)]
+    last = store_at(plan.store).generations[-1]
+    assert (last.state, last.ended.why.startswith("auc>=.999 failed")) == ("kept back", True)
+
+
+def like_dense(data):
+    return data.manifest.layout == "dense"
 
 
 @pytest.mark.parametrize(
@@ -260,4 +283,3 @@ def test_a_gate_is_read():
     assert Gate.of(" loss @ a city <= before - 1e-3")[1:] == ("loss", "a city", True, True, -1e-3)
     assert Gate.of("auc>=.8")[1:] == ("auc", None, False, False, 0.8)
     assert {"loss", "auc", "calibration_error", "mae"} <= set(FIGURES)
-    assert Drift(1, 2, 3, ()).largest == 0.0

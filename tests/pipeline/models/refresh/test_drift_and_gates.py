@@ -20,6 +20,7 @@ from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.scoring.category_slices import evaluate_slices
 from fewpass.pipeline.scoring.evaluation import evaluate
 from fewpass.pipeline.settings.publishing_gates import FIGURES, Gate
+from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.seal import unseal
 from testing.refreshing import plan_of, refresh
@@ -163,7 +164,6 @@ def test_sparse_rows_and_many_words_drift_like_dense_ones(tmp_path, monkeypatch)
             first = f"1:{rng.normal(2.0, 1.0):.4f} " if rng.random() < rate else ""
             lines.append(f"{rng.integers(2)} {first}" + " ".join(f"{w + 1}:1" for w in words))
         (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
-    options = {"options": {"format": "libsvm", "n_features": 5002}}
     sets = []
     for name in "ab":
         like = {"like": sets[0]} if sets else {"n_features": 5002}

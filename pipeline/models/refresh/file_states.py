@@ -67,8 +67,10 @@ class FileState(TakenFile):
 
     def now(self) -> FileState | None:
         """Return the state of what is at the same place now; None if nothing is."""
-        found = looked([self.path or self.name])
-        return next((one for one in found if one.place == self.place), None)
+        with suppress(BadInput):  # a table may have its place by now
+            found = looked([self.path or self.name])
+            return next((one for one in found if one.place == self.place), None)
+        return None
 
 
 def looked(sources: Iterable[str]) -> list[FileState]:

@@ -102,10 +102,10 @@ def _new_in(plan: RefreshPlan, store: Folder, every: Sequence[Generation]) -> tu
     record_refused(store, told)
     listed = {one.file for one in told} | {one.name for one in (*found.new, *found.passed_over)}
     forget(store, (one.file for one in records if one.file not in listed and _is_past(one, every)))
-    for number in {one.generation for one in found.moved}:
-        now = {one.then.place: one.now for one in found.moved}
+    now = {(one.generation, one.then): one.now for one in found.moved}
+    for number in {number for number, _ in now}:
         states = every[number - 1].states
-        with_states(every[number - 1], tuple(now.get(one.place, one) for one in states))
+        with_states(every[number - 1], tuple(now.get((number, one), one) for one in states))
     return found.new
 
 

@@ -67,8 +67,10 @@ class FileState(TakenFile):
 
     def now(self) -> FileState | None:
         """Return the state of what is at the same place now; None if nothing is."""
-        found = looked([self.path or self.name])
-        return next((one for one in found if one.place == self.place), None)
+        with suppress(BadInput):  # a table may have its place by now
+            found = looked([self.path or self.name])
+            return next((one for one in found if one.place == self.place), None)
+        return None
 
 
 def looked(sources: Iterable[str]) -> list[FileState]:
@@ -103,30 +105,25 @@ def matched(
     """
     every = [Known(number, file) for number in sorted(taken) for file in taken[number]]
     known = {one.file.place: one for one in every}
-    files = _by_one_name(files, known)
     same = {
         one.place: known[one.place] for one in files
         if one.place in known and not one.differs(known[one.place].file)
     }  # fmt: skip
-    moved = _moved(
+    kept = {id(one) for one in same.values()}
+    same |= _moved(
         [one for one in files if one.place not in same],
-        [one for one in every if same.get(one.file.place) is not one],
+        [one for one in every if id(one) not in kept],
         {one.place for one in files},
     )
-    went = {id(one) for one in moved.values()}
-    for file in files:
-        there = known.get(file.place)
-        yield file, moved.get(file.place) or (None if id(there) in went else there)
-
-
-def _by_one_name(files: Sequence[FileState], known: Mapping[str, Known]) -> list[FileState]:
-    """Leave out further names of files of this machine, but those that they were taken by."""
-    first = {one.identity: one for one in reversed(files)}
-    first |= {one.identity: one for one in files if one.place in known}
-    return [
-        one for one in files
-        if one.inode is None or one.place in known or first[one.identity] is one
-    ]  # fmt: skip
+    kept = {id(one) for one in same.values()}
+    other = {place: one for place, one in known.items() if id(one) not in kept}
+    named = {one.identity for one in files if one.place in same}
+    for file in sorted(files, key=lambda one: one.place not in other):
+        if file.place in same:
+            yield file, same[file.place]
+        elif file.inode is None or file.identity not in named:
+            yield file, other.get(file.place)
+            named.add(file.identity)
 
 
 def _moved(

@@ -163,7 +163,7 @@ class _SortedOut:
         cannot_replace: list[CannotReplace] = []
         for generation, files in changed.items():
             members, fault = self._read_anew(generation)
-            if any(one.place in waiting for one in files):
+            if any(one.place in waiting for one in (*files, *members)):
                 waiting = {one.place: one for one in files} | waiting
             elif fault:
                 cannot_replace += [CannotReplace(one, generation, fault) for one in files]

@@ -1,17 +1,33 @@
 """What a refresh takes of an inbox: every row of a file at rest once, whatever is done to files."""
 
+import errno
 import itertools
+import json
 import os
 import shutil
 import tempfile
 from collections import Counter
 from pathlib import Path
 
+import fsspec
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from fewpass.pipeline.models.refresh.inbox import arrivals
+from fewpass import models
+from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.file_states import FileState
+from fewpass.pipeline.models.refresh.generations import generations
+from fewpass.pipeline.models.refresh.inbox import Arrivals, arrivals
+from fewpass.pipeline.models.refresh.refreshing import next_generation
+from fewpass.pipeline.models.refresh.taking import take
+from fewpass.pipeline.tables.ingest.phases import ingest
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
+from fewpass.storage.source_files import SourceChanged
+from testing.object_store import object_store
+from testing.refreshing import plan_of, refresh, write_rows
 
 NAMES = st.sampled_from(["a.csv", "b.csv", "c.csv", "sub/a.csv"])
 
@@ -48,6 +64,7 @@ class Inode:
         self.taken = None  # its rows of the last refresh that took it
         self.names_then = set()
         self.dirty = self.renamed = False  # since then
+        self.is_known = True  # by which name
 
 
 class InboxMachine(RuleBasedStateMachine):
@@ -66,6 +83,16 @@ class InboxMachine(RuleBasedStateMachine):
 
     def teardown(self):
         shutil.rmtree(self.top)
+
+    @initialize(n=st.integers(0, 2))
+    def begin(self, n):
+        """Two files in one generation, another one in the next."""
+        for name in ["a.csv", "b.csv"][:n]:
+            self.write_anew(name, 2)
+        self.refresh()
+        if n:
+            self.write_anew("c.csv", 2)
+            self.refresh()
 
     # -- what is done to files ---------------------------------------------------------------------
 
@@ -204,16 +231,206 @@ class InboxMachine(RuleBasedStateMachine):
     def check_lost(self, inode, waits, rows):
         """Rows of what went away stay, unless something else was written in its place."""
         learnt = inode.ever & rows.keys()
-        holders = {self.names[one] for one in inode.names_then & self.names.keys()}
+        names = inode.names_then & self.names.keys()
+        holders = {self.names[one] for one in names}
         written = {one for one in holders - waits if one.taken is None}
-        if len(inode.names_then) == 1 or not written:
+        if len(inode.names_then) > 1 or any(self.others(one) for one in names):
+            inode.is_known = False  # by which of several names is up to the store
+        if inode.is_known:
             assert learnt == (set() if written else set(inode.taken))
         assert learnt in (set(), set(inode.taken))
-        if written and not learnt:
+        if not learnt:
             self.lost = [one for one in self.lost if one is not inode]
         elif holders - waits - written:  # a file that was renamed
             inode.names_then = set()
 
 
-InboxMachine.TestCase.settings = settings(stateful_step_count=30, deadline=None)
+InboxMachine.TestCase.settings = settings(max_examples=100, stateful_step_count=60, deadline=None)
 test_every_row_of_a_file_at_rest_is_learnt_once = InboxMachine.TestCase
+
+
+# -- files that are still written ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("age", "grows", "waited", "taken"),
+    [
+        (10, False, [], True),  # its time is before all that counts
+        (1.5, False, [0.5], True),
+        (0, True, [2.0], False),
+        (-(10**9), False, [2.0], True),  # a clock that is years ahead: no reason to wait for ever
+        (-(10**9), True, [2.0], False),
+    ],
+)
+def test_what_was_written_a_moment_ago_is_looked_at_twice(tmp_path, age, grows, waited, taken):
+    file = tmp_path / "a.csv"
+    file.write_text("1\n")
+    os.utime(file, ns=(0, 2 * 10**18 - int(age * 1e9)))
+    pauses = []
+
+    def wait(seconds):
+        pauses.append(seconds)
+        if grows:
+            file.write_text("1\n2\n")
+
+    found = arrivals([f"{tmp_path}/*"], {}, settle_s=2.0, clock=lambda: 2e9, wait=wait)
+    assert pauses == pytest.approx(waited)
+    assert (len(found.new), len(found.growing)) == (taken, not taken)
+    assert arrivals([f"{tmp_path}/*"], {1: found.new}, wait=pauses.append).unchanged == taken
+    assert len(pauses) == len(waited)
+
+
+def test_unfinished_copies_and_what_is_no_file_are_no_arrivals(tmp_path):
+    for name in (".a.csv.Xy7", "sub/.part/b.csv", "a.csv"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("1\n")
+    (tmp_path / "empty").mkdir()
+    sources = [f"{tmp_path}/*", f"{tmp_path}/**/*.csv", f"{tmp_path}/empty", f"{tmp_path}/no.csv"]
+    assert [Path(one.name).name for one in arrivals(sources, {}).new] == ["a.csv"]
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(BadInput, match="pipe"):
+        arrivals([f"{tmp_path}/*"], {})
+
+
+def test_what_was_set_aside_is_passed_over_as_long_as_it_is_as_it_was(tmp_path):
+    one, two = (tmp_path / name for name in ("1.csv", "2.csv"))
+    one.write_text("1\n")
+    (state,) = arrivals([f"{tmp_path}/*"], {}).new
+    assert arrivals([f"{tmp_path}/*"], {}, [state]) == Arrivals(passed_over=(state,))
+    one.write_text("1\n2\n")
+    assert len(arrivals([f"{tmp_path}/*"], {}, [state]).new) == 1
+
+    # Nothing of a generation is read anew while one of its files is set aside.
+    two.write_text("3\n")
+    taken = {4: arrivals([f"{tmp_path}/*"], {}).new}
+    for path in (one, two):
+        path.write_text("damaged\n")
+    (replaced,) = arrivals([f"{tmp_path}/*"], taken).changed
+    assert (replaced.generation, len(replaced.files), len(replaced.changed)) == (4, 2, 2)
+    found = arrivals([f"{tmp_path}/*"], taken, replaced.files[:1])
+    assert (found.passed_over, found.changed) == (replaced.files[:1], ())
+    (fault,) = found.cannot_replace
+    assert (fault.file, fault.generation) == (replaced.files[1], 4)
+    assert "1.csv" in fault.reason
+
+
+# -- stores ----------------------------------------------------------------------------------------
+
+
+def test_what_one_look_did_not_learn_tells_nothing():
+    """Web servers may say neither length nor version; records of earlier versions are names."""
+    known = FileState.named("http://server/a.csv", 10, "x")
+    for size, version, is_other in ((10, None, 0), (None, None, 0), (11, None, 1), (10, "y", 1)):
+        other = FileState.named("http://server/a.csv", size, version)
+        assert known.differs(other) == other.differs(known) == is_other
+
+
+def test_objects_are_known_by_their_etag_whoever_writes_and_however_they_are_named(monkeypatch):
+    with object_store("inboxes") as (_, options, _environment):
+        monkeypatch.setitem(fsspec.config.conf, "s3", options)
+        others = fsspec.filesystem("s3", **options, skip_instance_cache=True)
+        others.call_s3(
+            "put_bucket_versioning", Bucket="inboxes", VersioningConfiguration={"Status": "Enabled"}
+        )
+        for name in "ab":
+            others.pipe_file(f"inboxes/in/{name}.csv", name.encode())
+        ways = ["s3://inboxes/in/*.csv"], ["s3://inboxes/in"], [
+            f"s3://inboxes/in/{name}.csv" for name in "ab"
+        ]  # fmt: skip
+        taken = {1: arrivals(ways[0], {}).new}
+        others.pipe_file("inboxes/in/a.csv", b"a")  # the same once more
+        for sources in ways:
+            assert arrivals(sources, taken) == Arrivals(unchanged=2)
+        others.pipe_file("inboxes/in/a.csv", b"c")
+        others.pipe_file("inboxes/in/d.csv", b"d")
+        found = arrivals(ways[0], taken)
+        assert [one.name for one in found.new] == ["s3://inboxes/in/d.csv"]
+        ((number, files, changed),) = found.changed
+        assert (number, len(files)) == (1, 2)
+        assert [one.name for one in changed] == ["s3://inboxes/in/a.csv"]
+        others.rm_file("inboxes/in/b.csv")
+        ((file, number, reason),) = arrivals(ways[0], taken).cannot_replace
+        assert (file.name, number) == ("s3://inboxes/in/a.csv", 1)
+        assert "b.csv" in reason
+
+
+# -- in a store ------------------------------------------------------------------------------------
+
+
+def rows_of(path):
+    return len(path.read_text().splitlines()) - 1
+
+
+@pytest.fixture
+def inbox(tmp_path):
+    folder = tmp_path / "inbox"
+    folder.mkdir()
+    for name in "ab":
+        write_rows(folder / f"{name}.csv", ord(name))
+    return folder
+
+
+def test_a_changed_file_is_told_of_until_it_is_as_it_was(inbox, tmp_path):
+    plan = plan_of(tmp_path)
+    refresh(plan)
+    before = (inbox / "a.csv").read_text(), (inbox / "a.csv").stat().st_mtime_ns
+    write_rows(inbox / "a.csv", 7)
+    write_rows(inbox / "c.csv", 8)
+    refresh(plan)
+    assert [len(one.files) for one in generations(Folder(plan.store))] == [2, 1]
+    (told,) = models(plan.store).refused
+    assert told.file == str(inbox / "a.csv")
+    assert "generation 000001" in told.reason
+    assert refresh(plan) is None
+    assert models(plan.store).refused == (told,)
+    (inbox / "a.csv").write_text(before[0])
+    os.utime(inbox / "a.csv", ns=(0, before[1]))
+    assert refresh(plan) is None
+    assert models(plan.store).refused == ()
+    inbox.rename(tmp_path / "elsewhere")
+    moved = plan.model_copy(update={"sources": (f"{tmp_path}/elsewhere/*.csv",)})
+    assert refresh(moved) is None
+    assert {Path(name).parent.name for name in generations(Folder(plan.store))[0].files} == {
+        "elsewhere"
+    }
+
+
+def test_what_is_written_while_it_is_read_leaves_the_generation_and_is_taken_whole(inbox, tmp_path):
+    plan, times = plan_of(tmp_path), itertools.count()
+
+    def written_to(asked):
+        if next(times) == 0:
+            with (inbox / "a.csv").open("a") as file:
+                file.write("1,0,0,0\n")
+            raise SourceChanged(errno.ESTALE, "it changed", str(inbox / "a.csv"))
+        return ingest(asked)
+
+    took = take(plan, next_generation(plan), written_to)
+    assert [Path(name).name for name in took.generation.files] == ["b.csv"]
+    assert [Path(one.file).name for one in took.refused] == ["a.csv"]
+    refresh(plan)  # finishes it
+    refresh(plan)
+    second = generations(Folder(plan.store))[1]
+    assert second.files == (str(inbox / "a.csv"),)
+    assert Dataset.open(second.data).n_rows == rows_of(inbox / "a.csv")
+    assert models(plan.store).refused == ()
+
+
+def test_a_generation_that_goes_on_later_is_known_by_what_it_reads_then(inbox, tmp_path):
+    plan = plan_of(tmp_path)
+    next_generation(plan)  # and then it is killed
+    write_rows(inbox / "a.csv", 9)
+    refresh(plan)
+    assert refresh(plan) is None
+    assert models(plan.store).refused == ()
+
+
+def test_lists_of_names_by_earlier_versions_are_read(inbox, tmp_path):
+    plan = plan_of(tmp_path)
+    refresh(plan)
+    record = tmp_path / "store/generations/000001/files.json"
+    record.write_text(json.dumps(sorted(map(str, inbox.iterdir()))))
+    write_rows(inbox / "a.csv", 7)
+    write_rows(inbox / "c.csv", 8)
+    assert [Path(name).name for name in next_generation(plan).files] == ["c.csv"]
+    assert models(plan.store).refused == ()

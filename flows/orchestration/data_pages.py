@@ -47,8 +47,9 @@ def column_rows(data: Dataset, *test: Dataset) -> list[dict[str, str]]:
     as_written = dict.fromkeys(data.manifest.retained, "kept as written")
     columns = (columns_in_words(data.schema) or {}) | as_written
     return [
-        {"column": name, "became": said}
+        {"column": name}
         | {"missing": counted(missing[name], "row") if name in missing else "-"}
+        | {"became": said}
         for name, said in columns.items()
     ]
 

@@ -117,7 +117,7 @@ def figure_rows(figures: ModelComparison | None) -> list[dict[str, str]]:
     ]
     if new.evaluation.auc is not None and old.evaluation.auc is not None:
         auc = (new.evaluation.auc, old.evaluation.auc)
-        apart = {"difference": f"{auc[0] - auc[1]:+.4f}", "": ""}
+        apart = {"difference": f"{auc[0] - auc[1]:+.4f}", "verdict": "-"}
         rows.append({"figure": "AUC", THIS: f"{auc[0]:.4f}", OTHER: f"{auc[1]:.4f}"} | apart)
     return rows
 
@@ -125,7 +125,7 @@ def figure_rows(figures: ModelComparison | None) -> list[dict[str, str]]:
 def _compared(new: Difference, old: Difference) -> dict[str, str]:
     return {
         THIS: f"{new.value:.5g}", OTHER: f"{old.value:.5g}",
-        "difference": f"{new.difference:+.2g} +- {new.within:.2g}", "": verdict(new),
+        "difference": f"{new.difference:+.2g} +- {new.within:.2g}", "verdict": verdict(new),
     }  # fmt: skip
 
 
@@ -161,9 +161,9 @@ def _slice_row(one: ComparedSlice) -> dict[str, str]:
         shown = dict.fromkeys((main, *(name for name in ("error",) if name in new)))
         return row | {NAMES[name].lower(): _figure(new[name]) for name in shown}
     name = NAMES[main].lower()
-    row |= {name: _figure(new[main]), f"{name}, {OTHER}": _figure(old[main])}
+    row["verdict"] = verdict(new[main])
     row["difference"] = f"{new[main].difference:+.2g} +- {new[main].within:.2g}"
-    row[""] = verdict(new[main])
+    row |= {name: _figure(new[main]), f"{name}, {OTHER}": _figure(old[main])}
     if main == "log_loss":
         row |= {"error": _figure(new["error"]), f"error, {OTHER}": _figure(old["error"])}
     return row
@@ -179,12 +179,13 @@ def row_rows(rows: Sequence[ShownRow]) -> list[dict[str, str]]:
 
 
 def _row_row(one: ShownRow) -> dict[str, str]:
-    row = {"loss": f"{one.losses[-1]:.4g}", "predicted": _cell(one.predicted[-1])}
+    (label, target), *cells = one.cells.items()
+    row = {"loss": f"{one.losses[-1]:.4g}", f"row: {label}": _cell(target)}
+    row["predicted"] = _cell(one.predicted[-1])
     if len(one.losses) > 1:
         row |= {f"loss, {OTHER}": f"{one.losses[0]:.4g}"}
         row |= {f"predicted, {OTHER}": _cell(one.predicted[0])}
-    cells = list(one.cells.items())[:MOST_CELLS]
-    return row | {f"row: {name}": _cell(value) for name, value in cells}
+    return row | {f"row: {name}": _cell(value) for name, value in cells[:MOST_CELLS]}
 
 
 def _cell(value: Any) -> str:

@@ -131,10 +131,10 @@ def test_a_new_model_beside_the_published_one(pages, tmp_path):
     rows(800, 6, turned=True).to_csv(tmp_path / "second.csv", index=False)
     seen = pages("refresh", **asked)
     figures = by(seen["beside"], "figure")
-    assert figures["Log loss"][""] == "worse"  # the city's effect turned around
+    assert figures["Log loss"]["verdict"] == "worse"  # the city's effect turned around
     assert float(figures["Log loss"]["this model"]) > float(figures["Log loss"]["published"])
     slices = {(row["column"], row["value"]): row for row in seen["slices"]}
-    assert slices["city", "north"][""] == "worse"
+    assert slices["city", "north"]["verdict"] == "worse"
     assert float(slices["city", "north"]["log loss, published"]) < 0.7
     assert {row["column"] for row in seen["columns"]} >= {"city", "age"}
     grown = [float(row["loss"]) - float(row["loss, published"]) for row in seen["fallen"]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from sklearn.utils.validation import check_array
 
@@ -66,6 +67,10 @@ def _arrow_of_frame(frame: Any) -> Any:
 
 
 def _of_pandas(frame: Any) -> Any:
+    for k in np.flatnonzero(frame.dtypes == object).tolist():
+        cells = frame.iloc[:, k].tolist()
+        if len(set(map(type, cells))) > 1:
+            typed_alike(cells)  # or it is refused: Arrow alone makes one of several
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, OverflowError):  # whole numbers of more than 64 bits

@@ -12,7 +12,12 @@ from fewpass.pipeline.models.export.sql_dates import in_sql, seconds_in, seconds
 from fewpass.pipeline.models.export.sql_dialects import LARGEST, ROW
 from fewpass.pipeline.models.export.sql_statement import Statement
 from fewpass.pipeline.models.export.sql_steps import literal
-from fewpass.pipeline.tables.encoding.cells import LONGEST_CELL, UNITS_OF_TIME, Written
+from fewpass.pipeline.tables.encoding.cells import (
+    LONGEST_CELL,
+    UNITS_OF_TIME,
+    Written,
+    numbers_among,
+)
 from fewpass.pipeline.tables.encoding.moments import BETWEEN, FIRST_MOMENT, ISO, LAST_MOMENT
 from fewpass.pipeline.tables.encoding.terms import (
     Cell,
@@ -66,7 +71,10 @@ def _said(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
     fits = to.add("parts", f"{fits} AND LENGTH({text}) <= {LONGEST_CELL}")
     said = f"CASE WHEN {fits} THEN {_written(to, trimmed, read.written)} END"
     said = _unless(to, text, read.missing, said)
-    value = to.add("values", f"CASE WHEN {typed} IS NOT NULL THEN {typed} ELSE {said} END")
+    value = f"CASE WHEN {typed} IS NOT NULL THEN {typed} ELSE {said} END"
+    for number in numbers_among(read.missing, read.written):
+        value = f"NULLIF({value}, {literal(number)})"
+    value = to.add("values", value)
     return value, f"{typed} IS NULL AND NOT {fits} AND {_says_something(to, text, read)}"
 
 

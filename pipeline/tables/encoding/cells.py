@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -98,9 +99,26 @@ class Read(NamedTuple):
 def read_numbers(cells: Any, written: Written = "plain", missing: tuple[str, ...] = ()) -> Read:
     """Read numbers, typed or as text; what is infinite is missing, and so are the words given.
 
+    Where such a word is a number, it is missing however it comes: typed, or with a point behind it.
     Words that everybody has for a missing value are missing, too.  Spans of time, and times of a
     day, are their seconds; a date is no number.
     """
+    read = _read_numbers(cells, written, missing)
+    if gone := numbers_among(missing, written):
+        return read._replace(values=np.where(np.isin(read.values, gone), np.nan, read.values))
+    return read
+
+
+@lru_cache(maxsize=512)
+def numbers_among(words: tuple[str, ...], written: Written) -> tuple[float, ...]:
+    """Return the numbers that words are."""
+    if not words:
+        return ()
+    values, _ = _read_numbers(pa.array(words, pa.large_string()), written, ())
+    return tuple(values[~np.isnan(values)].tolist())
+
+
+def _read_numbers(cells: Any, written: Written, missing: tuple[str, ...]) -> Read:
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
     if is_span(cells.type):

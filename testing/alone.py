@@ -17,7 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 NO_TESTS = 5  # pytest's exit status where all are left out
-PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--tb=short"]  # fmt: skip
+PYTEST = [
+    sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:xdist", "-p", "no:cacheprovider",
+]  # fmt: skip
 
 
 def parts(paths: list[Path], *, folders: bool) -> Iterator[list[Path]]:
@@ -31,30 +33,36 @@ def parts(paths: list[Path], *, folders: bool) -> Iterator[list[Path]]:
 
 
 def run(files: list[Path], environment: dict[str, str]) -> bool:
-    """Say how the tests of some files ended, and whether they passed."""
+    """Say how the tests of some files ended; whether they passed."""
     began = time.monotonic()
     done = subprocess.run(
         [*PYTEST, *map(str, files)], env=environment, check=False, capture_output=True, text=True
     )
-    passed = done.returncode in {0, NO_TESTS}
-    lines = done.stdout.splitlines()
-    name = files[0] if len(files) == 1 else files[0].parent
-    print(f"{'passed' if passed else 'FAILED'} {name} ({time.monotonic() - began:.0f} s): {(lines or [''])[-1]}", flush=True)  # fmt: skip
+    passed, name = (
+        done.returncode in {0, NO_TESTS},
+        files[0] if len(files) == 1 else files[0].parent,
+    )
+    last = (done.stdout.splitlines() or [""])[-1]
+    took = f"{time.monotonic() - began:.0f} s"
+    print(f"{'passed' if passed else 'FAILED'} {name} ({took}): {last}", flush=True)
     if not passed:
         print(done.stdout, done.stderr, sep="\n", flush=True)
     return passed
 
 
 def main() -> int:
-    """Run what is named."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)  # fmt: skip
+    """Run what is named, all of it."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("paths", nargs="+", type=Path)
-    parser.add_argument("--folders", action="store_true", help="a process per folder, not per file")
-    parser.add_argument("--processor", help="whose instructions compiled kernels use, as LLVM names it")  # fmt: skip
+    parser.add_argument("--folders", action="store_true", help="a process for each folder")
+    parser.add_argument("--processor", help="whose instructions kernels use, as LLVM names it")
     given = parser.parse_args()
     of_processor = {"NUMBA_CPU_NAME": given.processor, "NUMBA_CPU_FEATURES": ""}
     environment = os.environ | (of_processor if given.processor else {})
-    return int(not all([run(part, environment) for part in parts(given.paths, folders=given.folders)]))  # fmt: skip
+    ends = [run(part, environment) for part in parts(given.paths, folders=given.folders)]
+    return 0 if all(ends) else 1
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from sklearn.utils.validation import check_array
 
@@ -67,7 +66,7 @@ def _arrow_of_frame(frame: Any) -> Any:
 
 
 def _of_pandas(frame: Any) -> Any:
-    for k in np.flatnonzero(frame.dtypes == object).tolist():
+    for k in [k for k, kind in enumerate(frame.dtypes) if kind.kind == "O"]:
         cells = frame.iloc[:, k].tolist()
         if len(set(map(type, cells))) > 1:
             typed_alike(cells)  # or it is refused: Arrow alone makes one of several

@@ -18,8 +18,10 @@ class SqlDialect:
 
     name = "duckdb"
     text, number = "VARCHAR", "DOUBLE"
-    #: Types of binary fractions, and of decimal ones.
-    floats, decimals = "'FLOAT', 'DOUBLE'", "DECIMAL%"
+    #: Types, in small letters: of binary fractions, of decimal ones, of float32, of other numbers.
+    floats, decimals, single = "'float', 'double'", "decimal%", "float"
+    numbers = "u?(tiny|small|big|huge)?int(eger)?|double|decimal.*|bignum"
+    cast = "TRY_CAST"
     #: A row as one value, and that value as columns again.
     row, fields = ROW, "fewpass_row.*"
     #: Behind a step, where it would be computed again for each use otherwise.
@@ -44,8 +46,8 @@ class SqlDialect:
         return f"CAST({cell} AS {self.text})"
 
     def kind_of(self, cell: str) -> str:
-        """Return the name of a cell's type."""
-        return f"TYPEOF({cell})"
+        """Return the name of a cell's type, in small letters."""
+        return f"LOWER(TYPEOF({cell}))"
 
     def as_word(self, kind: str, text: str) -> str:
         """Return what text of a type says: whole numbers are digits, decimals end in no zeros."""
@@ -68,16 +70,16 @@ class SqlDialect:
 
     def typed_number(self, kind: str, text: str) -> str:
         """Return the number of a cell whose type is one of numbers, or boolean; else NULL."""
-        kinds = self.matches(kind, "^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|DECIMAL.*|BIGNUM)$")
+        single = f"{self.cast}({text} AS {self.single})"
         return (
-            f"CASE WHEN {kinds} THEN {self.number_in(text)} "
-            f"WHEN {kind} = 'FLOAT' THEN CAST(TRY_CAST({text} AS FLOAT) AS DOUBLE) "
-            f"WHEN {kind} = 'BOOLEAN' THEN {self.flag(text)} END"
+            f"CASE WHEN {self.matches(kind, f'^({self.numbers})$')} THEN {self.number_in(text)} "
+            f"WHEN {kind} = '{self.single}' THEN CAST({single} AS {self.number}) "
+            f"WHEN {kind} = 'boolean' THEN {self.flag(text)} END"
         )
 
     def is_moment(self, kind: str) -> str:
         """Return whether a type is one of dates."""
-        return f"({kind} = 'DATE' OR {kind} LIKE 'TIMESTAMP%')"
+        return f"({kind} = 'date' OR {kind} LIKE 'timestamp%')"
 
     def flag(self, text: str) -> str:
         """Return the number of a boolean."""
@@ -116,7 +118,8 @@ class PostgreSql(SqlDialect):
 
     name = "postgres"
     text, number = "TEXT", "DOUBLE PRECISION"
-    floats, decimals = "'real', 'double precision'", "numeric"
+    floats, decimals, single = "'real', 'double precision'", "numeric", "real"
+    numbers, cast = "smallint|integer|bigint|numeric|double precision", "CAST"
     fields, fence = "(fewpass_row).*", " OFFSET 0"
     month = "EXTRACT(MONTH FROM TO_TIMESTAMP({}) AT TIME ZONE 'UTC')"
     day_of_year = "EXTRACT(DOY FROM TO_TIMESTAMP({}) AT TIME ZONE 'UTC')"
@@ -135,17 +138,6 @@ class PostgreSql(SqlDialect):
 
     def long_number(self, text: str) -> str:
         return f"CAST(CAST({text} AS NUMERIC) AS TEXT)"
-
-    def typed_number(self, kind: str, text: str) -> str:
-        kinds = "'smallint', 'integer', 'bigint', 'numeric', 'double precision'"
-        return (
-            f"CASE WHEN {kind} IN ({kinds}) THEN {self.number_in(text)} "
-            f"WHEN {kind} = 'real' THEN CAST(CAST({text} AS REAL) AS DOUBLE PRECISION) "
-            f"WHEN {kind} = 'boolean' THEN {self.flag(text)} END"
-        )
-
-    def is_moment(self, kind: str) -> str:
-        return f"({kind} = 'date' OR {kind} LIKE 'timestamp%')"
 
     def number_in(self, text: str) -> str:
         # A decimal is no error where it is too large or too small for a float.

@@ -5,11 +5,25 @@ import math
 from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from fewpass.pipeline.models.export.sql_cells import cell_of
 from fewpass.pipeline.models.export.sql_dialects import DIALECTS
+from fewpass.pipeline.models.export.sql_statement import Statement
+from fewpass.pipeline.tables.encoding.cells import words_of
+from fewpass.pipeline.tables.encoding.terms import WordCell
 from tests.pipeline.exported_ways import by_mlflow, by_onnx, by_sql
-from tests.pipeline.odd_cells import ODD_CELLS, REFUSED, WAYS, Case, answers, differences, trained
+from tests.pipeline.odd_cells import (
+    ODD_CELLS,
+    REFUSED,
+    WAYS,
+    Case,
+    answers,
+    differences,
+    scorer,
+    trained,
+)
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore")]  # of MLflow's own
 
@@ -86,3 +100,33 @@ def test_a_number_or_a_date_given_as_a_missing_word_is_missing_however_it_comes(
     ]
     said += [Case("day", dt.date(1900, 1, 1)), Case("us", "01/01/1900"), Case("money", "$-999.00")]
     assert {*answers(model, WAYS["predict_one"], said)} == {gone}
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_a_float_is_one_word_everywhere(databases, kind):
+    """Whole ones are their digits, others as Python and NumPy write them."""
+    rng = np.random.default_rng(0)
+    powers = [rng.uniform(-37, 37, 200), rng.uniform(-8, 20, 300)]
+    sizes = np.concatenate([10.0**power for power in powers])
+    few = [0.0, -0.0, 0.1, 1e-4, 1e-5, 1.5e-7, 99999999999999.9, 1e15, 1e16, 1e23, 1e36, 1e37]
+    rounded = [float(f"{size:.2g}") for size in sizes]
+    numbers = np.array([*few, *sizes, *rounded, -2.5e-7, math.inf, -math.inf]).astype(kind)
+    if kind is np.float32:  # DuckDB does not write the shortest digits of each
+        whole = numbers == np.trunc(numbers)
+        numbers = numbers[whole | (np.abs(numbers) < np.float32(1e-4))]
+    expected = [
+        str(int(x)) if math.isfinite(x) and x == int(x) and abs(x) < 1e37 else str(x)
+        for x in numbers
+    ]
+    cells = pa.array(numbers)
+    assert words_of(cells).to_pylist() == expected
+    if kind is np.float64:
+        assert [scorer()["said"](x) for x in numbers.tolist()] == expected
+    for name, dialect in DIALECTS.items():
+        to = Statement(dialect)
+        word, _ = cell_of(to, ["x"], WordCell(), hashed=False)
+        to.add("features", word)
+        steps = ", ".join(to.written("input"))
+        select = f"WITH {steps} SELECT {dialect.fields}, {word} AS word FROM features"
+        found = databases.answers(name, select, pa.table({"x": cells}))
+        assert found.column("word").to_pylist() == expected, name

@@ -62,9 +62,8 @@ def _number(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
 
 def _said(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
     """Return the number of a cell, and when it is none and says something all the same."""
-    kind, text = _texts(to, cell)
+    _, text, typed = _texts(to, cell)
     trimmed = to.add("read", to.dialect.without(text, _BLANKS))
-    typed = to.add("read", to.dialect.typed_number(kind, text))
     fits = to.dialect.matches(trimmed, in_sql(read.shape))
     if read.written == "plain":
         fits = f"({fits} OR {to.dialect.matches(trimmed, _NOT_FINITE, any_case=True)})"
@@ -78,9 +77,11 @@ def _said(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
     return value, f"{typed} IS NULL AND NOT {fits} AND {_says_something(to, text, read)}"
 
 
-def _texts(to: Statement, cell: str) -> tuple[str, str]:
-    """Return the type of a cell, and its text."""
-    return to.add("texts", to.dialect.kind_of(cell)), to.add("texts", to.dialect.as_text(cell))
+def _texts(to: Statement, cell: str) -> tuple[str, str, str]:
+    """Return the type of a cell, its text, and its number where the type is one of numbers."""
+    kind = to.add("texts", to.dialect.kind_of(cell))
+    text = to.add("texts", to.dialect.as_text(cell))
+    return kind, text, to.add("numbers", to.dialect.typed_number(kind, text))
 
 
 def _word(to: Statement, cell: str, read: WordCell | PairCell, *, hashed: bool) -> str:
@@ -112,8 +113,8 @@ def _moment(to: Statement, cell: str, read: MomentCell) -> tuple[str, str]:
     if unit is not None:
         value, bad = _said(to, cell, NumberCell(missing=read.missing))
         return _usual(to, f"{value} * {literal(unit)}", read), bad
-    kind, text = _texts(to, cell)
-    word = _hashable(to, to.add("read", to.dialect.as_word(kind, text)))
+    kind, text, number = _texts(to, cell)
+    word = _hashable(to, to.add("read", to.dialect.as_word(kind, text, number)))
     forms = (read.form or ISO).split(BETWEEN)
     moments = [seconds_in(to, word, form, read.first_year) for form in forms]
     every = moments[0] if len(moments) == 1 else f"COALESCE({', '.join(moments)})"

@@ -115,7 +115,7 @@ def test_a_float_is_one_word_everywhere(databases, kind):
         whole = numbers == np.trunc(numbers)
         numbers = numbers[whole | (np.abs(numbers) < np.float32(1e-4))]
     expected = [
-        str(int(x)) if math.isfinite(x) and x == int(x) and abs(x) < 1e37 else str(x)
+        str(int(x)) if math.isfinite(x) and x == int(x) and abs(float(x)) < 1e37 else str(x)
         for x in numbers
     ]
     cells = pa.array(numbers)

@@ -144,6 +144,12 @@ def forget(
             f"{', '.join(result.models)}.{published}",
             style="yellow",
         )
+    if result.chosen:
+        terminal.say(
+            "These models have not learnt from such rows, but were chosen or measured by test rows "
+            f"among them: {', '.join(result.chosen)}. Delete those that must go, too.",
+            style="yellow",
+        )
     title = "Would be forgotten" if dry_run else "Data set"
     terminal.result(result.model_dump(mode="json"), facts_table(title, _forgotten(result)))
     return 0
@@ -185,6 +191,7 @@ def _forgotten(result: ForgetResult) -> dict[str, Any]:
         "such as": "; ".join(examples) or None,
         "values not found": result.unmatched or None,
         "models": ", ".join(result.models) or None,
+        "chosen by them": ", ".join(result.chosen) or None,
         "trained anew": ", ".join(result.retrained) or None,
         "took": _took(result),
     }

@@ -124,8 +124,8 @@ def forget(
     -------
     ForgetResult
         dataset, generation, rows, forgotten, test_dataset, test_rows, test_forgotten, unmatched,
-        examples (kept cells of five rows, of a dry run), models, published, retrained, notes,
-        fingerprint, ...: what `fewpass forget --json` prints.
+        examples (kept cells of five rows, of a dry run), models, chosen, published, retrained,
+        notes, fingerprint, ...: what `fewpass forget --json` prints.
 
     Raises
     ------

@@ -23,7 +23,7 @@ from fewpass.pipeline.models.refresh.store_events import Forgotten as ForgottenE
 from fewpass.pipeline.models.refresh.store_log import append_event
 from fewpass.pipeline.models.refresh.windows import n_rows, rows_of
 from fewpass.pipeline.models.retraining import Retrained, Retraining
-from fewpass.pipeline.runs.learnt_from import Forgotten, LearntRun, learnt_from
+from fewpass.pipeline.runs.learnt_from import Forgotten, LearntRun, chosen_by, learnt_from
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.change_plans import ForgetPlan, require_retraining
 from fewpass.pipeline.settings.execution import Execution
@@ -82,8 +82,12 @@ def forgotten_everywhere(
         return _in_store(plan, runs, anew, progress)
     [result] = forget_in([plan.dataset], plan, progress=progress)
     sets = [Forgotten(result.learnt_from, result.fingerprint)]
-    learnt = learnt_from(runs or _place_of_runs(Folder(plan.dataset, options).url), sets, options)
+    place = runs or _place_of_runs(Folder(plan.dataset, options).url)
+    learnt = learnt_from(place, sets, options)
     result = _with_models(result, learnt)
+    chosen = chosen_by(place, {*result.learnt_from, *result.test_fingerprints}, options)
+    others = tuple(run for run in chosen if run not in result.models)
+    result = result.model_copy(update={"chosen": others})
     return result if anew is None else _with_retrained(result, anew.of(learnt))
 
 

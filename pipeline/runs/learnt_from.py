@@ -1,4 +1,7 @@
-"""Which runs have learnt from rows: from a data set that had them, or from such a run on."""
+"""Which runs have learnt from rows, or were chosen by them.
+
+They learnt from a data set that had the rows, or from such a run on; others had them held out.
+"""
 
 from __future__ import annotations
 
@@ -53,12 +56,29 @@ def learnt_from(
     return [learners[url] for url in sorted(learners)]
 
 
+def chosen_by(
+    runs: str, had: Collection[str], storage_options: dict[str, Any] | None = None
+) -> list[str]:
+    """Return the runs in a folder, as above, that had data sets of these fingerprints held out.
+
+    By such rows lam, the end of the training or probabilities were chosen, and losses measured.
+    """
+    every = _runs_in(runs, storage_options) if had else ()
+    records = ((url, _record_of(url, storage_options)) for url in every)
+    return sorted(url for url, one in records if one and one.held_out_fingerprint in had)
+
+
+def _record_of(url: str, storage_options: dict[str, Any] | None) -> RunRecord | None:
+    try:
+        return RunFolder(url, storage_options).record()
+    except (Damaged, ValueError, OSError):
+        return None
+
+
 def _learnt(
     url: str, sets: Sequence[Forgotten], storage_options: dict[str, Any] | None
 ) -> LearntRun | None:
-    try:
-        record = RunFolder(url, storage_options).record()
-    except (Damaged, ValueError, OSError):
+    if (record := _record_of(url, storage_options)) is None:
         return None
     own, earlier = set(record.rows_of), set(record.learnt_before)
     itself = any(not own.isdisjoint(had) for had, _ in sets)

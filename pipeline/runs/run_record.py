@@ -59,6 +59,8 @@ class RunRecord(BaseModel):
     """Fingerprints of the data sets that its data set is a view of."""
     learnt_before: tuple[str, ...] = ()
     """Fingerprints of the data sets that the model it starts from has learnt from."""
+    held_out_fingerprint: str | None = None
+    """Of the held-out data set, which the model was chosen or measured by."""
     seen: tuple[float, float] | None = None
     """The lowest and the highest target of the data set, and of those that the model it starts from
     has seen: predictions are clipped to it.  None where nothing is clipped, and in runs of earlier
@@ -119,6 +121,7 @@ class RunRecord(BaseModel):
         seen: tuple[float, float] | None = None,
         level: float | tuple[float, ...] = 0.0,
         learnt_before: tuple[str, ...] = (),
+        held_out_fingerprint: str | None = None,
     ) -> RunRecord:
         """Return the record of a run that is about to begin on a data set."""
         return cls(
@@ -142,6 +145,7 @@ class RunRecord(BaseModel):
             level=level,
             parts=tuple(part.fingerprint for part in manifest.parts),
             learnt_before=learnt_before,
+            held_out_fingerprint=held_out_fingerprint,
         )
 
 

@@ -30,6 +30,7 @@ from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.lam_comparison import LamComparison
 from fewpass.pipeline.training.lam_sample import LEAST_ROWS
+from fewpass.pipeline.training.planning.default_memory import require_memory
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Values
@@ -47,9 +48,9 @@ class ChosenLam(NamedTuple):
 
 
 def with_chosen_lam(
-    plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None = None
+    plan: TrainingPlan, dataset: Dataset, held_out: Dataset | None = None, *, near: bool = True
 ) -> ChosenLam:
-    """Return the plan with lam chosen where it is "auto".
+    """Return the plan with lam chosen where it is "auto", once it fits into its memory.
 
     Parameters
     ----------
@@ -59,12 +60,15 @@ def with_chosen_lam(
         The rows to train on.
     held_out
         Rows to compare by; None: some of the others.
+    near
+        Whether the training is one of this process, and may use its memory.
     """
     if not plan.lam.is_auto:
         return ChosenLam(plan, None)
     few = dataset.n_rows < LEAST_ROWS or _are_equal(dataset)
     if plan.solver.goal == "steps" or few:
         return ChosenLam(plan.model_copy(update={"lam": Lam.of("1/n")}), None)
+    require_memory(plan, dataset, near=near)
     with one_blas_thread():
         origin = origin_on(plan, dataset, LamComparison.on(plan, dataset, held_out))
     lam = Lam.of(origin.written)

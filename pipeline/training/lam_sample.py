@@ -28,7 +28,8 @@ def sample_of(plan: TrainingPlan, dataset: Dataset) -> Table:
     """
     wanted, most = wanted_rows(plan, dataset), plan.budget.lam_rows
     if isinstance(dataset, MemoryDataset):
-        return _some(plan, dataset.table, wanted)
+        fit = dataset.n_rows * most // max(1, bytes_of(dataset.table))
+        return _some(plan, dataset.table, min(wanted, max(LEAST_ROWS, fit)))
     tables: list[Table] = []
     for table in _read(plan, dataset, wanted):
         tables.append(table)

@@ -21,7 +21,7 @@ from fewpass.pipeline.scoring.evaluation_job import evaluation_job
 from fewpass.pipeline.scoring.metric import Metric
 from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import StorageOptions, TrainingPlan
-from fewpass.pipeline.training.planning.default_memory import with_memory
+from fewpass.pipeline.training.planning.default_memory import fits_for_sure, with_memory
 from fewpass.pipeline.training.planning.lam_path import with_lam_path
 from fewpass.pipeline.training.planning.largest_lam import with_largest_lam
 from fewpass.pipeline.training.planning.method_choice import MethodChoice
@@ -33,12 +33,9 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.kinds import ELSEWHERE, inside_of_ours, owner_of
 from fewpass.storage.locations import Location
-from fewpass.storage.manifest import Labels
 from fewpass.storage.redaction import without_secrets
 
 FOR_EACH_CLASS = "a model for each class, as the memory is too short for one of all"
-#: Bytes of a weight of one model of all classes, and of a row's number for a class, at most.
-PER_WEIGHT, PER_DUAL = 256, 64
 
 
 class OpenSource(Protocol):
@@ -221,10 +218,9 @@ def planned(
             return Planned(planner, tried, None)
     origin = None
     if plan.lam.is_auto:
-        _require_memory(plan, dataset, near=near)
         from fewpass.pipeline.training.chosen_lam import with_chosen_lam  # noqa: PLC0415 - SciPy
 
-        plan, origin = with_chosen_lam(plan, dataset, held_out)
+        plan, origin = with_chosen_lam(plan, dataset, held_out, near=near)
     planner = Planner(plan, dataset, distributed=not near)
     return Planned(planner, with_memory(planner) if near else plan, origin)
 
@@ -236,7 +232,7 @@ def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -
     """
     if plan.classes != "auto" or plan.loss == LOSS_OF_CLASSES or not plan.is_multinomial:
         return plan
-    if _fit_for_sure(plan, dataset):
+    if fits_for_sure(plan, dataset):
         return plan
     planner = Planner(plan.model_copy(update={"lam": Lam.of("1/n")}), dataset)
     if planner.problem.rule.width == 1:
@@ -244,22 +240,6 @@ def with_classes_that_fit(plan: TrainingPlan, dataset: Dataset, *, near: bool) -
     memory = with_memory(planner).memory if near else plan.memory
     fits = planner.fits(memory, in_groups=True)
     return plan if fits else plan.model_copy(update={"classes": "ovr"})
-
-
-def _require_memory(plan: TrainingPlan, dataset: Dataset, *, near: bool) -> None:
-    """Refuse a plan that does not fit into its memory, before models are trained to choose lam."""
-    if plan.solver.goal == "steps" or _fit_for_sure(plan, dataset):
-        return
-    planner = Planner(plan.model_copy(update={"lam": Lam.of("1/n")}), dataset, distributed=not near)
-    planner.job((with_memory(planner) if near else plan).memory)
-
-
-def _fit_for_sure(plan: TrainingPlan, dataset: Dataset) -> bool:
-    """Say whether one model of all classes is so small that nothing has to be planned for it."""
-    targets = dataset.manifest.targets
-    classes = len(targets.labels) if isinstance(targets, Labels) else 1
-    numbers = dataset.n_features * PER_WEIGHT + dataset.n_rows * PER_DUAL
-    return classes * numbers <= plan.memory // 2
 
 
 def as_in_run(plan: TrainingPlan, run: RunFolder) -> TrainingPlan:

@@ -133,6 +133,7 @@ class TrainingRun:
             made.warnings, dataset.hashed_names, begins.lam_origin, target_bounds(begins),
             made.problem.level,
             () if begins.run.exists() else learnt_by(begins.plan.start_from),
+            begins.held_out.manifest.fingerprint if begins.held_out else None,
         )  # fmt: skip
         begins.require_fit(record)
         made.run.begin(record, dataset.manifest)

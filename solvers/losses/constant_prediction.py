@@ -22,6 +22,9 @@ MOST_DOUBLINGS = 100
 ROUNDED = 1e-9
 
 
+LEAST_ROWS = 0.5  # that a class without rows counts as: its log odds would have no end
+
+
 class BestConstants(NamedTuple):
     """Of each of K models."""
 
@@ -29,8 +32,18 @@ class BestConstants(NamedTuple):
     losses: tuple[float, ...]  # F_0
 
 
+def some_of_each(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights of labels, none of which is 0."""
+    return np.maximum(weight, LEAST_ROWS)
+
+
 def best_constants(
-    loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64], *, intercept: bool
+    loss: Loss,
+    y: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    *,
+    intercept: bool,
+    close: float = CLOSE,
 ) -> BestConstants:
     """Return b_0 and F_0 for the targets y (m,) with each row of weights (K, m), or of b = 0.
 
@@ -44,6 +57,8 @@ def best_constants(
         Of each target in each of K models, at least 0; scaled here.
     intercept
         Whether there is a constant to choose.
+    close
+        How good it is, relative to F_0, where it is searched for; 0: to rounding.
     """
     share = weight / weight.sum(axis=1, keepdims=True)
     zero = np.zeros((len(share), 1))
@@ -51,7 +66,7 @@ def best_constants(
     if not intercept:
         return BestConstants((0.0,) * len(share), tuple(at_zero.tolist()))
     b = loss.best_constant((share * y).sum(axis=1, keepdims=True))
-    b = _searched(loss, y, share) if b is None else b
+    b = _searched(loss, y, share, close) if b is None else b
     best = np.maximum(
         *(_means(loss, b * side, y, share) for side in (1.0 - ROUNDED, 1.0 + ROUNDED))
     )
@@ -59,7 +74,7 @@ def best_constants(
 
 
 def _searched(
-    loss: Loss, y: NDArray[np.float64], share: NDArray[np.float64]
+    loss: Loss, y: NDArray[np.float64], share: NDArray[np.float64], close: float
 ) -> NDArray[np.float64]:
     """Return where the mean slopes change their sign, (K, 1): they never fall."""
     low, high = (_beyond(loss, y, share, side) for side in (-1.0, 1.0))
@@ -68,7 +83,7 @@ def _searched(
         slopes = _slopes(loss, middle, y, share)
         if halving % LOOK == LOOK - 1:  # by convexity no constant is better by more than this
             most = np.abs(slopes) * (high - low)
-            if (most <= CLOSE * _means(loss, middle, y, share)[:, None]).all():
+            if (most <= close * _means(loss, middle, y, share)[:, None]).all():
                 return middle
         rising = slopes > 0.0
         low, high = np.where(rising, low, middle), np.where(rising, middle, high)

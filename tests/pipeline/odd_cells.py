@@ -90,12 +90,14 @@ KINDS = {"code": "category", "user": "hash", "ts": "date", "ms": "date", "review
 LISTS = {"tags": "words", "vector": "numbers"}
 
 
-def trained(folder: Path, encode: str = "linear") -> Trained:
+def trained(folder: Path, encode: str = "linear", **reading: Any) -> Trained:
     """Train a model on a table of text."""
     columns = training_rows()
     pd.DataFrame(columns, dtype=object).to_csv(folder / "train.csv", index=False)
     data, run = folder / f"{encode}.set", folder / f"{encode}.run"
-    fewpass.ingest(folder / "train.csv", data, label="label", encode=encode, column=KINDS)
+    fewpass.ingest(
+        folder / "train.csv", data, label="label", encode=encode, column=KINDS, **reading
+    )
     fewpass.train(data, run, lam=0.001, passes=5)
     loaded = fewpass.load(run)
     columns.pop("label")

@@ -77,6 +77,8 @@ def fit_rows(model: Any, table: Table, d: int, at: Weights | None) -> None:
         for part in (table, held_out)
     )
     assert dataset is not None, "only held-out rows may be none"
+    if model.memory is not None:
+        plan = plan.model_copy(update={"memory": budget_of(model.memory)})
     plan, origin = with_chosen_lam(plan, dataset, held_out_rows)
     if origin:
         lam = plan.lam.resolved("/n", total_weight(table))

@@ -66,6 +66,10 @@ def _arrow_of_frame(frame: Any) -> Any:
 
 
 def _of_pandas(frame: Any) -> Any:
+    for k in [k for k, kind in enumerate(frame.dtypes) if kind.kind == "O"]:
+        cells = frame.iloc[:, k].tolist()
+        if len(set(map(type, cells))) > 1:
+            typed_alike(cells)  # or it is refused: Arrow alone makes one of several
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, TypeError, OverflowError):  # whole numbers of more than 64 bits

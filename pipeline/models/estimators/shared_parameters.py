@@ -77,7 +77,8 @@ class SharedParameters(BaseEstimator):
         What columns of files and frames hold, by name, such as {"zip": "category"}: the kinds of
         `--column`.  They are encoded then, whatever `encode` is.
     memory : int, str or None, default=None
-        Memory limit for rows that are not in memory, such as "256MB".  None is 1 GiB.
+        Memory limit for rows that are not in memory, such as "256MB", and for models that
+        lam="auto" is chosen by.  None is 1 GiB.
     folder : path or None, default=None
         Where to keep rows that are not in memory (`folder/data`) and their training (`folder/run`).
         The same call continues an interrupted fit, and returns a finished one.  None is a temporary

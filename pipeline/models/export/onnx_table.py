@@ -28,7 +28,7 @@ from fewpass.pipeline.models.export.onnx_curves import (
 )
 from fewpass.pipeline.models.export.onnx_steps import ALIKE, finite, stepped
 from fewpass.pipeline.models.export.onnx_text import hashed, signs_of, text_scores
-from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, places_among
+from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, numbers_among, places_among
 from fewpass.pipeline.tables.encoding.moments import FIRST_MOMENT, LAST_MOMENT
 from fewpass.pipeline.tables.encoding.terms import (
     CodeTerm,
@@ -145,9 +145,11 @@ def _side_by_side(graph: GraphParts, columns: list[str]) -> str:
 
 def _numbers_in(graph: GraphParts, one: ColumnTerms) -> tuple[str, str]:
     """Return a column's numbers (n, 1), 0 where they are missing, and where that is."""
-    x = graph.input(one.columns[0], DOUBLE)
-    if isinstance(one.read, MomentCell):
-        x = _moments(graph, x, one.read)
+    x, read = graph.input(one.columns[0], DOUBLE), one.read
+    if isinstance(read, NumberCell):
+        x = _unless_among(graph, x, numbers_among(read.missing, read.written))
+    if isinstance(read, MomentCell):
+        x = _moments(graph, x, read)
     return finite(graph, x)
 
 
@@ -157,9 +159,16 @@ def _moments(graph: GraphParts, x: str, read: MomentCell) -> str:
         x = graph.op("Mul", x, graph.number(unit))
     gone = graph.op("Less", x, graph.number(FIRST_MOMENT))
     gone = graph.op("Or", gone, graph.op("GreaterOrEqual", x, graph.number(LAST_MOMENT)))
-    for moment in read.standins:
-        gone = graph.op("Or", gone, graph.op("Equal", x, graph.number(moment)))
-    return graph.op("Where", gone, graph.number(np.nan), x)
+    x = graph.op("Where", gone, graph.number(np.nan), x)
+    return _unless_among(graph, x, read.standins)
+
+
+def _unless_among(graph: GraphParts, x: str, numbers: Sequence[float]) -> str:
+    """Return numbers, those given as NaN."""
+    for number in numbers:
+        gone = graph.op("Equal", x, graph.number(number))
+        x = graph.op("Where", gone, graph.number(np.nan), x)
+    return x
 
 
 def _of_code(graph: GraphParts, x: str, gone: str, term: CodeTerm, coef: Any) -> str:

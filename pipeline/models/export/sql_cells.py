@@ -12,7 +12,12 @@ from fewpass.pipeline.models.export.sql_dates import in_sql, seconds_in, seconds
 from fewpass.pipeline.models.export.sql_dialects import LARGEST, ROW
 from fewpass.pipeline.models.export.sql_statement import Statement
 from fewpass.pipeline.models.export.sql_steps import literal
-from fewpass.pipeline.tables.encoding.cells import LONGEST_CELL, UNITS_OF_TIME, Written
+from fewpass.pipeline.tables.encoding.cells import (
+    LONGEST_CELL,
+    UNITS_OF_TIME,
+    Written,
+    numbers_among,
+)
 from fewpass.pipeline.tables.encoding.moments import BETWEEN, FIRST_MOMENT, ISO, LAST_MOMENT
 from fewpass.pipeline.tables.encoding.terms import (
     Cell,
@@ -57,22 +62,26 @@ def _number(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
 
 def _said(to: Statement, cell: str, read: NumberCell) -> tuple[str, str]:
     """Return the number of a cell, and when it is none and says something all the same."""
-    kind, text = _texts(to, cell)
+    _, text, typed = _texts(to, cell)
     trimmed = to.add("read", to.dialect.without(text, _BLANKS))
-    typed = to.add("read", to.dialect.typed_number(kind, text))
     fits = to.dialect.matches(trimmed, in_sql(read.shape))
     if read.written == "plain":
         fits = f"({fits} OR {to.dialect.matches(trimmed, _NOT_FINITE, any_case=True)})"
     fits = to.add("parts", f"{fits} AND LENGTH({text}) <= {LONGEST_CELL}")
     said = f"CASE WHEN {fits} THEN {_written(to, trimmed, read.written)} END"
     said = _unless(to, text, read.missing, said)
-    value = to.add("values", f"CASE WHEN {typed} IS NOT NULL THEN {typed} ELSE {said} END")
+    value = f"CASE WHEN {typed} IS NOT NULL THEN {typed} ELSE {said} END"
+    for number in numbers_among(read.missing, read.written):
+        value = f"NULLIF({value}, {literal(number)})"
+    value = to.add("values", value)
     return value, f"{typed} IS NULL AND NOT {fits} AND {_says_something(to, text, read)}"
 
 
-def _texts(to: Statement, cell: str) -> tuple[str, str]:
-    """Return the type of a cell, and its text."""
-    return to.add("texts", to.dialect.kind_of(cell)), to.add("texts", to.dialect.as_text(cell))
+def _texts(to: Statement, cell: str) -> tuple[str, str, str]:
+    """Return the type of a cell, its text, and its number where the type is one of numbers."""
+    kind = to.add("texts", to.dialect.kind_of(cell))
+    text = to.add("texts", to.dialect.as_text(cell))
+    return kind, text, to.add("numbers", to.dialect.typed_number(kind, text))
 
 
 def _word(to: Statement, cell: str, read: WordCell | PairCell, *, hashed: bool) -> str:
@@ -104,8 +113,8 @@ def _moment(to: Statement, cell: str, read: MomentCell) -> tuple[str, str]:
     if unit is not None:
         value, bad = _said(to, cell, NumberCell(missing=read.missing))
         return _usual(to, f"{value} * {literal(unit)}", read), bad
-    kind, text = _texts(to, cell)
-    word = _hashable(to, to.add("read", to.dialect.as_word(kind, text)))
+    kind, text, number = _texts(to, cell)
+    word = _hashable(to, to.add("read", to.dialect.as_word(kind, text, number)))
     forms = (read.form or ISO).split(BETWEEN)
     moments = [seconds_in(to, word, form, read.first_year) for form in forms]
     every = moments[0] if len(moments) == 1 else f"COALESCE({', '.join(moments)})"

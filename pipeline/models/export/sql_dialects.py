@@ -11,6 +11,9 @@ from collections.abc import Sequence
 ROW = "fewpass_source"
 #: The largest number of float64, and what is below its smallest one.
 LARGEST, SMALLEST = "1.7976931348623157e308", "2e-324"
+#: Whole floats below are written as digits.
+DIGITS_BELOW = "1e37"
+_HALF = 1 << 62
 
 
 class SqlDialect:
@@ -18,8 +21,10 @@ class SqlDialect:
 
     name = "duckdb"
     text, number = "VARCHAR", "DOUBLE"
-    #: Types of binary fractions, and of decimal ones.
-    floats, decimals = "'FLOAT', 'DOUBLE'", "DECIMAL%"
+    #: Types, in small letters: of binary fractions, of decimal ones, of float32, of other numbers.
+    floats, decimals, single = "'float', 'double'", "decimal%", "float"
+    numbers = "u?(tiny|small|big|huge)?int(eger)?|double|decimal.*|bignum"
+    cast = "TRY_CAST"
     #: A row as one value, and that value as columns again.
     row, fields = ROW, "fewpass_row.*"
     #: Behind a step, where it would be computed again for each use otherwise.
@@ -44,16 +49,20 @@ class SqlDialect:
         return f"CAST({cell} AS {self.text})"
 
     def kind_of(self, cell: str) -> str:
-        """Return the name of a cell's type."""
-        return f"TYPEOF({cell})"
+        """Return the name of a cell's type, in small letters."""
+        return f"LOWER(TYPEOF({cell}))"
 
-    def as_word(self, kind: str, text: str) -> str:
-        """Return what text of a type says: whole numbers are digits, decimals end in no zeros."""
-        is_long = self.matches(text, "^-?[0-9.]+e[+]([12][0-9]|3[0-6])$")
+    def as_word(self, kind: str, text: str, value: str) -> str:
+        """Return what text of a type says: whole numbers are digits, decimals end in no zeros.
+
+        `value` is its `typed_number`.
+        """
         number = (
-            f"CASE WHEN {is_long} THEN {self.long_number(text)} "
-            f"WHEN LOWER({text}) = 'nan' THEN NULL WHEN {text} LIKE '%Infinity' "
-            f"THEN REPLACE({text}, 'Infinity', 'inf') ELSE {self.without(text, '[.]0$')} END"
+            f"CASE WHEN LOWER({text}) = 'nan' THEN NULL "
+            f"WHEN {text} LIKE '%Infinity' OR LOWER({text}) LIKE '%inf' "
+            f"THEN CASE WHEN {text} LIKE '-%' THEN '-inf' ELSE 'inf' END "
+            f"WHEN {value} = TRUNC({value}) AND ABS({value}) < {DIGITS_BELOW} "
+            f"THEN {self.digits(value)} ELSE {self.fraction(text)} END"
         )
         decimal = f"RTRIM(RTRIM({text}, '0'), '.')"
         return (
@@ -62,22 +71,26 @@ class SqlDialect:
             f"WHEN {self.is_moment(kind)} THEN REPLACE({text}, 'T', ' ') ELSE {text} END, '')"
         )
 
-    def long_number(self, text: str) -> str:
-        """Return all digits of a whole number that is written with an exponent."""
-        return f"CAST(TRY_CAST(TRY_CAST({text} AS DOUBLE) AS DECIMAL(38, 0)) AS VARCHAR)"
+    def digits(self, number: str) -> str:
+        """Return all digits of a float that is whole."""
+        return f"CAST(TRY_CAST({number} AS DECIMAL(38, 0)) AS VARCHAR)"
+
+    def fraction(self, text: str) -> str:
+        """Return the text of a float that is not whole: digits from 0.0001 on."""
+        return text
 
     def typed_number(self, kind: str, text: str) -> str:
         """Return the number of a cell whose type is one of numbers, or boolean; else NULL."""
-        kinds = self.matches(kind, "^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DOUBLE|DECIMAL.*|BIGNUM)$")
+        single = f"{self.cast}({text} AS {self.single})"
         return (
-            f"CASE WHEN {kinds} THEN {self.number_in(text)} "
-            f"WHEN {kind} = 'FLOAT' THEN CAST(TRY_CAST({text} AS FLOAT) AS DOUBLE) "
-            f"WHEN {kind} = 'BOOLEAN' THEN {self.flag(text)} END"
+            f"CASE WHEN {self.matches(kind, f'^({self.numbers})$')} THEN {self.number_in(text)} "
+            f"WHEN {kind} = '{self.single}' THEN CAST({single} AS {self.number}) "
+            f"WHEN {kind} = 'boolean' THEN {self.flag(text)} END"
         )
 
     def is_moment(self, kind: str) -> str:
         """Return whether a type is one of dates."""
-        return f"({kind} = 'DATE' OR {kind} LIKE 'TIMESTAMP%')"
+        return f"({kind} = 'date' OR {kind} LIKE 'timestamp%')"
 
     def flag(self, text: str) -> str:
         """Return the number of a boolean."""
@@ -116,7 +129,8 @@ class PostgreSql(SqlDialect):
 
     name = "postgres"
     text, number = "TEXT", "DOUBLE PRECISION"
-    floats, decimals = "'real', 'double precision'", "numeric"
+    floats, decimals, single = "'real', 'double precision'", "numeric", "real"
+    numbers, cast = "smallint|integer|bigint|numeric|double precision", "CAST"
     fields, fence = "(fewpass_row).*", " OFFSET 0"
     month = "EXTRACT(MONTH FROM TO_TIMESTAMP({}) AT TIME ZONE 'UTC')"
     day_of_year = "EXTRACT(DOY FROM TO_TIMESTAMP({}) AT TIME ZONE 'UTC')"
@@ -133,19 +147,18 @@ class PostgreSql(SqlDialect):
         is_moment, moment = self.is_moment(self.kind_of(cell)), f"TO_JSON({cell}) #>> '{{}}'"
         return f"CASE WHEN {is_moment} THEN {moment} ELSE CAST({cell} AS TEXT) END"
 
-    def long_number(self, text: str) -> str:
-        return f"CAST(CAST({text} AS NUMERIC) AS TEXT)"
+    def digits(self, number: str) -> str:
+        # As a decimal a float has 15 digits, as whole numbers all: those of two halves.
+        half = f"CAST('{_HALF}' AS DOUBLE PRECISION)"
+        high = f"TRUNC({number} / {half})"
+        halves = [
+            f"CAST(CAST({n} AS BIGINT) AS NUMERIC)" for n in (high, f"{number} - {high} * {half}")
+        ]
+        return f"CAST({halves[0]} * {_HALF} + {halves[1]} AS TEXT)"
 
-    def typed_number(self, kind: str, text: str) -> str:
-        kinds = "'smallint', 'integer', 'bigint', 'numeric', 'double precision'"
-        return (
-            f"CASE WHEN {kind} IN ({kinds}) THEN {self.number_in(text)} "
-            f"WHEN {kind} = 'real' THEN CAST(CAST({text} AS REAL) AS DOUBLE PRECISION) "
-            f"WHEN {kind} = 'boolean' THEN {self.flag(text)} END"
-        )
-
-    def is_moment(self, kind: str) -> str:
-        return f"({kind} = 'date' OR {kind} LIKE 'timestamp%')"
+    def fraction(self, text: str) -> str:
+        is_digits = self.matches(text, "e[+](0[0-9]|1[0-5])$")
+        return f"CASE WHEN {is_digits} THEN CAST(CAST({text} AS NUMERIC) AS TEXT) ELSE {text} END"
 
     def number_in(self, text: str) -> str:
         # A decimal is no error where it is too large or too small for a float.

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from fewpass.pipeline.models.export.sql_dialects import ROW, SqlDialect
 
-#: Cells as text with their types, read by these; what patterns find in the others, numbers of that;
-#: cells as what they are; features.
-STEPS = ("texts", "read", "known", "parts", "dates", "values", "cells", "features")
+#: Cells as text with their types; typed numbers; words, read by these; what patterns find in the
+#: others, numbers of that; cells as what they are; features.
+STEPS = ("texts", "numbers", "read", "known", "parts", "dates", "values", "cells", "features")
 
 
 class Statement:

@@ -136,7 +136,7 @@ class _Refresh:
         came = arrivals(self.plan.sources, taken, aside, settle_s=self.plan.settle)
         self.growing = came.growing
         for moved in came.moved:
-            self._append(Moved(generation=moved.generation, then=moved.then.name, now=moved.now))
+            self._append(Moved(generation=moved.generation, then=moved.then, now=moved.now))
         for file, number, why in (*came.cannot_replace, *_removed(store, came.changed)):
             self._append(SetAside(generation=number, file=file, why=why, reading=reading))
         for one in store.aside:

@@ -218,7 +218,7 @@ def _after(one: Generation, event: Event) -> Generation:
     elif isinstance(event, Removed):
         one = one._replace(is_removed=True)
     elif isinstance(event, Moved):
-        files = tuple(event.now if file.name == event.then else file for file in one.files)
+        files = tuple(event.now if file == event.then else file for file in one.files)
         one = one._replace(files=files)
     elif isinstance(event, SetAside) and one.ended is None:
         files = tuple(file for file in one.files if file.name != event.file.name)

@@ -69,7 +69,7 @@ class Moved(StoreEvent):
     """A file of a generation has another name by now."""
 
     what: Literal["moved"] = "moved"
-    then: str
+    then: FileState
     now: FileState
 
 

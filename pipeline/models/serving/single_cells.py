@@ -18,7 +18,13 @@ import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.matching import shown_name
-from fewpass.pipeline.tables.encoding.cells import UNITS_OF_TIME, Written, read_numbers, words_of
+from fewpass.pipeline.tables.encoding.cells import (
+    UNITS_OF_TIME,
+    Written,
+    numbers_among,
+    read_numbers,
+    words_of,
+)
 from fewpass.pipeline.tables.encoding.column_recipe import ColumnRecipe
 from fewpass.pipeline.tables.encoding.maps import Map
 from fewpass.pipeline.tables.encoding.moments import (
@@ -55,13 +61,20 @@ def typed_cells(name: str, part: ColumnRecipe | None, cells: Sequence[Any]) -> A
     if isinstance(part, Map):
         cells = [[*cell.items()] if isinstance(cell, Mapping) else cell for cell in cells]
     try:
-        return arrow_cells(cells, kind, getattr(part, "written", None))
+        return arrow_cells(cells, kind, _written_in(part))
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         fact = f"is {cells[0]!r:.80}, which is no value of it" if len(cells) == 1 else ""
         raise BadInput(
             f"Column {shown_name(name)} {fact or 'holds values of no one type'} ({error}). Give "
             "numbers, text or dates."
         ) from error
+
+
+def _written_in(part: ColumnRecipe | None) -> Written | None:
+    """Return how a column has numbers as text; None where it reads none."""
+    if getattr(part, "form", None) in UNITS_OF_TIME:
+        return "plain"
+    return getattr(part, "written", None)
 
 
 _LISTS = {
@@ -77,7 +90,7 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
     It raises BadInput, by the column's name, for a cell that is none.
     """
     usual = re.compile(_USUAL[read.written], re.ASCII).fullmatch
-    missing = frozenset(read.missing)
+    gone = frozenset(numbers_among(read.missing, read.written))
 
     def of(cell: Any) -> float | None:
         if cell is None:
@@ -85,9 +98,10 @@ def number_of(name: str, read: NumberCell) -> NumberOf:
                 raise refused(cell)
             return None
         if isinstance(cell, float | int):
-            return float(cell) if _is_number(cell) else of(None)
-        if isinstance(cell, str) and (parts := usual(cell)) and cell not in missing:
-            return _usual_number(parts.groups(), read.written)
+            return float(cell) if _is_number(cell) and cell not in gone else of(None)
+        if isinstance(cell, str) and (parts := usual(cell)):
+            number = _usual_number(parts.groups(), read.written)
+            return number if number not in gone else of(None)
         return read_by_arrow(cell)
 
     def read_by_arrow(cell: Any) -> float | None:

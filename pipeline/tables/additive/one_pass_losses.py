@@ -28,7 +28,7 @@ def progressive_loss(X: SparseTable, d: int, targets: SampleTargets, lam: float)
     n = X.n_rows
     total = 0.0
     for one in _of_one_score(targets):
-        problem = Problem(one.loss, L2(lam / n), 1.0, FREE * lam / n)
+        problem = Problem(one.loss, L2(lam / n), 1.0, FREE * lam / n, one.level)
         block = Block(row_view(X), one.y, one.unit_weight, np.arange(n), NO_ROW_STATE)
         solver = method_class(SEVERAL_LEARNERS)()
         first = next(iter(sweeps(solver, problem, stats_of_sample(X, d, one, block), block)))

@@ -20,6 +20,7 @@ from fewpass.solvers.estimates.spectrum import sigma_square
 from fewpass.solvers.kernels.rows import Rows, SparseRows
 from fewpass.solvers.kernels.scores import scores
 from fewpass.solvers.losses import Problem, value
+from fewpass.solvers.losses.constant_prediction import best_constants, some_of_each
 from fewpass.solvers.losses.softmax import softmax
 from fewpass.solvers.losses.wide_loss import WideLoss
 from fewpass.solvers.multi_model import MultiModel
@@ -40,7 +41,7 @@ from fewpass.storage.table import SparseTable, take
 GRID = (1000.0, 100.0, 10.0, 1.0, 0.1)
 COARSE, FINE = 1e-2, 1e-3  # relative gaps: to compare, and to look for interactions
 MOST_PASSES = 20.0
-FREE = 0.01  # of lam, charged for the intercept
+FREE = 0.01  # of lam, charged for the intercept's distance from the best constant
 
 
 class SampleTargets(NamedTuple):
@@ -89,6 +90,18 @@ class SampleTargets(NamedTuple):
         if self.weight is None:
             return np.ones(len(self.y))
         return self.weight / max(float(self.weight.mean()), 1e-300)
+
+    @property
+    def level(self) -> Any:
+        """The best constant score, or scores; 0 of numbers, which are standardised."""
+        if not self.classes:
+            return 0.0
+        labels = range(self.classes) if self.classes > 2 else (-1.0, 1.0)
+        own = some_of_each(np.array([self.unit_weight[self.y == label].sum() for label in labels]))
+        if isinstance(self.loss, WideLoss):
+            return self.loss.best_scores(own)
+        sides = np.array([-1.0, 1.0])
+        return best_constants(self.loss, sides, own[None], intercept=True).scores[0]
 
     def slopes(self, scores: Floats) -> tuple[Floats, Floats]:
         """Return g and h (K, n): how a score should change, and how surely."""
@@ -149,7 +162,7 @@ def fitted_models(
     n = X.n_rows
     loss = targets.loss
     width = loss.width if isinstance(loss, WideLoss) else 1
-    problem = Problem(loss, L2(min(lams) / n), 1.0, FREE * min(lams) / n)
+    problem = Problem(loss, L2(min(lams) / n), 1.0, FREE * min(lams) / n, targets.level)
     block = Block(row_view(X), targets.y, targets.unit_weight, np.arange(n), NO_ROW_STATE)
     stats = stats_of_sample(X, d, targets, block)
     solver = fit_for(method_class(DUAL)(), width)

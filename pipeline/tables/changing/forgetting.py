@@ -68,10 +68,14 @@ class ForgetResult(BaseModel):
     seconds: float = 0.0
     peak_memory_bytes: int = 0
     learnt_from: tuple[str, ...] = ()
+    test_fingerprints: tuple[str, ...] = ()
+    """Of the generations of the test rows that had such rows."""
     models: tuple[str, ...] = ()
     """Runs that have learnt from one of these, or began at such a run; they are as they were."""
+    chosen: tuple[str, ...] = ()
+    """Runs that have not learnt from such rows, and had them held out."""
     published: tuple[str, ...] = ()
-    """Those of them that were published."""
+    """Those of `models` that were published."""
     retrained: tuple[str, ...] = ()
     """Runs trained anew."""
     notes: tuple[str, ...] = ()
@@ -168,6 +172,9 @@ def _result(plan: ForgetPlan, looked: Sequence[RowsMeant], notes: tuple[str, ...
         examples=tuple(row for one in looked for row in one.examples)[: EXAMPLES * plan.dry_run],
         peak_memory_bytes=peak_memory_bytes(),
         learnt_from=tuple(_that_had_rows(now, dry_run=plan.dry_run)),
+        test_fingerprints=tuple(
+            name for one in tested for name in _that_had_rows(one, dry_run=plan.dry_run)
+        ),
         fingerprint=manifest.fingerprint,
         notes=notes,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -62,6 +63,8 @@ NOTHING = (
 
 #: Floats below are written as digits where they are whole; Arrow has no more of them.
 _MOST_DIGITS = 1e37
+#: Between them Arrow writes floats that are not whole as all others do.
+_LEAST_ALIKE, _MOST_ALIKE = 1e-4, 1e10
 #: What pandas writes behind whole numbers where some are missing.
 _POINT, _WHOLE = ".0", re.compile(r"-?\d+", re.ASCII)
 _NO_WORD = pa.scalar(None, pa.large_string())
@@ -98,9 +101,26 @@ class Read(NamedTuple):
 def read_numbers(cells: Any, written: Written = "plain", missing: tuple[str, ...] = ()) -> Read:
     """Read numbers, typed or as text; what is infinite is missing, and so are the words given.
 
+    Where such a word is a number, it is missing however it comes: typed, or with a point behind it.
     Words that everybody has for a missing value are missing, too.  Spans of time, and times of a
     day, are their seconds; a date is no number.
     """
+    read = _read_numbers(cells, written, missing)
+    if gone := numbers_among(missing, written):
+        return read._replace(values=np.where(np.isin(read.values, gone), np.nan, read.values))
+    return read
+
+
+@lru_cache(maxsize=512)
+def numbers_among(words: tuple[str, ...], written: Written) -> tuple[float, ...]:
+    """Return the numbers that words are."""
+    if not words:
+        return ()
+    values, _ = _read_numbers(pa.array(words, pa.large_string()), written, ())
+    return tuple(values[~np.isnan(values)].tolist())
+
+
+def _read_numbers(cells: Any, written: Written, missing: tuple[str, ...]) -> Read:
     if pa.types.is_dictionary(cells.type):
         cells = cells.dictionary_decode()
     if is_span(cells.type):
@@ -279,11 +299,23 @@ def words_of(cells: Any) -> Any:
 
 
 def _without_points(numbers: Any, words: Any) -> Any:
-    """Return the text of floats, given as Arrow writes them: whole ones as digits, NaN as null."""
+    """Return the text of floats, given as Arrow writes them: whole ones as digits, NaN as null.
+
+    Others have the digits that tell them, from 0.0001 on without an exponent, as in Python.
+    """
     values = pc.cast(numbers, pa.float64())
     whole = pc.and_(pc.equal(pc.round(values), values), pc.less(pc.abs(values), _MOST_DIGITS))
     digits = pc.cast(pc.if_else(whole, values, 0.0), pa.decimal128(38, 0))
     words = pc.if_else(whole, pc.cast(digits, pa.large_string()), words)
+    sizes, limits = pc.abs(values), pa.array([_LEAST_ALIKE, _MOST_ALIKE])
+    least, most = pc.cast(pc.cast(limits, numbers.type), pa.float64())
+    rare = pc.or_(pc.less(sizes, least), pc.greater_equal(sizes, most))
+    rare = pc.and_(rare, pc.and_(pc.invert(whole), pc.is_finite(values))).fill_null(
+        fill_value=False
+    )
+    if pc.any(rare).as_py():
+        said = [str(number) for number in numbers.filter(rare).to_numpy(zero_copy_only=False)]
+        words = pc.replace_with_mask(words, rare, pa.array(said, pa.large_string()))
     return pc.if_else(pc.is_nan(values), _NO_WORD, words)
 
 

@@ -260,7 +260,9 @@ def fitted_date(name: str, cells: Any, inferred: Inferred, *, whole: bool) -> Da
     form, missing = inferred.form, inferred.missing
     forms = (form or ISO).split(BETWEEN)
     year = first_year_of(words_of(cells), forms) if is_text(cells.type) else None
-    standins = _standins(read_moments(cells, form, missing, (), year).values)
+    said = read_moments(pa.array(missing, pa.large_string()), form, first_year=year).values
+    standins = tuple(said[~np.isnan(said)].tolist())  # typed dates say them, too
+    standins += _standins(read_moments(cells, form, missing, standins, year).values)
     every = read_moments(cells, form, missing, standins, year).values
     present = every[~np.isnan(every)]
     first = float(present.min()) if len(present) else 0.0

@@ -91,7 +91,7 @@ def read_moments(
     date and is none.  Years of two digits are of the hundred from `first_year` on [default: 1969].
     """
     if form in UNITS_OF_TIME:
-        numbers, bad = read_numbers(cells)
+        numbers, bad = read_numbers(cells, missing=missing)
         return Read(_without_standins(numbers * UNITS_OF_TIME[form], standins), bad)
     if is_moment(cells.type):
         return Read(_without_standins(_seconds(cells), standins))

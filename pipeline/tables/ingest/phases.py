@@ -70,6 +70,7 @@ from fewpass.pipeline.tables.ingest.writing import (
     with_mean,
     write_chunks,
 )
+from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 from fewpass.pipeline.tables.readers.source import ParsesCodes, Source
 from fewpass.storage.column_copy import has_columns
 from fewpass.storage.column_copy_writer import write_columns
@@ -177,7 +178,8 @@ class _Ingest:
         self.partitioned_again: str | None = None
         self.like = Dataset.open(plan.like, plan.storage_options) if plan.like else None
         self.plan = plan = in_dtype_of(self.like, plan)
-        self.source = source or source_of(plan, self.like)
+        self.seen = SeenFiles()
+        self.source = source or source_of(plan, self.like, self.seen)
         self._refuse_filled_zeros()
         self.expansion = self._parsed_to_codes()
         self.digest = plan.digest(stamps(self.source), self._like_fingerprint())
@@ -387,7 +389,8 @@ class _Ingest:
     def _result(self, done: list[Dataset]) -> IngestResult:
         training, marker = done[TRAINING], self.targets[TRAINING].marker()
         guessed = self.plan.task == "auto" and self.like is None
-        notes = [*notes_on(self.source, training.manifest.targets, guessed=guessed)]
+        notes = [*self.seen.notes()]
+        notes += notes_on(self.source, training.manifest.targets, guessed=guessed)
         if self.like is None:
             notes += notes_on_scaling(training, self.plan)
         return result_of(

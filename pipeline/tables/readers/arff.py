@@ -65,7 +65,7 @@ class ArffRows(DelimitedRows):
         refuse_text_settings(options, "ARFF")
         self.files = described(addresses)
         self._addresses = tuple(addresses)
-        self._longest_line = expected.longest_line
+        self._longest_line, self._plain = expected.longest_line, expected.plain
         self._as_they_are = frozenset()
         self.notes: tuple[str, ...] = ()
         self._looks_at_quotes, self.decided = False, {}
@@ -101,10 +101,12 @@ class ArffRows(DelimitedRows):
             )
         return attributes
 
-    def _parts(self, address: Address, piece_bytes: int = _BYTES_OF_HEADER) -> Iterator[Any]:
+    def _parts(
+        self, address: Address, piece_bytes: int = _BYTES_OF_HEADER, cells: int = 0
+    ) -> Iterator[Any]:
         """Yield the header, and then pieces of rows, each with the number of its first line."""
         header, line = b"", 1
-        texts = text_pieces(address, piece_bytes, self._longest_line)
+        texts = text_pieces(address, piece_bytes, self._longest_line, cells)
         for text in texts:
             header += text.bytes.tobytes()
             mark = _DATA.search(header)
@@ -127,9 +129,9 @@ class ArffRows(DelimitedRows):
             line += text.lines
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        del used
+        cells = 0 if self._plain else len(used)
         for address in self._addresses:
-            parts = self._parts(address, piece_bytes)
+            parts = self._parts(address, piece_bytes, cells)
             self._require_same_header(next(parts)[0], address)
             for raw, line in parts:
                 text = self._as_csv(raw, f"{address.name}", line)

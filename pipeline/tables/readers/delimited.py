@@ -60,7 +60,7 @@ class DelimitedRows:
     ) -> None:
         self.files = described(addresses)
         self._addresses = tuple(addresses)
-        self._longest_line = expected.longest_line
+        self._longest_line, self._plain = expected.longest_line, expected.plain
         head = self._head(options, expected)
         self.nulls = _nulls_of(options, expected)
         self._as_they_are = frozenset(expected.passed)
@@ -117,10 +117,10 @@ class DelimitedRows:
         return text_bytes(self._addresses, self._longest_line)
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        del used
+        cells = 0 if self._plain else len(used)
         for address in self._addresses:
             line = 1
-            texts = text_pieces(address, piece_bytes, self._longest_line)
+            texts = text_pieces(address, piece_bytes, self._longest_line, cells)
             for text in whole_rows(texts, self._of_rows, self._longest_line, address.name):
                 content = without_comments(text, address.name) if line == 1 else text
                 if line == 1 and self._has_header:

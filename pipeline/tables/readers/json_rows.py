@@ -245,8 +245,7 @@ class JsonRows:
         return text_bytes(self._addresses, self._longest_line)
 
     def pieces(self, piece_bytes: int, used: Sequence[int]) -> Iterator[Piece]:
-        del used
-        return line_pieces(self._addresses, piece_bytes, self._longest_line)
+        return line_pieces(self._addresses, piece_bytes, self._longest_line, len(used))
 
     def cells(self, piece: Piece, used: Sequence[int]) -> TableCells:
         text = np.ascontiguousarray(piece.content.bytes)

@@ -27,6 +27,9 @@ SAMPLE_BYTES = 1 << 20
 #: The same for compressed text, where a decompressor takes in more than it has given out.
 _COMPRESSED_SAMPLE_BYTES = 8 << 20
 _HEAD_BYTES = 1 << 18
+#: What a cell that is encoded counts for at least, however short: a place, an entry and its values
+#: are some 40 bytes, of which Budget.piece has as many copies of text.
+TEXT_CELL_BYTES = 8
 #: What files that are no text begin with.
 _NO_TEXT = {
     b"\x1f\x8b": "gzip (.gz)", b"BZh": "bzip2 (.bz2)", b"\xfd7zXZ\x00": "xz (.xz)",
@@ -131,15 +134,31 @@ def _require_text(begins: bytes, address: Address) -> None:
             )
 
 
-def text_pieces(address: Address, n_bytes: int, longest: int) -> Iterator[WholeLines]:
-    """Whole lines of a text file in pieces of about `n_bytes`, without a byte order mark."""
+def text_pieces(
+    address: Address, n_bytes: int, longest: int, cells: int = 0
+) -> Iterator[WholeLines]:
+    """Whole lines of a text file in pieces of about `n_bytes`, without a byte order mark.
+
+    Where a line becomes so many `cells` of text, a piece has fewer lines if these are short.
+    """
+    most = max(1, n_bytes // (TEXT_CELL_BYTES * cells)) if cells else n_bytes
     with _lines_of(address) as (stream, _):
         text = _without_mark(read_lines(stream, n_bytes, longest))
         if not text.size:
             raise empty_file(address.name)
         while text.size:
-            yield _lines(text, address)
+            yield from _parts(_lines(text, address), most)
             text = read_lines(stream, n_bytes, longest)
+
+
+def _parts(text: WholeLines, most: int) -> Iterator[WholeLines]:
+    """Cut lines into parts of `most` lines."""
+    if text.lines <= most:
+        yield text
+        return
+    ends = np.flatnonzero(text.bytes == NEWLINE)[most - 1 : text.lines - 1 : most] + 1
+    for part in np.split(text.bytes, ends):
+        yield WholeLines(part, count_byte(part, NEWLINE))
 
 
 def _lines(text: Bytes, address: Address) -> WholeLines:
@@ -181,11 +200,13 @@ def text_bytes(addresses: Sequence[Address], longest: int) -> float:
     return whole * sum(address.size or 0 for address in addresses) / max(1, addresses[0].size or 0)
 
 
-def line_pieces(addresses: Sequence[Address], piece_bytes: int, longest: int) -> Iterator[Piece]:
-    """Read text files one after the other, in pieces of whole lines."""
+def line_pieces(
+    addresses: Sequence[Address], piece_bytes: int, longest: int, cells: int = 0
+) -> Iterator[Piece]:
+    """Read text files one after the other, in pieces of whole lines; `cells` as `text_pieces`."""
     for address in addresses:
         line = 1
-        for text in text_pieces(address, piece_bytes, longest):
+        for text in text_pieces(address, piece_bytes, longest, cells):
             yield Piece(address.name, line, text, text.bytes.size)
             line += text.lines
 

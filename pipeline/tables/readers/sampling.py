@@ -29,6 +29,8 @@ from fewpass.pipeline.tables.readers.source import PIECE_BYTES, Expected, TableR
 #: wide that their cells take more memory than they may, fewer.
 SAMPLE_ROWS = 100_000
 SAMPLE_SEED = 0
+MOST_PARTS = 8  # that drawn rows are in
+COLUMN_BYTES = 1300  # that a column of each takes beside its cells
 PLACES = "places"  # a column for as long as rows are drawn
 
 
@@ -66,6 +68,8 @@ def sampled(
         n_rows += table.num_rows
         faults += cells.faults[:1]
         read += piece.n_bytes
+        if len(parts) > MOST_PARTS:
+            parts = [_joined(parts, rows.files[0].name)]
         while _is_too_large(parts, memory):
             parts, rate = [_thinned(part, 0.5) for part in parts], rate / 2
         if read >= most:
@@ -76,9 +80,7 @@ def sampled(
             where = f"{rows.files[0].name}, {rows.unit} {line}"
             raise BadInput(f"{where}: {fact}. {advice.rstrip(',')}.")
         raise BadInput(f"{rows.files[0].name}: there are no rows. Check the file.")
-    with parsing(rows.files[0].name, "its pieces hold columns of different types"):
-        sample = pa.concat_tables(parts)
-    sample = as_sample(sample, SAMPLE_ROWS, SAMPLE_SEED)
+    sample = as_sample(_joined(parts, rows.files[0].name), SAMPLE_ROWS, SAMPLE_SEED)
     parts.clear()
     release_freed_memory()
     last = sample.num_columns - 1
@@ -86,8 +88,16 @@ def sampled(
     return FirstSample(sample.remove_column(last), n_rows if whole else None, places, tuple(labels))
 
 
+def _joined(parts: Sequence[Any], name: str) -> Any:
+    with parsing(name, "its pieces hold columns of different types"):
+        joined = pa.concat_tables(parts).combine_chunks()
+    release_freed_memory()
+    return joined
+
+
 def _is_too_large(parts: Sequence[Any], memory: int) -> bool:
-    rows, taken = (sum(of) for of in zip(*((p.num_rows, p.nbytes) for p in parts), strict=True))
+    rows = sum(part.num_rows for part in parts)
+    taken = sum(part.nbytes + COLUMN_BYTES * part.num_columns for part in parts)
     return bool(rows > 2 * SAMPLE_ROWS or (taken > memory and rows > len(parts)))
 
 

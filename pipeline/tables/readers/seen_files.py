@@ -17,6 +17,7 @@ from fewpass.pipeline.tables.readers.source import SourceFile
 from fewpass.storage.locations import HERE
 from fewpass.storage.manifest import TakenFile
 
+MOST_NAMED = 5
 _State = tuple[int | None, str | None]
 
 
@@ -70,6 +71,13 @@ class SeenFiles:
         if not new:
             raise NothingNew(f"{again[0]}: all files that were named were taken before.")
         return new
+
+    def notes(self) -> tuple[str, ...]:
+        """Say which files were left out, where none was taken by another call."""
+        if not self.left_out:
+            return ()
+        names = ", ".join(self.left_out[:MOST_NAMED]) + ", ..." * (len(self.left_out) > MOST_NAMED)
+        return (f"Named more than once, if by other names, and taken once: {names}.",)
 
     def require_new(self, file: SourceFile) -> None:
         """Raise NothingNew where rows of a query were taken, BadInput where it had others then."""

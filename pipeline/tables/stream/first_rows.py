@@ -32,6 +32,7 @@ from fewpass.pipeline.tables.ingest.reading import (
 )
 from fewpass.pipeline.tables.ingest.writing import weights_that_count
 from fewpass.pipeline.tables.readers import Expected, open_source
+from fewpass.pipeline.tables.readers.seen_files import SeenFiles
 from fewpass.pipeline.tables.readers.source import Source
 from fewpass.pipeline.tables.readers.standard_input import is_standard_input
 from fewpass.pipeline.tables.stream.first_decisions import (
@@ -86,6 +87,7 @@ class FirstRows:
         assert plan.source is not None, "the plan names a source"
         self.plan, self.asked = plan, plan.source
         self.threads = threads or len(os.sched_getaffinity(0))
+        self.seen = SeenFiles()
         self.source = self._opened()
         self.plan = with_table_version(plan, self.source)
         self.asked = self.plan.source or self.asked
@@ -107,7 +109,7 @@ class FirstRows:
             )
         expected = Expected(
             budget=budget, split=split_asked(self.asked, self.plan.seed), task=self.asked.task,
-            held_out=self.asked.test_fraction, seed=self.plan.seed, one_pass=True,
+            held_out=self.asked.test_fraction, seed=self.plan.seed, one_pass=True, seen=self.seen,
         )  # fmt: skip
         return laid_out(
             lambda how: open_source(self.asked.sources, how, None, expected),
@@ -165,6 +167,7 @@ class FirstRows:
         targets, kind = self.dataset.manifest.targets, self.dataset.manifest.scaling.kind
         guessed = self.asked.task == "auto"
         return (
+            *self.seen.notes(),
             *notes_on(self.source, targets, guessed=guessed, whole=self.whole),
             *note_on_standardising(self.asked.scale, kind),
         )

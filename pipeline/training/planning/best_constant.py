@@ -18,14 +18,13 @@ from fewpass.pipeline.rows.buffers import numbers_per_row, unit_weights
 from fewpass.pipeline.rows.targets import TargetRule
 from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.losses import Problem
-from fewpass.solvers.losses.constant_prediction import best_constants
+from fewpass.solvers.losses.constant_prediction import best_constants, some_of_each
 from fewpass.solvers.losses.wide_loss import WideLoss
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.manifest import Labels, Manifest, Values
 from fewpass.storage.table import Table
 
 Numbers = NDArray[np.float64]
-LEAST_ROWS = 0.5  # that a class without rows counts as: its log odds would have no end
 
 
 class Levelled(NamedTuple):
@@ -56,7 +55,7 @@ def levelled(problem: Problem, rule: TargetRule, dataset: Dataset, sample: Table
         own = _weight_of_each(targets, rule, sample.target, weight)
     if isinstance(loss, WideLoss):
         constant = loss.constant_loss(own / own.sum(), intercept=intercept)
-        return _with_level(problem, loss.best_scores(_some(own)), (constant,))
+        return _with_level(problem, loss.best_scores(some_of_each(own)), (constant,))
     y, weights = _as_read(problem, rule, dataset, sample, own)
     best = best_constants(loss, y, weights, intercept=intercept)
     constants = best.losses
@@ -68,7 +67,7 @@ def levelled(problem: Problem, rule: TargetRule, dataset: Dataset, sample: Table
         mean = _of_squares(targets, manifest)
         return _with_level(problem, best.scores if mean is None else (mean,), constants)
     if not loss.takes_numbers:
-        best = best_constants(loss, y, _some(weights), intercept=intercept)
+        best = best_constants(loss, y, some_of_each(weights), intercept=intercept)
     return _with_level(problem, best.scores, constants)
 
 
@@ -123,11 +122,6 @@ def _of_logs(problem: Problem, rule: TargetRule, manifest: Manifest) -> float:
     mean = rule.mean(targets) if mean is None else mean
     log: Any = problem.loss.best_constant(np.array(mean))
     return float(log) - (math.log(offsets.mean_exp) if offsets else 0.0)
-
-
-def _some(own: Numbers) -> Numbers:
-    """Return weights of labels, none of which is 0."""
-    return np.maximum(own, LEAST_ROWS)
 
 
 def _weight_of_each(

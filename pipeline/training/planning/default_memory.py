@@ -17,6 +17,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.memory import usable_memory_bytes
 from fewpass.pipeline.rows.windows import rows_bytes
 from fewpass.pipeline.settings.method_kinds import Auto
+from fewpass.pipeline.settings.regularisation import Lam
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.forecast import memory_of
 from fewpass.pipeline.training.planning.job import (
@@ -27,11 +28,15 @@ from fewpass.pipeline.training.planning.job import (
 )
 from fewpass.pipeline.training.planning.planner import Planner
 from fewpass.solvers.registry import SEVERAL_LEARNERS
+from fewpass.storage.dataset import Dataset
+from fewpass.storage.manifest import Labels
 
 SHARE = 2  # of what a process may use, a half is taken at most
 ROUND = 10**6  # what is needed is rounded up to megabytes
 READING = 8  # bytes of memory that a byte is worth which is not read and decoded once more
 CANDIDATES = 8  # budgets that are compared
+#: Bytes of a weight of one model of all classes, and of a row's number for a class, at most.
+PER_WEIGHT, PER_DUAL = 256, 64
 EXPANDED = 2  # times the usual memory, at most, for rows of codes that stay expanded
 
 
@@ -56,6 +61,22 @@ def most_by_default(plan: TrainingPlan) -> int:
     """Return the bytes that a plan may take at most: those that it gives, if it does."""
     given = "memory" in plan.model_fields_set
     return plan.memory if given else max(plan.memory, usable_memory_bytes() // SHARE)
+
+
+def fits_for_sure(plan: TrainingPlan, dataset: Dataset) -> bool:
+    """Say whether one model of all classes is so small that nothing has to be planned for it."""
+    targets = dataset.manifest.targets
+    classes = len(targets.labels) if isinstance(targets, Labels) else 1
+    numbers = dataset.n_features * PER_WEIGHT + dataset.n_rows * PER_DUAL
+    return classes * numbers <= plan.memory // 2
+
+
+def require_memory(plan: TrainingPlan, dataset: Dataset, *, near: bool) -> None:
+    """Refuse a plan without lam that does not fit into its memory, whatever lam will be."""
+    if fits_for_sure(plan, dataset):
+        return
+    planner = Planner(plan.model_copy(update={"lam": Lam.of("1/n")}), dataset, distributed=not near)
+    planner.job((with_memory(planner) if near else plan).memory)
 
 
 def _memory_for(planner: Planner, usual: int, most: int) -> int:

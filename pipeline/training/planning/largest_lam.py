@@ -27,12 +27,12 @@ from fewpass.pipeline.training.planning.problem import problem_of
 from fewpass.solvers.estimates.spectrum import MOST_ROWS
 from fewpass.solvers.gradient import GradientPart, add_gradient, no_gradient
 from fewpass.solvers.losses import Loss, Problem, Squared, slope
+from fewpass.solvers.losses.constant_prediction import best_constants
 from fewpass.solvers.penalties import L2
 from fewpass.solvers.protocol import Weights
 from fewpass.storage.dataset import Dataset
 
-FARTHEST = 1e9  # that a best intercept is looked for
-HALVINGS = 200
+FARTHEST = 1e9  # that a best intercept is
 KINK_WIDTH = 1e-12  # of an intercept: to either side of a kink
 
 
@@ -144,19 +144,9 @@ def slopes_at(loss: Loss, b: float, y: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def best_intercept(loss: Loss, y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
-    """Return the intercept with the least mean loss, by halving."""
-    low, high = -1.0, 1.0
-    while low > -FARTHEST and float(weight @ slopes_at(loss, low, y)) > 0.0:
-        low *= 2.0
-    while high < FARTHEST and float(weight @ slopes_at(loss, high, y)) < 0.0:
-        high *= 2.0
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        if middle in (low, high):
-            break
-        rises = float(weight @ slopes_at(loss, middle, y)) > 0.0
-        low, high = (low, middle) if rises else (middle, high)
-    return 0.5 * (low + high)
+    """Return the intercept with the least mean loss, to rounding."""
+    (b,) = best_constants(loss, y, weight[None], intercept=True, close=0.0).scores
+    return float(np.clip(b, -FARTHEST, FARTHEST))
 
 
 def balanced_slopes(

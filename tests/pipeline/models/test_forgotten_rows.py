@@ -96,6 +96,32 @@ def test_rows_are_learnt_after_an_append_and_not_before_a_deletion(tmp_path):
     }  # fmt: skip
 
 
+def test_models_that_were_chosen_by_forgotten_test_rows_are_named_apart(tmp_path):
+    source = write_rows(tmp_path / "all.csv", 3)
+    ingested = {"label": "y", "keep": "id", "drop": "id", "test_fraction": 0.3}
+    fewpass.ingest(source, tmp_path / "d", **ingested)
+    fewpass.ingest(source, tmp_path / "other", like=str(tmp_path / "d"))
+    for run, data, held_out in (
+        ("learnt", "d", None), ("both", "d", "d-test"), ("chosen", "other", "d-test"),
+        ("by-training-rows", "other", "d"), ("apart", "other", None),
+    ):  # fmt: skip
+        held_out = held_out and str(tmp_path / held_out)
+        fewpass.train(tmp_path / data, tmp_path / run, held_out=held_out, **HOW)
+    in_test = {row["id"] for row in fewpass.Dataset(tmp_path / "d-test").to_arrow().to_pylist()}
+    only_there = min(in_test - {"7"})
+    few = fewpass.forget(tmp_path / "d", f"id == {only_there}")
+    assert few.test_forgotten == 1
+    assert (few.models, few.chosen) == ((), (str(tmp_path / "both"), str(tmp_path / "chosen")))
+    fewpass.train(tmp_path / "other", tmp_path / "z", held_out=str(tmp_path / "d-test"), **HOW)
+    for dry_run in (True, False):
+        result = fewpass.forget(tmp_path / "d", "id == 7", dry_run=dry_run)
+        assert result.models == (str(tmp_path / "both"), str(tmp_path / "learnt"))
+        assert result.chosen == tuple(
+            str(tmp_path / r) for r in ("by-training-rows", "chosen", "z")
+        )
+    assert fewpass.forget(tmp_path / "d", "id == 1", allow_none=True).chosen == result.chosen
+
+
 # -- stores ----------------------------------------------------------------------------------------
 
 

@@ -8,9 +8,10 @@ import pytest
 from fewpass.pipeline.budget import PROGRAM_BYTES
 from fewpass.pipeline.errors import TooLittleMemory
 from fewpass.pipeline.executors.threads import InProcess
+from fewpass.pipeline.models.estimators import LinearClassifier
 from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training import chosen_lam, walk
-from fewpass.pipeline.training.lam_sample import sample_of, wanted_rows
+from fewpass.pipeline.training.lam_sample import bytes_of, sample_of, wanted_rows
 from fewpass.pipeline.training.planning.forecast import memory_of
 from fewpass.pipeline.training.prepared import planned
 from fewpass.pipeline.training.spans import reduce
@@ -63,10 +64,10 @@ def test_it_takes_what_is_kept_and_not_half_of_it(dataset, tmp_path, solver, vec
 
 
 def test_the_memory_is_asked_before_models_are_trained_to_choose_lam(dataset, monkeypatch):
-    def chosen(*_):
+    def compared(*_):
         raise AssertionError("models were trained for a plan that is refused")
 
-    monkeypatch.setattr(chosen_lam, "with_chosen_lam", chosen)
+    monkeypatch.setattr(chosen_lam.LamComparison, "on", compared)
     fields = {"dataset": dataset.folder.url, "lam": "auto", "loss": "softmax", "passes": 1}
     least = {"solver": {"kind": "psdca"}, "memory": PROGRAM_BYTES + 10_000_000}
     for near in (True, False):
@@ -75,6 +76,25 @@ def test_the_memory_is_asked_before_models_are_trained_to_choose_lam(dataset, mo
     enough = TrainingPlan.model_validate(fields | least | {"memory": 10**9})
     with pytest.raises(AssertionError, match="models were trained"):
         planned(enough, dataset, None, near=True)
+
+
+def test_an_estimator_asks_its_memory_before_it_trains_models_to_choose_lam(monkeypatch):
+    """And chooses by as many rows as an eighth of it holds."""
+    chosen_by = []
+
+    def compared(plan, dataset, _held_out):
+        chosen_by.append(bytes_of(sample_of(plan, dataset)))
+        raise InterruptedError
+
+    monkeypatch.setattr(chosen_lam.LamComparison, "on", compared)
+    X = np.ones((30_000, 200), np.float32)
+    y = np.arange(len(X)) % 400
+    model = LinearClassifier(loss="softmax", lam="auto", memory=PROGRAM_BYTES + 1_000_000)
+    with pytest.raises(TooLittleMemory, match="memory="):
+        model.fit(X, y)
+    with pytest.raises(InterruptedError):
+        LinearClassifier(lam="auto", memory="128MB").fit(X, y % 2)
+    assert 12_000_000 < chosen_by[0] <= 16_000_000 < X.nbytes
 
 
 @pytest.mark.parametrize("classes", ["multinomial", "ovr"])

@@ -210,7 +210,9 @@ def test_three_anchors_tell_the_minimum_of_a_quadratic_in_their_plane():
     moments = in_memory(S2gd(m=2), problem, DenseRows, X, y, weight)
     third = [m.state for m in islice(moments, 5)][-1]
     assert (third.n_anchors, third.rejected) == (2, 0)
-    close(S2gd().newest(third).coef, best, 1e-9)
+    # an objective that is known to rounding tells its minimum so well, and no better
+    known = np.finfo(float).eps * 0.5 * float(weight @ (y * y)) / 80
+    close(S2gd().newest(third).coef, best, np.sqrt(2.0 * known / np.linalg.eigvalsh(H)[0]))
     assert np.abs(third.x.coef - best).max() > 1e-3  # the model stays the anchor until f is known
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+from fewpass.pipeline.models.refresh.generations import generations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -18,7 +19,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from fewpass import models
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.file_states import FileState
-from fewpass.pipeline.models.refresh.generations import generations
 from fewpass.pipeline.models.refresh.inbox import Arrivals, arrivals
 from fewpass.pipeline.models.refresh.refreshing import next_generation
 from fewpass.pipeline.models.refresh.taking import take

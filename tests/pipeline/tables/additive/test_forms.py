@@ -13,6 +13,7 @@ from fewpass.flows.cli import main
 from fewpass.flows.short_options import spelled_out
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.estimators.frames import as_table
+from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.tables.additive import candidates, choosing
 from fewpass.pipeline.tables.additive.forms import EncodedForm, FormTrial, Tried
@@ -28,6 +29,7 @@ from fewpass.pipeline.tables.additive.of_table import of_numbers
 from fewpass.pipeline.tables.additive.rules import AskedForm, FormRules
 from fewpass.pipeline.tables.additive.sample_fit import (
     COARSE,
+    FINE,
     GRID,
     SampleTargets,
     fitted_models,
@@ -39,6 +41,7 @@ from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.tables.encoding.variables import VariablesOfRows
 from fewpass.pipeline.tables.readers import Expected, open_source
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.table import SparseTable
 
 
 def frame(n=3000, seed=0):
@@ -504,6 +507,22 @@ def test_wide_rows_and_little_memory_mean_fewer_rows():
     assert asked.most_rows(10) == 25_000 and asked.most_rows(1000) == 5000
     assert asked._replace(memory=64 << 20).most_rows(10) == 6250
     assert asked._replace(memory=1 << 30).most_rows(10) == 25_000
+
+
+@pytest.mark.parametrize("shares", [(0.97, 0.03), (0.9, 0.07, 0.03)])
+def test_models_of_the_sample_charge_the_intercept_from_the_best_constant(shares):
+    """Where columns say nothing, scores are the log odds, or log shares, whatever lam is."""
+    n, classes = 2_000, len(shares)
+    y = np.repeat(np.arange(classes), np.round(n * np.array(shares)).astype(int)).astype(float)
+    alike = np.where(np.arange(n) % 2, 1.0, -1.0).astype(np.float32)  # in all classes
+    X = SparseTable(alike, np.zeros(n, np.int32), np.arange(n + 1), y, None)
+    targets = SampleTargets(y if classes > 2 else np.where(y == 1.0, 1.0, -1.0), classes)
+    models = fitted_models(X, 1, targets, (GRID[0],), FINE)
+    found = models.scores(0, row_view(X))
+    log = np.log(shares)
+    expected = log - log.mean() if classes > 2 else log[1:] - log[:1]
+    means = found.reshape(-1, n).mean(axis=1)
+    np.testing.assert_allclose(means - means.mean() * (classes > 2), expected, atol=0.05)
 
 
 def test_forms_are_compared_on_the_features_that_rows_have():

@@ -91,6 +91,27 @@ def test_a_file_is_taken_once_whatever_it_is_called(at, way, new):
         assert max(ids().values()) == 2  # what was named once more, once
 
 
+@pytest.mark.parametrize("way", sorted({*NAMES} - {"moved"}))
+def test_an_ingest_takes_a_file_once_and_says_so(at, way):
+    result = fewpass.ingest(["data/b.csv", NAMES[way](), "data/b.csv"], "E", **HOW)
+    of_a = way in ("the folder", "a glob", "the file of the ingest")
+    assert ids("E") == once(B, *([A] if of_a else []))
+    (said,) = [note for note in result.notes if "taken once" in note]
+    assert "b.csv" in said
+    few = fewpass.ingest(["data/a.csv", "data/b.csv"], "F", **HOW)
+    assert not any("taken once" in note for note in few.notes)
+
+
+@pytest.mark.parametrize("named", ["data", "data/?.csv"])
+def test_a_training_on_files_takes_a_file_once_and_says_so(at, as_json, named):
+    (at / "data/c.csv").symlink_to("b.csv")
+    os.link(at / "data/b.csv", at / "data/d.csv")
+    how = ("--label", "y", "--lam", "0.1", "--solver", "onepass", "--scheduler", "none")
+    trained = as_json("train", named, "R", *how)
+    assert trained["rows_seen"] == 80
+    assert any("taken once" in note and "d.csv" in note for note in trained["notes"])
+
+
 @pytest.mark.parametrize("name", ["data/a.csv", "data/b.csv", "h.csv", "data"])
 def test_a_file_that_has_grown_is_refused_and_taken_with_again(at, name):
     os.link("data/b.csv", "h.csv")

@@ -73,6 +73,30 @@ def test_two_thousand_columns_fit(tmp_path):
     assert told["taken"] < MEMORY // 2
 
 
+def write_empty(path, n, d):
+    """Five cells of each row say something: of a line of JSON, so many members are there."""
+    rng = np.random.default_rng(0)
+    names, rows = [f"c{k}" for k in range(d)], rng.integers(0, d, (n, 5))
+    said = [dict.fromkeys(row, 0.1 + row[0] / 999) | {d: k % 2} for k, row in enumerate(rows)]
+    if path.suffix == ".jsonl":
+        first = dict.fromkeys(range(d), 0.5) | {d: 1}
+        lines = [{[*names, "y"][c]: v for c, v in row.items()} for row in [first, *said[1:]]]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return
+    cells = (",".join(str(row.get(c, "")) for c in range(d + 1)) for row in said)
+    path.write_text("\n".join([",".join([*names, "y"]), *cells]) + "\n")
+
+
+@pytest.mark.parametrize(("kind", "n", "d"), [("csv", 6_000, 1000), ("jsonl", 20_000, 200)])
+def test_cells_that_are_empty_count_as_much_as_others(tmp_path, kind, n, d):
+    """Of text they are a byte, or none; as rows, and on their way, some 40."""
+    write_empty(tmp_path / f"small.{kind}", 200, 20)
+    write_empty(tmp_path / f"large.{kind}", n, d)
+    told = ingested(tmp_path, kind, MEMORY // 2)
+    assert told["rows"] == n
+    assert told["taken"] < MEMORY // 2
+
+
 def write_words(path, n):
     """Another word in every row."""
     rows = (f"w{7919 * k:x},{k % 97},{'no' if k % 3 else 'yes'}" for k in range(n))

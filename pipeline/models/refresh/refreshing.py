@@ -65,6 +65,8 @@ from fewpass.pipeline.models.refresh.taking import TakenFiles, reading_of
 from fewpass.pipeline.models.refresh.windows import WindowModel, models_of, n_rows, training_plan
 from fewpass.pipeline.models.refresh.work import Work
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.storage.folder import Folder
+from fewpass.storage.manifest import KEY
 
 FIRST, REPLACES = "first", "replaces"  # verdicts on generations that no night before judges
 NEW = "new"
@@ -112,7 +114,8 @@ class _Refresh:
     def run(self) -> RefreshResult:
         done: list[RefreshResult] = []
         if self.store.open is not None:
-            done.append(self._finished(self.store.open))
+            self._look_again(self.store.open)
+            done.append(self._finished(self._open()))
         for night, files in self._arrived():
             done.append(self._finished(self._begun(night, files)))
         if not done and self.store.is_stale:  # somebody took a night that had waited
@@ -146,6 +149,15 @@ class _Refresh:
         there = [one for one in came.changed if nights[one.generation] in self.store.nights]
         replaced = [(nights[one.generation], one.files) for one in there]
         return [*replaced, *([(None, came.new)] if came.new else [])]
+
+    def _look_again(self, generation: Generation) -> None:
+        """Note how the files of a generation are now, if they are still to be read."""
+        if Folder(generation.data).exists(KEY):
+            return
+        for file in generation.files:
+            now = file.now()
+            if now is not None and now.differs(file):
+                self._append(Moved(generation=generation.number, then=file, now=now))
 
     def _begun(self, night: int | None, files: tuple[FileState, ...]) -> Generation:
         store = self.store

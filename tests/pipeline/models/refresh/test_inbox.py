@@ -2,7 +2,6 @@
 
 import errno
 import itertools
-import json
 import os
 import shutil
 import tempfile
@@ -11,23 +10,21 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from fewpass.pipeline.models.refresh.generations import generations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from fewpass import models
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.models.refresh.inbox import Arrivals, arrivals
-from fewpass.pipeline.models.refresh.refreshing import next_generation
+from fewpass.pipeline.models.refresh.store import store_at
 from fewpass.pipeline.models.refresh.taking import take
+from fewpass.pipeline.models.refresh.work import Work
 from fewpass.pipeline.tables.ingest.phases import ingest
 from fewpass.storage.dataset import Dataset
-from fewpass.storage.folder import Folder
 from fewpass.storage.source_files import SourceChanged
 from testing.object_store import object_store
-from testing.refreshing import plan_of, refresh, write_rows
+from testing.refreshing import EndsBefore, Interrupted, plan_of, refresh, write_rows
 
 NAMES = st.sampled_from(["a.csv", "b.csv", "c.csv", "sub/a.csv"])
 
@@ -370,29 +367,25 @@ def inbox(tmp_path):
     return folder
 
 
-def test_a_changed_file_is_told_of_until_it_is_as_it_was(inbox, tmp_path):
+def files_of(plan):
+    return [
+        [Path(file.name).name for file in one.files] for one in store_at(plan.store).generations
+    ]
+
+
+def rows_learnt(plan):
+    store = store_at(plan.store)
+    return sum(Dataset.open(store.data_of(night)).n_rows for night in store.past.used)
+
+
+def test_a_folder_that_was_renamed_has_no_new_files(inbox, tmp_path):
     plan = plan_of(tmp_path)
     refresh(plan)
-    before = (inbox / "a.csv").read_text(), (inbox / "a.csv").stat().st_mtime_ns
-    write_rows(inbox / "a.csv", 7)
-    write_rows(inbox / "c.csv", 8)
-    refresh(plan)
-    assert [len(one.files) for one in generations(Folder(plan.store))] == [2, 1]
-    (told,) = models(plan.store).refused
-    assert told.file == str(inbox / "a.csv")
-    assert "generation 000001" in told.reason
-    assert refresh(plan) is None
-    assert models(plan.store).refused == (told,)
-    (inbox / "a.csv").write_text(before[0])
-    os.utime(inbox / "a.csv", ns=(0, before[1]))
-    assert refresh(plan) is None
-    assert models(plan.store).refused == ()
     inbox.rename(tmp_path / "elsewhere")
     moved = plan.model_copy(update={"sources": (f"{tmp_path}/elsewhere/*.csv",)})
-    assert refresh(moved) is None
-    assert {Path(name).parent.name for name in generations(Folder(plan.store))[0].files} == {
-        "elsewhere"
-    }
+    assert refresh(moved).state == "unchanged"
+    (taken,) = store_at(plan.store).generations
+    assert {Path(file.name).parent.name for file in taken.files} == {"elsewhere"}
 
 
 def test_what_is_written_while_it_is_read_leaves_the_generation_and_is_taken_whole(inbox, tmp_path):
@@ -405,32 +398,24 @@ def test_what_is_written_while_it_is_read_leaves_the_generation_and_is_taken_who
             raise SourceChanged(errno.ESTALE, "it changed", str(inbox / "a.csv"))
         return ingest(asked)
 
-    took = take(plan, next_generation(plan), written_to)
-    assert [Path(name).name for name in took.generation.files] == ["b.csv"]
-    assert [Path(one.file).name for one in took.refused] == ["a.csv"]
-    refresh(plan)  # finishes it
+    class Writes(Work):
+        def take(self, *of):
+            return take(*of, written_to)
+
+    refresh(plan, Writes())
+    assert files_of(plan) == [["b.csv"]]
+    assert [Path(one.file.name).name for one in store_at(plan.store).aside] == ["a.csv"]
     refresh(plan)
-    second = generations(Folder(plan.store))[1]
-    assert second.files == (str(inbox / "a.csv"),)
-    assert Dataset.open(second.data).n_rows == rows_of(inbox / "a.csv")
-    assert models(plan.store).refused == ()
+    assert files_of(plan) == [["b.csv"], ["a.csv"]]
+    assert rows_learnt(plan) == rows_of(inbox / "a.csv") + rows_of(inbox / "b.csv")
+    assert store_at(plan.store).aside == ()
 
 
 def test_a_generation_that_goes_on_later_is_known_by_what_it_reads_then(inbox, tmp_path):
     plan = plan_of(tmp_path)
-    next_generation(plan)  # and then it is killed
+    with pytest.raises(Interrupted):
+        refresh(plan, EndsBefore(0))
     write_rows(inbox / "a.csv", 9)
     refresh(plan)
-    assert refresh(plan) is None
-    assert models(plan.store).refused == ()
-
-
-def test_lists_of_names_by_earlier_versions_are_read(inbox, tmp_path):
-    plan = plan_of(tmp_path)
-    refresh(plan)
-    record = tmp_path / "store/generations/000001/files.json"
-    record.write_text(json.dumps(sorted(map(str, inbox.iterdir()))))
-    write_rows(inbox / "a.csv", 7)
-    write_rows(inbox / "c.csv", 8)
-    assert [Path(name).name for name in next_generation(plan).files] == ["c.csv"]
-    assert models(plan.store).refused == ()
+    assert refresh(plan).state == "unchanged"
+    assert files_of(plan) == [["a.csv", "b.csv"]]

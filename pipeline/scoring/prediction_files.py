@@ -83,7 +83,9 @@ def open_predictions(
         writer.close()
 
 
-class _Parquet:
+class ParquetPredictions:
+    """A Parquet file of predictions; of no batches none."""
+
     def __init__(self, target: IO[bytes], _columns: Sequence[str], _scratch: IO[bytes]) -> None:
         self._target = target
         self._writer: Any = None
@@ -176,7 +178,7 @@ class _Npy:
 
 #: Writers of files of predictions, by suffix.
 WRITERS: dict[str, Callable[[IO[bytes], Sequence[str], IO[bytes]], PredictionFile]] = {
-    ".parquet": _Parquet,
+    ".parquet": ParquetPredictions,
     ".csv": _Csv,
     ".npy": _Npy,
 }

@@ -63,11 +63,13 @@ class DeltaOutput(OutputTable):
     def _newest(self) -> Any:
         """Return the newest version of the table; None where there is no table yet."""
         from deltalake import DeltaTable  # noqa: PLC0415 - an extra
+        from deltalake.exceptions import TableNotFoundError  # noqa: PLC0415
 
         place, options = self._place()
-        if not DeltaTable.is_deltatable(place, options):
+        try:
+            return DeltaTable(place, storage_options=options)
+        except TableNotFoundError:
             return None
-        return DeltaTable(place, storage_options=options)
 
     @contextmanager
     def _asked(self) -> Iterator[None]:

@@ -112,7 +112,7 @@ class _Csv:
         self._target = target
         head = io.StringIO()
         csv.writer(head, lineterminator="\n").writerow(columns)
-        target.write(head.getvalue().encode())
+        self._put(head.getvalue().encode())
 
     def write(self, batch: Batch) -> None:
         columns = {name: _for_text(name, _as_arrow(column)) for name, column in batch.items()}
@@ -124,7 +124,12 @@ class _Csv:
         quotes = "none" if are_numbers else "needed"
         options = pa.csv.WriteOptions(include_header=False, quoting_style=quotes)
         pa.csv.write_csv(pa.table(columns), text, options)
-        self._target.write(text.getbuffer())
+        self._put(text.getbuffer())
+
+    def _put(self, content: bytes | memoryview) -> None:
+        """Write all: a standard output without a buffer takes as much as it likes."""
+        while content:
+            content = content[self._target.write(content) :]
 
     def close(self) -> None:
         pass

@@ -131,6 +131,11 @@ def predict_new(
     return _summary(results, table.shown, columns, rows, len(partitions))
 
 
+def are_there(inputs: Sequence[str]) -> bool:
+    """Say whether there are files by now, of inputs that come one by one."""
+    return bool(_partitions(inputs, None, only_new=True))
+
+
 def _each(
     partitions: Sequence[_Partition],
     is_done: Callable[[_Partition], bool],

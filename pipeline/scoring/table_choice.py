@@ -54,7 +54,7 @@ def output_table(output: str, name: str | None) -> OutputTable | None:
     elif name is None or not TABLE_NAME.fullmatch(name):
         raise BadInput(
             f"{shown_address(output)} is a database, and predictions are put into one of its "
-            "tables. Name it with `table`, such as table=scores."
+            "tables. Name that, as in `table=scores`."
         )
     if kind is not PostgresTable:
         _require_free(output, is_folder=kind is DeltaOutput)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.scoring.output_table import OutputTable, Replaced, WaitingRows
+from fewpass.pipeline.scoring.output_table import BATCH_ROWS, OutputTable, Replaced, WaitingRows
 from fewpass.pipeline.tables.readers.borders import quoted
 from fewpass.pipeline.tables.readers.store_settings import as_environment
 from fewpass.storage.addresses import local_path, open_store, require_no_secrets
@@ -35,23 +35,28 @@ class DeltaOutput(OutputTable):
             from deltalake import QueryBuilder  # noqa: PLC0415 - an extra
 
             query = f"SELECT DISTINCT source, source_version FROM {_TABLE}"  # noqa: S608
-            found = pa.table(QueryBuilder().register(_TABLE, table).execute(query))
-        return set(zip(*(column.to_pylist() for column in found.columns), strict=True))
+            listed = pa.table(QueryBuilder().register(_TABLE, table).execute(query))
+        return set(zip(*(column.to_pylist() for column in listed.columns), strict=True))
 
     def put(self, rows: WaitingRows, replaced: Replaced | None) -> None:
         with self._asked():
-            from deltalake import write_deltalake  # noqa: PLC0415 - an extra
+            from deltalake import WriterProperties, write_deltalake  # noqa: PLC0415 - an extra
 
+            small = WriterProperties(max_row_group_size=4 * BATCH_ROWS)  # which it has in memory
             table, reader = self._newest(), rows.reader()
             if table is None:
                 place, options = self._place()
-                write_deltalake(place, reader, mode="append", storage_options=options)
+                write_deltalake(
+                    place, reader, mode="append", storage_options=options, writer_properties=small
+                )
                 return
             schema = _schema_of(table)
             self.require_columns(schema.names, reader.schema.names)
             stored = pa.RecordBatchReader.from_batches(schema, _typed(reader, schema))
             where = None if replaced is None else " OR ".join(replaced.conditions())
-            write_deltalake(table, stored, mode="overwrite", predicate=where)
+            write_deltalake(
+                table, stored, mode="overwrite", predicate=where, writer_properties=small
+            )
 
     def _place(self) -> tuple[str, dict[str, str] | None]:
         """Return the table's path or address, and options of its store."""

@@ -251,8 +251,8 @@ def _partitions(inputs: Sequence[str], output: str | None, *, only_new: bool) ->
                 f"{table.name} is a table, and its files are no parts to predict one by one. Name "
                 "a file as the output, or a table without `only_new`."
             )
-        found = (_partition(address, base) for address in addresses)
-        partitions += [part for part in found if part.size or not only_new]
+        parts = (_partition(address, base) for address in addresses)
+        partitions += [part for part in parts if part.size or not only_new]
     names = [part.made if output is not None else part.name for part in partitions]
     double = next((name for name, times in Counter(names).items() if times > 1), None)
     if double is not None:

@@ -230,6 +230,7 @@ class DuckdbTable(_FileOfTables):
 
     def connected(self) -> Any:
         connection = self.library().connect(str(self.path), config=_DUCKDB)  # type: ignore[attr-defined]
+        connection.execute("SET enable_progress_bar = false")  # on standard output
         connection.execute("BEGIN")
         return connection
 

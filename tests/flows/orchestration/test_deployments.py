@@ -262,7 +262,9 @@ def test_files_that_came_since_are_scored_once(place):
         asked = {"parameters": {"run": place.quiet.run}}
         address = f"deployments/{deployment['id']}/create_flow_run"
         started = place.server.ask(address, asked)
-        wait_for(lambda: place.state(started) in (state, "Refused", "Failed", "Crashed"), 150, state)
+        wait_for(
+            lambda: place.state(started) in (state, "Refused", "Failed", "Crashed"), 150, state
+        )
         ended = place.server.ask(f"flow_runs/{started['id']}")["state"]
         assert ended["name"] == state, ended
         return ended["message"]

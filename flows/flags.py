@@ -15,7 +15,9 @@ from functools import cache
 _SETTING = re.compile(r"`([a-z_]+(?:\.[a-z_]+)?)(?:=([^`]*))?`")
 _QUOTED = re.compile(r"'.*'|\".*\"", re.DOTALL)
 #: Options of `fewpass predict`, `evaluate`, `dashboard`, `export` and `explain`.
-_OF_COMMANDS = ("probability", "reliability", "keep", "port", "words", "rows", "retrain")
+_OF_COMMANDS = (
+    "probability", "reliability", "keep", "port", "words", "rows", "retrain", "table", "only_new",
+)  # fmt: skip
 
 
 def in_flags(text: str) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 #: Facts that are left out where there is nothing to say.
-OPTIONAL = ("left_out", "beyond", "files", "done_before")
+OPTIONAL = ("left_out", "beyond", "files", "done_before", "table")
 
 
 def predict(
@@ -34,10 +34,12 @@ def predict(
     threshold: float | None = None,
     memory: str | None = None,
     threads: Annotated[int | None, whole(1, MOST_WORKERS)] = None,
+    table: str | None = None,
+    only_new: bool = False,
     reading: Reading = READING,
     output: Output = OUTPUT,
 ) -> int:
-    """Predict every row of a file or data set, and write a .parquet, .csv or .npy file.
+    """Predict every row of a file or data set, into a .parquet, .csv or .npy file or a table.
 
     Parameters
     ----------
@@ -48,9 +50,11 @@ def predict(
     out
         File to write; its ending says what kind. A - stands for CSV on standard output. A folder,
         with a slash at its end: a file for each of INPUT's files, which may be killed and repeated.
+        A database (postgresql://host/name, .sqlite, .duckdb) with --table, or a table of Delta Lake
+        (.delta): all rows are put there or none, and the same command again replaces its rows.
     overwrite
         Replace OUT if it exists already; never an input, a source of the model's data set, or what
-        lies in a data set or a run.
+        lies in a data set or a run. Of a table: all rows, if it has the columns of predictions.
     probability
         Add a column per class, and last that of the positive label, or of the label predicted: by
         --calibrate of the training, else by the logistic loss.
@@ -68,6 +72,11 @@ def predict(
         take].
     threads
         Threads that read and score [default: one per core].
+    table
+        Table of the database that OUT is.
+    only_new
+        Predict only those of INPUT's files that are not predicted in OUT, a folder or a table, yet,
+        by whatever model, as they are now.
     """
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal
@@ -93,6 +102,7 @@ def predict(
             checked(SourceOptions, given(reading)), overwrite=overwrite, probability=probability,
             defuse=defuse, clip=clip, keep=keep, threshold=threshold,
             memory=parse_bytes(memory) if memory else None, threads=threads,
+            table=table, only_new=only_new,
             on_progress=lambda now: show(now.fraction, counted(now.rows, "row")),
         )  # fmt: skip
     _show_result(terminal, result, piped=piped)
@@ -128,9 +138,10 @@ def _shown(result: PredictionResult) -> dict[str, Any]:
     )
     return {
         "at": result.output,
+        "table": result.table,
         "rows": result.rows,
         "files": _files(result),
-        "columns": ", ".join(result.columns),
+        "columns": ", ".join(result.columns) or None,
         "left out": left_out,
         "took": f"{format_seconds(result.seconds)}, at most "
         f"{format_bytes(result.peak_memory_bytes)} of memory"

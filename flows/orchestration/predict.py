@@ -9,12 +9,13 @@ from prefect.states import Completed
 
 from fewpass.flows.orchestration import requests
 from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
-from fewpass.flows.orchestration.scheduled import dated, durable_task, made_flow
+from fewpass.flows.orchestration.scheduled import UNCHANGED, dated, durable_task, made_flow
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.matching import left_out_sentence
 from fewpass.pipeline.models.refresh.store import run_at
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.prediction import predict as predicted
+from fewpass.pipeline.scoring.prediction_folder import are_there
 from fewpass.pipeline.scoring.scored_file import PredictionResult
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.sizes import counted
@@ -24,10 +25,13 @@ from fewpass.pipeline.sizes import counted
 def predict(
     run: str, inputs: tuple[str, ...], out: str, options: SourceOptions,
     overwrite: bool, probability: bool, defuse: bool, clip: bool, keep: tuple[str, ...],
-    threshold: float | None, memory: int | None, threads: int | None,
+    threshold: float | None, memory: int | None, threads: int | None, table: str | None,
+    only_new: bool,
 ) -> Any:  # fmt: skip
     """Score the rows, and return what was written in the state that tells of it."""
     run, out, inputs = dated(run, "run"), dated(out, "out"), dated(inputs, "inputs")
+    if only_new and not are_there(inputs):
+        return Completed(name=UNCHANGED, message=f"No file yet: {', '.join(inputs)}.")
     settings = {
         "overwrite": overwrite,
         "probability": probability,
@@ -37,19 +41,25 @@ def predict(
         "threshold": threshold,
         "memory": memory,
         "threads": threads,
+        "table": table,
+        "only_new": only_new,
     }
     result: PredictionResult = score.with_options(task_run_name=f"predict {out}")(
         run, inputs, out, options, settings
     )
-    text = "\n".join(f"- {as_markdown(one)}" for one in _sentences(result))
+    if only_new and result.files == result.done_before:
+        message = f"No new file: {counted(result.files, 'file')} scored before."
+        return Completed(name=UNCHANGED, message=message, data=result._asdict())
+    place = result.output if result.table is None else f"{result.output}, table {result.table}"
+    text = "\n".join(f"- {as_markdown(one)}" for one in _sentences(result, place))
     show_text(result.output, "predictions", text, f"predictions of {run}")
-    message = f"{counted(result.rows, 'row')} scored: {result.output}."
+    message = f"{counted(result.rows, 'row')} scored{_of_files(result)}: {place}."
     return Completed(message=message, data=result._asdict())
 
 
-def _sentences(result: PredictionResult) -> Iterator[str]:
+def _sentences(result: PredictionResult, place: str) -> Iterator[str]:
     columns = ", ".join(result.columns)
-    yield f"{counted(result.rows, 'row')} with the columns {columns} in {result.output}"
+    yield f"{counted(result.rows, 'row')} with the columns {columns} in {place}"
     if result.files:
         before = f", {result.done_before:,} of them before" * (result.done_before > 0)
         yield f"{counted(result.files, 'file')}{before}"
@@ -59,11 +69,16 @@ def _sentences(result: PredictionResult) -> Iterator[str]:
         yield f"Ignored {counted(result.beyond, 'value')} beyond the model's features"
 
 
+def _of_files(result: PredictionResult) -> str:
+    new = result.files - result.done_before
+    return f" of {counted(new, 'new file')}" if result.done_before else ""
+
+
 @durable_task("predict")
 def score(
     run: str, inputs: tuple[str, ...], out: str, options: SourceOptions, settings: dict[str, Any]
 ) -> PredictionResult:
-    """Predict into a file that appears whole or not at all."""
+    """Predict into a file or a table: all rows are there, or none."""
     bar = ProgressArtifact(out, "predicting into")
     return predicted(
         load_model(run_at(run)),

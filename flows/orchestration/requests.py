@@ -147,7 +147,7 @@ class CrossValidateParameters(Described):
 
 
 class PredictParameters(Described):
-    """Score every row of an input, in its order, into a .parquet, .csv or .npy file."""
+    """Score every row of an input, in its order, into a file, a folder of files or a table."""
 
     run: str
     """Folder or address of the run, or of a refresh's store; {date} and {time} stand for the
@@ -155,12 +155,15 @@ class PredictParameters(Described):
     inputs: tuple[str, ...]
     """Files, globs or addresses that ingest could read, labels optional; or one data set."""
     out: str
-    """File to write; {date} and {time} stand for the scheduled start."""
+    """File to write (.parquet, .csv, .npy), folder of a file for each of the inputs (with a slash
+    at its end), database, or table of Delta Lake (.delta); {date} and {time} stand for the
+    scheduled start."""
     options: SourceOptions = SourceOptions()
     """How to read the inputs."""
     overwrite: bool = False
     """Replace the file if it is there, as a schedule that always writes to one file needs; never
-    an input, a source of the model's data set, or what lies in a data set or a run."""
+    an input, a source of the model's data set, or what lies in a data set or a run. Of a table:
+    all of its rows, if it has the columns of predictions."""
     probability: bool = False
     """Add a column per class, and last that of the positive label, or of the label predicted."""
     defuse: bool = False
@@ -176,6 +179,11 @@ class PredictParameters(Described):
     """Memory limit, in addition to what the libraries take."""
     threads: Workers | None = None
     """Threads that read and score; default one per core."""
+    table: str | None = None
+    """Table of the database that `out` is."""
+    only_new: bool = False
+    """Score only files that are not scored in `out`, a folder or a table, yet, by whatever model,
+    as they are now; a run that finds none ends as Unchanged."""
 
 
 class RefreshParameters(Described):

@@ -157,9 +157,11 @@ def predict(
     keep: Sequence[str] = (),
     threshold: float | None = None,
     memory: int | str | None = None,
+    table: str | None = None,
+    only_new: bool = False,
     **reading: Any,
 ) -> PredictionResult:
-    """Write predictions for files of any size to a file, as `fewpass predict` does.
+    """Write predictions for files of any size to a file or a table, as `fewpass predict` does.
 
     Parameters
     ----------
@@ -170,11 +172,13 @@ def predict(
     output
         A .parquet, .csv or .npy file.  It is either complete or does not exist.  A folder, with a
         slash at its end: a file for each of the inputs' files; the same call again goes on where
-        one was killed.
+        one was killed.  A database (postgresql://..., .sqlite, .duckdb) or a table of Delta Lake
+        (.delta): all rows are put there, or none; the same call again replaces its rows.
     overwrite
         Replace `output` if it exists already; what fewpass wrote there itself, and nobody changed
         since, is replaced without.  Inputs, sources of the model's data set, and files
-        in data sets and runs are never replaced.
+        in data sets and runs are never replaced.  Of a table: all of its rows, if it has the
+        columns of these predictions.
     probability
         Add a column per class, and `probability`, that of the second of two labels or of the label
         predicted.  Needs the logistic loss, or a run trained with `calibrate`.
@@ -188,6 +192,11 @@ def predict(
         score is above 0].
     memory
         Memory limit, such as "256MB" [default: 1 GiB, and the weights].
+    table
+        Name of the table, where `output` is a database.
+    only_new
+        Predict only files that are not predicted in `output` (a folder or a table) yet, by whatever
+        model, as they are now.
     **reading
         Fields of `SourceOptions`.
 
@@ -214,4 +223,6 @@ def predict(
         keep=keep,
         threshold=threshold,
         memory=None if memory is None else parse_bytes(memory),
+        table=table,
+        only_new=only_new,
     )

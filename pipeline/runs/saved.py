@@ -236,6 +236,10 @@ def unfit(snapshot: Snapshot, fault: str) -> BadInput:
     )
 
 
+#: Digits of their digest that weights are told apart by.
+VERSION_DIGITS = 12
+
+
 def weights_digest(weights: Weights) -> str:
     """SHA-256 over the bytes of the coefficients and the intercept."""
     digest = hashlib.sha256(np.ascontiguousarray(weights.coef).data)

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewpass.pipeline.budget import Budget
+from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.rows.buffers import row_view
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.rows.target_range import clipped
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model
+from fewpass.pipeline.scoring.output_table import OutputTable
 from fewpass.pipeline.scoring.prediction_files import STANDARD_OUTPUT, defused
-from fewpass.pipeline.scoring.prediction_folder import is_folder, predict_folder
+from fewpass.pipeline.scoring.prediction_folder import is_folder, predict_folder, predict_new
 from fewpass.pipeline.scoring.probabilities import (
     Probabilities,
     class_scores,
@@ -30,12 +32,14 @@ from fewpass.pipeline.scoring.scored_file import (
     write_rows,
 )
 from fewpass.pipeline.scoring.scoring_budget import scoring_budget
+from fewpass.pipeline.scoring.table_choice import output_table
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.training.planning.problem import loss_of
 from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.solvers.kernels.scores import rank, scores
 from fewpass.solvers.losses.loss import Link
 from fewpass.solvers.protocol import Weights
+from fewpass.storage.redaction import without_secrets
 from fewpass.storage.table import SparseTable, Table
 
 Columns = dict[str, NDArray[Any]]
@@ -130,6 +134,8 @@ def predict(
     keep: Sequence[str] = (),
     threshold: float | None = None,
     threads: int | None = None,
+    table: str | None = None,
+    only_new: bool = False,
     on_progress: Callable[[PredictionProgress], None] = lambda _: None,
 ) -> PredictionResult:
     """Predict every row of `inputs` (files, or one data set) into `output`.
@@ -143,12 +149,14 @@ def predict(
     output
         A .parquet, .csv or .npy file, which appears only if complete; "-" for CSV on standard
         output.  A folder, with a slash at its end: a file for each file of the inputs, .csv for
-        CSV and .parquet for others; the same call again goes on where one was killed.
+        CSV and .parquet for others; the same call again goes on where one was killed.  A database
+        (postgresql://..., .sqlite, .duckdb) or a table of Delta Lake (.delta): all rows are put
+        there, or none, in place of what the same model has predicted there of the same sources.
     options
         Options for reading, and for matching the columns with the model's.
     overwrite
         Replace an existing `output`; never an input, a source of the model's rows, or a file in a
-        data set or a run.
+        data set or a run.  Of a table: all of its rows, if it has the columns of predictions.
     probability
         Add a column per class, `probability_LABEL`, and `probability`: of the positive label, or
         with several classes of the predicted label.  They are those of the run's calibration;
@@ -168,6 +176,11 @@ def predict(
         default those whose score is above 0.
     threads
         Number of threads for parsing and scoring; default: the number of cores.
+    table
+        Name of the table, where the output is a database.
+    only_new
+        Of the files of the inputs predict only those that are not predicted there yet, by whatever
+        model, as they are now; the output is a folder or a table.
 
     Raises
     ------
@@ -178,19 +191,44 @@ def predict(
     model = model if clip else model._replace(seen=None)
     how = PredictedColumns(probability, defuse, tuple(keep), threshold)
 
-    def into_file(
+    place = output_table(output, table)
+    _require_several(output, place, overwrite=overwrite, only_new=only_new)
+
+    def into(
         specs: Sequence[str], url: str, tell: Callable[[PredictionProgress], None]
     ) -> PredictionResult:
-        out = ScoredOutput(url, overwrite, how.keep, memory, threads, tell)
+        out = ScoredOutput(url, overwrite, how.keep, memory, threads, tell, place, only_new)
         return write_rows(how.maker(model, out), model, specs, options, out)
 
-    if not is_folder(output):
-        return into_file(inputs, output, on_progress)
+    def into_one(
+        spec: str, url: str, tell: Callable[[PredictionProgress], None]
+    ) -> PredictionResult:
+        return into([spec], url, tell)
+
+    if place is not None and only_new:
+        return predict_new(into_one, place, inputs, on_progress)
+    if place is not None or not is_folder(output):
+        return into(inputs, output, on_progress)
     settings = how._asdict() | {"clip": clip, "reading": options.model_dump(mode="json")}
     return predict_folder(
-        lambda spec, url, tell: into_file([spec], url, tell),
-        model, inputs, output, settings, overwrite=overwrite, on_progress=on_progress,
+        into_one, model, inputs, output, settings, overwrite=overwrite, only_new=only_new,
+        on_progress=on_progress,
     )  # fmt: skip
+
+
+def _require_several(
+    output: str, place: OutputTable | None, *, overwrite: bool, only_new: bool
+) -> None:
+    """Refuse `only_new` where nothing could be left as it is."""
+    if not only_new:
+        return
+    if overwrite:
+        raise BadInput("`overwrite` makes all anew, and `only_new` what is new. Leave one out.")
+    if place is None and not is_folder(output):
+        raise BadInput(
+            f"`only_new` leaves what is predicted, and {without_secrets(output)} would be one file "
+            "of all. Name a folder (with a slash at its end) or a table."
+        )
 
 
 class PredictedColumns(NamedTuple):

@@ -83,7 +83,9 @@ def open_predictions(
         writer.close()
 
 
-class _Parquet:
+class ParquetPredictions:
+    """A Parquet file of predictions; of no batches none."""
+
     def __init__(self, target: IO[bytes], _columns: Sequence[str], _scratch: IO[bytes]) -> None:
         self._target = target
         self._writer: Any = None
@@ -110,7 +112,7 @@ class _Csv:
         self._target = target
         head = io.StringIO()
         csv.writer(head, lineterminator="\n").writerow(columns)
-        target.write(head.getvalue().encode())
+        self._put(head.getvalue().encode())
 
     def write(self, batch: Batch) -> None:
         columns = {name: _for_text(name, _as_arrow(column)) for name, column in batch.items()}
@@ -122,7 +124,12 @@ class _Csv:
         quotes = "none" if are_numbers else "needed"
         options = pa.csv.WriteOptions(include_header=False, quoting_style=quotes)
         pa.csv.write_csv(pa.table(columns), text, options)
-        self._target.write(text.getbuffer())
+        self._put(text.getbuffer())
+
+    def _put(self, content: bytes | memoryview) -> None:
+        """Write all: a standard output without a buffer takes as much as it likes."""
+        while content:
+            content = content[self._target.write(content) :]
 
     def close(self) -> None:
         pass
@@ -176,7 +183,7 @@ class _Npy:
 
 #: Writers of files of predictions, by suffix.
 WRITERS: dict[str, Callable[[IO[bytes], Sequence[str], IO[bytes]], PredictionFile]] = {
-    ".parquet": _Parquet,
+    ".parquet": ParquetPredictions,
     ".csv": _Csv,
     ".npy": _Npy,
 }

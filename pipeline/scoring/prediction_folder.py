@@ -1,13 +1,14 @@
-"""Predictions of a folder of files, one after the other; what is done is not repeated.
+"""Predictions of files, one after the other; what is done is not repeated.
 
-The folder that is written holds a record of what it was made of.  Each file appears whole, and is
+A folder that is written holds a record of what it was made of.  Each file appears whole, and is
 put on record after that: a process that is killed between the two makes that file again, to the
-same bytes.
+same bytes.  A table has its record in its rows.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.runs.model import Model
 from fewpass.pipeline.runs.saved import weights_digest
+from fewpass.pipeline.scoring.output_table import OutputTable, source_version
 from fewpass.pipeline.scoring.scored_file import PredictionProgress, PredictionResult
 from fewpass.pipeline.tables.readers.finding import Address, find
 from fewpass.storage.addresses import local_path
@@ -27,9 +29,12 @@ from fewpass.storage.whole_file import remove_abandoned
 KEY = "_predictions.json"
 _FORMAT = "fewpass-predictions"
 _TEXT = (".csv", ".tsv")
+_SEVERAL = "several models"
+_GLOB = "*?["
 
-#: Predicts one file into another.
-PredictFile = Callable[[str, str, Callable[[PredictionProgress], None]], PredictionResult]
+TellProgress = Callable[[PredictionProgress], None]
+#: Predicts one file into another, or into a table.
+PredictFile = Callable[[str, str, TellProgress], PredictionResult]
 
 
 class _Partition(NamedTuple):
@@ -39,6 +44,7 @@ class _Partition(NamedTuple):
     made: str  # below the output's folder
     version: list[Any]  # what changes with its content
     size: int
+    name: str  # without secrets
 
 
 def is_folder(output: str) -> bool:
@@ -54,7 +60,8 @@ def predict_folder(
     settings: dict[str, Any],
     *,
     overwrite: bool,
-    on_progress: Callable[[PredictionProgress], None],
+    only_new: bool,
+    on_progress: TellProgress,
 ) -> PredictionResult:
     """Predict every file of `inputs` into a file of its own below `output`.
 
@@ -67,34 +74,99 @@ def predict_folder(
         the same folder.
     overwrite
         Make all files again.
+    only_new
+        Leave files as they are that another model has predicted.
 
     Raises
     ------
     BadInput
         The folder holds predictions of another model or of other settings; two files would be made
-        of one name; the output is inside the input.
+        of one name; the output is inside the input; a file cannot be predicted, by then all others
+        are.
     """
-    partitions = _partitions(inputs, output)
+    partitions = _partitions(inputs, output, only_new=only_new)
     folder = Folder(output.rstrip("/"))
     made_by = {"weights": weights_digest(model.weights), "settings": settings}
-    done = _done(folder, made_by, overwrite=overwrite)
+    done = _done(folder, made_by, overwrite=overwrite, only_new=only_new)
     _remove_partial(folder, {*done, *(part.made for part in partitions)})
-    whole = sum(part.size for part in partitions) or 1
-    results, before, rows = list[PredictionResult](), 0, 0
-    for part in partitions:
-        if not _is_done(folder, part, done):
-            results.append(_one(predict_file, folder, part, (rows, before, whole), on_progress))
-            done[part.made] = {
-                "version": part.version,
-                "rows": results[-1].rows,
-                "columns": results[-1].columns,
-                "bytes": folder.size(part.made),
-            }
-            folder.write(KEY, seal({"format": _FORMAT, "of": made_by, "files": done}, indent=1))
-        before, rows = before + part.size, rows + done[part.made]["rows"]
-        on_progress(PredictionProgress(rows, before / whole))
-    columns = tuple(done[partitions[-1].made]["columns"])
+
+    def predict_one(part: _Partition, tell: TellProgress) -> PredictionResult:
+        if folder.is_local:
+            (Path(folder.url) / part.made).parent.mkdir(parents=True, exist_ok=True)
+        result = predict_file(part.spec, folder.address(part.made), tell)
+        done[part.made] = {
+            "version": part.version,
+            "rows": result.rows,
+            "columns": result.columns,
+            "bytes": folder.size(part.made),
+        }
+        folder.write(KEY, seal({"format": _FORMAT, "of": made_by, "files": done}, indent=1))
+        return result
+
+    results = _each(partitions, lambda part: _is_done(folder, part, done), predict_one, on_progress)
+    columns = tuple(done[partitions[-1].made]["columns"]) if partitions else ()
+    rows = sum(done[part.made]["rows"] for part in partitions)
     return _summary(results, output, columns, rows, len(partitions))
+
+
+def predict_new(
+    predict_file: PredictFile,
+    table: OutputTable,
+    inputs: Sequence[str],
+    on_progress: TellProgress,
+) -> PredictionResult:
+    """Predict those files of `inputs` into a table of which it has no rows, as the files are now.
+
+    Each is put there by a transaction of its own.  For errors see `predict_folder`.
+    """
+    partitions = _partitions(inputs, None, only_new=True)
+    scored = table.scored() if partitions else set()
+    results = _each(
+        partitions,
+        lambda part: (part.name, source_version(*part.version)) in scored,
+        lambda part, tell: predict_file(part.spec, table.url, tell),
+        on_progress,
+    )
+    rows, columns = sum(one.rows for one in results), results[-1].columns if results else ()
+    return _summary(results, table.shown, columns, rows, len(partitions))
+
+
+def are_there(inputs: Sequence[str]) -> bool:
+    """Say whether there are files by now, of inputs that come one by one."""
+    return bool(_partitions(inputs, None, only_new=True))
+
+
+def _each(
+    partitions: Sequence[_Partition],
+    is_done: Callable[[_Partition], bool],
+    predict_one: Callable[[_Partition, TellProgress], PredictionResult],
+    on_progress: TellProgress,
+) -> list[PredictionResult]:
+    """Predict what is not done; BadInput of the first file that cannot be, after all others."""
+    whole = sum(part.size for part in partitions) or 1
+    results, refused, before, rows = list[PredictionResult](), list[BadInput](), 0, 0
+
+    def tell(now: PredictionProgress) -> None:
+        share = (before + now.fraction * part.size) / whole
+        on_progress(PredictionProgress(rows + now.rows, share))
+
+    for part in partitions:
+        if not is_done(part):
+            try:
+                results.append(predict_one(part, tell))
+            except BadInput as error:
+                refused.append(error)
+            else:
+                rows += results[-1].rows
+        before += part.size
+        on_progress(PredictionProgress(rows, before / whole))
+    if refused:
+        others = f" {len(refused) - 1} more are refused;" if len(refused) > 1 else ""
+        done = len(partitions) - len(refused)
+        raise BadInput(
+            f"{refused[0]}{others} {done:,} of {len(partitions):,} files are predicted."
+        ) from refused[0]
+    return results
 
 
 def _remove_partial(folder: Folder, made: Iterable[str]) -> None:
@@ -105,24 +177,6 @@ def _remove_partial(folder: Folder, made: Iterable[str]) -> None:
     for place, own in names.items():
         if place.is_dir():
             remove_abandoned(place, own)
-
-
-def _one(
-    predict_file: PredictFile,
-    folder: Folder,
-    part: _Partition,
-    so_far: tuple[int, int, int],
-    on_progress: Callable[[PredictionProgress], None],
-) -> PredictionResult:
-    rows, before, whole = so_far
-
-    def tell(now: PredictionProgress) -> None:
-        share = (before + now.fraction * part.size) / whole
-        on_progress(PredictionProgress(rows + now.rows, share))
-
-    if folder.is_local:
-        (Path(folder.url) / part.made).parent.mkdir(parents=True, exist_ok=True)
-    return predict_file(part.spec, folder.address(part.made), tell)
 
 
 def _summary(
@@ -140,19 +194,27 @@ def _summary(
     )  # fmt: skip
 
 
-def _done(folder: Folder, made_by: dict[str, Any], *, overwrite: bool) -> dict[str, Any]:
-    """Return what is on record of files that are done."""
+def _done(
+    folder: Folder, made_by: dict[str, Any], *, overwrite: bool, only_new: bool
+) -> dict[str, Any]:
+    """Return what is on record of files that are done.
+
+    Where another model has made some that stay, the folder is of neither from now on.
+    """
     if overwrite or not folder.exists(KEY):
         return {}
     try:
         record = unseal(folder.read(KEY))
-        same, files = record["of"] == json.loads(json.dumps(made_by)), dict(record["files"])
+        of, files = dict(record["of"]), dict(record["files"])
+        wanted = json.loads(json.dumps(made_by))
+        if only_new and of["weights"] != wanted["weights"]:
+            made_by["weights"], of["weights"] = _SEVERAL, wanted["weights"]
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(
             f"{folder.address(KEY)} is damaged ({error}). Say `overwrite=true` to make all files "
             "again."
         ) from error
-    if not same:
+    if of != wanted:
         raise BadInput(
             f"{folder.url} holds predictions of another model, or with other settings. Name "
             "another folder, or say `overwrite=true` to make all files again."
@@ -168,25 +230,31 @@ def _is_done(folder: Folder, part: _Partition, done: dict[str, Any]) -> bool:
     return bool(folder.size(part.made) == record["bytes"])
 
 
-def _partitions(inputs: Sequence[str], output: str) -> list[_Partition]:
-    """Return the files of the inputs, and what is made of each."""
+def _partitions(inputs: Sequence[str], output: str | None, *, only_new: bool) -> list[_Partition]:
+    """Return the files of the inputs, and what is made of each below a folder (None: in a table).
+
+    Of files that come one by one there may be none yet, and empty ones are not written yet.
+    """
     partitions: list[_Partition] = []
     for spec in inputs:
         base = _base(spec)
-        if _reads_below(spec) and Location.of(output.rstrip("/")).is_in(Location.of(base)):
-            raise BadInput(
-                f"{output} is inside the input {base}, whose files would be read again. Name "
-                "another folder."
-            )
-        addresses = find([spec])
+        if output is not None and _reads_below(spec):
+            _require_outside(output, base)
+        try:
+            addresses = find([spec], empty=only_new)
+        except FileNotFoundError:
+            if only_new and _is_glob(spec):
+                continue
+            raise
         if table := next((address for address in addresses if address.format), None):
             raise BadInput(
-                f"{table.name} is a table, and {output} is to be a folder with a file for each of "
-                "the input. Name a file (without a slash at its end)."
+                f"{table.name} is a table, and its files are no parts to predict one by one. Name "
+                "a file as the output, or a table without `only_new`."
             )
-        partitions += [_partition(address, base) for address in addresses]
-    names = [part.made for part in partitions]
-    double = next((name for name in names if names.count(name) > 1), None)
+        parts = (_partition(address, base) for address in addresses)
+        partitions += [part for part in parts if part.size or not only_new]
+    names = [part.made if output is not None else part.name for part in partitions]
+    double = next((name for name, times in Counter(names).items() if times > 1), None)
     if double is not None:
         raise BadInput(
             f"Two files of the input would become {double}. Predict them into folders of their own."
@@ -194,10 +262,22 @@ def _partitions(inputs: Sequence[str], output: str) -> list[_Partition]:
     return partitions
 
 
+def _require_outside(output: str, base: str) -> None:
+    if Location.of(output.rstrip("/")).is_in(Location.of(base)):
+        raise BadInput(
+            f"{output} is inside the input {base}, whose files would be read again. Name another "
+            "folder."
+        )
+
+
+def _is_glob(spec: str) -> bool:
+    return any(mark in spec for mark in _GLOB)
+
+
 def _base(spec: str) -> str:
     """Return the folder that the names of files are below: of a glob the one before its marks."""
     parts = spec.rstrip("/").split("/")
-    marked = [k for k, part in enumerate(parts) if any(mark in part for mark in "*?[")]
+    marked = [k for k, part in enumerate(parts) if _is_glob(part)]
     here = local_path(spec)
     if marked:
         return "/".join(parts[: marked[0]]) or "."
@@ -206,7 +286,7 @@ def _base(spec: str) -> str:
 
 def _reads_below(spec: str) -> bool:
     """Say whether files in new folders next to the files of a source would be among these."""
-    if any(mark in spec for mark in "*?["):
+    if _is_glob(spec):
         return "**" in spec
     here = local_path(spec)
     return here is None or here.is_dir()
@@ -223,4 +303,5 @@ def _partition(address: Address, base: str) -> _Partition:
     stem = name[: name.rindex(address.extension)] if address.extension else name
     ending = ".csv" if address.extension in _TEXT else ".parquet"
     version = [address.size, address.file.version if address.file else None]
-    return _Partition(spec, stem + ending, json.loads(json.dumps(version)), address.size or 0)
+    size = address.size or 0
+    return _Partition(spec, stem + ending, json.loads(json.dumps(version)), size, address.name)

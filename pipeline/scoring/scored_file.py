@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +18,14 @@ from fewpass.pipeline.matching import Matched, shown_name
 from fewpass.pipeline.memory import peak_memory_bytes
 from fewpass.pipeline.outputs import OutputFile, is_data_set
 from fewpass.pipeline.runs.model import Model, require_same_columns, stored_weights
+from fewpass.pipeline.runs.saved import VERSION_DIGITS, weights_digest
+from fewpass.pipeline.scoring.output_table import (
+    ORIGIN,
+    Origin,
+    OutputTable,
+    Replaced,
+    source_version,
+)
 from fewpass.pipeline.scoring.prediction_files import (
     STANDARD_OUTPUT,
     PredictionFile,
@@ -30,7 +37,7 @@ from fewpass.pipeline.settings.matching_options import Matching
 from fewpass.pipeline.settings.source_options import SourceOptions
 from fewpass.pipeline.settings.source_reading import refuse_reading
 from fewpass.pipeline.tables.readers import Expected, Source, open_source
-from fewpass.pipeline.tables.readers.source import Parsed, Piece
+from fewpass.pipeline.tables.readers.source import Parsed, Piece, SourceFile
 from fewpass.pipeline.tables.stream.parsed_pieces import each_piece
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.ordered import ordered_map
@@ -51,6 +58,7 @@ class PredictionResult(NamedTuple):
     beyond: int = 0  # values ignored, as their index is beyond the model's features
     files: int = 0  # that were made of the files of a folder; 0 where one was made of all
     done_before: int = 0  # of these, by an earlier call
+    table: str | None = None  # in a database, which `output` is
 
 
 class PredictionProgress(NamedTuple):
@@ -66,6 +74,7 @@ class Batch(NamedTuple):
     columns: Columns
     n_beyond: int  # values ignored
     done: int  # rows, or for files the bytes of their values in memory
+    file: str = ""  # that rows of files are of
 
 
 class RowColumns(Protocol):
@@ -93,12 +102,14 @@ class RowColumns(Protocol):
 class ScoredOutput(NamedTuple):
     """What is written, and how."""
 
-    url: str  # a .parquet, .csv or .npy file; "-" is CSV on standard output
+    url: str  # a .parquet, .csv or .npy file; "-" is CSV on standard output; or where a table is
     overwrite: bool = False
     passed: tuple[str, ...] = ()  # columns of the input that are written, too
     memory: int | None = None  # bytes; None: 1 GiB and the weights
     threads: int | None = None  # None: one per core
     on_progress: Callable[[PredictionProgress], None] = lambda _: None
+    table: OutputTable | None = None  # in place of a file
+    any_model: bool = False  # whether rows of other models give way in it
 
 
 def write_rows(
@@ -127,36 +138,69 @@ def write_rows(
         there; the output is of another kind or must not be written.
     """
     began = time.perf_counter()
-    require_ending(out.url)
     file = OutputFile(out.url, out.overwrite, tuple(inputs), model.record)
-    if out.url != STANDARD_OUTPUT:
-        file.require_free()
+    if out.table is None:
+        require_ending(out.url)
+        if out.url != STANDARD_OUTPUT:
+            file.require_free()
     dataset = _as_dataset(inputs)
     compute = make(dataset is None)
-    columns = _all_columns(out.passed, compute.columns)
+    columns = _all_columns(out.passed, compute.columns, () if out.table is None else ORIGIN)
+    if out.table is not None:
+        out.table.require_fit(columns)
     budget, threads = scoring_budget(model, out.memory), out.threads or os.cpu_count() or 1
     if dataset is None:
         wider = max(1, len(compute.columns) // 4)  # a row may have more output columns than text
         size = piece_bytes(budget, model, threads, wider)
-        open_rows = partial(_rows_of_files, compute, inputs, options, budget, out, size, threads)
+        given = _rows_of_files(compute, inputs, options, budget, out, size, threads)
     else:
         _refuse_passed(out.passed, inputs[0])
-        given = options.model_dump(exclude_defaults=True, exclude={*Matching.model_fields})
-        refuse_reading(given, inputs[0])
+        changed = options.model_dump(exclude_defaults=True, exclude={*Matching.model_fields})
+        refuse_reading(changed, inputs[0])
         require_chunks(budget, model, dataset)
-        open_rows = partial(_rows_of_dataset, compute, dataset, options, threads)
-    with open_predictions(
-        out.url, columns, replace=file.may_replace, before=file.require_free
-    ) as target:
-        given_rows = open_rows()
-        rows, beyond = _written(target, given_rows, out.on_progress)
+        given = _rows_of_dataset(compute, dataset, options, threads)
+    if out.table is None:
+        opened = open_predictions(
+            out.url, columns, replace=file.may_replace, before=file.require_free
+        )
+    else:
+        origins = _origins(model, given.files, options.query)
+        given = given._replace(batches=_with_origin(given.batches, origins))
+        whose = None if out.any_model else origins[0].model
+        gone = None if out.overwrite else Replaced(tuple(one.source for one in origins), whose)
+        opened = out.table.opened(columns, gone)
+    with opened as target:
+        rows, beyond = _written(target, given, out.on_progress)
     seconds, peak = time.perf_counter() - began, peak_memory_bytes()
-    left_out = given_rows.left_out
-    return PredictionResult(out.url, rows, columns, seconds, peak, left_out, beyond)
+    shown, name = (out.table.shown, out.table.name) if out.table else (out.url, None)
+    return PredictionResult(shown, rows, columns, seconds, peak, given.left_out, beyond, table=name)
 
 
-def _all_columns(passed: tuple[str, ...], computed: tuple[str, ...]) -> tuple[str, ...]:
+def _origins(model: Model, files: Sequence[SourceFile], query: str | None) -> list[Origin]:
+    """Return what rows of each file have in the columns of `ORIGIN`."""
+    version = weights_digest(model.weights)[:VERSION_DIGITS]
+    asked = f" {query}" if query else ""
+    return [
+        Origin(version, file.name + asked, source_version(file.bytes, file.version))
+        for file in files
+    ]
+
+
+def _with_origin(batches: Generator[Batch], origins: Sequence[Origin]) -> Generator[Batch]:
+    """Yield batches with the columns of `ORIGIN`; of a table's own files its only origin."""
+    by_file = {origin.source: origin for origin in origins}
+    with closing(batches):
+        for batch in batches:
+            n = len(next(iter(batch.columns.values())))
+            origin = by_file.get(batch.file, origins[0])
+            yield batch._replace(columns=batch.columns | origin.columns(n))
+
+
+def _all_columns(
+    passed: tuple[str, ...], computed: tuple[str, ...], added: tuple[str, ...]
+) -> tuple[str, ...]:
     """Return the output's columns; BadInput where two have the same name."""
+    computed = (*computed, *added)
     double = [name for name in passed if name in computed or passed.count(name) > 1]
     if double:
         why = "is a column of the output" if double[0] in computed else "is named twice"
@@ -181,6 +225,7 @@ class _GivenRows(NamedTuple):
     batches: Generator[Batch]
     left_out: tuple[str, ...]  # columns that the model does not have
     whole: int  # what `done` of the batches adds up to, for files an estimate
+    files: tuple[SourceFile, ...]
 
 
 def _rows_of_files(
@@ -194,7 +239,8 @@ def _rows_of_files(
 ) -> _GivenRows:
     source = open_like(compute.model, inputs, options, budget, out.passed)
     whole, left_out = source.estimated_bytes(), source.left_out
-    return _GivenRows(_of_files(compute, source, out.passed, size, threads), left_out, whole)
+    batches = _of_files(compute, source, out.passed, size, threads)
+    return _GivenRows(batches, left_out, whole, source.files)
 
 
 def _rows_of_dataset(
@@ -202,7 +248,8 @@ def _rows_of_dataset(
 ) -> _GivenRows:
     matched = require_same_columns(compute.model.record, dataset, options)
     batches = _of_dataset(compute, dataset, matched, threads)
-    return _GivenRows(batches, matched.left_out, dataset.manifest.n_rows)
+    files = (SourceFile(dataset.folder.url, None),)
+    return _GivenRows(batches, matched.left_out, dataset.manifest.n_rows, files)
 
 
 def _written(
@@ -245,7 +292,8 @@ def _of_files(
 ) -> Generator[Batch]:
     def job(_number: int, piece: Piece) -> Batch:
         parsed = source.parse(piece)
-        return Batch(_computed(compute, parsed, passed), parsed.n_beyond, n_bytes(parsed.table))
+        columns = _computed(compute, parsed, passed)
+        return Batch(columns, parsed.n_beyond, n_bytes(parsed.table), piece.file)
 
     return each_piece(source, size, threads, threads + 1, job)
 

@@ -37,7 +37,8 @@ PLACES = {
 PLAIN = ("csv", "parquet", "delta", "iceberg")
 
 #: What a folder holds that is such a table, and what the address of one begins with.
-MARKS = {"_delta_log": "delta", "metadata/version-hint.text": "iceberg"}
+DELTA_LOG = "_delta_log"
+MARKS = {DELTA_LOG: "delta", "metadata/version-hint.text": "iceberg"}
 SERVERS = {"postgresql": "postgresql", "postgres": "postgresql", "iceberg": "iceberg"}
 #: How the file's name ends that describes such a table.
 DESCRIPTIONS = {".metadata.json": "iceberg"}

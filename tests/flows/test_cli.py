@@ -2,8 +2,11 @@
 
 import inspect
 import json
+import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -498,9 +501,22 @@ def test_columns_are_names_or_positions():
     assert checked(SourceOptions, {"drop": ("3", "id")}).drop == (3, "id")
 
 
-def test_predictions_go_down_a_pipe(work, fewpass, tmp_path):
+@pytest.mark.parametrize("unbuffered", ["", "1"])  # as images of containers have it
+def test_predictions_go_down_a_pipe(work, fewpass, tmp_path, unbuffered):
+    """All of them, or as many as the other side takes: then the command ends as any other does."""
     assert fewpass("predict", work / "run", work / "clicks.svm", tmp_path / "out.csv", "-q")[0] == 0
     command = [Path(sys.executable).with_name("fewpass"), "predict", work / "run"]
-    piped = subprocess.run([*command, work / "clicks.svm", "-"], capture_output=True, check=True)
+    words = {"env": os.environ | {"PYTHONUNBUFFERED": unbuffered}, "timeout": 120}
+    piped = subprocess.run(
+        [*command, work / "clicks.svm", "-"], capture_output=True, check=True, **words
+    )
     assert piped.stdout == (tmp_path / "out.csv").read_bytes()
     assert b"took" in piped.stderr
+    rows = "".join(f"1 {k % 7 + 1}:1\n" for k in range(60_000))  # more than a pipe holds
+    (tmp_path / "many.svm").write_text(rows)
+    line = shlex.join(map(str, [*command, tmp_path / "many.svm", "-", "-q"]))
+    script = f"{line} | head -3; echo ${{PIPESTATUS[@]}}"
+    cut = subprocess.run(["bash", "-c", script], capture_output=True, text=True, **words)
+    first, *_, statuses = cut.stdout.splitlines()
+    assert (first, len(cut.stdout.splitlines())) == ("predicted,score", 4)
+    assert (statuses, cut.stderr) == (f"{128 + signal.SIGPIPE} 0", "")

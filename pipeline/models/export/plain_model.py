@@ -16,15 +16,13 @@ from fewpass.pipeline.rows.target_range import Bounds
 from fewpass.pipeline.rows.targets import label_text
 from fewpass.pipeline.runs.model import Model, load_model
 from fewpass.pipeline.runs.run_record import RunRecord
-from fewpass.pipeline.runs.saved import Saved
+from fewpass.pipeline.runs.saved import VERSION_DIGITS, Saved
 from fewpass.pipeline.tables.encoding.recipe import Recipe
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.pipeline.training.planning.problem import loss_word
 from fewpass.solvers.bad_input import MOST_WHOLE
 from fewpass.solvers.registry import SQUARES, loss_class
 from fewpass.storage.manifest import Labels
-
-_DIGITS = 12  # of a hash, which tell models apart
 
 
 class PlainModel(NamedTuple):
@@ -119,7 +117,7 @@ def of_run(run: Any) -> PlainModel:
         model.calibration,
         record,
         bounds=model.bounds,
-        version=saved.weights_sha256[:_DIGITS],
+        version=saved.weights_sha256[:VERSION_DIGITS],
         has_offset=record.offsets is not None,
         penalty=record.plan.charged,
     )

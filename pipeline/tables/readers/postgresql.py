@@ -58,7 +58,7 @@ class PostgresRows(QueriedRows):
             weakref.finalize(self, self._first.close)
             with self._first.cursor() as cursor:
                 cursor.adbc_statement.set_options(**{_USE_COPY: "false"})
-                _ask(cursor, "SELECT pg_export_snapshot()")
+                ask(cursor, "SELECT pg_export_snapshot()")
                 self._state: str = cursor.fetchone()[0]
         stored = self._schema_of("*")
         self._terms = {field.name: _term(field) for field in stored}
@@ -67,19 +67,10 @@ class PostgresRows(QueriedRows):
 
     def _connected(self) -> Any:
         """Return a new connection, in which a transaction has begun."""
-        from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - an extra
-
-        address = self._address.path
-        try:
-            connection = cancellable(partial(dbapi.connect, address, autocommit=True))
-        except dbapi.Error as error:  # libpq repeats what it cannot read of the address
-            why = quoted(ValueError(without_words_of(address, str(error))))
-            raise BadInput(
-                f"{self.name}: the database cannot be read ({why}). {_ADDRESS}"
-            ) from None
+        connection = connection_to(self._address.path, self.name)
         with connection.cursor() as cursor:
             for setting in _SESSION:
-                _ask(cursor, setting)
+                ask(cursor, setting)
         connection.adbc_connection.set_autocommit(enabled=False)
         return connection
 
@@ -87,7 +78,7 @@ class PostgresRows(QueriedRows):
     def _cursor(self) -> Iterator[Any]:
         """Yield what a query is run by, in the state that the database had at first."""
         with self._reaching(), self._connected() as connection, connection.cursor() as cursor:
-            _ask(cursor, f"SET TRANSACTION SNAPSHOT '{self._state}'")
+            ask(cursor, f"SET TRANSACTION SNAPSHOT '{self._state}'")
             yield cursor
 
     @contextmanager
@@ -97,23 +88,18 @@ class PostgresRows(QueriedRows):
             with parsing(self.name, "the database cannot be read", "Check the query."):
                 yield
         except BadInput as error:
-            if isinstance(error.__cause__, ImportError):
-                raise BadInput(
-                    f"{self.name} needs adbc-driver-postgresql, which is not installed. Install it "
-                    "with pip install 'fewpass[postgresql]'."
-                ) from error
             raise BadInput(str(error)) from None  # the cause may repeat the address
 
     def _schema_of(self, columns: str) -> Any:
         with self._cursor() as cursor:
-            _ask(cursor, f"SELECT {columns} FROM (\n{self._select}\n) AS rows LIMIT 0")
+            ask(cursor, f"SELECT {columns} FROM (\n{self._select}\n) AS rows LIMIT 0")
             return cursor.fetch_record_batch().schema
 
     def _one(self, query: str) -> Any:
         """Return the only value of a query."""
         with self._cursor() as cursor:
             cursor.adbc_statement.set_options(**{_USE_COPY: "false"})
-            _ask(cursor, query)
+            ask(cursor, query)
             return cursor.fetchone()[0]
 
     def version(self) -> str:
@@ -141,7 +127,7 @@ class PostgresRows(QueriedRows):
         try:
             with self._cursor() as cursor:
                 cursor.adbc_statement.set_options(**{_BATCH_BYTES: str(n_bytes)})
-                _ask(cursor, query)
+                ask(cursor, query)
                 read = partial(next, cursor.fetch_record_batch(), None)
                 while (batch := cancellable(read, cursor.adbc_cancel)) is not None:
                     yield pa.record_batch(batch.columns, names=list(names))
@@ -209,5 +195,28 @@ def _size(field: Any) -> str:
     return f"coalesce(octet_length({name if plain else f'{name}::text'}), 0)::bigint"
 
 
-def _ask(cursor: Any, query: str) -> None:
+def connection_to(address: str, name: str) -> Any:
+    """Return a new connection; BadInput where there is none, without a word of the address.
+
+    Parameters
+    ----------
+    address, name
+        The address, and what it is called in messages.
+    """
+    try:
+        from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise BadInput(
+            f"{name} needs adbc-driver-postgresql, which is not installed. Install it with "
+            "pip install 'fewpass[postgresql]'."
+        ) from error
+    try:
+        return cancellable(partial(dbapi.connect, address, autocommit=True))
+    except dbapi.Error as error:  # libpq repeats what it cannot read of the address
+        why = quoted(ValueError(without_words_of(address, str(error))))
+        raise BadInput(f"{name}: the database cannot be read ({why}). {_ADDRESS}") from None
+
+
+def ask(cursor: Any, query: str) -> None:
+    """Run a query, which a signal ends."""
     cancellable(partial(cursor.execute, query), cursor.adbc_cancel)

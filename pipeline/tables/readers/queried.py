@@ -25,7 +25,8 @@ from fewpass.pipeline.tables.readers.parquet_file import MOST_CELLS
 from fewpass.pipeline.tables.readers.source import Expected, Piece, SourceFile, TableCells
 from fewpass.pipeline.tables.readers.table_files import only_table
 
-_NAME = re.compile(r'(?:\w+|"[^"]+")(?:\.(?:\w+|"[^"]+"))*')
+#: The name of a table, as SQL has it.
+TABLE_NAME = re.compile(r'(?:\w+|"[^"]+")(?:\.(?:\w+|"[^"]+"))*')
 _SELECT = re.compile(r"\s*(?:--[^\n]*\n\s*)*\(*\s*(?:select|with|values|table)\b", re.IGNORECASE)
 _ORDER = re.compile(r"\border\s+by\b", re.IGNORECASE)
 _ASKED_AGAIN_S = 0.1  # to cancel what had not begun the first time
@@ -40,7 +41,7 @@ def quoted_name(name: str) -> str:
 def as_select(query: str, where: str) -> str:
     """Return a SELECT of the rows that a setting `query` names; BadInput where it is none."""
     text = query.strip().rstrip(";").rstrip()
-    if _NAME.fullmatch(text):
+    if TABLE_NAME.fullmatch(text):
         return f"SELECT * FROM {text}"
     if not _SELECT.match(text):
         raise BadInput(

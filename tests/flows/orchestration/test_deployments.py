@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 
 from fewpass.pipeline.executors.threads import InProcess
@@ -296,7 +297,46 @@ def test_a_deployment_takes_the_parameters_of_prefect_run(place):
         place.server.ask(address, wrong)
     assert len(place.runs("nightly")) == known
     names = [d["name"] for d in place.server.ask("deployments/filter", {})]
-    assert len(set(names)) == len(names) == 11
+    assert len(set(names)) == len(names) == 12
+
+
+def test_files_that_came_since_are_scored_once(place):
+    """By the worker, twice for nothing new: one before there is a file."""
+    place.workers or place.worker()
+    deployment = place.server.ask("deployments/name/predict/predict-new-files")
+    (schedule,) = deployment["schedules"]
+    assert (schedule["active"], schedule["schedule"]["cron"]) == (True, "30 * * * *")
+    unscored, scored = place.store / "unscored", place.store / "scored"
+
+    def run(state):
+        """Start a run; its message, once it has ended in that state."""
+        asked = {"parameters": {"run": place.quiet.run}}
+        address = f"deployments/{deployment['id']}/create_flow_run"
+        started = place.server.ask(address, asked)
+        wait_for(
+            lambda: place.state(started) in (state, "Refused", "Failed", "Crashed"), 150, state
+        )
+        ended = place.server.ask(f"flow_runs/{started['id']}")["state"]
+        assert ended["name"] == state, ended
+        return ended["message"]
+
+    assert "No file yet" in run("Unchanged")
+    unscored.mkdir()
+    for k in (1, 2):
+        write_unscored(unscored / f"{k}.npy", k)
+    assert "40 rows scored" in run("Completed")
+    before = {path.name: path.stat().st_mtime_ns for path in scored.glob("*.parquet")}
+    assert [*sorted(before)] == ["1.parquet", "2.parquet"]
+    assert "No new file: 2 files scored before" in run("Unchanged")
+    write_unscored(unscored / "3.npy", 3)
+    assert "of 1 new file" in run("Completed")
+    after = {path.name: path.stat().st_mtime_ns for path in scored.glob("*.parquet")}
+    assert after.items() >= before.items()
+    assert len(after) == 3
+
+
+def write_unscored(path, seed):
+    np.save(path, np.random.default_rng(seed).standard_normal((20, 40), np.float32))
 
 
 def test_deploying_again_leaves_what_somebody_paused(place):

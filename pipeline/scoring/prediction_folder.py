@@ -241,7 +241,7 @@ def _partitions(inputs: Sequence[str], output: str | None, *, only_new: bool) ->
         if output is not None and _reads_below(spec):
             _require_outside(output, base)
         try:
-            addresses = find([spec], empty=only_new)
+            addresses = find([spec], inbox=only_new)
         except FileNotFoundError:
             if only_new and _is_glob(spec):
                 continue

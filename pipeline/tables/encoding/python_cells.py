@@ -72,7 +72,8 @@ def typed_alike(cells: Sequence[Any], kind: Any = None, written: Written | None 
 
 
 def _require_alike(cells: Sequence[Any]) -> None:
-    found = {_single(kind) for kind in {type(cell) for cell in cells}} - {None}
+    kinds: set[type[object]] = {type(cell) for cell in cells}
+    found = {_single(kind) for kind in kinds} - {None}
     if len(found) > 1 and not found <= {*_NUMBERS}:
         names = sorted(kind.__name__ for kind in found if kind)
         raise TypeError(f"{names[0]} beside {names[1]}")
@@ -89,19 +90,19 @@ def _single(kind: type) -> type | None:
 def _plain(cell: Any, *, is_number: bool = False) -> Any:
     """Return a cell, one that is missing as None, and whole numbers beyond 64 bits as decimals."""
     if isinstance(cell, np.generic):
-        cell = _of_numpy(cell).item()
+        cell = _of_numpy(cell)
     if isinstance(cell, int) and not -_64_BITS <= cell < _64_BITS:
         return _long(cell, is_number=is_number)
     is_nothing = isinstance(cell, float) and math.isnan(cell)
     return None if is_nothing or type(cell).__name__ in _OF_PANDAS else cell
 
 
-def _of_numpy(cell: np.generic) -> np.generic:
-    """Return moments and spans in microseconds: in finer units NumPy's own are numbers."""
+def _of_numpy(cell: np.generic) -> Any:
+    """Return Python's own; moments and spans in microseconds: finer ones would be numbers."""
     if isinstance(cell, np.datetime64 | np.timedelta64):
         kind = "datetime64[us]" if isinstance(cell, np.datetime64) else "timedelta64[us]"
-        return cell.astype(kind)
-    return cell
+        return np.asarray(cell).astype(kind).item()
+    return cell.item()
 
 
 def _long(number: int, *, is_number: bool) -> Decimal | float | str:

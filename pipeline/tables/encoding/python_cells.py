@@ -73,7 +73,7 @@ def typed_alike(cells: Sequence[Any], kind: Any = None, written: Written | None 
 
 def _require_alike(cells: Sequence[Any]) -> None:
     kinds: set[type[object]] = {type(cell) for cell in cells}
-    found = {_single(kind) for kind in kinds} - {None}
+    found = {_single(kind) for kind in kinds} - {None}  # type: ignore[arg-type]
     if len(found) > 1 and not found <= {*_NUMBERS}:
         names = sorted(kind.__name__ for kind in found if kind)
         raise TypeError(f"{names[0]} beside {names[1]}")

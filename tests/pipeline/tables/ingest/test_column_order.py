@@ -297,12 +297,12 @@ def test_an_order_of_another_kind_is_refused(tmp_path):
 
 
 def test_a_version_that_does_not_fit_is_refused(tmp_path, pair):
-    """The second version has an order, the third a schema, then codes, a change, and pages."""
+    """The second version has an order, the third a schema, then codes, a change, pages, parts."""
     for name in ORDERS:
         raw = pair[name].folder.read("manifest.json")
         document = {k: v for k, v in json.loads(raw).items() if k != "fingerprint"}
-        others = [3 - document["version"], 3, 4, 5, 6]
-        for version, error in (*((v, Damaged) for v in others), (7, NotADataset)):
+        others = [3 - document["version"], 3, 4, 5, 6, 7]
+        for version, error in (*((v, Damaged) for v in others), (8, NotADataset)):
             Folder(str(tmp_path)).write("manifest.json", seal(document | {"version": version}))
             with pytest.raises(error):
                 Dataset.open(str(tmp_path))

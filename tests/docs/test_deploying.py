@@ -105,8 +105,7 @@ import os, signal, subprocess, sys, time
 heard = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # it stops itself by that
 signal.signal(signal.SIGTERM, lambda *_: (child.kill(), os._exit(3 if heard else 4)))  # as a worker does
 child = subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]])
-while child.poll() is None: time.sleep(0.1)
-time.sleep(0.3)  # a stop comes while it waits
+child.wait()
 open(sys.argv[2] + "-again", "w").close()  # a worker that is not stopped begins what is due
 time.sleep(60)
 """

@@ -229,7 +229,7 @@ class DuckdbTable(_FileOfTables):
         return library
 
     def connected(self) -> Any:
-        connection = self.library().connect(str(self.path), config=_DUCKDB)  # type: ignore[attr-defined]
+        connection = self.library().connect(str(self.path), config=_DUCKDB)
         connection.execute("SET enable_progress_bar = false")  # on standard output
         connection.execute("BEGIN")
         return connection

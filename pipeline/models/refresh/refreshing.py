@@ -96,20 +96,22 @@ def _as_it_is_now(plan: RefreshPlan, generation: Generation) -> Generation:
 def _new_in(plan: RefreshPlan, store: Folder, every: Sequence[Generation]) -> tuple[FileState, ...]:
     """Return the files to take; record why others are not, and where moved ones are."""
     records, reading = refused(store), reading_of(plan.ingest)
-    aside = [one.state for one in records if one.reading == reading]
-    found = arrivals(plan.sources, taken(every), aside, settle_s=plan.settle)
-    told = _not_taken(found)
-    record_refused(store, told)
-    listed = {one.file for one in told} | {one.name for one in (*found.new, *found.passed_over)}
+    passed = [one.state for one in records if one.reading == reading]
+    result = arrivals(plan.sources, taken(every), passed, settle_s=plan.settle)
+    waiting = _not_taken(result)
+    record_refused(store, waiting)
+    listed = {one.file for one in waiting} | {
+        one.name for one in (*result.new, *result.passed_over)
+    }
     forget(store, (one.file for one in records if one.file not in listed and _is_past(one, every)))
-    now = {(one.generation, one.then): one.now for one in found.moved}
+    now = {(one.generation, one.then): one.now for one in result.moved}
     for number in {number for number, _ in now}:
         states = every[number - 1].states
         with_states(every[number - 1], tuple(now.get((number, one), one) for one in states))
-    return found.new
+    return result.new
 
 
-def _not_taken(found: Arrivals) -> list[Refused]:
+def _not_taken(result: Arrivals) -> list[Refused]:
     """Return the records of files that wait, or whose rows stay as they were taken."""
     waits = "it is still being written. A refresh takes it once it is at rest."
     changed = (
@@ -117,10 +119,10 @@ def _not_taken(found: Arrivals) -> list[Refused]:
         "new rows to a file of their own."
     )
     return [
-        *(refusal(one, waits) for one in found.growing),
-        *(refusal(one.file, one.reason) for one in found.cannot_replace),
+        *(refusal(one, waits) for one in result.growing),
+        *(refusal(one.file, one.reason) for one in result.cannot_replace),
         *(refusal(file, changed.format(one.generation))
-          for one in found.changed for file in one.changed),
+          for one in result.changed for file in one.changed),
     ]  # fmt: skip
 
 

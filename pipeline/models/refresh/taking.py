@@ -131,16 +131,16 @@ def _refused_of(plan: RefreshPlan, generation: Generation, error: Exception) -> 
     """Return the files that made an ingest fail; none if it was for another reason."""
     if _is_of_the_machine(error) and not isinstance(error, SourceChanged):
         return []
-    found = [_looked_at(name) for name in generation.files]
+    states = [_looked_at(name) for name in generation.files]
     written = [
         refusal(one.state, "it was written to while it was read. The next refresh takes it.")
-        for one, then in zip(found, generation.states, strict=True)
+        for one, then in zip(states, generation.states, strict=True)
         if one.state is not None and one.state.differs(then)
     ]
     if written or isinstance(error, SourceChanged):
         return written
     with _place_of_trials(generation) as place:
-        trials = [_tried(plan, generation, place, one) for one in found]
+        trials = [_tried(plan, generation, place, one) for one in states]
         bad = [one for one in trials if one.error is not None]
         if not bad and generation.number == first_of(plan.store):
             bad = _unlike_most(plan, generation, place, trials)

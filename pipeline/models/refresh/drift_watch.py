@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from fewpass.pipeline.errors import BadInput
@@ -74,6 +75,9 @@ def _data_of(nights: Sequence[Generation]) -> list[Dataset]:
 
 
 def _history(nights: Sequence[Generation]) -> list[Vector]:
-    """Return the indices of nights, of those that were compared."""
-    there = (one.folder for one in nights if one.folder.exists(DRIFT))
-    return [indices_in(unseal(folder.read(DRIFT))) for folder in there]
+    """Return the indices of nights, of those that were compared and whose record is whole."""
+    every: list[Vector] = []
+    for one in nights:
+        with suppress(FileNotFoundError, ValueError, KeyError):
+            every.append(indices_in(unseal(one.folder.read(DRIFT))))
+    return every

@@ -68,8 +68,8 @@ class FileState(TakenFile):
     def now(self) -> FileState | None:
         """Return the state of what is at the same place now; None if nothing is."""
         with suppress(BadInput):  # a table may have its place by now
-            found = looked([self.path or self.name])
-            return next((one for one in found if one.place == self.place), None)
+            there = looked([self.path or self.name])
+            return next((one for one in there if one.place == self.place), None)
         return None
 
 
@@ -84,7 +84,7 @@ def looked(sources: Iterable[str]) -> list[FileState]:
     return list(files.values())
 
 
-class Known(NamedTuple):
+class Member(NamedTuple):
     """A file that a generation took."""
 
     generation: int
@@ -93,7 +93,7 @@ class Known(NamedTuple):
 
 def matched(
     files: Sequence[FileState], taken: Mapping[int, Sequence[FileState]]
-) -> Iterator[tuple[FileState, Known | None]]:
+) -> Iterator[tuple[FileState, Member | None]]:
     """Yield found files, each by one name, with which taken one each is, in whatever state.
 
     Parameters
@@ -103,20 +103,20 @@ def matched(
     taken
         By generation.
     """
-    every = [Known(number, file) for number in sorted(taken) for file in taken[number]]
-    known = {one.file.place: one for one in every}
+    every = [Member(number, file) for number in sorted(taken) for file in taken[number]]
+    members = {one.file.place: one for one in every}
     same = {
-        one.place: known[one.place] for one in files
-        if one.place in known and not one.differs(known[one.place].file)
+        one.place: members[one.place] for one in files
+        if one.place in members and not one.differs(members[one.place].file)
     }  # fmt: skip
-    kept = {id(one) for one in same.values()}
+    retained = {id(one) for one in same.values()}
     same |= _moved(
         [one for one in files if one.place not in same],
-        [one for one in every if id(one) not in kept],
+        [one for one in every if id(one) not in retained],
         {one.place for one in files},
     )
-    kept = {id(one) for one in same.values()}
-    other = {place: one for place, one in known.items() if id(one) not in kept}
+    retained = {id(one) for one in same.values()}
+    other = {place: one for place, one in members.items() if id(one) not in retained}
     named = {one.identity for one in files if one.place in same}
     for file in sorted(files, key=lambda one: one.place not in other):
         if file.place in same:
@@ -127,12 +127,12 @@ def matched(
 
 
 def _moved(
-    files: Sequence[FileState], taken: Sequence[Known], found: Collection[str]
-) -> dict[str, Known]:
+    files: Sequence[FileState], taken: Sequence[Member], places: Collection[str]
+) -> dict[str, Member]:
     """Return which taken files are at other places now, by these."""
     there = {one.file.identity: one for one in taken if one.file.inode is not None}
-    gone = {_named(one.file): one for one in taken if one.file.place not in found}
-    moved: dict[str, Known] = {}
+    gone = {_named(one.file): one for one in taken if one.file.place not in places}
+    moved: dict[str, Member] = {}
     went: set[int] = set()
     for file in files:
         one = there.get(file.identity) or gone.get(_named(file))

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from fewpass.pipeline.models.refresh.file_states import FileState, Known, looked, matched
+from fewpass.pipeline.models.refresh.file_states import FileState, Member, looked, matched
 
 
 class Replacement(NamedTuple):
@@ -54,7 +54,7 @@ class Arrivals(NamedTuple):
 def arrivals(
     sources: Iterable[str],
     taken: Mapping[int, Sequence[FileState]],
-    set_aside: Collection[FileState] = (),
+    refused: Collection[FileState] = (),
     *,
     settle_s: float = 0.0,
     clock: Callable[[], float] = time.time,
@@ -68,7 +68,7 @@ def arrivals(
         Files, folders, globs or addresses.
     taken
         By generation, the files that it took, in their newest states and at their newest places.
-    set_aside
+    refused
         Files that are passed over as long as they are in these states.
     settle_s
         Seconds that a file has to stay as it is; 0: none.  One that was changed longer ago by the
@@ -83,7 +83,7 @@ def arrivals(
         A source is a table, a stream or a pipe.
     """
     files = looked(sources)
-    sorted_out = _SortedOut(files, taken, set_aside)
+    sorted_out = _SortedOut(files, taken, refused)
     candidates = [*sorted_out.new, *(now for _, now in sorted_out.changed)]
     now = clock()
     pause = max((_unsettled_s(one, settle_s, now) for one in candidates), default=0.0)
@@ -93,7 +93,7 @@ def arrivals(
     again = {one.place: one for one in looked(sources)}
     left = [one for one in files if one.place in again]
     growing = [again[one.place] for one in left if again[one.place].differs(one)]
-    return _SortedOut(left, taken, set_aside).arrivals(growing)
+    return _SortedOut(left, taken, refused).arrivals(growing)
 
 
 def _unsettled_s(file: FileState, settle_s: float, now: float) -> float:
@@ -104,13 +104,13 @@ def _unsettled_s(file: FileState, settle_s: float, now: float) -> float:
 
 
 class _SortedOut:
-    """The files of one look, beside those that were taken.
+    """The files of one look, compared with those that were taken.
 
     Parameters
     ----------
     files
         Those that were found.
-    taken, set_aside
+    taken, refused
         As of `arrivals`.
     """
 
@@ -118,17 +118,17 @@ class _SortedOut:
         self,
         files: Sequence[FileState],
         taken: Mapping[int, Sequence[FileState]],
-        set_aside: Collection[FileState],
+        refused: Collection[FileState],
     ) -> None:
         self.taken = taken
-        self.aside = {_state_of(one) for one in set_aside if one.version is not None}
+        self.refused = {_state_of(one) for one in refused if one.version is not None}
         self.new: list[FileState] = []
-        self.changed: list[tuple[Known, FileState]] = []
+        self.changed: list[tuple[Member, FileState]] = []
         self.passed_over: list[FileState] = []
         self.moved: list[Moved] = []
         self.unchanged = 0
         self.now: dict[tuple[int, str], FileState] = {}  # by generation and recorded place
-        self.found = {one.place for one in files}
+        self.places = {one.place for one in files}
         for file, then in matched(files, taken):
             self._add(file, then)
         self.moved += [
@@ -136,10 +136,10 @@ class _SortedOut:
             for number, those in taken.items() for one in those if self._is_displaced(number, one)
         ]  # fmt: skip
 
-    def _add(self, file: FileState, then: Known | None) -> None:
+    def _add(self, file: FileState, then: Member | None) -> None:
         if then is not None:
             self.now[then.generation, then.file.place] = file
-        if _state_of(file) in self.aside:
+        if _state_of(file) in self.refused:
             self.passed_over.append(file)
         elif then is None:
             self.new.append(file)
@@ -151,7 +151,7 @@ class _SortedOut:
                 self.moved.append(Moved(then.generation, then.file, file))
 
     def _is_displaced(self, generation: int, file: FileState) -> bool:
-        return file.place in self.found and (generation, file.place) not in self.now
+        return file.place in self.places and (generation, file.place) not in self.now
 
     def arrivals(self, growing: Sequence[FileState]) -> Arrivals:
         """Return what a refresh does with them, while some are still written."""
@@ -180,9 +180,9 @@ class _SortedOut:
         files = []
         for then in self.taken[generation]:
             now = self.now.get((generation, then.place))
-            if now is None and then.place not in self.found:
+            if now is None and then.place not in self.places:
                 now = then.now()
-            if now is None or _state_of(now) in self.aside:
+            if now is None or _state_of(now) in self.refused:
                 fact = "is gone" if now is None else "was set aside"
                 return (), (
                     f"it has changed since generation {generation:06d} took it, and {then.name}, "

@@ -277,6 +277,22 @@ def test_what_was_written_a_moment_ago_is_looked_at_twice(tmp_path, age, grows, 
     assert len(pauses) == len(waited)
 
 
+def test_a_file_that_was_moved_to_another_disk_is_the_same_and_a_copy_is_not(tmp_path):
+    for folder in ("here", "there"):
+        (tmp_path / folder).mkdir()
+    here, there = tmp_path / "here/a.csv", tmp_path / "there/a.csv"
+    here.write_text("1\n")
+    sources = [f"{tmp_path}/*/*.csv"]
+    taken = {1: arrivals(sources, {}).new}
+    shutil.copy2(here, there)
+    assert [one.name for one in arrivals(sources, taken).new] == [str(there)]
+    assert [one.name for one in arrivals([f"{there}"], taken).new] == [str(there)]
+    here.unlink()
+    found = arrivals(sources, taken)
+    assert found == Arrivals(moved=found.moved, unchanged=1)
+    assert [(one.generation, one.now.name) for one in found.moved] == [(1, str(there))]
+
+
 def test_unfinished_copies_and_what_is_no_file_are_no_arrivals(tmp_path):
     for name in (".a.csv.Xy7", "sub/.part/b.csv", "a.csv"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,7 @@ SAMPLING = 0.005  # by which the true loss of two good models may differ, on oth
 class Days(NamedTuple):
     """What happens on some days of the shop."""
 
-    count: int
+    length: int
     turns: bool = False  # on ODD_DAY cities count the other way, and stay so
     breaks: bool = False  # on ODD_DAY half of the labels are random
 
@@ -70,7 +70,7 @@ def main() -> int:
 
 def holds(days: Days, evenings: list[Evening]) -> bool:
     """Whether stable days are published, and an odd one waits and costs nothing after that."""
-    expected = ["published"] * days.count
+    expected = ["published"] * days.length
     if days.turns or days.breaks:
         expected[ODD_DAY - 1] = "waits"
     most = TURNED_LOSS if days.turns else evenings[0].true_loss + SAMPLING
@@ -83,7 +83,7 @@ def run(days: Days, rows: int, folder: Path) -> list[Evening]:
     store, evenings = folder / "store", []
     first = f"{store}/generations/000001/data"
     (folder / "inbox").mkdir()
-    for day in range(1, days.count + 1):
+    for day in range(1, days.length + 1):
         bought(days, day, rows).to_csv(folder / "inbox" / f"{day:02}.csv", index=False)
         made = fewpass.refresh(
             sources=[f"{folder}/inbox/*.csv"], store=str(store), settle=0.0,

@@ -385,7 +385,8 @@ def test_after_a_turn_a_model_of_the_nights_since_is_published_and_its_loss_is_u
     assert month.excess[TURN] > 0.9 * month.excess[TURN - 1] > 0.2
     assert month.excess[TURN + 1] < 0.1 * month.excess[TURN - 1]
     assert month.windows[TURN - 1 : TURN + 2] == ["all", "all", "1"]
-    assert [night for night, _ in month.verdicts[-1].past.usual] == list(range(TURN + 1, 24))
+    past = month.verdicts[TURN + 1].past
+    assert [n for n, _ in past.usual] == [n for n, _ in past.scores] == [TURN + 1, TURN + 2]
 
 
 def test_a_turn_that_explains_itself_is_published_at_once_where_that_is_asked(run):

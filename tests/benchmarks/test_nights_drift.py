@@ -5,9 +5,9 @@ import pytest
 from benchmarks.nights_drift import (
     World,
     alarms,
+    drift_of_another_unit,
     moved,
     nights_with_a_date,
-    drift_of_another_unit,
     power,
 )
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from fewpass.pipeline.explaining.function_figures import importances
-from fewpass.pipeline.models.refresh.store import run_at
+from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.reporting.model_shapes import model_shapes
 from fewpass.pipeline.reporting.shape_pictures import shape
 from fewpass.pipeline.runs.model import load_model

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.models.refresh.column_drift import ColumnDrift
     from fewpass.pipeline.models.refresh.drift import Drift
     from fewpass.pipeline.models.refresh.listing import StoreModels
-    from fewpass.pipeline.models.refresh.store_events import Event, Published, SetAside
+    from fewpass.pipeline.models.refresh.store_events import Event, Published, RefusedFile
     from fewpass.pipeline.runs.outcome import TrainingResult
     from fewpass.pipeline.scoring.evaluated_slices import Slice
     from fewpass.pipeline.scoring.evaluation import Evaluation
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fewpass.pipeline.tables.ingest.progress import IngestResult
     from fewpass.pipeline.training.cross_validation import CrossValidated
 
-ASIDE = ("file", "reason", "size", "set aside")
+REFUSED = ("file", "reason", "size", "set aside")
 COLUMNS = ("generation", "state", "learnt from", "loss before", "above optimum", "finished")
 UNTOLD = ("begun", "moved", "cleared", "settled", "dropped")  # events that say nothing to people
 
@@ -128,29 +128,29 @@ def slice_facts(one: Slice) -> dict[str, Any]:
 
 
 def models_facts(store: str, listed: StoreModels) -> dict[str, Any]:
-    """Return what --json prints of a store: generations, which one is used, events, files aside."""
+    """Return what --json prints of a store: generations, the published one, events, files."""
     return {
         "store": store,
         "published": listed.published,
         "generations": [one._asdict() for one in listed.generations],
-        "set_aside": refused_facts(listed.set_aside),
+        "refused": refused_facts(listed.refused),
         "events": [one.model_dump(mode="json", exclude={"past"}, exclude_none=True)
                    for one in listed.events],
     }  # fmt: skip
 
 
-def refused_facts(listed: Sequence[SetAside]) -> list[dict[str, Any]]:
-    """Return files that were set aside as JSON has them."""
+def refused_facts(listed: Sequence[RefusedFile]) -> list[dict[str, Any]]:
+    """Return refused files as JSON has them."""
     return [
-        {"file": one.file.name, "reason": one.why, "size": one.file.bytes, "set_aside_at": one.at}
+        {"file": one.file.name, "reason": one.why, "size": one.file.bytes, "refused_at": one.at}
         for one in listed
     ]
 
 
-def refused_rows(listed: Sequence[SetAside]) -> list[dict[str, str]]:
-    """Return files that were set aside as rows of text."""
+def refused_rows(listed: Sequence[RefusedFile]) -> list[dict[str, str]]:
+    """Return refused files as rows of text."""
     cells = ((one.file.name, one.why, _size(one.file.bytes), when(one.at)) for one in listed)
-    return [dict(zip(ASIDE, row, strict=True)) for row in cells]
+    return [dict(zip(REFUSED, row, strict=True)) for row in cells]
 
 
 def model_rows(listed: StoreModels) -> list[dict[str, str]]:
@@ -227,7 +227,7 @@ def _from_to(before: float | None, now: float | None) -> str:
 
 def publication_facts(store: str, made: Published) -> dict[str, Any]:
     """Return what --json prints of a publication."""
-    from fewpass.pipeline.models.refresh.store import run_of
+    from fewpass.pipeline.models.refresh.store_state import run_of
 
     named = ("number", "generation", "weights_sha256", "at", "by", "why")
     return {name: getattr(made, name) for name in named} | {"run": run_of(store, made)}

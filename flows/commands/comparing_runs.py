@@ -51,7 +51,7 @@ def compare(
 
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import checked
-    from fewpass.pipeline.models.refresh.store import run_at
+    from fewpass.pipeline.models.refresh.store_state import run_at
     from fewpass.pipeline.outputs import OutputFile
     from fewpass.pipeline.reporting.page.comparison_page import comparison_page
     from fewpass.pipeline.runs.model import load_model

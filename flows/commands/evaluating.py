@@ -91,7 +91,7 @@ def evaluate(
     """
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
-    from fewpass.pipeline.models.refresh.store import run_at
+    from fewpass.pipeline.models.refresh.store_state import run_at
     from fewpass.pipeline.runs.model import load_model
     from fewpass.pipeline.scoring.row_metrics import AskedMetrics
     from fewpass.pipeline.tables.stream.sources import is_source
@@ -220,7 +220,7 @@ def _say_snapshot(terminal: Terminal, model: Model) -> None:
 
 def evaluate_shown(terminal: Terminal, run: str, dataset: str) -> Evaluation:
     """Evaluate a run's model on a data set, with a display."""
-    from fewpass.pipeline.models.refresh.store import run_at
+    from fewpass.pipeline.models.refresh.store_state import run_at
     from fewpass.pipeline.runs.model import load_model
 
     model = load_model(run_at(run))

@@ -67,7 +67,7 @@ def explain(
     from fewpass.flows.display.console import Terminal, facts_table
     from fewpass.flows.settings import checked
     from fewpass.pipeline.explaining import explain as explaining
-    from fewpass.pipeline.models.refresh.store import run_at
+    from fewpass.pipeline.models.refresh.store_state import run_at
     from fewpass.pipeline.runs.model import load_model
 
     terminal, model = Terminal(output), load_model(run_at(run))

@@ -79,7 +79,7 @@ def dashboard(
     """
     from fewpass.flows.display.console import Terminal
     from fewpass.pipeline.dashboard.page_server import serve  # distributed takes half a second
-    from fewpass.pipeline.models.refresh.store import store_at
+    from fewpass.pipeline.models.refresh.store_state import store_at
     from fewpass.pipeline.runs.run_folder import RunFolder
 
     if not runs:

@@ -81,7 +81,7 @@ def predict(
     from fewpass.flows.display.bars import work_display
     from fewpass.flows.display.console import Terminal
     from fewpass.flows.settings import checked
-    from fewpass.pipeline.models.refresh.store import run_at
+    from fewpass.pipeline.models.refresh.store_state import run_at
     from fewpass.pipeline.runs.model import load_model
     from fewpass.pipeline.scoring.prediction import predict as predicted
     from fewpass.pipeline.scoring.prediction_files import STANDARD_OUTPUT

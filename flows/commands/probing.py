@@ -97,7 +97,7 @@ def _scheduler(place: str, patience_s: float) -> Health:
 
 
 def _folder(place: str) -> Health:
-    from fewpass.pipeline.models.refresh.store import published
+    from fewpass.pipeline.models.refresh.store_state import published
     from fewpass.storage.dataset import Dataset
     from fewpass.storage.folder import Folder
     from fewpass.storage.kinds import instead, kind_of

@@ -52,7 +52,7 @@ def shapes(
     """
     from fewpass.flows.commands.shape_tables import function_tables, importance_tables
     from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.models.refresh.store import run_at
+    from fewpass.pipeline.models.refresh.store_state import run_at
     from fewpass.pipeline.reporting.model_shapes import shapes_by_class
     from fewpass.pipeline.runs.model import load_model
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from fewpass.flows.display.printing import printable
 from fewpass.flows.options import OUTPUT, Output, whole
 from fewpass.flows.outcomes import (
-    ASIDE,
     COLUMNS,
+    REFUSED,
     history_rows,
     model_rows,
     models_facts,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fewpass.pipeline.models.refresh.listing import StoreModels
-    from fewpass.pipeline.models.refresh.store_events import Event, SetAside
+    from fewpass.pipeline.models.refresh.store_events import Event, RefusedFile
 
 MOST_EVENTS = 12  # that people are shown; --json has all
 
@@ -32,7 +32,7 @@ MOST_EVENTS = 12  # that people are shown; --json has all
 def listed(store: str, /, *, output: Output = OUTPUT) -> int:
     """List the models of a store: what each has learnt from, how good it is, which is published.
 
-    Files that a refresh could not read, and has set aside, come with the reason.
+    Files that a refresh could not read, and has set refused, come with the reason.
 
     Parameters
     ----------
@@ -47,20 +47,20 @@ def listed(store: str, /, *, output: Output = OUTPUT) -> int:
     made = models(store)
     shown: list[RenderableType] = [models_table(made)] if made.generations else []
     shown.append(history_table(made.events))
-    if made.set_aside:
-        shown.append(refused_table(made.set_aside))
+    if made.refused:
+        shown.append(refused_table(made.refused))
     Terminal(output).result(models_facts(store, made), Group(*shown))
     return 0
 
 
-def refused_table(aside: Sequence[SetAside]) -> Table:
-    """Return a table of the files that were set aside."""
+def refused_table(refused: Sequence[RefusedFile]) -> Table:
+    """Return a table of the refused files."""
     from fewpass.flows.display.console import titled_table
 
     table = titled_table("Set aside")
-    for name in ASIDE:
-        table.add_column(name, no_wrap=name in ASIDE[2:], overflow="fold")
-    for row in refused_rows(aside):
+    for name in REFUSED:
+        table.add_column(name, no_wrap=name in REFUSED[2:], overflow="fold")
+    for row in refused_rows(refused):
         table.add_row(*map(printable, row.values()))
     return table
 

@@ -60,7 +60,7 @@ def weights(
         Vowpal Wabbit text whose first 4 MB name hashed columns that the model has no names of.
     """
     from fewpass.flows.display.console import Terminal
-    from fewpass.pipeline.models.refresh.store import run_at
+    from fewpass.pipeline.models.refresh.store_state import run_at
     from fewpass.pipeline.reporting.largest_weights import classes_of, largest_weights
     from fewpass.pipeline.runs.model import load_model
 

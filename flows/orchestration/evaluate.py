@@ -20,7 +20,7 @@ from fewpass.flows.orchestration.scheduled import (
     made_flow,
 )
 from fewpass.flows.outcomes import evaluation_facts
-from fewpass.pipeline.models.refresh.store import run_at
+from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.reporting.model_card import model_card
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.evaluate_rows import (

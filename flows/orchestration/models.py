@@ -11,7 +11,7 @@ from fewpass.flows.orchestration.artifacts import show_table
 from fewpass.flows.orchestration.scheduled import made_flow
 from fewpass.flows.outcomes import history_rows, model_rows, models_facts, refused_rows
 from fewpass.pipeline.models.refresh.listing import models as models_of
-from fewpass.pipeline.models.refresh.store import published
+from fewpass.pipeline.models.refresh.store_state import published
 
 MOST_EVENTS = 100  # of the table
 
@@ -22,14 +22,14 @@ def models(store: str) -> Any:
     listed = models_of(store)
     show_table(store, "models", model_rows(listed), f"models of {store}")
     show_history(store)
-    if listed.set_aside:
-        show_table(store, "refused", refused_rows(listed.set_aside), f"files set aside in {store}")
+    if listed.refused:
+        show_table(store, "refused", refused_rows(listed.refused), f"files set aside in {store}")
     current = published(store)
     used = f"{current.sentence()}." if current else "Nothing is published yet."
     return Completed(message=used, data=models_facts(store, listed))
 
 
 def show_history(store: str) -> None:
-    """Show what happened in a store: what was decided, published or set aside, and why."""
+    """Show what happened in a store: what was decided, published or set refused, and why."""
     rows = history_rows(models_of(store).events)
     show_table(store, "history", rows[-MOST_EVENTS:], f"what happened in {store}")

@@ -12,7 +12,7 @@ from fewpass.flows.orchestration.artifacts import ProgressArtifact, show_text
 from fewpass.flows.orchestration.scheduled import UNCHANGED, dated, durable_task, made_flow
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.matching import left_out_sentence
-from fewpass.pipeline.models.refresh.store import run_at
+from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.scoring.prediction import predict as predicted
 from fewpass.pipeline.scoring.prediction_folder import are_there

@@ -40,7 +40,7 @@ from fewpass.pipeline.models.refresh.night_scores import Scores
 from fewpass.pipeline.models.refresh.publishing import abandon as abandoned
 from fewpass.pipeline.models.refresh.refresh_result import RefreshResult
 from fewpass.pipeline.models.refresh.refreshing import refresh as refreshed
-from fewpass.pipeline.models.refresh.store import Generation, Store, store_at
+from fewpass.pipeline.models.refresh.store_state import Generation, Store, store_at
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
 from fewpass.pipeline.models.refresh.work import Work
 from fewpass.pipeline.reporting.model_card import model_card
@@ -79,7 +79,7 @@ class TasksOfFlow(Work):
     newest: TrainingResult
 
     def take(self, plan: RefreshPlan, store: Store, generation: Generation) -> TakenFiles:
-        """Ingest the files of a generation; those that cannot be read are set aside."""
+        """Ingest the files of a generation; those that cannot be read are refused."""
         files = counted(len(generation.files), "file")
         return take_files.with_options(task_run_name=f"ingest {files}")(plan, store, generation)
 
@@ -117,7 +117,7 @@ class TasksOfFlow(Work):
             get_run_logger().warning("Drift: %s", drift.sentence)
 
     def show_models(self, new: str, before: str | None, rows: str) -> None:
-        """Show a model beside the one published before: by column, by slice, and the worst rows."""
+        """Show a model next to the one published before: columns, slices, and the worst rows."""
         show_compared(new, before, rows, self.execution)
 
     def for_pass(self, data: Dataset) -> AbstractContextManager[Executor]:
@@ -127,10 +127,10 @@ class TasksOfFlow(Work):
 
 @durable_task("ingest")
 def take_files(plan: RefreshPlan, store: Store, generation: Generation) -> TakenFiles:
-    """Ingest the files of a generation; those that cannot be read are set aside."""
+    """Ingest the files of a generation; those that cannot be read are refused."""
     taken = take(plan, store, generation, watched)
     for one in taken.refused:
-        get_run_logger().warning("%s was set aside: %s", one.file.name, one.why)
+        get_run_logger().warning("%s was set refused: %s", one.file.name, one.why)
     return taken
 
 
@@ -153,10 +153,10 @@ def explain_night(work: Work, plan: TrainingPlan) -> float:
 
 
 def _facts(result: RefreshResult) -> dict[str, Any]:
-    facts = result.model_dump(mode="json", exclude={"set_aside", "earlier"})
+    facts = result.model_dump(mode="json", exclude={"refused", "earlier"})
     return facts | {
         "published": result.state == "published",
-        "refused": refused_facts(result.set_aside),
+        "refused": refused_facts(result.refused),
         "earlier": [_facts(one) for one in result.earlier],
     }
 
@@ -188,8 +188,8 @@ def _abandoned(store: str) -> Any:
 
 
 def _show_refused(store: str) -> None:
-    """Show the files that were set aside on the page of the run, however the refresh ends."""
+    """Show the refused files on the page of the run, however the refresh ends."""
     with contextlib.suppress(OSError, BadInput):  # what ended the refresh is reported
-        aside = store_at(store).aside
-        if aside:
-            show_table(store, "refused", refused_rows(aside), f"files set aside in {store}")
+        refused = store_at(store).refused
+        if refused:
+            show_table(store, "refused", refused_rows(refused), f"files set aside in {store}")

@@ -21,7 +21,7 @@ from prefect.states import Crashed
 from fewpass.flows.dead_runs import WHEN_STALLED, Finding, examine_folder, stalled, what_resumes
 from fewpass.flows.orchestration.requests import REQUESTS
 from fewpass.flows.orchestration.server import answering
-from fewpass.pipeline.models.refresh.store import runs_in
+from fewpass.pipeline.models.refresh.store_state import runs_in
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.folder import Folder
 

@@ -9,8 +9,8 @@ from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, require_execu
 from fewpass.pipeline.models.refresh import listing, publishing, refreshing
 from fewpass.pipeline.models.refresh.listing import StoreModels
 from fewpass.pipeline.models.refresh.refresh_result import RefreshResult
-from fewpass.pipeline.models.refresh.store import Generation
 from fewpass.pipeline.models.refresh.store_events import Published, Taken
+from fewpass.pipeline.models.refresh.store_state import Generation
 from fewpass.pipeline.models.refresh.work import Work
 from fewpass.pipeline.settings.execution import Execution
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan

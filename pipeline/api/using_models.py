@@ -9,7 +9,7 @@ from typing import Any
 from fewpass.pipeline.api.call_arguments import ANYWHERE, Address, addresses, require_execution
 from fewpass.pipeline.executors.executor import open_executor
 from fewpass.pipeline.explaining.plain_shapes import ModelShapes
-from fewpass.pipeline.models.refresh.store import run_at
+from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.reporting.model_shapes import model_shapes
 from fewpass.pipeline.runs.model import Model, within
 from fewpass.pipeline.runs.model import load_model as model_of

@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.store import (
+from fewpass.pipeline.models.refresh.store_events import Begun, Published
+from fewpass.pipeline.models.refresh.store_events import Forgotten as ForgottenEvent
+from fewpass.pipeline.models.refresh.store_log import append_event
+from fewpass.pipeline.models.refresh.store_state import (
     existing_store,
     published,
     refresh_lock,
     run_of,
 )
-from fewpass.pipeline.models.refresh.store_events import Begun, Published
-from fewpass.pipeline.models.refresh.store_events import Forgotten as ForgottenEvent
-from fewpass.pipeline.models.refresh.store_log import append_event
-from fewpass.pipeline.models.refresh.windows import n_rows, rows_of
+from fewpass.pipeline.models.refresh.window_models import n_rows, rows_of
 from fewpass.pipeline.models.retraining import Retrained, Retraining
 from fewpass.pipeline.runs.learnt_from import Forgotten, LearntRun, chosen_by, learnt_from
 from fewpass.pipeline.runs.run_folder import RunFolder

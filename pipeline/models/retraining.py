@@ -16,6 +16,7 @@ from fewpass.pipeline.settings.training_plan import TrainingPlan
 from fewpass.pipeline.training.planning.place import place_of
 from fewpass.pipeline.training.training_run import TrainingRun
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Damaged, NotADataset
 
 _AGAIN = re.compile(r"-g(\d+)$")  # of a run that was trained anew
 ShowShare = Callable[[float, str], None]
@@ -64,6 +65,10 @@ class Retraining:
         start = _start(runs)
         if runs[-1].plan.source is not None:
             return "it learnt from files, which are not stored"
+        try:
+            Dataset.open(runs[-1].plan.dataset, self._options)
+        except (Damaged, NotADataset) as error:  # a view, of which a part has changed
+            return f"its rows cannot be read ({error})"
         if start is None or start in made.results:
             return None
         if start in learnt or not RunFolder(str(runs[0].plan.start_from), self._options).exists():

@@ -18,7 +18,7 @@ import pytest
 from fewpass.flows import cli
 from fewpass.pipeline.models.refresh.listing import models
 from fewpass.pipeline.models.refresh.publishing import publish
-from fewpass.pipeline.models.refresh.store import published
+from fewpass.pipeline.models.refresh.store_state import published
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from testing.prefect_server import PROJECT, clean_environment
 from testing.refreshing import refresh

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fewpass.pipeline.models.refresh.store import publications, store_at
 from fewpass.pipeline.models.refresh.store_events import Published
+from fewpass.pipeline.models.refresh.store_state import publications, store_at
 from testing.datasets import make, random_table
 
 ROWS, SEED = 120, 3
@@ -92,7 +92,7 @@ def _refreshed(at: Path, out: str) -> Bits:
 def _refreshed_with_refused(at: Path, out: str) -> Bits:
     """The same, the files that were taken, and those that were not, with the reason."""
     store = store_at(f"{at}/store")
-    reasons = {Path(one.file.name).name: one.why for one in store.aside}
+    reasons = {Path(one.file.name).name: one.why for one in store.refused}
     taken = [one.name for one in store.generations[0].files]
     return _refreshed(at, out) | {"taken": taken, "refused": reasons}
 

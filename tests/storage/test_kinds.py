@@ -15,7 +15,7 @@ MARKS = {
     "data set": ["manifest.json", "zarr.json", "ingest.json"],
     "snapshot": ["manifest.json", "arrays/zarr.json"],
     "run": ["run.json", "log.jsonl", "snapshots/000001/manifest.json"],
-    "store": ["generations/000001/files.json"],
+    "store": ["events/000001.json", "generations/000001/data/manifest.json"],
     "unfinished": ["zarr.json"],
     "folder": ["a.csv", "files.json", "log.jsonl"],
 }

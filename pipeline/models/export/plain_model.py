@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fewpass.pipeline.calibration import Calibration
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.store import run_at
+from fewpass.pipeline.models.refresh.store_state import run_at
 from fewpass.pipeline.rows.scaling import Scaler, unscaled
 from fewpass.pipeline.rows.target_range import Bounds
 from fewpass.pipeline.rows.targets import label_text

@@ -1,4 +1,4 @@
-"""The drift of a store's nights: what each is compared with, what is kept of it, and what is told.
+"""The drift of a store's nights: what each is compared with, what is kept of it, and what is reported.
 
 STORE/generations/000017/drift.json   how far its rows are from those before, sealed
 """
@@ -13,9 +13,9 @@ from datetime import datetime
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.drift import Drift, drift_of, indices_in
 from fewpass.pipeline.models.refresh.night_statistics import Vector
-from fewpass.pipeline.models.refresh.store import Generation, Store
-from fewpass.pipeline.models.refresh.store_events import DriftTold
+from fewpass.pipeline.models.refresh.store_events import DriftReported
 from fewpass.pipeline.models.refresh.store_log import append_event
+from fewpass.pipeline.models.refresh.store_state import Generation, Store
 from fewpass.pipeline.models.refresh.usual_drift import NIGHTS, SAME_WEEKDAY
 from fewpass.storage.addresses import command
 from fewpass.storage.dataset import Dataset
@@ -62,7 +62,7 @@ def watched(
 
 def _tell(store: Store, generation: Generation, why: str, *, refused: bool) -> None:
     if all(one.why != why for one in generation.drift):  # a schedule tries again every hour
-        event = DriftTold(generation=generation.number, why=why, refused=refused)
+        event = DriftReported(generation=generation.number, why=why, refused=refused)
         append_event(store.folder, lambda _events: event)
 
 

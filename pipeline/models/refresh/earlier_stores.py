@@ -20,7 +20,7 @@ from fewpass.pipeline.models.refresh.store_events import (
     Begun,
     Event,
     Judged,
-    KeptBack,
+    NotPublished,
     Published,
     Removed,
 )
@@ -58,7 +58,7 @@ def _events(store: Folder) -> Iterator[Event]:
             used = (*used, number)
             yield Judged(verdict="first", past=Past(used=used), **at)
             if not made["published"]:
-                yield KeptBack(why=made["reason"], **_learnt(made, used), **at)
+                yield NotPublished(why=made["reason"], **_learnt(made, used), **at)
         if own.exists(REMOVED):
             yield Removed(past=Past(used=tuple(n for n in used if n != number)), **at)
         number += 1

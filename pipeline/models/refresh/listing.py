@@ -7,13 +7,13 @@ from typing import NamedTuple
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.night_rule import PUBLISHED
 from fewpass.pipeline.models.refresh.refresh_result import numbers_of
-from fewpass.pipeline.models.refresh.store import (
+from fewpass.pipeline.models.refresh.store_events import Event, Learnt, Published, RefusedFile
+from fewpass.pipeline.models.refresh.store_state import (
     Generation,
     Store,
     existing_store,
     publications,
 )
-from fewpass.pipeline.models.refresh.store_events import Event, Learnt, Published, SetAside
 from fewpass.storage.kinds import instead
 
 
@@ -63,7 +63,7 @@ class StoreModels(NamedTuple):
         Number of the published generation; None before the first one.
     generations
         The oldest first.
-    set_aside
+    refused
         Files that could not be read, each with the reason (`why`).
     events
         All that happened, the oldest first.
@@ -71,7 +71,7 @@ class StoreModels(NamedTuple):
 
     published: int | None
     generations: tuple[GenerationState, ...]
-    set_aside: tuple[SetAside, ...]
+    refused: tuple[RefusedFile, ...]
     events: tuple[Event, ...]
 
 
@@ -82,11 +82,11 @@ def models(url: str) -> StoreModels:
 
 def models_in(store: Store) -> StoreModels:
     """Return the models of a store that was read."""
-    if not store.generations and not store.aside:
+    if not store.generations and not store.refused:
         raise BadInput(instead(store.folder, "store"))
     current = store.published.generation if store.published else None
     states = tuple(_state_of(store, one, current) for one in store.generations)
-    return StoreModels(current, states, store.aside, store.events)
+    return StoreModels(current, states, store.refused, store.events)
 
 
 def _state_of(store: Store, one: Generation, current: int | None) -> GenerationState:

@@ -7,16 +7,16 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 from fewpass.pipeline.errors import BusyPlace
 from fewpass.pipeline.models.refresh.drift_watch import DRIFT
-from fewpass.pipeline.models.refresh.store import (
+from fewpass.pipeline.models.refresh.store_events import Removed as RemovedEvent
+from fewpass.pipeline.models.refresh.store_log import append_event
+from fewpass.pipeline.models.refresh.store_state import (
     Generation,
     Store,
     existing_store,
     publications,
     refresh_lock,
 )
-from fewpass.pipeline.models.refresh.store_events import Removed as RemovedEvent
-from fewpass.pipeline.models.refresh.store_log import append_event
-from fewpass.pipeline.models.refresh.windows import ROWS, RUN
+from fewpass.pipeline.models.refresh.window_models import ROWS, RUN
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.run_series import Removed, is_free, removed
 from fewpass.pipeline.tables.ingest.work_dir import all_owned, work_dirs_of
@@ -51,12 +51,12 @@ def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) ->
         Only look.
     """
     done: list[Removed] = []
-    kept = set(_models_in_use(store))
+    used = set(_models_in_use(store))
     for one in store.generations[:-keep]:
         if one.ended is None or not _is_free(one):
             continue
         own = RECORDS
-        if one.number in kept and one.learnt is not None:
+        if one.number in used and one.learnt is not None:
             own |= {one.learnt.run, one.learnt.run.replace(RUN, ROWS)}
         name = f"generation {one.number:06d}"
         taken = removed(one.folder, name, dry_run=True, keep=own)

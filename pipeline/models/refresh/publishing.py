@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.night_rule import Past
-from fewpass.pipeline.models.refresh.store import (
+from fewpass.pipeline.models.refresh.store_events import Abandoned, Event, Published, Taken
+from fewpass.pipeline.models.refresh.store_log import Overtaken, append_event
+from fewpass.pipeline.models.refresh.store_state import (
     NONE_YET,
     Generation,
     Store,
@@ -13,8 +15,6 @@ from fewpass.pipeline.models.refresh.store import (
     run_of,
     store_of,
 )
-from fewpass.pipeline.models.refresh.store_events import Abandoned, Event, Published, Taken
-from fewpass.pipeline.models.refresh.store_log import Overtaken, append_event
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.saved import weights_digest
@@ -90,9 +90,9 @@ def _as_of(store: Store, one: Generation) -> Past:
     """Return what the rule remembers once a generation is published again."""
     judged = one.judged
     then = store.past if judged is None or judged.past is None else judged.past
-    known = {*store.past.used, *store.past.waiting, *store.past.apart}
-    later = known - {*then.used, *then.waiting, *then.apart}
-    gone = ({*then.used, *then.waiting, *then.apart}) - known
+    every = {*store.past.used, *store.past.waiting, *store.past.apart}
+    later = every - {*then.used, *then.waiting, *then.apart}
+    gone = ({*then.used, *then.waiting, *then.apart}) - every
     for night in gone:
         then = then.without(night)
     return then.set_apart(sorted(later))

@@ -9,15 +9,15 @@ from pydantic import BaseModel, ConfigDict
 
 from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.models.refresh.night_rule import PUBLISHED
-from fewpass.pipeline.models.refresh.store import Generation, Store, run_of
 from fewpass.pipeline.models.refresh.store_events import (
     GateFact,
     Judged,
-    KeptBack,
     Learnt,
+    NotPublished,
     Published,
-    SetAside,
+    RefusedFile,
 )
+from fewpass.pipeline.models.refresh.store_state import Generation, Store, run_of
 from fewpass.pipeline.sizes import counted
 from fewpass.storage.addresses import command
 
@@ -51,7 +51,7 @@ class RefreshResult(BaseModel):
         Of the generation's model; the objective is at most `certificate` above the optimum.
     gates
         What came of each.
-    set_aside, growing
+    refused, growing
         Files that were not taken: unreadable ones, and those that still change.
     earlier
         Results of other generations that the same refresh finished.
@@ -77,18 +77,20 @@ class RefreshResult(BaseModel):
     certificate: float | None = None
     converged: bool | None = None
     gates: tuple[GateFact, ...] = ()
-    set_aside: tuple[SetAside, ...] = ()
+    refused: tuple[RefusedFile, ...] = ()
     growing: tuple[str, ...] = ()
     earlier: tuple[RefreshResult, ...] = ()
 
 
 def unchanged(store: Store, growing: Sequence[FileState]) -> RefreshResult:
     """Return the result of a refresh that found nothing new."""
-    aside = f"; {counted(len(store.aside), 'file')} set aside did not change" * bool(store.aside)
-    message = f"Nothing to do: there is no new file{aside}.{_growing(growing)}"
+    refused = ""
+    if store.refused:
+        refused = f"; {counted(len(store.refused), 'file')} set aside did not change"
+    message = f"Nothing to do: there is no new file{refused}.{_growing(growing)}"
     return RefreshResult(
         store=store.folder.url, state="unchanged", message=message, model=_model(store),
-        set_aside=store.aside, growing=tuple(file.name for file in growing),
+        refused=store.refused, growing=tuple(file.name for file in growing),
     )  # fmt: skip
 
 
@@ -97,8 +99,8 @@ def result_of(store: Store, generation: Generation, growing: Sequence[FileState]
     judged, learnt = generation.judged, generation.learnt
     assert judged is not None, "it is finished"
     sentences = [_sentence(store, generation, judged), *_others(store, generation)]
-    aside = f"{counted(len(store.aside), 'file')} set aside." if store.aside else ""
-    message = " ".join(filter(None, [*sentences, aside])) + _growing(growing)
+    refused = f"{counted(len(store.refused), 'file')} set aside." if store.refused else ""
+    message = " ".join(filter(None, [*sentences, refused])) + _growing(growing)
     scores = judged.scores
     return RefreshResult(
         store=store.folder.url,
@@ -119,7 +121,7 @@ def result_of(store: Store, generation: Generation, growing: Sequence[FileState]
         certificate=learnt.certificate if learnt else None,
         converged=learnt.converged if learnt else None,
         gates=learnt.gates if learnt else (),
-        set_aside=store.aside,
+        refused=store.refused,
         growing=tuple(file.name for file in growing),
     )
 
@@ -136,7 +138,7 @@ def _model(store: Store) -> str | None:
 def _state(generation: Generation, judged: Judged) -> State:
     if isinstance(generation.ended, Published):
         return "published"
-    if isinstance(generation.ended, KeptBack):
+    if isinstance(generation.ended, NotPublished):
         return "kept back"
     return "waits" if judged.verdict == "waits" else "settled"
 
@@ -147,7 +149,7 @@ def _sentence(store: Store, generation: Generation, judged: Judged) -> str:
     if generation.learnt is None:
         return _waiting(store, name, judged)
     learnt = generation.learnt
-    if isinstance(generation.ended, KeptBack):
+    if isinstance(generation.ended, NotPublished):
         said = f"{name} kept back: {learnt.why}. Its rows are learnt from the next time."
         return f"{said} {_published_still(store)}"
     return (

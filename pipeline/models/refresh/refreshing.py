@@ -4,7 +4,7 @@ The rule is night_rule.py; this is the order of things, and what is written when
 
 1. an open generation is finished before new files are looked at, so that a refresh that was killed
    is simply run again;
-2. files become a generation (inbox.py) and its data set (taking.py), or are set aside;
+2. files become a generation (inbox.py) and its data set (taking.py), or are refused;
 3. its rows are judged by the models of the night before, in one reading;
 4. unless it waits, models of all windows are trained, and that of the best one is published.
 
@@ -38,7 +38,21 @@ from fewpass.pipeline.models.refresh.night_rule import (
 from fewpass.pipeline.models.refresh.night_scores import Scores
 from fewpass.pipeline.models.refresh.old_generations import remove_old_generations, remove_runs
 from fewpass.pipeline.models.refresh.refresh_result import RefreshResult, result_of, unchanged
-from fewpass.pipeline.models.refresh.store import (
+from fewpass.pipeline.models.refresh.store_events import (
+    Begun,
+    Cleared,
+    Event,
+    GateFact,
+    Judged,
+    Learnt,
+    Moved,
+    NotPublished,
+    Published,
+    RefusedFile,
+    Settled,
+)
+from fewpass.pipeline.models.refresh.store_log import Overtaken, append_event
+from fewpass.pipeline.models.refresh.store_state import (
     Generation,
     Store,
     last_runs,
@@ -47,28 +61,20 @@ from fewpass.pipeline.models.refresh.store import (
     store_at,
     store_of,
 )
-from fewpass.pipeline.models.refresh.store_events import (
-    Begun,
-    Cleared,
-    Event,
-    GateFact,
-    Judged,
-    KeptBack,
-    Learnt,
-    Moved,
-    Published,
-    SetAside,
-    Settled,
+from fewpass.pipeline.models.refresh.taking import NotReplaced, TakenFiles, reading_of
+from fewpass.pipeline.models.refresh.window_models import (
+    WindowModel,
+    models_of,
+    n_rows,
+    training_plan,
 )
-from fewpass.pipeline.models.refresh.store_log import Overtaken, append_event
-from fewpass.pipeline.models.refresh.taking import TakenFiles, reading_of
-from fewpass.pipeline.models.refresh.windows import WindowModel, models_of, n_rows, training_plan
 from fewpass.pipeline.models.refresh.work import Work
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
+from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY
 
-FIRST, REPLACES = "first", "replaces"  # verdicts on generations that no night before judges
+FIRST, REPLACES = "first", "replaces"  # verdicts on generations that no night before scores
 NEW = "new"
 
 
@@ -92,11 +98,11 @@ def refresh(plan: RefreshPlan, work: Work | None = None) -> RefreshResult:
     InUse
         Another process refreshes the store.
     AllRefused
-        No new file can be read; each is set aside, with the reason.
+        No new file can be read; each is set refused, with the reason.
     BadInput
         Settings that cannot be used, or rows that drifted too far.
     Overtaken
-        Somebody published another model meanwhile: the next refresh judges anew.
+        Somebody published another model meanwhile: the next refresh scores anew.
     """
     with refresh_lock(plan.store):
         return _Refresh(plan, work or Work()).run()
@@ -115,9 +121,9 @@ class _Refresh:
         done: list[RefreshResult] = []
         if self.store.open is not None:
             self._look_again(self.store.open)
-            done.append(self._finished(self._open()))
+            done += self._replaced(self._open())
         for night, files in self._arrived():
-            done.append(self._finished(self._begun(night, files)))
+            done += self._replaced(self._begun(night, files))
         if not done and self.store.is_stale:  # somebody took a night that had waited
             done.append(self._finished(self._begun(self.store.past.used[-1], ())))
         if not done:
@@ -135,19 +141,22 @@ class _Refresh:
         store, reading = self.store, reading_of(self.plan.ingest)
         newest = {one.night: one for one in store.generations if one.took}
         taken = {one.number: one.files for one in newest.values()}
-        aside = [one.file for one in store.aside if one.reading == reading]
-        came = arrivals(self.plan.sources, taken, aside, settle_s=self.plan.settle)
+        refused = [one.file for one in store.refused if one.reading == reading]
+        came = arrivals(self.plan.sources, taken, refused, settle_s=self.plan.settle)
         self.growing = came.growing
         for moved in came.moved:
             self._append(Moved(generation=moved.generation, then=moved.then, now=moved.now))
-        for file, number, why in (*came.cannot_replace, *_removed(store, came.changed)):
-            self._append(SetAside(generation=number, file=file, why=why, reading=reading))
-        for one in store.aside:
+        for file, number, why in (*came.cannot_replace, *_stay(store, came.changed)):
+            self._append(RefusedFile(generation=number, file=file, why=why, reading=reading))
+        for one in store.refused:
             if one.file.now() is None:
                 self._append(Cleared(file=one.file.name))
         nights = {one.number: night for night, one in newest.items()}
-        there = [one for one in came.changed if nights[one.generation] in self.store.nights]
-        replaced = [(nights[one.generation], one.files) for one in there]
+        replaced = [
+            (nights[one.generation], one.files)
+            for one in came.changed
+            if _why_it_stays(store, one) is None
+        ]
         return [*replaced, *([(None, came.new)] if came.new else [])]
 
     def _look_again(self, generation: Generation) -> None:
@@ -164,6 +173,14 @@ class _Refresh:
         place = max(store.nights, default=0) + 1 if night is None else night
         self._append(Begun(generation=store.next_number, files=files, night=place))
         return self.store.generations[-1]
+
+    def _replaced(self, generation: Generation) -> list[RefreshResult]:
+        """Finish a generation; return nothing of one that could not replace the rows of a night."""
+        try:
+            return [self._finished(generation)]
+        except NotReplaced:
+            self.store = store_at(self.plan.store)
+            return []
 
     def _finished(self, generation: Generation) -> RefreshResult:
         """Take, judge and learn from a generation, as far as that is not done."""
@@ -199,12 +216,12 @@ class _Refresh:
             return
         drift = watched(self.store, generation, left_out, self.plan.max_drift)
         self.work.show_drift(self.plan.store, generation.number, drift)
-        told = drift is not None and bool(drift.sentence) and self.plan.drift == "wait"
-        scores = self.work.score(self._judges(generation), generation.data)
-        made = judged(self.rule, past, generation.night, scores, drifted=told)
+        moved = drift is not None and bool(drift.sentence) and self.plan.drift == "wait"
+        scores = self.work.score(self._scorers(generation), generation.data)
+        made = judged(self.rule, past, generation.night, scores, drifted=moved)
         if made.deviations > (self.rule.odd or math.inf):
             halves = self._halves(generation, scores)
-            made = judged(self.rule, past, generation.night, scores, halves, drifted=told)
+            made = judged(self.rule, past, generation.night, scores, halves, drifted=moved)
         event = Judged(
             generation=number, verdict=made.kind, nights=made.nights, scores=scores,
             deviations=made.deviations, usual=made.usual, usual_error=made.usual_error,
@@ -220,8 +237,8 @@ class _Refresh:
         which = ", ".join(f"{self.store.of_night(night).number:06d}" for night in before)
         return f"{which}; {usual}" if which else usual
 
-    def _judges(self, generation: Generation) -> dict[str, str]:
-        """Return the runs of the models that judge a generation's rows."""
+    def _scorers(self, generation: Generation) -> dict[str, str]:
+        """Return the runs of the models that a generation's rows score."""
         store = self.store
         wanted = candidates(self.rule, generation.before, generation.night)
         made = models_of(self.plan, store, generation, wanted, self.work.train)
@@ -258,7 +275,7 @@ class _Refresh:
             loss, _ = self.work.score({PUBLISHED: run}, generation.data).of(PUBLISHED)
             past = first(past, generation.night, loss)
         refused = self._refused(model, run, gates)
-        event = (KeptBack if refused else Published)(
+        event = (NotPublished if refused else Published)(
             generation=generation.number, run=model.folder,
             runs={name: one.folder for name, one in models.items()},
             weights_sha256=model.result.weights_sha256, nights=model.nights,
@@ -298,7 +315,7 @@ class _Refresh:
         return "; ".join(reasons)
 
     def _show(self, generation: Generation, window: str, run: str) -> None:
-        """Show the model beside the one published before, on held-out rows or tonight's.
+        """Show the model next to the one published before, on held-out rows or tonight's.
 
         Of these, last night's model of the window has not learnt, which stands for it.
         """
@@ -324,12 +341,22 @@ class _Refresh:
         return tuple(GateFact(**one._asdict()) for one in made)
 
 
-def _removed(store: Store, changed: Sequence[Replacement]) -> Iterator[CannotReplace]:
-    """Yield changed files whose rows were removed, as they were old."""
+def _stay(store: Store, changed: Sequence[Replacement]) -> Iterator[CannotReplace]:
+    """Yield changed files of generations that are not read anew all the same, and why."""
     for one in changed:
-        if store.generations[one.generation - 1].is_removed:
-            for file in one.changed:
-                yield CannotReplace(file, one.generation, "its rows were removed, as they were old")
+        why = _why_it_stays(store, one)
+        if why is not None:
+            yield from (CannotReplace(file, one.generation, why) for file in one.changed)
+
+
+def _why_it_stays(store: Store, one: Replacement) -> str | None:
+    """Return why the rows of a generation are not replaced; None where they are."""
+    taken = store.generations[one.generation - 1]
+    if taken.is_removed:
+        return "its rows were removed, as they were old"
+    if any(made.change == "forget" for made in Dataset.open(taken.data).manifest.changes):
+        return "rows of it were forgotten, and reading it anew would bring them back"
+    return None
 
 
 def rule_of(plan: RefreshPlan) -> Rule:

@@ -50,7 +50,7 @@ class Begun(StoreEvent):
     night: Positive
 
 
-class SetAside(StoreEvent):
+class RefusedFile(StoreEvent):
     """A file was not taken, and will not be before it changes, or is read otherwise."""
 
     what: Literal["set aside"] = "set aside"
@@ -59,7 +59,7 @@ class SetAside(StoreEvent):
 
 
 class Cleared(StoreEvent):
-    """A file that was set aside is no longer there."""
+    """A refused file is no longer there."""
 
     what: Literal["cleared"] = "cleared"
     file: str
@@ -79,7 +79,7 @@ class Dropped(StoreEvent):
     what: Literal["dropped"] = "dropped"
 
 
-class DriftTold(StoreEvent):
+class DriftReported(StoreEvent):
     """Columns moved further than they usually do; `refused`: too far to learn from."""
 
     what: Literal["drift"] = "drift"
@@ -136,7 +136,7 @@ class Published(Learnt):
         return f"{self.by} published generation {self.generation:06d} at {self.at}{why}"
 
 
-class KeptBack(Learnt):
+class NotPublished(Learnt):
     """A model is not published; its rows are learnt from all the same."""
 
     what: Literal["kept back"] = "kept back"
@@ -174,7 +174,7 @@ class Removed(StoreEvent):
 
 
 Event = (
-    Begun | SetAside | Cleared | Moved | Dropped | DriftTold | Judged | Published | KeptBack
-    | Settled | Abandoned | Taken | Forgotten | Removed
+    Begun | RefusedFile | Cleared | Moved | Dropped | DriftReported | Judged | Published
+    | NotPublished | Settled | Abandoned | Taken | Forgotten | Removed
 )  # fmt: skip
 EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="what")])

@@ -1,9 +1,11 @@
-"""Ingest of a generation's files; unreadable ones are set aside.
+"""Ingest of a generation's files; unreadable ones are refused.
 
 An ingest refuses all of its sources for the sake of one.  Where that happens every file is ingested
-by itself, as it would be among the others.  An event in the store's log sets a refused file aside,
-which takes it out of the generation; the rest is ingested.  So does one where a file was written to
-since its state was recorded; the next refresh takes that one.
+by itself, as it would be among the others.  An event in the store's log takes a refused file
+out of the generation; the rest is ingested.  So does one where a file was written to since its
+state was recorded; the next refresh takes that one.
+
+A generation that is to replace the rows of a night does so with all of its files, or not at all.
 
 Files of a first generation may be readable, but have different columns.  The first file defines the
 columns, unless most others do not match it.
@@ -21,9 +23,9 @@ from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.models.refresh.file_states import FileState, looked
-from fewpass.pipeline.models.refresh.store import Generation, Store
-from fewpass.pipeline.models.refresh.store_events import Dropped, SetAside
+from fewpass.pipeline.models.refresh.store_events import Dropped, RefusedFile
 from fewpass.pipeline.models.refresh.store_log import append_event
+from fewpass.pipeline.models.refresh.store_state import Generation, Store
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.pipeline.tables.ingest.phases import ingest
@@ -44,11 +46,15 @@ class AllRefused(BadInput):
     """New files that were all refused, each recorded with its reason."""
 
 
+class NotReplaced(BadInput):
+    """Files that changed and cannot be read: the rows of their night stay as they were taken."""
+
+
 class TakenFiles(NamedTuple):
     """A generation with its data set."""
 
     generation: Generation  # of the remaining files
-    refused: tuple[SetAside, ...]  # by this call
+    refused: tuple[RefusedFile, ...]  # by this call
     left_out: tuple[str, ...] = ()  # columns that the first generation does not have
 
 
@@ -67,7 +73,7 @@ def take(
     generation: Generation,
     make: Callable[[IngestPlan], IngestResult] = ingest,
 ) -> TakenFiles:
-    """Ingest a generation's files, setting aside those that cannot be read.
+    """Ingest a generation's files, refusing those that cannot be read.
 
     A complete data set is not changed, also if files have changed since.
 
@@ -88,7 +94,7 @@ def take(
     OSError
         A full disk, a lost connection.  No file is refused for that; call again.
     """
-    refused: list[SetAside] = []
+    refused: list[RefusedFile] = []
     left_out: tuple[str, ...] = ()
     while not Folder(generation.data).exists(KEY):
         try:
@@ -115,19 +121,25 @@ def ingest_plan(plan: RefreshPlan, store: Store, generation: Generation) -> Inge
     return IngestPlan.model_validate(values)
 
 
-def _without(store: Store, generation: Generation, bad: Sequence[SetAside]) -> Generation:
-    """Set files aside, and return the generation without them; AllRefused where none is left."""
+def _without(store: Store, generation: Generation, bad: Sequence[RefusedFile]) -> Generation:
+    """Set files refused, and return the generation without them; AllRefused where none is left."""
     for event in bad:
         append_event(store.folder, partial(_as_it_is, event))
     names = {event.file.name for event in bad}
     left = tuple(file for file in generation.files if file.name not in names)
+    if generation.night in store.nights:
+        _drop(store, generation)
+        raise NotReplaced(
+            f"Files of generation {store.of_night(generation.night).number:06d} have changed and "
+            "cannot be read as they are now. Its rows stay as they were taken."
+        )
     if not left:
         _drop(store, generation)
         raise AllRefused(_all_refused(store.folder.url, bad))
     return generation._replace(files=left)
 
 
-def _as_it_is(event: SetAside, _events: object) -> SetAside:
+def _as_it_is(event: RefusedFile, _events: object) -> RefusedFile:
     return event
 
 
@@ -136,11 +148,11 @@ def _drop(store: Store, generation: Generation) -> None:
     generation.folder.delete_tree()
 
 
-def _all_refused(store: str, bad: Sequence[SetAside]) -> str:
+def _all_refused(store: str, bad: Sequence[RefusedFile]) -> str:
     all_of = "The new file was" if len(bad) == 1 else f"All {len(bad)} new files were"
     reasons = " ".join(f"{one.file.name}: {one.why}" for one in bad[:SHOWN])
     return (
-        f"{all_of} refused and set aside, and no generation was made. {reasons} What is mended "
+        f"{all_of} refused and set refused, and no generation was made. {reasons} What is mended "
         f"is tried again by the next refresh; {command('store', 'list', store)} lists what is set "
         "aside."
     )
@@ -148,21 +160,21 @@ def _all_refused(store: str, bad: Sequence[SetAside]) -> str:
 
 def _refused_of(
     plan: RefreshPlan, store: Store, generation: Generation, error: Exception
-) -> list[SetAside]:
+) -> list[RefusedFile]:
     """Return the files that made an ingest fail; none if it was for another reason."""
     if _is_of_the_machine(error) and not isinstance(error, SourceChanged):
         return []
-    found = [_looked_at(file) for file in generation.files]
+    states = [_looked_at(file) for file in generation.files]
     written = [
-        SetAside(generation=generation.number, file=one.state, why=WRITTEN)
-        for one, then in zip(found, generation.files, strict=True)
+        RefusedFile(generation=generation.number, file=one.state, why=WRITTEN)
+        for one, then in zip(states, generation.files, strict=True)
         if one.is_there and one.state.differs(then)
     ]
     if written or isinstance(error, SourceChanged):
         return written
     with _place_of_trials(generation) as place:
         each = _Trials(plan, store, generation, place)
-        trials = [each.tried(one) for one in found]
+        trials = [each.tried(one) for one in states]
         bad = [one for one in trials if one.error is not None]
         if not bad and store.before(generation) is None:
             bad = each.unlike_most(trials)
@@ -235,10 +247,10 @@ def _is_of_the_file(error: Exception, one: _Trial) -> bool:
     return False
 
 
-def _record(plan: RefreshPlan, generation: Generation, one: _Trial) -> SetAside:
+def _record(plan: RefreshPlan, generation: Generation, one: _Trial) -> RefusedFile:
     readable = not isinstance(one.error, FileNotFoundError | PermissionError)
     state = one.state if readable else one.state.model_copy(update={"version": None})
-    return SetAside(
+    return RefusedFile(
         generation=generation.number, file=state, why=_reason(one), reading=reading_of(plan.ingest)
     )
 

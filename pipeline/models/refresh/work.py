@@ -11,7 +11,7 @@ from fewpass.pipeline.models.refresh.drift import Drift
 from fewpass.pipeline.models.refresh.gates import Slices
 from fewpass.pipeline.models.refresh.judging import scores_of
 from fewpass.pipeline.models.refresh.night_scores import Scores
-from fewpass.pipeline.models.refresh.store import Generation, Store
+from fewpass.pipeline.models.refresh.store_state import Generation, Store
 from fewpass.pipeline.models.refresh.taking import TakenFiles, take
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.outcome import TrainingResult
@@ -80,7 +80,7 @@ class Work:
         """Show how far the rows of a generation are from those before."""
 
     def show_models(self, new: str, before: str | None, rows: str) -> None:
-        """Show a model beside the one published before, on rows that neither has learnt from."""
+        """Show a model next to the one published before, on rows that neither has learnt from."""
 
     def for_pass(self, data: Dataset) -> AbstractContextManager[Executor]:
         """Return what reads a data set once."""

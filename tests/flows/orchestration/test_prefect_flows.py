@@ -21,7 +21,7 @@ from fewpass.flows.orchestration.server import run_for_make
 from fewpass.pipeline.clicks import write_clicks
 from fewpass.pipeline.drawing.safe_text import as_markdown
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.store import published, run_of
+from fewpass.pipeline.models.refresh.store_state import published, run_of
 from testing.datasets import make
 from testing.object_store import object_store
 from testing.prefect_server import (

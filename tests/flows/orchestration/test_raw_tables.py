@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fewpass.flows.cli import main
-from fewpass.pipeline.models.refresh.store import published, run_of
+from fewpass.pipeline.models.refresh.store_state import published, run_of
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.tables.encoding.schema import recipe_in
 from fewpass.storage.dataset import Dataset

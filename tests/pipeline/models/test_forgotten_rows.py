@@ -9,7 +9,7 @@ import pytest
 import fewpass
 from fewpass.pipeline.models import forgotten_rows
 from fewpass.pipeline.models.refresh.listing import models
-from fewpass.pipeline.models.refresh.store import published, run_of, store_at
+from fewpass.pipeline.models.refresh.store_state import published, run_of, store_at
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan

@@ -11,9 +11,9 @@ import pytest
 
 from fewpass.pipeline.errors import BusyPlace
 from fewpass.pipeline.models.refresh.file_states import FileState
-from fewpass.pipeline.models.refresh.store import publications, store_at
-from fewpass.pipeline.models.refresh.store_events import SetAside
+from fewpass.pipeline.models.refresh.store_events import RefusedFile
 from fewpass.pipeline.models.refresh.store_log import append_event, events_of
+from fewpass.pipeline.models.refresh.store_state import publications, store_at
 from fewpass.storage.folder import Folder
 from testing.object_store import object_store
 from testing.refreshing import plan_of, refresh, write_rows
@@ -114,7 +114,7 @@ def test_of_events_that_are_written_at_once_each_has_a_number(store):
     folder, count = Folder(store), 8
 
     def write():
-        event = SetAside(file=FileState.named("a.csv"), why=str(threading.get_ident()))
+        event = RefusedFile(file=FileState.named("a.csv"), why=str(threading.get_ident()))
         return append_event(folder, lambda _so_far: event)
 
     ends = together(write, count)

@@ -13,7 +13,7 @@ from fewpass.pipeline.models.refresh.drift import drift_of
 from fewpass.pipeline.models.refresh.drift_watch import DRIFT
 from fewpass.pipeline.models.refresh.gates import LEAST_ROWS, results_of
 from fewpass.pipeline.models.refresh.publishing import abandon
-from fewpass.pipeline.models.refresh.store import store_at
+from fewpass.pipeline.models.refresh.store_state import store_at
 from fewpass.pipeline.models.refresh.work import Work
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.models.refresh.inbox import Arrivals, arrivals
-from fewpass.pipeline.models.refresh.store import store_at
+from fewpass.pipeline.models.refresh.store_state import store_at
 from fewpass.pipeline.models.refresh.taking import take
 from fewpass.pipeline.models.refresh.work import Work
 from fewpass.pipeline.tables.ingest.phases import ingest
@@ -305,7 +305,7 @@ def test_unfinished_copies_and_what_is_no_file_are_no_arrivals(tmp_path):
         arrivals([f"{tmp_path}/*"], {})
 
 
-def test_what_was_set_aside_is_passed_over_as_long_as_it_is_as_it_was(tmp_path):
+def test_what_was_refused_is_passed_over_as_long_as_it_is_as_it_was(tmp_path):
     one, two = (tmp_path / name for name in ("1.csv", "2.csv"))
     one.write_text("1\n")
     (state,) = arrivals([f"{tmp_path}/*"], {}).new
@@ -420,11 +420,11 @@ def test_what_is_written_while_it_is_read_leaves_the_generation_and_is_taken_who
 
     refresh(plan, Writes())
     assert files_of(plan) == [["b.csv"]]
-    assert [Path(one.file.name).name for one in store_at(plan.store).aside] == ["a.csv"]
+    assert [Path(one.file.name).name for one in store_at(plan.store).refused] == ["a.csv"]
     refresh(plan)
     assert files_of(plan) == [["b.csv"], ["a.csv"]]
     assert rows_learnt(plan) == rows_of(inbox / "a.csv") + rows_of(inbox / "b.csv")
-    assert store_at(plan.store).aside == ()
+    assert store_at(plan.store).refused == ()
 
 
 def test_a_generation_that_goes_on_later_is_known_by_what_it_reads_then(inbox, tmp_path):

@@ -7,8 +7,8 @@ import pytest
 
 from fewpass import evaluate, ingest, models, publish, take
 from fewpass.pipeline.errors import BadInput
-from fewpass.pipeline.models.refresh.store import store_at
 from fewpass.pipeline.models.refresh.store_log import Overtaken
+from fewpass.pipeline.models.refresh.store_state import store_at
 from fewpass.pipeline.models.refresh.work import Work
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder

@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from fewpass import from_run, models, publish
-from fewpass.pipeline.models.refresh.store import publications, published, store_at
 from fewpass.pipeline.models.refresh.store_log import Overtaken
+from fewpass.pipeline.models.refresh.store_state import publications, published, store_at
 from fewpass.storage.folder import Folder
 from testing.refreshing import EndsBefore, Interrupted, plan_of, refresh, write_rows
 

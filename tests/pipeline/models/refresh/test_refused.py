@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fewpass import abandon, models
-from fewpass.pipeline.models.refresh.store import store_at
+from fewpass.pipeline.models.refresh.store_state import store_at
 from fewpass.pipeline.models.refresh.taking import AllRefused, take
 from fewpass.pipeline.models.refresh.work import Work
 from fewpass.storage.dataset import Dataset
@@ -51,9 +51,9 @@ def rows_of(plan, number):
     return Dataset.open(f"{plan.store}/generations/{number:06d}/data").n_rows
 
 
-def aside(plan):
+def refused(plan):
     """Return the files that were set aside, by name."""
-    return {Path(one.file.name).name: one for one in store_at(plan.store).aside}
+    return {Path(one.file.name).name: one for one in store_at(plan.store).refused}
 
 
 def killed_before_it_learns(plan):
@@ -62,7 +62,7 @@ def killed_before_it_learns(plan):
         refresh(plan, EndsBefore(1))
 
 
-def test_bad_files_are_set_aside_and_the_rest_is_learnt(inbox, tmp_path, fewpass, as_json):
+def test_bad_files_are_refused_and_the_rest_is_learnt(inbox, tmp_path, fewpass, as_json):
     plan = plan_of(tmp_path)
     for k in (1, 2):
         write_rows(inbox / f"good{k}.csv", k)
@@ -74,14 +74,14 @@ def test_bad_files_are_set_aside_and_the_rest_is_learnt(inbox, tmp_path, fewpass
     assert rows_of(plan, 1) == 2 * ROWS
     assert not Folder(plan.store).list("generations/000001/trial")
 
-    told = aside(plan)
+    told = refused(plan)
     assert set(told) == {f"{how}.csv" for how in BAD}
     assert told["empty.csv"].why.startswith("the file is empty")
     assert "d" in told["other columns.csv"].why
     assert {name: one.file.bytes for name, one in told.items()} == {
         name: (inbox / name).stat().st_size for name in told
     }
-    listed = as_json("store", "list", plan.store)["set_aside"]
+    listed = as_json("store", "list", plan.store)["refused"]
     assert [one["file"] for one in listed] == sorted(f"{inbox}/{how}.csv" for how in BAD)
     status, shown, _ = fewpass("store", "list", plan.store)
     assert status == 0
@@ -99,7 +99,7 @@ def test_bad_files_are_set_aside_and_the_rest_is_learnt(inbox, tmp_path, fewpass
     write_rows(inbox / "later.csv", 4)
     assert refresh(plan).rows == 4 * ROWS
     assert taken_by(plan)[1] == ["cut.csv", "later.csv"]
-    assert set(aside(plan)) == {"other columns.csv", "no text.csv", "header alone.csv"}
+    assert set(refused(plan)) == {"other columns.csv", "no text.csv", "header alone.csv"}
 
 
 @pytest.mark.parametrize("n_good_before", [0, 1])
@@ -115,7 +115,7 @@ def test_where_all_are_refused_no_generation_is_made(inbox, tmp_path, n_good_bef
     ):
         refresh(plan)
     assert len(taken_by(plan)) == n_good_before
-    assert len(aside(plan)) == 2
+    assert len(refused(plan)) == 2
     assert refresh(plan).state == "unchanged"
     write_rows(inbox / "x.csv", 5)
     assert refresh(plan).state == "published"
@@ -123,7 +123,7 @@ def test_where_all_are_refused_no_generation_is_made(inbox, tmp_path, n_good_bef
 
 
 @pytest.mark.parametrize("odd", ["0.csv", "3.csv"])
-def test_the_file_that_does_not_fit_most_others_is_the_one_set_aside(inbox, tmp_path, odd):
+def test_the_file_that_does_not_fit_most_others_is_the_one_refused(inbox, tmp_path, odd):
     """Each is good alone; of a first generation nobody knows the columns before."""
     plan = plan_of(tmp_path)
     for k in range(4):
@@ -132,7 +132,7 @@ def test_the_file_that_does_not_fit_most_others_is_the_one_set_aside(inbox, tmp_
     refresh(plan)
     assert odd not in taken_by(plan)[0]
     assert len(taken_by(plan)[0]) == 3
-    assert list(aside(plan)) == [odd]
+    assert list(refused(plan)) == [odd]
 
 
 def failing(error):
@@ -151,7 +151,7 @@ def failing(error):
         MemoryError(),
     ],
 )
-def test_nothing_is_set_aside_for_a_machine_that_fails(inbox, tmp_path, error, monkeypatch):
+def test_nothing_is_refused_for_a_machine_that_fails(inbox, tmp_path, error, monkeypatch):
     plan = plan_of(tmp_path)
     write_rows(inbox / "good.csv", 1)
     spoil(inbox / "bad.csv", "empty")
@@ -163,7 +163,7 @@ def test_nothing_is_set_aside_for_a_machine_that_fails(inbox, tmp_path, error, m
 
     with pytest.raises(type(error)):
         refresh(plan, Fails())
-    assert aside(plan) == {}
+    assert refused(plan) == {}
     assert taken_by(plan) == [["bad.csv", "good.csv"]]
     monkeypatch.undo()
     assert refresh(plan).state == "published"
@@ -177,7 +177,7 @@ def test_files_are_tried_again_where_they_are_read_otherwise(inbox, tmp_path):
         refresh(wrong)
     assert refresh(wrong).state == "unchanged"
     assert refresh(plan_of(tmp_path)).state == "published"
-    assert aside(wrong) == {}
+    assert refused(wrong) == {}
 
 
 def test_a_file_that_went_away_holds_nothing_up(inbox, tmp_path):
@@ -193,7 +193,7 @@ def test_a_file_that_went_away_holds_nothing_up(inbox, tmp_path):
     (tmp_path / "2.csv").rename(inbox / "2.csv")
     refresh(plan)
     assert taken_by(plan) == [["1.csv"], ["2.csv"]]
-    assert aside(plan) == {}
+    assert refused(plan) == {}
 
 
 def test_a_file_that_is_written_to_while_it_is_read_is_taken_by_the_next(inbox, tmp_path):
@@ -225,7 +225,7 @@ def test_an_event_that_was_changed_counts_as_none(inbox, tmp_path, caplog):
     whole = record.read_bytes()
     for damaged in (b"", whole.replace(b"2.csv", b"3.csv"), whole[:-9], b"[]"):
         record.write_bytes(damaged)
-        assert aside(plan) == {}
+        assert refused(plan) == {}
     assert f"{number:06d}.json is no event" in caplog.text
 
 

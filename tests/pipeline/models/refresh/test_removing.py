@@ -10,7 +10,7 @@ from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.models.refresh.listing import models
 from fewpass.pipeline.models.refresh.old_generations import clean_store
 from fewpass.pipeline.models.refresh.publishing import publish
-from fewpass.pipeline.models.refresh.store import store_at
+from fewpass.pipeline.models.refresh.store_state import store_at
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder

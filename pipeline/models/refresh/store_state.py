@@ -1,4 +1,4 @@
-"""A store as its log of events says: generations, what is published, what was set aside.
+"""A store as its log of events says: generations, what is published, which files were refused.
 
     STORE/events/            the log (store_log.py)
     STORE/generations/000007/data       the rows of one refresh, a data set
@@ -22,16 +22,16 @@ from fewpass.pipeline.models.refresh.store_events import (
     Abandoned,
     Begun,
     Cleared,
-    DriftTold,
+    DriftReported,
     Dropped,
     Event,
     Judged,
-    KeptBack,
     Learnt,
     Moved,
+    NotPublished,
     Published,
+    RefusedFile,
     Removed,
-    SetAside,
     Settled,
     Taken,
 )
@@ -44,7 +44,7 @@ from fewpass.storage.kinds import instead
 LEASE = "refresh.lease.json"
 NONE_YET = 0  # the number before the first publication
 
-Ended = Published | KeptBack | Settled | Abandoned
+Ended = Published | NotPublished | Settled | Abandoned
 
 
 class Generation(NamedTuple):
@@ -59,7 +59,7 @@ class Generation(NamedTuple):
     judged: Judged | None = None
     learnt: Learnt | None = None  # its model, where it has one
     ended: Ended | None = None
-    drift: tuple[DriftTold, ...] = ()
+    drift: tuple[DriftReported, ...] = ()
     is_removed: bool = False
 
     @property
@@ -105,7 +105,7 @@ class Store(NamedTuple):
     generations: tuple[Generation, ...]  # oldest first
     past: Past
     published: Published | None
-    aside: tuple[SetAside, ...]  # files that were not taken since
+    refused: tuple[RefusedFile, ...]  # files that were not taken since
 
     @property
     def open(self) -> Generation | None:
@@ -157,7 +157,7 @@ class Store(NamedTuple):
 
     @property
     def judge(self) -> str:
-        """The run that judges new rows: the published one, or the newest where none is."""
+        """The run that new rows are scored by: the published one, or the newest where none is."""
         made = self.published or self.newest_learnt
         assert made is not None, "the first generation was learnt"
         return run_of(self.folder.url, made)
@@ -183,19 +183,19 @@ def existing_store(url: str) -> Store:
 def store_of(folder: Folder, events: Sequence[Event]) -> Store:
     """Return what events make of a store."""
     every: list[Generation] = []
-    aside: dict[str, SetAside] = {}
+    refused: dict[str, RefusedFile] = {}
     past, published = Past(), None
     for event in events:
         if isinstance(event, Begun):
             for file in event.files:
-                aside.pop(file.name, None)
+                refused.pop(file.name, None)
             own = folder.child(f"generations/{event.generation:06d}")
             number = len(every) + 1
             every.append(Generation(number, event.night, own, event.files, event.at, past))
-        elif isinstance(event, SetAside):
-            aside[event.file.name] = event
+        elif isinstance(event, RefusedFile):
+            refused[event.file.name] = event
         elif isinstance(event, Cleared):
-            aside.pop(event.file, None)
+            refused.pop(event.file, None)
         elif isinstance(event, Dropped):
             every.pop()
         if 0 < event.generation <= len(every):
@@ -205,7 +205,7 @@ def store_of(folder: Folder, events: Sequence[Event]) -> Store:
             published = event
             _judge_anew(every, event)
         past = past if event.past is None else event.past
-    left = tuple(aside[name] for name in sorted(aside))
+    left = tuple(refused[name] for name in sorted(refused))
     return Store(folder, tuple(events), tuple(every), past, published, left)
 
 
@@ -213,18 +213,18 @@ def _after(one: Generation, event: Event) -> Generation:
     """Return a generation after an event that is about it."""
     if isinstance(event, Judged):
         one = one._replace(judged=event)
-    elif isinstance(event, DriftTold):
+    elif isinstance(event, DriftReported):
         one = one._replace(drift=(*one.drift, event))
     elif isinstance(event, Removed):
         one = one._replace(is_removed=True)
     elif isinstance(event, Moved):
         files = tuple(event.now if file == event.then else file for file in one.files)
         one = one._replace(files=files)
-    elif isinstance(event, SetAside) and one.ended is None:
+    elif isinstance(event, RefusedFile) and one.ended is None:
         files = tuple(file for file in one.files if file.name != event.file.name)
         one = one._replace(files=files)
     elif isinstance(event, Learnt):
-        ended = one.ended if isinstance(one.ended, KeptBack) else event
+        ended = one.ended if isinstance(one.ended, NotPublished) else event
         one = one._replace(learnt=event, ended=ended)
     elif isinstance(event, Settled | Abandoned):
         one = one._replace(ended=event)

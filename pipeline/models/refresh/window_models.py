@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fewpass.pipeline.errors import PlanMismatch
-from fewpass.pipeline.models.refresh.store import Generation, Store, last_runs
+from fewpass.pipeline.models.refresh.store_state import Generation, Store, last_runs
 from fewpass.pipeline.runs.outcome import TrainingResult
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan

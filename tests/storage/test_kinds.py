@@ -15,7 +15,7 @@ MARKS = {
     "data set": ["manifest.json", "zarr.json", "ingest.json"],
     "snapshot": ["manifest.json", "arrays/zarr.json"],
     "run": ["run.json", "log.jsonl", "snapshots/000001/manifest.json"],
-    "store": ["events/000001.json", "generations/000001/data/manifest.json"],
+    "store": ["events/000001.json"],
     "unfinished": ["zarr.json"],
     "folder": ["a.csv", "files.json", "log.jsonl"],
 }
@@ -53,6 +53,7 @@ def test_files_and_nothing_and_generations(tmp_path):
     (tmp_path / "a.csv").write_text("a\n")
     (tmp_path / "empty").mkdir()
     made(tmp_path, "store")
+    Folder(str(tmp_path)).write("generations/000001/data/manifest.json", b"{}")
     told = {name: kind_of(Folder(str(tmp_path / name))) for name in ("a.csv", "empty", "absent")}
     assert told == {"a.csv": "file", "empty": "nothing", "absent": "nothing"}
     assert kind_of(Folder(str(tmp_path / "generations/000001"))) == "generation"

@@ -565,9 +565,7 @@ def test_the_real_program_knows_the_command_in_any_folder(tmp_path):
 
     beside = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["setuptools"]
     (line,) = beside["data-files"]["../.."]
-    has_it = (Path(sysconfig.get_path("purelib")) / Path(line).name).exists()
-    without = ran("-S", "-c", "0") if has_it else ran(PREFECT, "run", "train", "--help")
-    assert (without.returncode != 0) is not has_it
+    assert ran(PREFECT, "run", "train", "--help").returncode != 0
     shutil.copy(PROJECT / line, packages)
     for words in ([PREFECT], ["-m", "prefect"]):
         done = ran(*words, "run", "train", "--help")

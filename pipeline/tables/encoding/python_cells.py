@@ -81,7 +81,7 @@ def _require_alike(cells: Sequence[Any]) -> None:
 
 
 @cache
-def _single(kind: type) -> type | None:
+def _single(kind: Any) -> type | None:
     """Return which of the types of single cells one is; None: it is another."""
     return next((one for one in _SINGLE if issubclass(kind, one)), None)
 
@@ -96,7 +96,7 @@ def _plain(cell: Any, *, is_number: bool = False) -> Any:
     return None if is_nothing or type(cell).__name__ in _OF_PANDAS else cell
 
 
-def _of_numpy(cell: np.generic) -> np.generic:
+def _of_numpy(cell: Any) -> Any:
     """Return moments and spans in microseconds: in finer units NumPy's own are numbers."""
     if isinstance(cell, np.datetime64 | np.timedelta64):
         kind = "datetime64[us]" if isinstance(cell, np.datetime64) else "timedelta64[us]"

@@ -62,8 +62,8 @@ def _number_text(number: float, written: Written) -> str:
 def typed_alike(cells: Sequence[Any], kind: Any = None, written: Written | None = None) -> Any:
     """Return cells (n,) of one type as an Arrow array; raise where they have several.
 
-    None, NaN, and the NA and NaT of pandas are null.  Arrow alone would take a 7 beside a span for
-    microseconds, and a time beside a date for its day.
+    None, NaN, and the NA and NaT of pandas are null.  Arrow alone would take a 7 behind a span for
+    microseconds, and a time behind a date for its day.
     """
     plain = [_plain(cell, is_number=written is not None) for cell in cells]
     if kind is None:
@@ -72,11 +72,11 @@ def typed_alike(cells: Sequence[Any], kind: Any = None, written: Written | None 
 
 
 def _require_alike(cells: Sequence[Any]) -> None:
-    found = {_single(kind) for kind in {type(cell) for cell in cells}} - {None}
-    if len(found) > 1 and not found <= {*_NUMBERS}:
-        names = sorted(kind.__name__ for kind in found if kind)
+    kinds = {_single(kind) for kind in {type(cell) for cell in cells}} - {None}
+    if len(kinds) > 1 and not kinds <= {*_NUMBERS}:
+        names = sorted(kind.__name__ for kind in kinds if kind)
         raise TypeError(f"{names[0]} beside {names[1]}")
-    if found == {dt.datetime} and len({cell.tzinfo for cell in cells if cell is not None}) > 1:
+    if kinds == {dt.datetime} and len({cell.tzinfo for cell in cells if cell is not None}) > 1:
         raise TypeError("times of several zones")
 
 

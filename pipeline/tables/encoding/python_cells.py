@@ -7,7 +7,6 @@ import math
 import sys
 from collections.abc import Sequence
 from decimal import Decimal
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -80,8 +79,7 @@ def _require_alike(cells: Sequence[Any]) -> None:
         raise TypeError("times of several zones")
 
 
-@cache
-def _single(kind: Any) -> type | None:
+def _single(kind: type) -> type | None:
     """Return which of the types of single cells one is; None: it is another."""
     return next((one for one in _SINGLE if issubclass(kind, one)), None)
 

@@ -7,7 +7,6 @@ import math
 import sys
 from collections.abc import Sequence
 from decimal import Decimal
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -62,8 +61,8 @@ def _number_text(number: float, written: Written) -> str:
 def typed_alike(cells: Sequence[Any], kind: Any = None, written: Written | None = None) -> Any:
     """Return cells (n,) of one type as an Arrow array; raise where they have several.
 
-    None, NaN, and the NA and NaT of pandas are null.  Arrow alone would take a 7 next to a span for
-    microseconds, and a time next to a date for its day.
+    None, NaN, and the NA and NaT of pandas are null.  Arrow alone would take a 7 behind a span for
+    microseconds, and a time behind a date for its day.
     """
     plain = [_plain(cell, is_number=written is not None) for cell in cells]
     if kind is None:
@@ -72,16 +71,14 @@ def typed_alike(cells: Sequence[Any], kind: Any = None, written: Written | None 
 
 
 def _require_alike(cells: Sequence[Any]) -> None:
-    kinds: set[type[object]] = {type(cell) for cell in cells}
-    types = {_single(kind) for kind in kinds} - {None}  # type: ignore[arg-type]
-    if len(types) > 1 and not types <= {*_NUMBERS}:
-        names = sorted(kind.__name__ for kind in types if kind)
+    kinds = {_single(kind) for kind in {type(cell) for cell in cells}} - {None}
+    if len(kinds) > 1 and not kinds <= {*_NUMBERS}:
+        names = sorted(kind.__name__ for kind in kinds if kind)
         raise TypeError(f"{names[0]} beside {names[1]}")
-    if types == {dt.datetime} and len({cell.tzinfo for cell in cells if cell is not None}) > 1:
+    if kinds == {dt.datetime} and len({cell.tzinfo for cell in cells if cell is not None}) > 1:
         raise TypeError("times of several zones")
 
 
-@cache
 def _single(kind: type) -> type | None:
     """Return which of the types of single cells one is; None: it is another."""
     return next((one for one in _SINGLE if issubclass(kind, one)), None)
@@ -90,19 +87,19 @@ def _single(kind: type) -> type | None:
 def _plain(cell: Any, *, is_number: bool = False) -> Any:
     """Return a cell, one that is missing as None, and whole numbers beyond 64 bits as decimals."""
     if isinstance(cell, np.generic):
-        cell = _of_numpy(cell)
+        cell = _of_numpy(cell).item()
     if isinstance(cell, int) and not -_64_BITS <= cell < _64_BITS:
         return _long(cell, is_number=is_number)
     is_nothing = isinstance(cell, float) and math.isnan(cell)
     return None if is_nothing or type(cell).__name__ in _OF_PANDAS else cell
 
 
-def _of_numpy(cell: np.generic) -> Any:
-    """Return Python's own; moments and spans in microseconds: finer ones would be numbers."""
+def _of_numpy(cell: Any) -> Any:
+    """Return moments and spans in microseconds: in finer units NumPy's own are numbers."""
     if isinstance(cell, np.datetime64 | np.timedelta64):
         kind = "datetime64[us]" if isinstance(cell, np.datetime64) else "timedelta64[us]"
-        return np.asarray(cell).astype(kind).item()
-    return cell.item()
+        return cell.astype(kind)
+    return cell
 
 
 def _long(number: int, *, is_number: bool) -> Decimal | float | str:

@@ -139,7 +139,7 @@ def text_pieces(
 ) -> Iterator[WholeLines]:
     """Whole lines of a text file in pieces of about `n_bytes`, without a byte order mark.
 
-    Where a line becomes `cells` of text, a piece has fewer lines if these are short.
+    Where a line becomes that number of `cells` of text, a piece has fewer lines if they are short.
     """
     most = max(1, n_bytes // (TEXT_CELL_BYTES * cells)) if cells else n_bytes
     with _lines_of(address) as (stream, _):

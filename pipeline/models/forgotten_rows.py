@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from typing import Any
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store_events import Begun, Published
@@ -84,17 +85,20 @@ def forgotten_everywhere(
     sets = [Forgotten(result.learnt_from, result.fingerprint)]
     place = runs or _place_of_runs(Folder(plan.dataset, options).url)
     learnt = learnt_from(place, sets, options)
-    result = _with_models(result, learnt)
-    chosen = chosen_by(place, {*result.learnt_from, *result.test_fingerprints}, options)
-    others = tuple(run for run in chosen if run not in result.models)
-    result = result.model_copy(update={"chosen": others})
+    result = _with_models(result, learnt, place, options)
     return result if anew is None else _with_retrained(result, anew.of(learnt))
 
 
-def _with_models(result: ForgetResult, learnt: Sequence[LearntRun]) -> ForgetResult:
+def _with_models(
+    result: ForgetResult, learnt: Sequence[LearntRun], place: str, options: dict[str, Any]
+) -> ForgetResult:
+    """Name the models that have learnt from the rows, and those that were chosen by them."""
     models = [one.run for one in learnt]
     published = tuple(run for run in models if _is_published(run))
-    return result.model_copy(update={"models": tuple(models), "published": published})
+    chosen = chosen_by(place, {*result.learnt_from, *result.test_fingerprints}, options)
+    others = tuple(run for run in chosen if run not in models)
+    update = {"models": tuple(models), "published": published, "chosen": others}
+    return result.model_copy(update=update)
 
 
 def _place_of_runs(dataset: str) -> str:
@@ -129,8 +133,10 @@ def _in_store(
         there = [one.data for one in store.generations if Folder(one.data).exists(KEY)]
         results = forget_in(there, plan, progress=progress)
         sets = [Forgotten(one.learnt_from, one.fingerprint) for one in results]
-        learnt = learnt_from(runs or plan.dataset, sets)
-        result = _with_models(_of_all(plan.dataset, len(store.generations), results), learnt)
+        place = runs or plan.dataset
+        learnt = learnt_from(place, sets)
+        result = _of_all(plan.dataset, len(store.generations), results)
+        result = _with_models(result, learnt, place, plan.storage_options)
         if not plan.dry_run and result.forgotten + result.test_forgotten:
             gone = ForgottenEvent(rows=result.forgotten + result.test_forgotten)
             append_event(store.folder, lambda _events: gone)
@@ -148,6 +154,7 @@ def _of_all(store: str, newest: int, results: Sequence[ForgetResult]) -> ForgetR
         "test_dataset": next((one.test_dataset for one in results if one.test_dataset), None),
         "examples": tuple(row for one in results for row in one.examples)[:EXAMPLES],
         "learnt_from": tuple(name for one in results for name in one.learnt_from),
+        "test_fingerprints": tuple(name for one in results for name in one.test_fingerprints),
         "notes": tuple(note for one in results for note in one.notes),
     }
     return results[-1].model_copy(update=sums | together)

@@ -1,4 +1,4 @@
-"""The drift of a store's nights: what each is compared with, what is kept of it, and what is reported.
+"""The drift of a store's nights: what each is compared with, and what is stored and reported of it.
 
 STORE/generations/000017/drift.json   how far its rows are from those before, sealed
 """

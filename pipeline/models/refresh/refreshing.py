@@ -14,6 +14,8 @@ again, and data sets and runs that are there are finished, not made anew.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -114,7 +116,7 @@ class _Refresh:
     def __init__(self, plan: RefreshPlan, work: Work) -> None:
         self.plan, self.work = plan, work
         self.store = store_at(plan.store)
-        self.rule = rule_of(plan)
+        self.rule, self.recipe = rule_of(plan), _recipe_of(plan)
         self.growing: tuple[FileState, ...] = ()
 
     def run(self) -> RefreshResult:
@@ -214,6 +216,8 @@ class _Refresh:
             past = past._replace(used=(generation.night,))
             self._append(Judged(generation=number, verdict=FIRST, past=past))
             return
+        if self._is_other_recipe():  # whose losses say nothing of this one's
+            past = past._replace(usual=(), scores=())
         drift = watched(self.store, generation, left_out, self.plan.max_drift)
         self.work.show_drift(self.plan.store, generation.number, drift)
         moved = drift is not None and bool(drift.sentence) and self.plan.drift == "wait"
@@ -243,7 +247,13 @@ class _Refresh:
         wanted = candidates(self.rule, generation.before, generation.night)
         made = models_of(self.plan, store, generation, wanted, self.work.train)
         own = {name: f"{generation.folder.url}/{model.folder}" for name, model in made.items()}
-        return {PUBLISHED: store.judge} | last_runs(store, generation) | own
+        windows = {} if self._is_other_recipe() else last_runs(store, generation)
+        return {PUBLISHED: store.judge} | windows | own
+
+    def _is_other_recipe(self) -> bool:
+        """Whether last night's models were trained by other settings: all begins anew then."""
+        before = self.store.newest_learnt
+        return before is not None and before.recipe not in ("", self.recipe)
 
     def _halves(self, generation: Generation, scores: Scores) -> Scores | None:
         """Return what models of one half of an odd night make of the other half.
@@ -279,7 +289,8 @@ class _Refresh:
             generation=generation.number, run=model.folder,
             runs={name: one.folder for name, one in models.items()},
             weights_sha256=model.result.weights_sha256, nights=model.nights,
-            rows=n_rows(store, model.nights), window=choice.window, choice=choice,
+            rows=n_rows(store, model.nights), recipe=self.recipe, window=choice.window,
+            choice=choice,
             objective=model.result.objective, certificate=model.result.certificate,
             converged=model.result.converged, gates=gates,
             past=past if verdict == FIRST else None, why=refused,
@@ -357,6 +368,12 @@ def _why_it_stays(store: Store, one: Replacement) -> str | None:
     if any(made.change == "forget" for made in Dataset.open(taken.data).manifest.changes):
         return "rows of it were forgotten, and reading it anew would bring them back"
     return None
+
+
+def _recipe_of(plan: RefreshPlan) -> str:
+    """Return the digest of what models are trained by."""
+    settings = plan.training.model_dump(mode="json", exclude={"snapshot_every"})
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def rule_of(plan: RefreshPlan) -> Rule:

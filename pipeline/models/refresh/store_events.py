@@ -117,6 +117,7 @@ class Learnt(StoreEvent):
     weights_sha256: str = ""
     nights: tuple[int, ...] = ()  # that it has learnt from
     rows: Natural = 0
+    recipe: str = ""  # digest of the settings of the training
     window: str = ""
     choice: WindowChoice | None = None  # why this window
     objective: float | None = None

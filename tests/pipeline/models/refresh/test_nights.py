@@ -245,6 +245,17 @@ def test_somebody_publishes_while_a_model_is_made(nights):
     )
 
 
+def test_with_other_settings_windows_are_scored_anew(nights):
+    """Losses of another loss say nothing: no night is odd for them, and none is chosen by them."""
+    nights.nights(4)
+    other = {"loss": "smoothed_hinge", "lam": "1e-2", "tol": 1e-3}
+    nights.plan = plan_of(nights.folder, training=other)
+    made = nights.night()
+    assert (made.state, made.window) == ("published", "all")
+    assert len(nights.store.past.usual) == 1
+    assert nights.night().state == "published"
+
+
 def test_all_nights_begin_at_last_nights_model(nights):
     nights.nights(5)
     store = nights.store

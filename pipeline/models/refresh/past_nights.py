@@ -6,7 +6,7 @@ All of it follows from the verdicts on the nights, and from what persons did sin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from fewpass.pipeline.models.refresh.night_scores import Scores
 
@@ -75,7 +75,8 @@ class Past(NamedTuple):
     def moved(self, nights: Nights, to: Literal["used", "waiting", "apart"]) -> Past:
         """Move nights to one of the lists, wherever they were."""
         others = self._others(nights)
-        return others._replace(**{to: tuple(sorted((*getattr(others, to), *nights)))})
+        changed: dict[str, Any] = {to: tuple(sorted((*getattr(others, to), *nights)))}
+        return others._replace(**changed)
 
     def unscored(self, nights: Nights) -> Past:
         """Return the past without what these nights' rows said."""

@@ -75,8 +75,8 @@ class Past(NamedTuple):
     def moved(self, nights: Nights, to: Literal["used", "waiting", "apart"]) -> Past:
         """Move nights to one of the lists, wherever they were."""
         others = self._others(nights)
-        lists: dict[str, Any] = {to: tuple(sorted((*getattr(others, to), *nights)))}
-        return others._replace(**lists)
+        changed: dict[str, Any] = {to: tuple(sorted((*getattr(others, to), *nights)))}
+        return others._replace(**changed)
 
     def unscored(self, nights: Nights) -> Past:
         """Return the past without what these nights' rows said."""

@@ -30,15 +30,15 @@ def clean(
 ) -> int:
     """Remove old generations of a store, old runs of a schedule, old artifacts of Prefect.
 
-    What is in use stays: the published model and the one before it, what is not finished, and the
-    rows of the first generation, which define the columns. Records of what was decided stay, too.
+    What is in use stays: the published model and the one before it, and what is not finished.
+    Records of what was decided stay, too.
 
     Parameters
     ----------
     store
         Folder or address that refreshes write to; with {date} in it, that of a schedule's runs.
     keep_generations
-        How many of the newest generations of the store stay.
+        How many of the newest nights of the store that are learnt from stay.
     keep_runs
         How many of the newest finished runs of the schedule stay.
     keep_artifacts

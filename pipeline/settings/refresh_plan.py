@@ -101,8 +101,8 @@ class RefreshPlan(Described):
     (before: of the model published before), or loss@city<=before+0.05 for every value of the column
     city: on the rows of held_out, else on tonight's before they are learnt from."""
     keep_generations: PositiveInt | None = None
-    """Remove rows and models of all nights but so many of the newest, which "all" means then; what
-    is published, or was before that, stays [default: all stay]."""
+    """Remove rows and models of all nights before so many of the newest that are learnt from, which
+    "all" means then; what is published, or was before that, stays [default: all stay]."""
     settle: NonNegativeFloat = 2.0
     """Seconds that a file must not have changed for: one that still grows waits for the next
     refresh."""

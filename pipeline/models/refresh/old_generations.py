@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 
 from fewpass.pipeline.errors import BusyPlace
 from fewpass.pipeline.models.refresh.drift_watch import DRIFT
+from fewpass.pipeline.models.refresh.store_events import Event
 from fewpass.pipeline.models.refresh.store_events import Removed as RemovedEvent
 from fewpass.pipeline.models.refresh.store_log import append_event
 from fewpass.pipeline.models.refresh.store_state import (
@@ -15,6 +16,7 @@ from fewpass.pipeline.models.refresh.store_state import (
     existing_store,
     publications,
     refresh_lock,
+    store_of,
 )
 from fewpass.pipeline.models.refresh.window_models import ROWS, RUN
 from fewpass.pipeline.runs.run_folder import RunFolder
@@ -36,24 +38,25 @@ def clean_store(store: str, keep: int, *, dry_run: bool = False) -> list[Removed
 
 
 def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) -> list[Removed]:
-    """Remove the data sets and runs of all generations but the newest ones.
+    """Remove data sets and runs of all nights before the newest ones that are learnt from.
 
-    Besides, the published model stays, the one published before it, and what is not finished.
-    Rows that go are not learnt from any more.
+    So a night that waits or is set apart takes no other's place.  Rows go, too, that those of a
+    file that changed have replaced.  The published model stays, the one published before it, and
+    what is not finished.  Nights that go are not learnt from any more.
 
     Parameters
     ----------
     store
         The store.
     keep
-        How many of the newest generations stay, 1 at least.
+        How many of the newest nights stay, 1 at least.
     dry_run
         Only look.
     """
     done: list[Removed] = []
     used = set(_models_in_use(store))
-    for one in store.generations[:-keep]:
-        if one.ended is None or not _is_free(one):
+    for one in store.generations:
+        if one.ended is None or not _is_old(store, one, keep) or not _is_free(one):
             continue
         own = RECORDS
         if one.number in used and one.learnt is not None:
@@ -69,6 +72,16 @@ def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) ->
             removed(one.folder, name, dry_run=False, keep=own)
             done.append(taken)
     return [taken for taken in done if taken.objects]
+
+
+def _is_old(store: Store, one: Generation, keep: int) -> bool:
+    newest = store.past.used[-keep:]
+    return _is_replaced(store, one) or (len(newest) == keep and one.night < newest[0])
+
+
+def _is_replaced(store: Store, one: Generation) -> bool:
+    """Whether the rows of its night are another generation's by now."""
+    return one.has_rows and store.of_night(one.night).number != one.number
 
 
 def remove_runs(store: Store) -> None:
@@ -98,8 +111,9 @@ def _remove(one: Generation, runs: set[str]) -> None:
 def _forget_night(folder: Folder, one: Generation) -> None:
     """Have nothing learnt from a generation's rows any more, which go now."""
 
-    def event(_events: object) -> RemovedEvent:
-        past = existing_store(folder.url).past.without(one.night)
+    def event(events: list[Event]) -> RemovedEvent:
+        store = store_of(folder, events)
+        past = None if _is_replaced(store, one) else store.past.without(one.night)
         return RemovedEvent(generation=one.number, past=past)
 
     append_event(folder, event)

@@ -32,6 +32,9 @@ def test_old_generations_go_and_their_records_stay(tmp_path, capsys):
         write_rows(tmp_path / f"inbox/{k}.csv", k)
         assert refresh(plan).state == "published"
     publish(plan.store, 2)
+    assert clean_store(plan.store, 2) == []  # the nights that are learnt from are 1 and 2
+    write_rows(tmp_path / "inbox/5.csv", 5)
+    assert refresh(plan).nights == (1, 2, 6)
     before = sorted(Folder(plan.store).list())
     assert (
         main(["store", "clean", plan.store, "--keep-generations", "1", "--dry-run", "--json"]) == 0
@@ -42,9 +45,9 @@ def test_old_generations_go_and_their_records_stay(tmp_path, capsys):
     assert main(["clean", plan.store, "--json"]) == 2
     capsys.readouterr()
     assert sorted(Folder(plan.store).list()) == before
-    # 2 is published, 5 was before it and is the newest
+    # 6 is published, and 2 was before it
     assert [one["what"] for one in looked["removed"]] == [
-        "generation 000001", "generation 000002", "generation 000003", "generation 000004",
+        f"generation {number:06d}" for number in range(1, 6)
     ]  # fmt: skip
     removed = clean_store(plan.store, 1)
     assert [one.address for one in removed] == [one["address"] for one in looked["removed"]]
@@ -55,7 +58,7 @@ def test_old_generations_go_and_their_records_stay(tmp_path, capsys):
         f"generations/000003/{name}" for name in ("drift.json", REMOVED)
     }
     assert [one.state for one in models(plan.store).generations] == [
-        "removed", "published", "removed", "removed", "set apart",
+        *["removed"] * 5, "published"
     ]  # fmt: skip
     with pytest.raises(BadInput, match="model of generation 000003 was removed"):
         publish(plan.store, 3)
@@ -63,9 +66,8 @@ def test_old_generations_go_and_their_records_stay(tmp_path, capsys):
     assert clean_store(plan.store, 1) == []
     assert refresh(plan).state == "unchanged"  # no file is taken twice
     write_rows(tmp_path / "inbox/more.csv", 9)
-    made = refresh(plan)  # with the columns of 5
-    assert (made.state, made.nights) == ("published", (6,))
-    assert store_at(plan.store).past.apart == (5,)
+    made = refresh(plan)  # with the columns of 6
+    assert (made.state, made.nights) == ("published", (6, 7))
 
 
 def test_a_refresh_keeps_so_many_nights(tmp_path):
@@ -77,6 +79,28 @@ def test_a_refresh_keeps_so_many_nights(tmp_path):
     assert made.nights == (3, 4)
     assert store_at(plan.store).past.used == (3, 4)
     assert store_at(plan.store).nights == [3, 4]
+
+
+def test_nights_that_wait_and_files_that_change_take_no_other_nights_place(tmp_path):
+    plan = plan_of(tmp_path, keep_generations=2, windows=["all"])
+    (tmp_path / "inbox").mkdir()
+    for k in range(4):
+        write_rows(tmp_path / f"inbox/{k}.csv", k)
+        refresh(plan)
+    for n in (301, 302, 303):  # a log that grows: one night, whatever number its generation has
+        write_rows(tmp_path / "inbox/3.csv", 3, n)
+        assert refresh(plan).nights == (3, 3 + n - 299)
+    assert store_at(plan.store).past.used == (3, 4)
+    data = [Folder(f"{plan.store}/generations/{k:06d}/data").exists("manifest.json")
+            for k in range(1, 8)]  # fmt: skip
+    assert data == [False, False, True, False, False, False, True]
+    for k in (4, 5):
+        write_rows(tmp_path / f"inbox/{k}.csv", k, turned=True)
+        if k == 4:
+            assert refresh(plan).state == "waits"
+            assert store_at(plan.store).past.used == (3, 4)
+    assert refresh(plan).state == "published"
+    assert store_at(plan.store).past.used == (5, 6)
 
 
 @pytest.fixture(scope="module")

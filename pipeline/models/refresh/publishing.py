@@ -58,7 +58,8 @@ def publish(store: str, number: int, *, after: int | None = None, why: str = "")
     expected = newest if after is None else after
 
     def unless_overtaken(events: list[Event]) -> Published:
-        now = store_of(before.folder, events).published
+        store = store_of(before.folder, events)
+        now = store.published
         if (NONE_YET if now is None else now.number) != expected:
             said = f"is number {now.number} ({now.sentence()})" if now else "is not there"
             raise Overtaken(
@@ -66,7 +67,7 @@ def publish(store: str, number: int, *, after: int | None = None, why: str = "")
                 f"expected. Look with {command('store', 'list', before.folder.url)}, and publish "
                 "again if that is still meant."
             )
-        return made
+        return made.model_copy(update={"past": _as_of(store, number)})
 
     return append_event(before.folder, unless_overtaken)
 
@@ -82,14 +83,15 @@ def _publication(store: Store, number: int, why: str) -> Published:
         raise BadInput(f"The model of generation {number:06d} was removed. Publish another one.")
     facts = one.learnt.model_dump(exclude={"what", "number", "at", "by", "why", "past"})
     digest = weights_digest(load_model(run).weights)
-    past = _as_of(store, one)
-    return Published.model_validate(facts | {"weights_sha256": digest, "past": past, "why": why})
+    return Published.model_validate(facts | {"weights_sha256": digest, "why": why})
 
 
-def _as_of(store: Store, one: Generation) -> Past:
+def _as_of(store: Store, number: int) -> Past:
     """Return what the rule remembers once a generation is published again."""
-    judged = one.judged
-    then = store.past if judged is None or judged.past is None else judged.past
+    learnt = store.generations[number - 1].learnt
+    assert learnt is not None, "it has a model"
+    until = [event for event in store.events if event.number <= learnt.number]
+    then = store_of(store.folder, until).past
     every = {*store.past.used, *store.past.waiting, *store.past.apart}
     later = every - {*then.used, *then.waiting, *then.apart}
     gone = ({*then.used, *then.waiting, *then.apart}) - every

@@ -133,8 +133,19 @@ class _Refresh:
         return done[-1].model_copy(update={"earlier": tuple(done[:-1])})
 
     def _append(self, event: Event) -> None:
-        append_event(self.store.folder, lambda _so_far: event)
+        append_event(self.store.folder, lambda events: self._unless_overtaken(event, events))
         self.store = store_at(self.plan.store)
+
+    def _unless_overtaken(self, event: Event, events: list[Event]) -> Event:
+        """Return an event that is still right: what was judged and learnt is of one past."""
+        now = store_of(self.store.folder, events).published
+        follows = isinstance(event, Judged | Settled | Learnt)
+        if follows and now is not None and now != self.store.published:
+            raise Overtaken(
+                f"Generation {event.generation:06d} was not published: {now.sentence()} meanwhile. "
+                "The next refresh judges it anew."
+            )
+        return event
 
     # -- files ------------------------------------------------------------------------------------
 
@@ -190,7 +201,7 @@ class _Refresh:
         if generation.files:
             taken = self.work.take(self.plan, self.store, generation)
         self.store = store_at(self.plan.store)
-        if self._open().judged is None:
+        while self._open().judged is None:
             self._judge(self._open(), taken.left_out)
         if self._open().night in self.store.past.used:
             self._learn(self._open())
@@ -295,17 +306,7 @@ class _Refresh:
             converged=model.result.converged, gates=gates,
             past=past if verdict == FIRST else None, why=refused,
         )  # fmt: skip
-        append_event(store.folder, lambda events: self._unless_overtaken(event, events))
-        self.store = store_at(self.plan.store)
-
-    def _unless_overtaken(self, event: Learnt, events: list[Event]) -> Learnt:
-        now = store_of(self.store.folder, events).published
-        if now is not None and now != self.store.published:
-            raise Overtaken(
-                f"Generation {event.generation:06d} was not published: {now.sentence()} meanwhile. "
-                "The next refresh judges it anew."
-            )
-        return event
+        self._append(event)
 
     def _refused(self, model: WindowModel, run: str, gates: Sequence[GateFact]) -> str:
         """Return why a model is not published; nothing where it is."""

@@ -203,7 +203,8 @@ def store_of(folder: Folder, events: Sequence[Event]) -> Store:
             every[place] = _after(every[place], event)
         if isinstance(event, Published):
             published = event
-            _judge_anew(every, event)
+        if isinstance(event, Published | Taken | Removed) and event.past is not None:
+            _judge_anew(every, event.generation, event.past)
         past = past if event.past is None else event.past
     left = tuple(refused[name] for name in sorted(refused))
     return Store(folder, tuple(events), tuple(every), past, published, left)
@@ -231,11 +232,16 @@ def _after(one: Generation, event: Event) -> Generation:
     return one
 
 
-def _judge_anew(every: list[Generation], event: Published) -> None:
-    """Forget what was made of an open generation before somebody published another model."""
-    if every and every[-1].ended is None and every[-1].number != event.generation:
-        assert event.past is not None, "a person's publication says what the rule remembers"
-        every[-1] = every[-1]._replace(judged=None, before=event.past)
+def _judge_anew(every: list[Generation], number: int, past: Past) -> None:
+    """Forget what was made of an open generation before somebody changed what is before it."""
+    last = every[-1] if every else None
+    if last is not None and last.ended is None and last.number != number:
+        before = past if _has_rows_of(every[:-1], last.night) else past.without(last.night)
+        every[-1] = last._replace(judged=None, before=before)
+
+
+def _has_rows_of(every: Sequence[Generation], night: int) -> bool:
+    return any(one.night == night and one.has_rows for one in every)
 
 
 def last_runs(store: Store, generation: Generation) -> dict[str, str]:

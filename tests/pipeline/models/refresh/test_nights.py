@@ -7,6 +7,7 @@ import pytest
 
 from fewpass import evaluate, ingest, models, publish, take
 from fewpass.pipeline.errors import BadInput
+from fewpass.pipeline.models.refresh.old_generations import clean_store
 from fewpass.pipeline.models.refresh.store_log import Overtaken
 from fewpass.pipeline.models.refresh.store_state import store_at
 from fewpass.pipeline.models.refresh.work import Work
@@ -243,6 +244,57 @@ def test_somebody_publishes_while_a_model_is_made(nights):
     assert made.loss == pytest.approx(
         evaluate(f"{nights.plan.store}/generations/000001/run-all", nights.store.data_of(4)).loss
     )
+
+
+def test_what_somebody_publishes_while_rows_are_judged_is_not_undone(nights):
+    nights.nights(3)
+
+    class Publishes(Work):
+        def score(self, runs, rows):
+            made = super().score(runs, rows)
+            if nights.store.published.generation != 1:
+                publish(nights.plan.store, 1)
+            return made
+
+    nights.come()
+    with pytest.raises(Overtaken, match="published generation 000001"):
+        refresh(nights.plan, Publishes())
+    assert refresh(nights.plan).nights == (1, 4)
+    assert nights.store.past.apart == (2, 3)
+
+
+def test_a_night_that_is_taken_before_the_next_one_is_judged_is_learnt_from(nights):
+    nights.nights(4)
+    assert nights.night(turned=True).state == "waits"
+    nights.come()
+    with suppress(Interrupted):
+        refresh(nights.plan, EndsBefore(1))  # before it is judged
+    take(nights.plan.store, 5)
+    refresh(nights.plan)
+    assert nights.store.past.used == (1, 2, 3, 4, 5, 6)
+
+
+def test_nights_that_are_removed_before_the_next_one_is_judged_are_not_missed(nights):
+    nights.nights(4)
+    nights.come()
+    with suppress(Interrupted):
+        refresh(nights.plan, EndsBefore(1))
+    clean_store(nights.plan.store, 2)
+    assert refresh(nights.plan).nights == (3, 4, 5)
+
+
+def test_going_back_to_a_model_whose_rows_took_the_place_of_others(nights):
+    nights.nights(3)
+    write_rows(nights.folder / "inbox/02.csv", 99, ROWS)
+    refresh(nights.plan)
+    nights.nights(2)
+    publish(nights.plan.store, 4)
+    past = nights.store.past
+    assert (past.used, past.apart) == ((1, 2, 3), (4, 5))
+    publish(nights.plan.store, 1)
+    past = nights.store.past
+    assert (past.used, past.apart) == ((1,), (2, 3, 4, 5))
+    assert len(past.usual) == 1
 
 
 def test_with_other_settings_windows_are_scored_anew(nights):

@@ -184,8 +184,9 @@ def _published_anew(url: str, result: ForgetResult, retraining: Retraining) -> F
     made = Published(
         generation=generation.number, run=current.run, runs={current.window: current.run},
         weights_sha256=trained.weights_sha256, nights=nights, rows=n_rows(store, nights),
-        window=current.window, objective=trained.objective, certificate=trained.certificate,
-        converged=trained.converged, why=f"{FORGOTTEN}, and learnt anew without them",
+        recipe=current.recipe, window=current.window, objective=trained.objective,
+        certificate=trained.certificate, converged=trained.converged,
+        why=f"{FORGOTTEN}, and learnt anew without them",
     )  # fmt: skip
     append_event(store.folder, lambda _events: made)
     update = {"generation": generation.number, "retrained": (trained.run,)}

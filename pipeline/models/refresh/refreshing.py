@@ -227,7 +227,8 @@ class _Refresh:
             past = past._replace(used=(generation.night,))
             self._append(Judged(generation=number, verdict=FIRST, past=past))
             return
-        if self._is_other_recipe():  # whose losses say nothing of this one's
+        last = self.store.newest_learnt
+        if self._is_other_recipe(last):  # whose losses say nothing of this one's
             past = past._replace(usual=(), scores=())
         drift = watched(self.store, generation, left_out, self.plan.max_drift)
         self.work.show_drift(self.plan.store, generation.number, drift)
@@ -258,12 +259,12 @@ class _Refresh:
         wanted = candidates(self.rule, generation.before, generation.night)
         made = models_of(self.plan, store, generation, wanted, self.work.train)
         own = {name: f"{generation.folder.url}/{model.folder}" for name, model in made.items()}
-        windows = {} if self._is_other_recipe() else last_runs(store, generation)
+        is_other = self._is_other_recipe(store.newest_learnt)
+        windows = {} if is_other else last_runs(store, generation)
         return {PUBLISHED: store.judge} | windows | own
 
-    def _is_other_recipe(self) -> bool:
-        """Whether last night's models were trained by other settings: all begins anew then."""
-        before = self.store.newest_learnt
+    def _is_other_recipe(self, before: Learnt | None) -> bool:
+        """Whether models were trained by other settings: losses and scores begin anew then."""
         return before is not None and before.recipe not in ("", self.recipe)
 
     def _halves(self, generation: Generation, scores: Scores) -> Scores | None:
@@ -292,10 +293,12 @@ class _Refresh:
         self._show(generation, choice.window, run)
         gates = self._gates(generation, choice.window, run)
         verdict = generation.judged.verdict if generation.judged else FIRST
-        if verdict == FIRST:  # its own loss is the only usual one so far
-            loss, _ = self.work.score({PUBLISHED: run}, generation.data).of(PUBLISHED)
-            past = first(past, generation.night, loss)
         refused = self._refused(model, run, gates)
+        begins = verdict == FIRST or (not refused and self._is_other_recipe(store.published))
+        if begins:  # its own loss is the only usual one so far
+            rows = store.data_of(generation.night)
+            loss, _ = self.work.score({PUBLISHED: run}, rows).of(PUBLISHED)
+            past = first(past, generation.night, loss)
         event = (NotPublished if refused else Published)(
             generation=generation.number, run=model.folder,
             runs={name: one.folder for name, one in models.items()},
@@ -304,7 +307,7 @@ class _Refresh:
             choice=choice,
             objective=model.result.objective, certificate=model.result.certificate,
             converged=model.result.converged, gates=gates,
-            past=past if verdict == FIRST else None, why=refused,
+            past=past if begins else None, why=refused,
         )  # fmt: skip
         self._append(event)
 
@@ -332,16 +335,26 @@ class _Refresh:
         Of these, last night's model of the window has not learnt, which stands for it.
         """
         rows, current = self.plan.held_out or generation.data, self.store.published
-        new = run if self.plan.held_out else last_runs(self.store, generation).get(window)
-        if new is None or not (self.plan.held_out or generation.files):
+        new = self._has_not_learnt(generation, window, run)
+        if new is None:
             return
         before = None if current is None else run_of(self.plan.store, current)
         self.work.show_models(new, None if before == new else before, rows)
 
+    def _has_not_learnt(self, generation: Generation, window: str, run: str) -> str | None:
+        """Return the model that rows judge: the new one, or that of the night before on tonight's.
+
+        None where this has learnt from them: they are older ones, or take the place of older ones.
+        """
+        if self.plan.held_out is not None:
+            return run
+        is_new = generation.judged is not None and generation.judged.verdict != REPLACES
+        return last_runs(self.store, generation).get(window) if is_new else None
+
     def _gates(self, generation: Generation, window: str, run: str) -> tuple[GateFact, ...]:
         """Return what comes of the gates: on held-out rows, or tonight's before they are learnt."""
         rows, current = self.plan.held_out or generation.data, self.store.published
-        new = run if self.plan.held_out else last_runs(self.store, generation).get(window)
+        new = self._has_not_learnt(generation, window, run)
         if new is None:
             why = "there are no rows that it has not learnt from"
             return tuple(GateFact(gate=gate, passed=True, reason=why) for gate in self.plan.gates)

@@ -213,6 +213,20 @@ def test_a_model_that_fails_a_gate_is_kept_back_and_its_rows_are_learnt(tmp_path
     assert refresh(mended).nights == (1, 2, 3)
 
 
+def test_gates_ask_no_rows_that_a_model_has_learnt_from(tmp_path):
+    nights = Nights(tmp_path, gates=["auc>=0.5"])
+    nights.nights(4)
+    nights.night(turned=True)
+    nights.night()
+    take(nights.plan.store, 5)
+    taken = refresh(nights.plan)  # there are no rows at all
+    write_rows(nights.folder / "inbox/02.csv", 99, ROWS)
+    replaced = refresh(nights.plan)
+    for made in (taken, replaced):
+        assert made.state == "published"
+        assert "no rows that it has not learnt from" in made.gates[0].reason
+
+
 def test_held_out_rows_veto_what_is_worse_by_two_standard_errors(tmp_path):
     write_rows(tmp_path / "judge.csv", 77, 2000)
     nights = Nights(tmp_path, odd=None, windows=[1])
@@ -306,6 +320,8 @@ def test_with_other_settings_windows_are_scored_anew(nights):
     assert (made.state, made.window) == ("published", "all")
     assert len(nights.store.past.usual) == 1
     assert nights.night().state == "published"
+    nights.plan = plan_of(nights.folder)  # whose losses are higher
+    assert [one.state for one in nights.nights(2)] == ["published"] * 2
 
 
 def test_all_nights_begin_at_last_nights_model(nights):

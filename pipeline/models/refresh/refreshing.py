@@ -71,6 +71,7 @@ from fewpass.pipeline.models.refresh.window_models import (
     training_plan,
 )
 from fewpass.pipeline.models.refresh.work import Work
+from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
 from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
@@ -106,15 +107,15 @@ def refresh(plan: RefreshPlan, work: Work | None = None) -> RefreshResult:
     Overtaken
         Somebody published another model meanwhile: the next refresh scores anew.
     """
-    with refresh_lock(plan.store):
-        return _Refresh(plan, work or Work()).run()
+    with refresh_lock(plan.store) as lease:
+        return _Refresh(plan, work or Work(), lease).run()
 
 
 class _Refresh:
     """One refresh of a store, alone in it."""
 
-    def __init__(self, plan: RefreshPlan, work: Work) -> None:
-        self.plan, self.work = plan, work
+    def __init__(self, plan: RefreshPlan, work: Work, lease: Lease) -> None:
+        self.plan, self.work, self.lease = plan, work, lease
         self.store = store_at(plan.store)
         self.rule, self.recipe = rule_of(plan), _recipe_of(plan)
         self.growing: tuple[FileState, ...] = ()
@@ -133,6 +134,7 @@ class _Refresh:
         return done[-1].model_copy(update={"earlier": tuple(done[:-1])})
 
     def _append(self, event: Event) -> None:
+        self.lease.check()
         append_event(self.store.folder, lambda events: self._unless_overtaken(event, events))
         self.store = store_at(self.plan.store)
 

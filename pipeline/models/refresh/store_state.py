@@ -80,7 +80,8 @@ class Generation(NamedTuple):
     @property
     def took(self) -> bool:
         """Whether its files were taken; those of one without files, and of abandoned ones not."""
-        return bool(self.files) and self.judged is not None and not self.is_abandoned
+        is_known = self.judged is not None or self.ended is not None
+        return bool(self.files) and is_known and not self.is_abandoned
 
     @property
     def is_abandoned(self) -> bool:
@@ -181,33 +182,57 @@ def existing_store(url: str) -> Store:
 
 
 def store_of(folder: Folder, events: Sequence[Event]) -> Store:
-    """Return what events make of a store."""
+    """Return what events make of a store.
+
+    Raises BadInput where that by which a generation began is missing.
+    """
     every: list[Generation] = []
-    refused: dict[str, RefusedFile] = {}
     past, published = Past(), None
     for event in events:
-        if isinstance(event, Begun):
-            for file in event.files:
-                refused.pop(file.name, None)
-            own = folder.child(f"generations/{event.generation:06d}")
-            number = len(every) + 1
-            every.append(Generation(number, event.night, own, event.files, event.at, past))
-        elif isinstance(event, RefusedFile):
-            refused[event.file.name] = event
-        elif isinstance(event, Cleared):
-            refused.pop(event.file, None)
-        elif isinstance(event, Dropped):
-            every.pop()
-        if 0 < event.generation <= len(every):
-            place = event.generation - 1
-            every[place] = _after(every[place], event)
+        _tell(folder, every, event, past)
         if isinstance(event, Published):
             published = event
         if isinstance(event, Published | Taken | Removed) and event.past is not None:
             _judge_anew(every, event.generation, event.past)
         past = past if event.past is None else event.past
-    left = tuple(refused[name] for name in sorted(refused))
-    return Store(folder, tuple(events), tuple(every), past, published, left)
+    return Store(folder, tuple(events), tuple(every), past, published, _refused(events))
+
+
+def _tell(folder: Folder, every: list[Generation], event: Event, past: Past) -> None:
+    """Change generations as an event says."""
+    number = event.generation
+    if isinstance(event, Begun | Dropped):  # that one was dropped may be what cannot be read
+        del every[number - 1 :]
+    if isinstance(event, Begun) and len(every) == number - 1:
+        own = folder.child(f"generations/{number:06d}")
+        every.append(Generation(number, event.night, own, event.files, event.at, past))
+    if 0 < number <= len(every):
+        every[number - 1] = _after(every[number - 1], event)
+    elif number and isinstance(event, Judged | Ended):
+        raise _unknown(folder, number)
+
+
+def _refused(events: Sequence[Event]) -> tuple[RefusedFile, ...]:
+    """Return the files that were not taken, and are not since."""
+    refused: dict[str, RefusedFile] = {}
+    for event in events:
+        if isinstance(event, RefusedFile):
+            refused[event.file.name] = event
+        elif isinstance(event, Begun | Cleared):
+            files = (
+                [file.name for file in event.files] if isinstance(event, Begun) else [event.file]
+            )
+            for name in files:
+                refused.pop(name, None)
+    return tuple(refused[name] for name in sorted(refused))
+
+
+def _unknown(folder: Folder, number: int) -> BadInput:
+    return BadInput(
+        f"The event by which generation {number:06d} began is not there, or cannot be read, and "
+        f"without it nobody knows which files were taken. Put it back into "
+        f"{folder.address('events')} from a copy; the model that is published can be used."
+    )
 
 
 def _after(one: Generation, event: Event) -> Generation:

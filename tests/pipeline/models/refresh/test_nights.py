@@ -9,11 +9,13 @@ from fewpass import evaluate, ingest, models, publish, take
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.old_generations import clean_store
 from fewpass.pipeline.models.refresh.store_log import Overtaken
-from fewpass.pipeline.models.refresh.store_state import store_at
+from fewpass.pipeline.models.refresh.store_state import LEASE, store_at
 from fewpass.pipeline.models.refresh.work import Work
+from fewpass.pipeline.runs.lease import LeaseLost
 from fewpass.pipeline.runs.model import load_model
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.storage.dataset import Dataset
+from fewpass.storage.folder import Folder
 from testing.refreshing import EndsBefore, Interrupted, plan_of, refresh, write_rows
 
 ROWS = 300  # of a night
@@ -275,6 +277,37 @@ def test_what_somebody_publishes_while_rows_are_judged_is_not_undone(nights):
         refresh(nights.plan, Publishes())
     assert refresh(nights.plan).nights == (1, 4)
     assert nights.store.past.apart == (2, 3)
+
+
+def test_who_was_taken_for_dead_writes_nothing(nights):
+    nights.nights(2)
+
+    class TakesOver(Work):
+        def score(self, runs, rows):
+            made = super().score(runs, rows)
+            folder = Folder(nights.plan.store)
+            folder.delete(LEASE)
+            folder.create(LEASE, b"another's")
+            return made
+
+    nights.come()
+    with pytest.raises(LeaseLost):
+        refresh(nights.plan, TakesOver())
+    assert nights.store.open.judged is None
+
+
+@pytest.mark.parametrize("what", ["begun", "judged", "published"])
+def test_an_event_of_long_ago_that_cannot_be_read_loses_and_doubles_no_row(nights, what):
+    nights.nights(3)
+    number = [one.number for one in nights.store.events if one.what == what][1]
+    Folder(nights.plan.store).write(f"events/{number:06d}.json", b"")
+    nights.come()
+    if what == "begun":
+        with pytest.raises(BadInput, match="generation 000002 began"):
+            refresh(nights.plan)
+    else:
+        refresh(nights.plan)
+        assert nights.rows_learnt == dict.fromkeys(range(1, 5), ROWS)
 
 
 def test_a_night_that_is_taken_before_the_next_one_is_judged_is_learnt_from(nights):

@@ -30,6 +30,6 @@ def models(store: str) -> Any:
 
 
 def show_history(store: str) -> None:
-    """Show what happened in a store: what was decided, published or set refused, and why."""
+    """Show what happened in a store: what was decided, published or set aside, and why."""
     rows = history_rows(models_of(store).events)
     show_table(store, "history", rows[-MOST_EVENTS:], f"what happened in {store}")

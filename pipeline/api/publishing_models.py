@@ -62,7 +62,7 @@ def models(store: Address) -> StoreModels:
     -------
     StoreModels
         published, generations (generation, state, files, nights, rows, window, loss, ...),
-        set_aside (files that could not be read, and why), events.
+        refused (files that could not be read, and why), events.
 
     Raises
     ------

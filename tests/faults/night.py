@@ -348,7 +348,7 @@ def refreshes(night):
         night.tell("two refreshes at once", "exit status, message", f"{status}: {said[:110]}")
     ask = runners[0].run
     told = json.loads(ask("models", store=store)[1])
-    for one in told["set_aside"]:
+    for one in told["refused"]:
         night.tell(
             "a file that cannot be read",
             "fewpass store list",

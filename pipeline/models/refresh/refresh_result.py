@@ -22,6 +22,7 @@ from fewpass.pipeline.sizes import counted
 from fewpass.storage.addresses import command
 
 State = Literal["published", "kept back", "waits", "settled", "unchanged"]
+REPLACES = "replaces"  # the verdict on files that changed, and on nights that are learnt anew
 EXPLAINED = "A model of tonight alone explains it: the world or the coding has changed"
 UNEXPLAINED = "No model explains it: its labels look wrong"
 
@@ -86,7 +87,7 @@ def unchanged(store: Store, growing: Sequence[FileState]) -> RefreshResult:
     """Return the result of a refresh that found nothing new."""
     refused = ""
     if store.refused:
-        refused = f"; {counted(len(store.refused), 'file')} set aside did not change"
+        refused = f"; {counted(len(store.refused), 'file')} set aside"
     message = f"Nothing to do: there is no new file{refused}.{_growing(growing)}"
     return RefreshResult(
         store=store.folder.url, state="unchanged", message=message, model=_model(store),
@@ -147,10 +148,10 @@ def _sentence(store: Store, generation: Generation, judged: Judged) -> str:
     """Say what became of a generation, and why."""
     name = f"Generation {generation.number:06d}"
     if generation.learnt is None:
-        return _waiting(store, name, judged)
+        return _waiting(store, generation, name, judged)
     learnt = generation.learnt
     if isinstance(generation.ended, NotPublished):
-        said = f"{name} kept back: {learnt.why}. Its rows are learnt from the next time."
+        said = f"{name} kept back: {learnt.why}. Its rows stay, and are learnt from again by the next refresh."
         return f"{said} {_published_still(store)}"
     return (
         f"{name} published: {_learnt_from(store, learnt, judged)}.{_window(learnt)}{_loss(judged)}"
@@ -158,13 +159,17 @@ def _sentence(store: Store, generation: Generation, judged: Judged) -> str:
 
 
 def _learnt_from(store: Store, learnt: Learnt, judged: Judged) -> str:
-    rows, nights = counted(learnt.rows, "row"), learnt.nights
-    every = len(store.past.used) == len(nights)
-    which = "tonight alone" if len(nights) == 1 else f"the newest {len(nights)} nights"
+    rows, nights, used = counted(learnt.rows, "row"), learnt.nights, store.past.used
     if judged.verdict == "first":
         return f"the first model, learnt from {rows}"
-    if every:
+    if not set(nights) <= {*used}:
+        which = f"{len(nights)} nights, some of which are set apart"
+    elif len(nights) == len(used) > 1:
         which = f"all {len(nights)} nights"
+    elif len(nights) == 1:
+        which = "the newest night alone" if judged.verdict == REPLACES else "tonight alone"
+    else:
+        which = f"the newest {len(nights)} nights"
     return f"learnt from {which} ({rows})"
 
 
@@ -188,15 +193,16 @@ def _loss(judged: Judged) -> str:
     )
 
 
-def _waiting(store: Store, name: str, judged: Judged) -> str:
+def _waiting(store: Store, generation: Generation, name: str, judged: Judged) -> str:
     if judged.scores is None:
         return f"{name} replaces the rows of a night that is not learnt from; nothing was learnt."
     loss, _ = judged.scores.of(PUBLISHED)
     why = {True: f" {EXPLAINED}.", False: f" {UNEXPLAINED}.", None: ""}[judged.explained]
     take = command("store", "take", store.folder.url, name.removeprefix("Generation "))
+    moved = "".join(f" {one.why}." for one in generation.drift[-1:])
     return (
         f"{name} waits: loss {loss:.4g}, usual {judged.usual:.4g} +- {judged.usual_error:.2g}."
-        f"{why} {_published_still(store)} No row is lost, the next refresh decides; "
+        f"{why}{moved} {_published_still(store)} No row is lost, the next refresh decides; "
         f"{take} takes it now."
     )
 
@@ -209,8 +215,13 @@ def _published_still(store: Store) -> str:
 def _others(store: Store, generation: Generation) -> list[str]:
     """Say what became of nights before by this one."""
     judged = generation.judged
-    if judged is None or judged.verdict in ("usual", "waits", "first", "replaces"):
+    if judged is None or judged.verdict in ("usual", "waits", "first"):
         return []
+    if judged.verdict == REPLACES:
+        before = [one.number for one in store.generations if one.night == generation.night]
+        number = before[before.index(generation.number) - 1]
+        new = f"Files of {number:06d} had changed: these rows take the place of its own."
+        return [new] if generation.files else []
     nights = [night for night in judged.nights if night != generation.night]
     which = ", ".join(f"{number:06d}" for number in numbers_of(store, nights))
     are = "is" if len(nights) == 1 else "are"

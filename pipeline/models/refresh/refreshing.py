@@ -39,7 +39,12 @@ from fewpass.pipeline.models.refresh.night_rule import (
 )
 from fewpass.pipeline.models.refresh.night_scores import Scores
 from fewpass.pipeline.models.refresh.old_generations import remove_old_generations, remove_runs
-from fewpass.pipeline.models.refresh.refresh_result import RefreshResult, result_of, unchanged
+from fewpass.pipeline.models.refresh.refresh_result import (
+    REPLACES,
+    RefreshResult,
+    result_of,
+    unchanged,
+)
 from fewpass.pipeline.models.refresh.store_events import (
     Begun,
     Cleared,
@@ -77,7 +82,7 @@ from fewpass.storage.dataset import Dataset
 from fewpass.storage.folder import Folder
 from fewpass.storage.manifest import KEY
 
-FIRST, REPLACES = "first", "replaces"  # verdicts on generations that no night before scores
+FIRST = "first"  # the verdict on a generation that no night before scores
 NEW = "new"
 
 
@@ -101,7 +106,7 @@ def refresh(plan: RefreshPlan, work: Work | None = None) -> RefreshResult:
     InUse
         Another process refreshes the store.
     AllRefused
-        No new file can be read; each is set refused, with the reason.
+        No new file can be read; each is set aside, with the reason.
     BadInput
         Settings that cannot be used, or rows that drifted too far.
     Overtaken

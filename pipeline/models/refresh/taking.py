@@ -122,7 +122,7 @@ def ingest_plan(plan: RefreshPlan, store: Store, generation: Generation) -> Inge
 
 
 def _without(store: Store, generation: Generation, bad: Sequence[RefusedFile]) -> Generation:
-    """Set files refused, and return the generation without them; AllRefused where none is left."""
+    """Set files aside, and return the generation without them; AllRefused where none is left."""
     for event in bad:
         append_event(store.folder, partial(_as_it_is, event))
     names = {event.file.name for event in bad}
@@ -152,7 +152,7 @@ def _all_refused(store: str, bad: Sequence[RefusedFile]) -> str:
     all_of = "The new file was" if len(bad) == 1 else f"All {len(bad)} new files were"
     reasons = " ".join(f"{one.file.name}: {one.why}" for one in bad[:SHOWN])
     return (
-        f"{all_of} refused and set refused, and no generation was made. {reasons} What is mended "
+        f"{all_of} refused and set aside, and no generation was made. {reasons} What is mended "
         f"is tried again by the next refresh; {command('store', 'list', store)} lists what is set "
         "aside."
     )

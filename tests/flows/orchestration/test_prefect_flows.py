@@ -306,7 +306,7 @@ def test_refresh_sets_aside_what_it_cannot_read(prefect_server, flow_runner, sou
     (bad,) = first["refused"]
     assert bad["file"] == str(folder / "bad.svm")
     told = flow_runner.result("models", store=store)
-    assert told["set_aside"] == [bad]
+    assert told["refused"] == [bad]
     from fewpass.flows.orchestration.artifacts import artifact_key
 
     key = artifact_key(str(store), "refused")

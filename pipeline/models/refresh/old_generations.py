@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from fewpass.pipeline.errors import BusyPlace
 from fewpass.pipeline.models.refresh.drift_watch import DRIFT
 from fewpass.pipeline.models.refresh.store_events import Removed as RemovedEvent
-from fewpass.pipeline.models.refresh.store_log import append_event
+from fewpass.pipeline.models.refresh.store_log import append_event, write_event
 from fewpass.pipeline.models.refresh.store_state import (
     Generation,
     Store,
@@ -36,7 +36,7 @@ def clean_store(store: str, keep: int, *, dry_run: bool = False) -> list[Removed
 
 
 def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) -> list[Removed]:
-    """Remove the data sets and runs of all generations but the newest ones.
+    """Remove the data sets and runs of all but the newest nights.
 
     Besides, the published model stays, the one published before it, and what is not finished.
     Rows that go are not learnt from any more.
@@ -46,17 +46,19 @@ def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) ->
     store
         The store.
     keep
-        How many of the newest generations stay, 1 at least.
+        How many of the newest nights stay, 1 at least.
     dry_run
         Only look.
     """
     done: list[Removed] = []
-    used = set(_models_in_use(store))
-    for one in store.generations[:-keep]:
-        if one.ended is None or not _is_free(one):
+    nights = [store.of_night(night).number for night in store.nights]
+    staying = {*nights[-keep:], *(one.number for one in store.generations if one.ended is None)}
+    models = set(_models_in_use(store))
+    for one in store.generations:
+        if one.number in staying or not _is_free(one):
             continue
         own = RECORDS
-        if one.number in used and one.learnt is not None:
+        if one.number in models and one.learnt is not None:
             own |= {one.learnt.run, one.learnt.run.replace(RUN, ROWS)}
         name = f"generation {one.number:06d}"
         taken = removed(one.folder, name, dry_run=True, keep=own)
@@ -64,18 +66,28 @@ def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) ->
             done.append(taken)
             continue
         with suppress(BusyPlace), _unchanged(one.data):
-            if one.has_rows:
+            if one.number in nights:
                 _forget_night(store.folder, one)
             removed(one.folder, name, dry_run=False, keep=own)
             done.append(taken)
     return [taken for taken in done if taken.objects]
 
 
-def remove_runs(store: Store) -> None:
-    """Remove the models of windows that are not used any more.
+def remove_unused(store: Store) -> None:
+    """Remove models of windows, and rows of nights, that are not used any more.
 
-    Of every generation its own model stays, of the newest one those of all windows.
+    Of every generation its own model stays, of the newest one those of all windows; of a night the
+    rows that were read last.
     """
+    newest = store.generations[-1]
+    for one in store.generations[:-1]:
+        if one.night == newest.night and one.has_rows and newest.has_rows:
+            with suppress(BusyPlace), _unchanged(one.data):
+                one.folder.delete_tree("data")
+                replaced = RemovedEvent(
+                    generation=one.number, why=f"{newest.number:06d} has its rows, read anew"
+                )
+                write_event(store.folder, replaced)
     learnt = [one for one in store.generations if one.learnt is not None]
     for one in store.generations[-1:]:
         scores = one.judged.scores if one.judged else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.night_rule import Past
 from fewpass.pipeline.models.refresh.store_events import Abandoned, Event, Published, Taken
-from fewpass.pipeline.models.refresh.store_log import Overtaken, append_event
+from fewpass.pipeline.models.refresh.store_log import Overtaken, append_event, write_event
 from fewpass.pipeline.models.refresh.store_state import (
     NONE_YET,
     Generation,
@@ -116,7 +116,7 @@ def take_night(store: str, number: int, *, why: str = "") -> Taken:
                 f"{command('store', 'list', before.folder.url)} lists what is."
             )
         made = Taken(generation=number, why=why, past=before.past.taken(night))
-        return append_event(before.folder, lambda _events: made)
+        return write_event(before.folder, made)
 
 
 def abandon(store: str, *, why: str = "") -> Generation:
@@ -146,7 +146,7 @@ def abandon(store: str, *, why: str = "") -> Generation:
                 "model."
             )
         made = Abandoned(generation=last.number, why=why, past=last.before)
-        append_event(before.folder, lambda _events: made)
+        write_event(before.folder, made)
     return last
 
 

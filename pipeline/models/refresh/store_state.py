@@ -163,13 +163,10 @@ class Store(NamedTuple):
         return run_of(self.folder.url, made)
 
 
-def store_at(url: str) -> Store:
-    """Read a store.
-
-    Raises BadInput where an earlier version wrote it.
-    """
+def store_at(url: str, read_before: Sequence[Event] = ()) -> Store:
+    """Read a store; of its log what was not read before."""
     folder = Folder(url)
-    return store_of(folder, events_of(folder))
+    return store_of(folder, events_of(folder, read_before))
 
 
 def existing_store(url: str) -> Store:
@@ -203,8 +200,9 @@ def store_of(folder: Folder, events: Sequence[Event]) -> Store:
             every[place] = _after(every[place], event)
         if isinstance(event, Published):
             published = event
-            _judge_anew(every, event)
-        past = past if event.past is None else event.past
+        if event.past is not None:
+            past = event.past
+            _judge_by(every, event)
     left = tuple(refused[name] for name in sorted(refused))
     return Store(folder, tuple(events), tuple(every), past, published, left)
 
@@ -231,11 +229,15 @@ def _after(one: Generation, event: Event) -> Generation:
     return one
 
 
-def _judge_anew(every: list[Generation], event: Published) -> None:
-    """Forget what was made of an open generation before somebody published another model."""
-    if every and every[-1].ended is None and every[-1].number != event.generation:
-        assert event.past is not None, "a person's publication says what the rule remembers"
-        every[-1] = every[-1]._replace(judged=None, before=event.past)
+def _judge_by(every: list[Generation], event: Event) -> None:
+    """Have an open generation judged by what somebody decided meanwhile; anew by another model."""
+    one = every[-1] if every else None
+    if one is None or one.ended is not None or one.number == event.generation:
+        return
+    assert event.past is not None, "it was asked"
+    if isinstance(event, Published):
+        one = one._replace(judged=None)
+    every[-1] = one if one.judged else one._replace(before=event.past)
 
 
 def last_runs(store: Store, generation: Generation) -> dict[str, str]:

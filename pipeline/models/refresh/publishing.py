@@ -151,12 +151,13 @@ def abandon(store: str, *, why: str = "") -> Generation:
 
 
 def _generation(store: Store, number: int) -> Generation:
-    if not 1 <= number <= len(store.generations):
+    one = store.numbered(number)
+    if one is None:
         raise BadInput(
             f"There is no generation {shown(number).zfill(6)} at {store.folder.url}. "
             f"{command('store', 'list', store.folder.url)} lists those that are there."
         )
-    return store.generations[number - 1]
+    return one
 
 
 def _require_number(name: str, given: object) -> None:

@@ -99,6 +99,7 @@ def result_of(store: Store, generation: Generation, growing: Sequence[FileState]
     judged, learnt = generation.judged, generation.learnt
     assert judged is not None, "it is finished"
     sentences = [_sentence(store, generation, judged), *_others(store, generation)]
+    sentences += [f"Drift: {one.why}." for one in generation.drift if not one.refused]
     refused = f"{counted(len(store.refused), 'file')} set aside." if store.refused else ""
     message = " ".join(filter(None, [*sentences, refused])) + _growing(growing)
     scores = judged.scores
@@ -197,7 +198,7 @@ def _waiting(store: Store, name: str, judged: Judged) -> str:
     return (
         f"{name} waits: loss {loss:.4g}, usual {judged.usual:.4g} +- {judged.usual_error:.2g}."
         f"{why} {_published_still(store)} No row is lost, the next refresh decides; "
-        f"{take} takes it now."
+        f"{take} has it learnt from."
     )
 
 
@@ -209,6 +210,9 @@ def _published_still(store: Store) -> str:
 def _others(store: Store, generation: Generation) -> list[str]:
     """Say what became of nights before by this one."""
     judged = generation.judged
+    if judged is not None and judged.verdict == "replaces" and generation.files:
+        changed = counted(len(generation.files), "file")
+        return [f"Of its {changed} some had changed: all were read anew, in place of their rows."]
     if judged is None or judged.verdict in ("usual", "waits", "first", "replaces"):
         return []
     nights = [night for night in judged.nights if night != generation.night]

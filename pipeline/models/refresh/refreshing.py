@@ -375,8 +375,8 @@ def _stay(store: Store, changed: Sequence[Replacement]) -> Iterator[CannotReplac
 
 def _why_it_stays(store: Store, one: Replacement) -> str | None:
     """Return why the rows of a generation are not replaced; None where they are."""
-    taken = store.generations[one.generation - 1]
-    if taken.is_removed:
+    taken = store.numbered(one.generation)
+    if taken is None or taken.is_removed:
         return "its rows were removed, as they were old"
     if any(made.change == "forget" for made in Dataset.open(taken.data).manifest.changes):
         return "rows of it were forgotten, and reading it anew would bring them back"

@@ -80,7 +80,8 @@ class Generation(NamedTuple):
     @property
     def took(self) -> bool:
         """Whether its files were taken; those of one without files, and of abandoned ones not."""
-        return bool(self.files) and self.judged is not None and not self.is_abandoned
+        done = self.judged is not None or self.ended is not None
+        return bool(self.files) and done and not self.is_abandoned
 
     @property
     def is_abandoned(self) -> bool:
@@ -106,6 +107,7 @@ class Store(NamedTuple):
     past: Past
     published: Published | None
     refused: tuple[RefusedFile, ...]  # files that were not taken since
+    next_number: int  # of a generation
 
     @property
     def open(self) -> Generation | None:
@@ -118,10 +120,9 @@ class Store(NamedTuple):
         """The nights whose rows there are, oldest first."""
         return sorted({one.night for one in self.generations if one.has_rows})
 
-    @property
-    def next_number(self) -> int:
-        """The number of the next generation."""
-        return len(self.generations) + 1
+    def numbered(self, number: int) -> Generation | None:
+        """Return the generation of a number; None if there is none, or its beginning is lost."""
+        return next((one for one in self.generations if one.number == number), None)
 
     def data_of(self, night: int) -> str:
         """Return the address of the rows of a night: those that were read last."""
@@ -134,7 +135,7 @@ class Store(NamedTuple):
 
     def before(self, generation: Generation) -> Generation | None:
         """Return the newest generation before, of which there are rows: columns are like its."""
-        those = reversed(self.generations[: generation.number - 1])
+        those = (one for one in reversed(self.generations) if one.number < generation.number)
         return next((one for one in those if one.has_rows), None)
 
     @property
@@ -179,32 +180,34 @@ def existing_store(url: str) -> Store:
 
 def store_of(folder: Folder, events: Sequence[Event]) -> Store:
     """Return what events make of a store."""
-    every: list[Generation] = []
+    every: dict[int, Generation] = {}
     refused: dict[str, RefusedFile] = {}
-    past, published = Past(), None
+    past, published, newest = Past(), None, 0
     for event in events:
+        number = event.generation
+        newest = max(newest, number)
         if isinstance(event, Begun):
+            own = folder.child(f"generations/{number:06d}")
+            every[number] = Generation(number, event.night, own, event.files, event.at, past)
             for file in event.files:
                 refused.pop(file.name, None)
-            own = folder.child(f"generations/{event.generation:06d}")
-            number = len(every) + 1
-            every.append(Generation(number, event.night, own, event.files, event.at, past))
         elif isinstance(event, RefusedFile):
             refused[event.file.name] = event
         elif isinstance(event, Cleared):
             refused.pop(event.file, None)
-        elif isinstance(event, Dropped):
-            every.pop()
-        if 0 < event.generation <= len(every):
-            place = event.generation - 1
-            every[place] = _after(every[place], event)
+        elif isinstance(event, Dropped):  # its number is free again
+            every.pop(number, None)
+            newest = number - 1
+        if number in every:
+            every[number] = _after(every[number], event)
         if isinstance(event, Published):
             published = event
         if event.past is not None:
             past = event.past
             _judge_by(every, event)
     left = tuple(refused[name] for name in sorted(refused))
-    return Store(folder, tuple(events), tuple(every), past, published, left)
+    own_order = tuple(every[number] for number in sorted(every))
+    return Store(folder, tuple(events), own_order, past, published, left, newest + 1)
 
 
 def _after(one: Generation, event: Event) -> Generation:
@@ -229,15 +232,15 @@ def _after(one: Generation, event: Event) -> Generation:
     return one
 
 
-def _judge_by(every: list[Generation], event: Event) -> None:
+def _judge_by(every: dict[int, Generation], event: Event) -> None:
     """Have an open generation judged by what somebody decided meanwhile; anew by another model."""
-    one = every[-1] if every else None
+    one = every[max(every)] if every else None
     if one is None or one.ended is not None or one.number == event.generation:
         return
     assert event.past is not None, "it was asked"
     if isinstance(event, Published):
         one = one._replace(judged=None)
-    every[-1] = one if one.judged else one._replace(before=event.past)
+    every[one.number] = one if one.judged else one._replace(before=event.past)
 
 
 def last_runs(store: Store, generation: Generation) -> dict[str, str]:

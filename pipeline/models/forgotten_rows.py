@@ -15,7 +15,7 @@ from typing import Any
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.store_events import Begun, Published
 from fewpass.pipeline.models.refresh.store_events import Forgotten as ForgottenEvent
-from fewpass.pipeline.models.refresh.store_log import append_event
+from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.models.refresh.store_state import (
     existing_store,
     published,
@@ -139,7 +139,7 @@ def _in_store(
         result = _with_models(result, learnt, place, plan.storage_options)
         if not plan.dry_run and result.forgotten + result.test_forgotten:
             gone = ForgottenEvent(rows=result.forgotten + result.test_forgotten)
-            append_event(store.folder, lambda _events: gone)
+            write_event(store.folder, gone)
         return result if anew is None else _published_anew(plan.dataset, result, anew)
 
 
@@ -172,7 +172,7 @@ def _published_anew(url: str, result: ForgetResult, retraining: Retraining) -> F
     if store.open is None:
         night = store.past.used[-1]
         begun = Begun(generation=store.next_number, files=(), night=night, why=FORGOTTEN)
-        append_event(store.folder, lambda _events: begun)
+        write_event(store.folder, begun)
         store = existing_store(url)
     generation = store.open
     assert generation is not None, "it has just begun"
@@ -188,6 +188,6 @@ def _published_anew(url: str, result: ForgetResult, retraining: Retraining) -> F
         certificate=trained.certificate, converged=trained.converged,
         why=f"{FORGOTTEN}, and learnt anew without them",
     )  # fmt: skip
-    append_event(store.folder, lambda _events: made)
+    write_event(store.folder, made)
     update = {"generation": generation.number, "retrained": (trained.run,)}
     return result.model_copy(update=update)

@@ -311,13 +311,13 @@ TRAININGS = tuple(name for name, s in SUBJECTS.items() if s.kind == "training")
 
 def publish_again(at: str) -> None:
     """Publish the model of the only generation a second time, unless that is done."""
-    from fewpass.pipeline.models.refresh.store_log import append_event
+    from fewpass.pipeline.models.refresh.store_log import write_event
 
     store = store_at(f"{at}/store")
     made = [*publications(store.events)]
     if len(made) == 1:
         again = made[0].model_copy(update={"past": store.past})
-        append_event(store.folder, lambda _events: again)
+        write_event(store.folder, again)
 
 
 def refresh(at: str) -> None:

@@ -19,7 +19,7 @@ from fewpass.pipeline.dashboard.view import NO_ROWS_YET, facts
 from fewpass.pipeline.executors.threads import InProcess
 from fewpass.pipeline.models.refresh.past_nights import Past
 from fewpass.pipeline.models.refresh.store_events import Begun, Judged, Published
-from fewpass.pipeline.models.refresh.store_log import append_event
+from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.runs.lease import Lease
 from fewpass.pipeline.runs.run_folder import RunFolder
 from fewpass.pipeline.runs.timeline import Timeline
@@ -55,7 +55,7 @@ def store(tmp_path_factory):
         Judged(generation=1, verdict="first", past=Past(used=(1,))),
         Published(generation=1, run="run-all", nights=(1,)),
     ):
-        append_event(Folder(str(folder)), lambda _events, event=event: event)
+        write_event(Folder(str(folder)), event)
     return str(folder)
 
 

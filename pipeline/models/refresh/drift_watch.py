@@ -14,7 +14,7 @@ from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.drift import Drift, drift_of, indices_in
 from fewpass.pipeline.models.refresh.night_statistics import Vector
 from fewpass.pipeline.models.refresh.store_events import DriftReported
-from fewpass.pipeline.models.refresh.store_log import append_event
+from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.models.refresh.store_state import Generation, Store
 from fewpass.pipeline.models.refresh.usual_drift import NIGHTS, SAME_WEEKDAY
 from fewpass.storage.addresses import command
@@ -63,7 +63,7 @@ def watched(
 def _tell(store: Store, generation: Generation, why: str, *, refused: bool) -> None:
     if all(one.why != why for one in generation.drift):  # a schedule tries again every hour
         event = DriftReported(generation=generation.number, why=why, refused=refused)
-        append_event(store.folder, lambda _events: event)
+        write_event(store.folder, event)
 
 
 def _weekday(one: Generation) -> int:

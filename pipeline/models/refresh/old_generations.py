@@ -9,7 +9,7 @@ from fewpass.pipeline.errors import BusyPlace
 from fewpass.pipeline.models.refresh.drift_watch import DRIFT
 from fewpass.pipeline.models.refresh.store_events import Event
 from fewpass.pipeline.models.refresh.store_events import Removed as RemovedEvent
-from fewpass.pipeline.models.refresh.store_log import append_event
+from fewpass.pipeline.models.refresh.store_log import append_event, write_event
 from fewpass.pipeline.models.refresh.store_state import (
     Generation,
     Store,
@@ -54,12 +54,12 @@ def remove_old_generations(store: Store, keep: int, *, dry_run: bool = False) ->
         Only look.
     """
     done: list[Removed] = []
-    used = set(_models_in_use(store))
+    models = set(_models_in_use(store))
     for one in store.generations:
         if one.ended is None or not _is_old(store, one, keep) or not _is_free(one):
             continue
         own = RECORDS
-        if one.number in used and one.learnt is not None:
+        if one.number in models and one.learnt is not None:
             own |= {one.learnt.run, one.learnt.run.replace(RUN, ROWS)}
         name = f"generation {one.number:06d}"
         taken = removed(one.folder, name, dry_run=True, keep=own)
@@ -84,11 +84,21 @@ def _is_replaced(store: Store, one: Generation) -> bool:
     return one.has_rows and store.of_night(one.night).number != one.number
 
 
-def remove_runs(store: Store) -> None:
-    """Remove the models of windows that are not used any more.
+def remove_unused(store: Store) -> None:
+    """Remove models of windows, and rows of nights, that are not used any more.
 
-    Of every generation its own model stays, of the newest one those of all windows.
+    Of every generation its own model stays, of the newest one those of all windows; of a night the
+    rows that were read last.
     """
+    newest = store.generations[-1]
+    for one in store.generations[:-1]:
+        if one.night == newest.night and one.has_rows and newest.has_rows:
+            with suppress(BusyPlace), _unchanged(one.data):
+                one.folder.delete_tree("data")
+                replaced = RemovedEvent(
+                    generation=one.number, why=f"{newest.number:06d} has its rows, read anew"
+                )
+                write_event(store.folder, replaced)
     learnt = [one for one in store.generations if one.learnt is not None]
     for one in store.generations[-1:]:
         scores = one.judged.scores if one.judged else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.night_rule import Past
 from fewpass.pipeline.models.refresh.store_events import Abandoned, Event, Published, Taken
-from fewpass.pipeline.models.refresh.store_log import Overtaken, append_event
+from fewpass.pipeline.models.refresh.store_log import Overtaken, append_event, write_event
 from fewpass.pipeline.models.refresh.store_state import (
     NONE_YET,
     Generation,
@@ -88,7 +88,7 @@ def _publication(store: Store, number: int, why: str) -> Published:
 
 def _as_of(store: Store, number: int) -> Past:
     """Return what the rule remembers once a generation is published again."""
-    learnt = store.generations[number - 1].learnt
+    learnt = _generation(store, number).learnt
     assert learnt is not None, "it has a model"
     until = [event for event in store.events if event.number <= learnt.number]
     then = store_of(store.folder, until).past
@@ -118,7 +118,7 @@ def take_night(store: str, number: int, *, why: str = "") -> Taken:
                 f"{command('store', 'list', before.folder.url)} lists what is."
             )
         made = Taken(generation=number, why=why, past=before.past.taken(night))
-        return append_event(before.folder, lambda _events: made)
+        return write_event(before.folder, made)
 
 
 def abandon(store: str, *, why: str = "") -> Generation:
@@ -148,17 +148,18 @@ def abandon(store: str, *, why: str = "") -> Generation:
                 "model."
             )
         made = Abandoned(generation=last.number, why=why, past=last.before)
-        append_event(before.folder, lambda _events: made)
+        write_event(before.folder, made)
     return last
 
 
 def _generation(store: Store, number: int) -> Generation:
-    if not 1 <= number <= len(store.generations):
+    one = store.numbered(number)
+    if one is None:
         raise BadInput(
             f"There is no generation {shown(number).zfill(6)} at {store.folder.url}. "
             f"{command('store', 'list', store.folder.url)} lists those that are there."
         )
-    return store.generations[number - 1]
+    return one
 
 
 def _require_number(name: str, given: object) -> None:

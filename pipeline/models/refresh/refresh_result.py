@@ -100,6 +100,7 @@ def result_of(store: Store, generation: Generation, growing: Sequence[FileState]
     judged, learnt = generation.judged, generation.learnt
     assert judged is not None, "it is finished"
     sentences = [_sentence(store, generation, judged), *_others(store, generation)]
+    sentences += [f"Drift: {one.why}." for one in generation.drift if not one.refused]
     refused = f"{counted(len(store.refused), 'file')} set aside." if store.refused else ""
     message = " ".join(filter(None, [*sentences, refused])) + _growing(growing)
     scores = judged.scores
@@ -148,10 +149,10 @@ def _sentence(store: Store, generation: Generation, judged: Judged) -> str:
     """Say what became of a generation, and why."""
     name = f"Generation {generation.number:06d}"
     if generation.learnt is None:
-        return _waiting(store, generation, name, judged)
+        return _waiting(store, name, judged)
     learnt = generation.learnt
     if isinstance(generation.ended, NotPublished):
-        said = f"{name} kept back: {learnt.why}. Its rows stay, and are learnt from again by the next refresh."
+        said = f"{name} kept back: {learnt.why}. The next refresh learns from its rows, too."
         return f"{said} {_published_still(store)}"
     return (
         f"{name} published: {_learnt_from(store, learnt, judged)}.{_window(learnt)}{_loss(judged)}"
@@ -193,17 +194,16 @@ def _loss(judged: Judged) -> str:
     )
 
 
-def _waiting(store: Store, generation: Generation, name: str, judged: Judged) -> str:
+def _waiting(store: Store, name: str, judged: Judged) -> str:
     if judged.scores is None:
         return f"{name} replaces the rows of a night that is not learnt from; nothing was learnt."
     loss, _ = judged.scores.of(PUBLISHED)
     why = {True: f" {EXPLAINED}.", False: f" {UNEXPLAINED}.", None: ""}[judged.explained]
     take = command("store", "take", store.folder.url, name.removeprefix("Generation "))
-    moved = "".join(f" {one.why}." for one in generation.drift[-1:])
     return (
         f"{name} waits: loss {loss:.4g}, usual {judged.usual:.4g} +- {judged.usual_error:.2g}."
-        f"{why}{moved} {_published_still(store)} No row is lost, the next refresh decides; "
-        f"{take} takes it now."
+        f"{why} {_published_still(store)} No row is lost, the next refresh decides; "
+        f"{take} has it learnt from."
     )
 
 
@@ -215,13 +215,11 @@ def _published_still(store: Store) -> str:
 def _others(store: Store, generation: Generation) -> list[str]:
     """Say what became of nights before by this one."""
     judged = generation.judged
-    if judged is None or judged.verdict in ("usual", "waits", "first"):
+    if judged is not None and judged.verdict == REPLACES and generation.files:
+        changed = counted(len(generation.files), "file")
+        return [f"Of its {changed} some had changed: all were read anew, in place of their rows."]
+    if judged is None or judged.verdict in ("usual", "waits", "first", REPLACES):
         return []
-    if judged.verdict == REPLACES:
-        before = [one.number for one in store.generations if one.night == generation.night]
-        number = before[before.index(generation.number) - 1]
-        new = f"Files of {number:06d} had changed: these rows take the place of its own."
-        return [new] if generation.files else []
     nights = [night for night in judged.nights if night != generation.night]
     which = ", ".join(f"{number:06d}" for number in numbers_of(store, nights))
     are = "is" if len(nights) == 1 else "are"

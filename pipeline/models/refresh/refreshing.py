@@ -38,7 +38,7 @@ from fewpass.pipeline.models.refresh.night_rule import (
     learnt_from,
 )
 from fewpass.pipeline.models.refresh.night_scores import Scores
-from fewpass.pipeline.models.refresh.old_generations import remove_old_generations, remove_runs
+from fewpass.pipeline.models.refresh.old_generations import remove_old_generations, remove_unused
 from fewpass.pipeline.models.refresh.refresh_result import (
     REPLACES,
     RefreshResult,
@@ -106,7 +106,7 @@ def refresh(plan: RefreshPlan, work: Work | None = None) -> RefreshResult:
     InUse
         Another process refreshes the store.
     AllRefused
-        No new file can be read; each is set aside, with the reason.
+        No new file can be read; each is refused, with the reason.
     BadInput
         Settings that cannot be used, or rows that drifted too far.
     Overtaken
@@ -140,8 +140,15 @@ class _Refresh:
 
     def _append(self, event: Event) -> None:
         self.lease.check()
-        append_event(self.store.folder, lambda events: self._unless_overtaken(event, events))
-        self.store = store_at(self.plan.store)
+        append_event(
+            self.store.folder, lambda events: self._unless_overtaken(event, events),
+            self.store.events,
+        )  # fmt: skip
+        self._read()
+
+    def _read(self) -> None:
+        """Read what was added to the store's log."""
+        self.store = store_at(self.plan.store, self.store.events)
 
     def _unless_overtaken(self, event: Event, events: list[Event]) -> Event:
         """Return an event that is still right: what was judged and learnt is of one past."""
@@ -189,9 +196,10 @@ class _Refresh:
                 self._append(Moved(generation=generation.number, then=file, now=now))
 
     def _begun(self, night: int | None, files: tuple[FileState, ...]) -> Generation:
-        store = self.store
-        place = max(store.nights, default=0) + 1 if night is None else night
-        self._append(Begun(generation=store.next_number, files=files, night=place))
+        every = self.store.generations
+        newest = max((one.night for one in every if not one.is_abandoned), default=0)
+        place = newest + 1 if night is None else night
+        self._append(Begun(generation=self.store.next_number, files=files, night=place))
         return self.store.generations[-1]
 
     def _replaced(self, generation: Generation) -> list[RefreshResult]:
@@ -199,7 +207,7 @@ class _Refresh:
         try:
             return [self._finished(generation)]
         except NotReplaced:
-            self.store = store_at(self.plan.store)
+            self._read()
             return []
 
     def _finished(self, generation: Generation) -> RefreshResult:
@@ -207,14 +215,14 @@ class _Refresh:
         taken = TakenFiles(generation, ())
         if generation.files:
             taken = self.work.take(self.plan, self.store, generation)
-        self.store = store_at(self.plan.store)
+        self._read()
         while self._open().judged is None:
             self._judge(self._open(), taken.left_out)
         if self._open().night in self.store.past.used:
             self._learn(self._open())
         else:
             self._append(Settled(generation=generation.number))
-        remove_runs(self.store)
+        remove_unused(self.store)
         if self.plan.keep_generations is not None:
             remove_old_generations(self.store, self.plan.keep_generations)
         return result_of(self.store, self.store.generations[-1], self.growing)
@@ -297,8 +305,10 @@ class _Refresh:
         choice = chosen(self.rule, past, store.window)
         model = models[choice.window]
         run = f"{generation.folder.url}/{model.folder}"
-        self._show(generation, choice.window, run)
-        gates = self._gates(generation, choice.window, run)
+        unseen = self._unseen(generation, choice.window, run)
+        if unseen is not None:
+            self.work.show_models(*unseen)
+        gates = self._gates(unseen)
         verdict = generation.judged.verdict if generation.judged else FIRST
         refused = self._refused(model, run, gates)
         begins = verdict == FIRST or (not refused and self._is_other_recipe(store.published))
@@ -336,36 +346,30 @@ class _Refresh:
                 )
         return "; ".join(reasons)
 
-    def _show(self, generation: Generation, window: str, run: str) -> None:
-        """Show the model next to the one published before, on held-out rows or tonight's.
+    def _unseen(
+        self, generation: Generation, window: str, run: str
+    ) -> tuple[str, str | None, str] | None:
+        """Return a model, the one published before if it is another, and rows new to both.
 
-        Of these, last night's model of the window has not learnt, which stands for it.
+        Held-out rows, or tonight's: last night's model of the window, which has not learnt from
+        these, stands for tonight's.  None where there are no such rows.
         """
-        rows, current = self.plan.held_out or generation.data, self.store.published
-        new = self._has_not_learnt(generation, window, run)
-        if new is None:
-            return
+        is_night = generation.judged is not None and generation.judged.scores is not None
+        new, rows = run, self.plan.held_out
+        if rows is None:
+            new, rows = last_runs(self.store, generation).get(window, ""), generation.data
+            if not is_night or not new:
+                return None
+        current = self.store.published
         before = None if current is None else run_of(self.plan.store, current)
-        self.work.show_models(new, None if before == new else before, rows)
+        return new, before, rows
 
-    def _has_not_learnt(self, generation: Generation, window: str, run: str) -> str | None:
-        """Return the model that rows judge: the new one, or that of the night before on tonight's.
-
-        None where this has learnt from them: they are older ones, or take the place of older ones.
-        """
-        if self.plan.held_out is not None:
-            return run
-        is_new = generation.judged is not None and generation.judged.verdict != REPLACES
-        return last_runs(self.store, generation).get(window) if is_new else None
-
-    def _gates(self, generation: Generation, window: str, run: str) -> tuple[GateFact, ...]:
-        """Return what comes of the gates: on held-out rows, or tonight's before they are learnt."""
-        rows, current = self.plan.held_out or generation.data, self.store.published
-        new = self._has_not_learnt(generation, window, run)
-        if new is None:
+    def _gates(self, unseen: tuple[str, str | None, str] | None) -> tuple[GateFact, ...]:
+        """Return what comes of the gates on rows that models have not learnt from."""
+        if unseen is None:
             why = "there are no rows that it has not learnt from"
             return tuple(GateFact(gate=gate, passed=True, reason=why) for gate in self.plan.gates)
-        before = None if current is None else run_of(self.plan.store, current)
+        new, before, rows = unseen
         made = results_of(
             self.plan.gates, partial(self.work.evaluate, new, rows),
             None if before is None else partial(self.work.evaluate, before, rows),
@@ -383,8 +387,8 @@ def _stay(store: Store, changed: Sequence[Replacement]) -> Iterator[CannotReplac
 
 def _why_it_stays(store: Store, one: Replacement) -> str | None:
     """Return why the rows of a generation are not replaced; None where they are."""
-    taken = store.generations[one.generation - 1]
-    if taken.is_removed:
+    taken = store.numbered(one.generation)
+    if taken is None or taken.is_removed:
         return "its rows were removed, as they were old"
     if any(made.change == "forget" for made in Dataset.open(taken.data).manifest.changes):
         return "rows of it were forgotten, and reading it anew would bring them back"

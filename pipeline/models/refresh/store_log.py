@@ -38,14 +38,24 @@ class Overtaken(BadInput):
     """Somebody else changed the store at the same time; nothing was changed."""
 
 
-def events_of(store: Folder) -> list[Event]:
-    """Return all readable events, oldest first; warn of others."""
-    return _events(store, _numbers(store))
+def events_of(store: Folder, read_before: Sequence[Event] = ()) -> list[Event]:
+    """Return all readable events, oldest first; warn of others.
+
+    Those that are `read_before` are not read again: what is written stays as it is.
+    """
+    return _events(store, _numbers(store), read_before)
 
 
-def _events(store: Folder, numbers: Sequence[int]) -> list[Event]:
+def _events(store: Folder, numbers: Sequence[int], read_before: Sequence[Event]) -> list[Event]:
     if not numbers:
         return earlier_events(store)
+    read = {event.number: event for event in read_before}
+    new = _read_all(store, [number for number in numbers if number not in read])
+    read |= {event.number: event for event in new}
+    return [read[number] for number in numbers if number in read]
+
+
+def _read_all(store: Folder, numbers: Sequence[int]) -> list[Event]:
     if store.is_local or len(numbers) < READERS:
         return [*_readable(store, numbers)]
     with ThreadPoolExecutor(READERS) as pool:
@@ -59,8 +69,12 @@ def newest_first(store: Folder) -> Iterator[Event]:
     return _readable(store, reversed(numbers)) if numbers else reversed(earlier_events(store))
 
 
-def append_event(store: Folder, make: Callable[[list[Event]], E]) -> E:
+def append_event(
+    store: Folder, make: Callable[[list[Event]], E], read_before: Sequence[Event] = ()
+) -> E:
     """Write the event that `make` makes of all events so far; again if another came between.
+
+    Those that are `read_before` are not read again.
 
     Raises
     ------
@@ -70,13 +84,18 @@ def append_event(store: Folder, make: Callable[[list[Event]], E]) -> E:
         numbers = _numbers(store)
         if not numbers:
             numbers = _carried_over(store)
-        event = make(_events(store, numbers))
+        event = make(_events(store, numbers, read_before))
         number = max(numbers, default=0) + 1  # unreadable ones count, too
         now = datetime.now(UTC).isoformat(timespec="seconds")
         stamp = {"number": number, "at": now, "by": event.by or user_and_host()}
         made = event.model_copy(update=stamp)
         if store.create(_key(number), _sealed(made)):
             return made
+
+
+def write_event(store: Folder, event: E, read_before: Sequence[Event] = ()) -> E:
+    """Write an event, whatever happened so far."""
+    return append_event(store, lambda _so_far: event, read_before)
 
 
 def user_and_host() -> str:

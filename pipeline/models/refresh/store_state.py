@@ -80,8 +80,8 @@ class Generation(NamedTuple):
     @property
     def took(self) -> bool:
         """Whether its files were taken; those of one without files, and of abandoned ones not."""
-        is_known = self.judged is not None or self.ended is not None
-        return bool(self.files) and is_known and not self.is_abandoned
+        done = self.judged is not None or self.ended is not None
+        return bool(self.files) and done and not self.is_abandoned
 
     @property
     def is_abandoned(self) -> bool:
@@ -107,6 +107,7 @@ class Store(NamedTuple):
     past: Past
     published: Published | None
     refused: tuple[RefusedFile, ...]  # files that were not taken since
+    next_number: int  # of a generation
 
     @property
     def open(self) -> Generation | None:
@@ -119,10 +120,9 @@ class Store(NamedTuple):
         """The nights whose rows there are, oldest first."""
         return sorted({one.night for one in self.generations if one.has_rows})
 
-    @property
-    def next_number(self) -> int:
-        """The number of the next generation."""
-        return len(self.generations) + 1
+    def numbered(self, number: int) -> Generation | None:
+        """Return the generation of a number; None if there is none, or its beginning is lost."""
+        return next((one for one in self.generations if one.number == number), None)
 
     def data_of(self, night: int) -> str:
         """Return the address of the rows of a night: those that were read last."""
@@ -135,7 +135,7 @@ class Store(NamedTuple):
 
     def before(self, generation: Generation) -> Generation | None:
         """Return the newest generation before, of which there are rows: columns are like its."""
-        those = reversed(self.generations[: generation.number - 1])
+        those = (one for one in reversed(self.generations) if one.number < generation.number)
         return next((one for one in those if one.has_rows), None)
 
     @property
@@ -164,13 +164,10 @@ class Store(NamedTuple):
         return run_of(self.folder.url, made)
 
 
-def store_at(url: str) -> Store:
-    """Read a store.
-
-    Raises BadInput where an earlier version wrote it.
-    """
+def store_at(url: str, read_before: Sequence[Event] = ()) -> Store:
+    """Read a store; of its log what was not read before."""
     folder = Folder(url)
-    return store_of(folder, events_of(folder))
+    return store_of(folder, events_of(folder, read_before))
 
 
 def existing_store(url: str) -> Store:
@@ -182,48 +179,42 @@ def existing_store(url: str) -> Store:
 
 
 def store_of(folder: Folder, events: Sequence[Event]) -> Store:
-    """Return what events make of a store.
-
-    Raises BadInput where that by which a generation began is missing.
-    """
-    every: list[Generation] = []
-    past, published = Past(), None
+    """Return what events make of a store; BadInput where a generation has no beginning."""
+    every: dict[int, Generation] = {}
+    past, published, newest = Past(), None, 0
     for event in events:
-        _tell(folder, every, event, past)
+        number = event.generation
+        newest = max(newest, number)
+        if isinstance(event, Begun):
+            own = folder.child(f"generations/{number:06d}")
+            every[number] = Generation(number, event.night, own, event.files, event.at, past)
+        elif isinstance(event, Dropped):  # its number is free again
+            every.pop(number, None)
+            newest = number - 1
+        if number in every:
+            every[number] = _after(every[number], event)
+        elif number and isinstance(event, Judged | Ended):
+            raise _unknown(folder, number)
         if isinstance(event, Published):
             published = event
-        if isinstance(event, Published | Taken | Removed) and event.past is not None:
-            _judge_anew(every, event.generation, event.past)
-        past = past if event.past is None else event.past
-    return Store(folder, tuple(events), tuple(every), past, published, _refused(events))
-
-
-def _tell(folder: Folder, every: list[Generation], event: Event, past: Past) -> None:
-    """Change generations as an event says."""
-    number = event.generation
-    if isinstance(event, Begun | Dropped):  # that one was dropped may be what cannot be read
-        del every[number - 1 :]
-    if isinstance(event, Begun) and len(every) == number - 1:
-        own = folder.child(f"generations/{number:06d}")
-        every.append(Generation(number, event.night, own, event.files, event.at, past))
-    if 0 < number <= len(every):
-        every[number - 1] = _after(every[number - 1], event)
-    elif number and isinstance(event, Judged | Ended):
-        raise _unknown(folder, number)
+        if event.past is not None:
+            past = event.past
+            _judge_by(every, event)
+    own_order = tuple(every[number] for number in sorted(every))
+    return Store(folder, tuple(events), own_order, past, published, _refused(events), newest + 1)
 
 
 def _refused(events: Sequence[Event]) -> tuple[RefusedFile, ...]:
-    """Return the files that were not taken, and are not since."""
+    """Return the files that were not taken, and have not been since."""
     refused: dict[str, RefusedFile] = {}
     for event in events:
         if isinstance(event, RefusedFile):
             refused[event.file.name] = event
-        elif isinstance(event, Begun | Cleared):
-            files = (
-                [file.name for file in event.files] if isinstance(event, Begun) else [event.file]
-            )
-            for name in files:
-                refused.pop(name, None)
+        elif isinstance(event, Cleared):
+            refused.pop(event.file, None)
+        elif isinstance(event, Begun):
+            for file in event.files:
+                refused.pop(file.name, None)
     return tuple(refused[name] for name in sorted(refused))
 
 
@@ -257,16 +248,15 @@ def _after(one: Generation, event: Event) -> Generation:
     return one
 
 
-def _judge_anew(every: list[Generation], number: int, past: Past) -> None:
-    """Forget what was made of an open generation before somebody changed what is before it."""
-    last = every[-1] if every else None
-    if last is not None and last.ended is None and last.number != number:
-        before = past if _has_rows_of(every[:-1], last.night) else past.without(last.night)
-        every[-1] = last._replace(judged=None, before=before)
-
-
-def _has_rows_of(every: Sequence[Generation], night: int) -> bool:
-    return any(one.night == night and one.has_rows for one in every)
+def _judge_by(every: dict[int, Generation], event: Event) -> None:
+    """Have an open generation judged by what somebody decided meanwhile; anew by another model."""
+    one = every[max(every)] if every else None
+    if one is None or one.ended is not None or one.number == event.generation:
+        return
+    assert event.past is not None, "it was asked"
+    if isinstance(event, Published):
+        one = one._replace(judged=None)
+    every[one.number] = one if one.judged else one._replace(before=event.past)
 
 
 def last_runs(store: Store, generation: Generation) -> dict[str, str]:

@@ -17,14 +17,13 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from importlib.metadata import version
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput, BusyPlace
 from fewpass.pipeline.models.refresh.file_states import FileState, looked
 from fewpass.pipeline.models.refresh.store_events import Dropped, RefusedFile
-from fewpass.pipeline.models.refresh.store_log import append_event
+from fewpass.pipeline.models.refresh.store_log import write_event
 from fewpass.pipeline.models.refresh.store_state import Generation, Store
 from fewpass.pipeline.settings.ingest_plan import IngestPlan
 from fewpass.pipeline.settings.refresh_plan import RefreshPlan
@@ -124,7 +123,7 @@ def ingest_plan(plan: RefreshPlan, store: Store, generation: Generation) -> Inge
 def _without(store: Store, generation: Generation, bad: Sequence[RefusedFile]) -> Generation:
     """Set files aside, and return the generation without them; AllRefused where none is left."""
     for event in bad:
-        append_event(store.folder, partial(_as_it_is, event))
+        write_event(store.folder, event)
     names = {event.file.name for event in bad}
     left = tuple(file for file in generation.files if file.name not in names)
     if generation.night in store.nights:
@@ -139,12 +138,8 @@ def _without(store: Store, generation: Generation, bad: Sequence[RefusedFile]) -
     return generation._replace(files=left)
 
 
-def _as_it_is(event: RefusedFile, _events: object) -> RefusedFile:
-    return event
-
-
 def _drop(store: Store, generation: Generation) -> None:
-    append_event(store.folder, lambda _events: Dropped(generation=generation.number))
+    write_event(store.folder, Dropped(generation=generation.number))
     generation.folder.delete_tree()
 
 

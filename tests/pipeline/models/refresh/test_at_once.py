@@ -12,7 +12,7 @@ import pytest
 from fewpass.pipeline.errors import BusyPlace
 from fewpass.pipeline.models.refresh.file_states import FileState
 from fewpass.pipeline.models.refresh.store_events import RefusedFile
-from fewpass.pipeline.models.refresh.store_log import append_event, events_of
+from fewpass.pipeline.models.refresh.store_log import events_of, write_event
 from fewpass.pipeline.models.refresh.store_state import publications, store_at
 from fewpass.storage.folder import Folder
 from testing.object_store import object_store
@@ -115,7 +115,7 @@ def test_of_events_that_are_written_at_once_each_has_a_number(store):
 
     def write():
         event = RefusedFile(file=FileState.named("a.csv"), why=str(threading.get_ident()))
-        return append_event(folder, lambda _so_far: event)
+        return write_event(folder, event)
 
     ends = together(write, count)
     events = events_of(folder)

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from fewpass import evaluate, ingest, models, publish, take
+from fewpass import evaluate, forget, ingest, models, publish, take
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.old_generations import clean_store
 from fewpass.pipeline.models.refresh.store_log import Overtaken
@@ -310,17 +310,6 @@ def test_an_event_of_long_ago_that_cannot_be_read_loses_and_doubles_no_row(night
         assert nights.rows_learnt == dict.fromkeys(range(1, 5), ROWS)
 
 
-def test_a_night_that_is_taken_before_the_next_one_is_judged_is_learnt_from(nights):
-    nights.nights(4)
-    assert nights.night(turned=True).state == "waits"
-    nights.come()
-    with suppress(Interrupted):
-        refresh(nights.plan, EndsBefore(1))  # before it is judged
-    take(nights.plan.store, 5)
-    refresh(nights.plan)
-    assert nights.store.past.used == (1, 2, 3, 4, 5, 6)
-
-
 def test_nights_that_are_removed_before_the_next_one_is_judged_are_not_missed(nights):
     nights.nights(4)
     nights.come()
@@ -370,3 +359,62 @@ def test_all_nights_begin_at_last_nights_model(nights):
         "4": None,
         "1": None,
     }
+
+
+def test_what_was_read_anew_is_there_once(nights):
+    nights.nights(2)
+    write_rows(nights.folder / "inbox/01.csv", 98, ROWS)
+    refresh(nights.plan)
+    there = [
+        number
+        for number in (1, 2, 3)
+        if (nights.folder / f"store/generations/00000{number}/data").exists()
+    ]
+    assert there == [2, 3]
+    assert [one.state for one in models(nights.plan.store).generations] == [
+        "removed", "published before", "published",
+    ]  # fmt: skip
+
+
+def test_a_changed_file_that_cannot_be_read_leaves_its_rows_as_they_were(nights):
+    nights.nights(2)
+    (nights.folder / "inbox/01.csv").write_text("y,a,b,d\n1,2,3,4\n")
+    made = refresh(nights.plan)
+    assert (made.state, [one.file.name for one in made.refused]) == (
+        "unchanged", [f"{nights.folder}/inbox/01.csv"],
+    )  # fmt: skip
+    assert nights.rows_learnt == {1: ROWS, 2: ROWS}
+    assert refresh(nights.plan).state == "unchanged"
+    write_rows(nights.folder / "inbox/01.csv", 97, 2 * ROWS)
+    refresh(nights.plan)
+    assert nights.rows_learnt == {1: 2 * ROWS, 2: ROWS}
+
+
+def test_rows_that_were_forgotten_do_not_come_back_by_a_file_that_changed(tmp_path):
+    nights = Nights(tmp_path)
+    nights.plan = nights.plan.model_copy(
+        update={"ingest": nights.plan.ingest.model_copy(update={"keep": ("a",)})}
+    )
+    nights.nights(2)
+    before = nights.rows_learnt
+    forget(nights.plan.store, "a > 1")
+    rows = nights.rows_learnt
+    assert rows[1] < before[1]
+    with (tmp_path / "inbox/01.csv").open("a") as file:
+        file.write("1,2,0,0\n")
+    made = refresh(nights.plan)
+    assert made.state == "unchanged"
+    assert "would bring them back" in made.refused[0].why
+    assert nights.rows_learnt == rows
+
+
+def test_what_is_decided_while_a_generation_is_open_counts(nights):
+    nights.nights(4)
+    assert nights.night(turned=True).state == "waits"
+    nights.come()
+    with pytest.raises(Interrupted):
+        refresh(nights.plan, EndsBefore(1))  # its rows are there, and not judged yet
+    take(nights.plan.store, 5)
+    refresh(nights.plan)
+    assert nights.store.past.used == (1, 2, 3, 4, 5, 6)
+    assert nights.store.past.apart == ()

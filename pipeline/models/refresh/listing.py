@@ -7,7 +7,13 @@ from typing import NamedTuple
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.night_rule import PUBLISHED
 from fewpass.pipeline.models.refresh.refresh_result import numbers_of
-from fewpass.pipeline.models.refresh.store_events import Event, Learnt, Published, RefusedFile
+from fewpass.pipeline.models.refresh.store_events import (
+    Event,
+    Learnt,
+    Published,
+    RefusedFile,
+    Settled,
+)
 from fewpass.pipeline.models.refresh.store_state import (
     Generation,
     Store,
@@ -25,8 +31,8 @@ class GenerationState(NamedTuple):
     generation, files
         The number, and the files that it took.
     state
-        published, published before, kept back, waits, set apart, settled, abandoned, removed, or
-        not finished.
+        published, published before, kept back, waits, set apart, learnt from (later: it has no
+        model), abandoned, removed, or not finished.
     nights, rows, window
         Generations that its model has learnt from, and how many rows these have.
     loss, usual
@@ -116,8 +122,8 @@ def _word(store: Store, one: Generation, current: int | None) -> str:
         return "published"
     if one.is_removed:
         return "removed"
-    if one.night in store.past.waiting:
-        return "waits"
-    if one.night in store.past.apart:
-        return "set apart"
+    if one.night in (*store.past.waiting, *store.past.apart):
+        return "waits" if one.night in store.past.waiting else "set apart"
+    if isinstance(one.ended, Settled):
+        return "learnt from"
     return "published before" if isinstance(one.ended, Published) else one.state

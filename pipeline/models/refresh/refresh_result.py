@@ -216,8 +216,10 @@ def _others(store: Store, generation: Generation) -> list[str]:
     """Say what became of nights before by this one."""
     judged = generation.judged
     if judged is not None and judged.verdict == REPLACES and generation.files:
-        changed = counted(len(generation.files), "file")
-        return [f"Of its {changed} some had changed: all were read anew, in place of their rows."]
+        took = (one for one in store.generations if one.night == generation.night and one.took)
+        numbers = [one.number for one in took]
+        before = numbers[numbers.index(generation.number) - 1]
+        return [f"Files of {before:06d} had changed: these rows take the place of its own."]
     if judged is None or judged.verdict in ("usual", "waits", "first", REPLACES):
         return []
     nights = [night for night in judged.nights if night != generation.night]

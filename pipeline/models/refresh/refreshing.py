@@ -235,18 +235,21 @@ class _Refresh:
     def _judge(self, generation: Generation, left_out: Sequence[str]) -> None:
         """Write down what a generation's rows are to the nights before."""
         past, number = generation.before, generation.number
-        if generation.night in self.store.nights:
-            self._append(Judged(generation=number, verdict=REPLACES))
-            return
-        if not past.used:
+        replaces = generation.night in self.store.nights
+        if not past.used and not replaces:
             past = past._replace(used=(generation.night,))
             self._append(Judged(generation=number, verdict=FIRST, past=past))
+            return
+        drift = None
+        if generation.files:
+            drift = watched(self.store, generation, left_out, self.plan.max_drift)
+            self.work.show_drift(self.plan.store, generation.number, drift)
+        if replaces:
+            self._append(Judged(generation=number, verdict=REPLACES))
             return
         last = self.store.newest_learnt
         if self._is_other_recipe(last):  # whose losses say nothing of this one's
             past = past._replace(usual=(), scores=())
-        drift = watched(self.store, generation, left_out, self.plan.max_drift)
-        self.work.show_drift(self.plan.store, generation.number, drift)
         moved = drift is not None and bool(drift.sentence) and self.plan.drift == "wait"
         scores = self.work.score(self._scorers(generation), generation.data)
         made = judged(self.rule, past, generation.night, scores, drifted=moved)

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from fewpass import evaluate, forget, ingest, models, publish, take
+from fewpass import abandon, evaluate, forget, ingest, models, publish, take
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.old_generations import clean_store
 from fewpass.pipeline.models.refresh.store_log import Overtaken
@@ -98,6 +98,7 @@ def test_a_turn_waits_a_night_and_is_confirmed_by_the_next(nights):
     assert confirmed.state == "published"
     assert f"{TURN:06d} is confirmed" in confirmed.message
     assert nights.store.past.used == tuple(range(1, TURN + 2))
+    assert models(nights.plan.store).generations[TURN - 1].state == "learnt from"
     assert set(confirmed.nights) <= {TURN, TURN + 1}
     after = nights.night(turned=True)
     assert after.loss < waits.loss / 1.5
@@ -239,6 +240,21 @@ def test_held_out_rows_veto_what_is_worse_by_two_standard_errors(tmp_path):
     nights.plan = nights.plan.model_copy(update={"held_out": judge})
     assert nights.night(turned=True).state == "kept back"
     assert nights.night().state == "published"
+
+
+def test_rows_that_take_the_place_of_others_may_not_drift_further_than_new_ones(tmp_path):
+    nights = Nights(tmp_path, max_drift=0.5)
+    nights.nights(2)
+    file = nights.folder / "inbox/02.csv"
+    head, *lines = file.read_text().splitlines()
+    file.write_text("\n".join([head, *(f"{line}e2" for line in lines)]))  # c in another unit
+    with pytest.raises(BadInput, match="unlike those before"):
+        refresh(nights.plan)
+    abandon(nights.plan.store)
+    write_rows(file, 3, ROWS + 1)
+    made = refresh(nights.plan)
+    assert (made.state, nights.rows_learnt) == ("published", {1: ROWS, 2: ROWS + 1})
+    assert "Files of 000002 had changed" in made.message
 
 
 def test_somebody_publishes_while_a_model_is_made(nights):

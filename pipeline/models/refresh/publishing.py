@@ -111,13 +111,14 @@ def take_night(store: str, number: int, *, why: str = "") -> Taken:
     _require_number("generation", number)
     with refresh_lock(store):
         before = existing_store(store)
-        night = _generation(before, number).night
-        if night not in (*before.past.waiting, *before.past.apart):
+        one, past = _generation(before, number), before.past
+        night = one.night
+        if one.is_abandoned or night not in (*past.waiting, *past.apart):
             raise BadInput(
                 f"Generation {number:06d} neither waits nor is set apart. "
                 f"{command('store', 'list', before.folder.url)} lists what is."
             )
-        made = Taken(generation=number, why=why, past=before.past.taken(night))
+        made = Taken(generation=number, why=why, past=past.taken(night))
         return write_event(before.folder, made)
 
 

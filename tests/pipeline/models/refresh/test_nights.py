@@ -125,6 +125,19 @@ def test_an_odd_night_that_nothing_confirms_is_set_apart_and_can_be_taken(nights
         take(nights.plan.store, 5)
 
 
+def test_a_number_that_was_given_up_takes_no_other_generation(nights):
+    nights.nights(4)
+    nights.come(turned=True)
+    with suppress(Interrupted):
+        refresh(nights.plan, EndsBefore(1))
+    abandon(nights.plan.store)
+    assert refresh(nights.plan).state == "waits"
+    with pytest.raises(BadInput, match="000005 neither waits nor is set apart"):
+        take(nights.plan.store, 5)
+    take(nights.plan.store, 6)
+    assert len(refresh(nights.plan).message.split("usual")) == 1
+
+
 def test_going_back_sets_the_nights_after_it_apart(nights):
     nights.nights(4)
     publish(nights.plan.store, 2, why="complaints")

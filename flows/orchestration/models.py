@@ -11,7 +11,7 @@ from fewpass.flows.orchestration.artifacts import show_table
 from fewpass.flows.orchestration.scheduled import made_flow
 from fewpass.flows.outcomes import history_rows, model_rows, models_facts, refused_rows
 from fewpass.pipeline.models.refresh.listing import models as models_of
-from fewpass.pipeline.models.refresh.store_state import published
+from fewpass.pipeline.models.refresh.store_state import existing_store, published
 
 MOST_EVENTS = 100  # of the table
 
@@ -31,5 +31,5 @@ def models(store: str) -> Any:
 
 def show_history(store: str) -> None:
     """Show what happened in a store: what was decided, published or set aside, and why."""
-    rows = history_rows(models_of(store).events)
+    rows = history_rows(existing_store(store).events)
     show_table(store, "history", rows[-MOST_EVENTS:], f"what happened in {store}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from fewpass.pipeline.errors import BadInput
 from fewpass.pipeline.models.refresh.night_rule import PUBLISHED
-from fewpass.pipeline.models.refresh.refresh_result import numbers_of
 from fewpass.pipeline.models.refresh.store_events import (
     Event,
-    Learnt,
     Published,
     RefusedFile,
     Settled,
@@ -91,27 +91,31 @@ def models_in(store: Store) -> StoreModels:
     if not store.generations and not store.refused:
         raise BadInput(instead(store.folder, "store"))
     current = store.published.generation if store.published else None
-    states = tuple(_state_of(store, one, current) for one in store.generations)
+    numbers = {one.night: one.number for one in store.generations if one.has_rows}
+    moves: dict[int, list[int]] = defaultdict(list)
+    for made in publications(store.events):
+        moves[made.generation].append(made.number)
+    states = tuple(
+        _state_of(one, _word(store, one, current), numbers, moves[one.number])
+        for one in store.generations
+    )
     return StoreModels(current, states, store.refused, store.events)
 
 
-def _state_of(store: Store, one: Generation, current: int | None) -> GenerationState:
-    own = tuple(made.number for made in publications(store.events) if made.generation == one.number)
-    learnt = one.learnt
-    judged = one.judged
+def _state_of(
+    one: Generation, word: str, numbers: Mapping[int, int], moves: Sequence[int]
+) -> GenerationState:
+    """Return what became of a generation; `numbers` of those whose rows nights have."""
+    learnt, judged = one.learnt, one.judged
+    nights = tuple(numbers[night] for night in learnt.nights if night in numbers) if learnt else ()
     return GenerationState(
-        one.number, tuple(file.name for file in one.files), _word(store, one, current),
-        _numbers(store, learnt), learnt.rows if learnt else 0, learnt.window if learnt else "",
+        one.number, tuple(file.name for file in one.files), word,
+        nights, learnt.rows if learnt else 0, learnt.window if learnt else "",
         judged.scores.of(PUBLISHED)[0] if judged and judged.scores else None,
         judged.usual if judged else None, learnt.objective if learnt else None,
         learnt.certificate if learnt else None, one.ended.at if one.ended else None,
-        one.ended.why if one.ended else "", own,
+        one.ended.why if one.ended else "", tuple(moves),
     )  # fmt: skip
-
-
-def _numbers(store: Store, learnt: Learnt | None) -> tuple[int, ...]:
-    nights = learnt.nights if learnt else ()
-    return numbers_of(store, [night for night in nights if night in store.nights])
 
 
 def _word(store: Store, one: Generation, current: int | None) -> str:

@@ -152,8 +152,9 @@ def _sentence(store: Store, generation: Generation, judged: Judged) -> str:
         return _waiting(store, name, judged)
     learnt = generation.learnt
     if isinstance(generation.ended, NotPublished):
-        said = f"{name} kept back: {learnt.why}. The next refresh learns from its rows, too."
-        return f"{said} {_published_still(store)}"
+        why = learnt.why.rstrip(".")
+        said = f"{name} kept back: {why}. The next refresh learns from its rows, too."
+        return f"{said} {_published_still(store)}".rstrip()
     return (
         f"{name} published: {_learnt_from(store, learnt, judged)}.{_window(learnt)}{_loss(judged)}"
     )

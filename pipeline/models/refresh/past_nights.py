@@ -64,8 +64,8 @@ class Past(NamedTuple):
         return self.moved(nights, "apart").unscored(nights)
 
     def without(self, night: int) -> Past:
-        """Forget a night whose rows are gone."""
-        return self._others((night,)).unscored((night,))
+        """Learn no more from a night whose rows are gone; what it said of models stays true."""
+        return self._others((night,)).unscored(())
 
     def since_turn(self, nights: Nights) -> Nights:
         """Return those of some nights that are not before the turn."""

@@ -79,6 +79,7 @@ def test_a_refresh_keeps_so_many_nights(tmp_path):
     assert made.nights == (3, 4)
     assert store_at(plan.store).past.used == (3, 4)
     assert store_at(plan.store).nights == [3, 4]
+    assert len(store_at(plan.store).past.usual) == 4  # losses stay true without the rows
 
 
 def test_nights_that_wait_and_files_that_change_take_no_other_nights_place(tmp_path):

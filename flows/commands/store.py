@@ -32,7 +32,7 @@ MOST_EVENTS = 12  # that people are shown; --json has all
 def listed(store: str, /, *, output: Output = OUTPUT) -> int:
     """List the models of a store: what each has learnt from, how good it is, which is published.
 
-    Files that a refresh could not read, and has set aside, come with the reason.
+    Files that a refresh could not read, and has refused, come with the reason.
 
     Parameters
     ----------

@@ -30,6 +30,6 @@ def models(store: str) -> Any:
 
 
 def show_history(store: str) -> None:
-    """Show what happened in a store: what was decided, published or set aside, and why."""
+    """Show what happened in a store: what was decided, published or refused, and why."""
     rows = history_rows(existing_store(store).events)
     show_table(store, "history", rows[-MOST_EVENTS:], f"what happened in {store}")

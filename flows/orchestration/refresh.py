@@ -130,7 +130,7 @@ def take_files(plan: RefreshPlan, store: Store, generation: Generation) -> Taken
     """Ingest the files of a generation; those that cannot be read are refused."""
     taken = take(plan, store, generation, watched)
     for one in taken.refused:
-        get_run_logger().warning("%s was set aside: %s", one.file.name, one.why)
+        get_run_logger().warning("%s was refused: %s", one.file.name, one.why)
     return taken
 
 

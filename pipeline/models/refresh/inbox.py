@@ -46,7 +46,7 @@ class Arrivals(NamedTuple):
     changed: tuple[Replacement, ...] = ()  # each replaces a generation
     cannot_replace: tuple[CannotReplace, ...] = ()  # their rows stay as they were taken
     growing: tuple[FileState, ...] = ()  # these, or others of their generation: they wait
-    passed_over: tuple[FileState, ...] = ()  # set aside, and as they were then
+    passed_over: tuple[FileState, ...] = ()  # refused, and as they were then
     moved: tuple[Moved, ...] = ()
     unchanged: int = 0  # taken, moved ones as well
 

@@ -189,8 +189,8 @@ def _loss(judged: Judged) -> str:
     if judged.scores is None or judged.usual is None or judged.verdict != "usual":
         return ""
     loss, _ = judged.scores.of(PUBLISHED)
-    is_known = judged.usual != loss  # or else no night says yet what is usual
-    usual = f" (usual {judged.usual:.4g} +- {judged.usual_error:.2g})" * is_known
+    compares = judged.usual != loss  # or else no night says yet what is usual
+    usual = f" (usual {judged.usual:.4g} +- {judged.usual_error:.2g})" * compares
     return (
         f" The model before had loss {loss:.4g} on tonight's rows before they were learnt{usual}."
     )

@@ -121,7 +121,7 @@ def ingest_plan(plan: RefreshPlan, store: Store, generation: Generation) -> Inge
 
 
 def _without(store: Store, generation: Generation, bad: Sequence[RefusedFile]) -> Generation:
-    """Set files aside, and return the generation without them; AllRefused where none is left."""
+    """Refuse files, and return the generation without them; AllRefused where none is left."""
     for event in bad:
         write_event(store.folder, event)
     names = {event.file.name for event in bad}

@@ -125,6 +125,12 @@ class RefreshPlan(Described):
         return self
 
     @model_validator(mode="after")
+    def _can_wait(self) -> Self:
+        if self.drift == "wait" and self.odd is None:
+            raise BadInput("drift = wait asks for nights that wait, and odd = null for none.")
+        return self
+
+    @model_validator(mode="after")
     def _has_held_out(self) -> Self:
         training = self.training
         asks = len(training.lam.factors) > 1 or training.calibrate or training.early_stopping

@@ -38,6 +38,7 @@ WEEK_NIGHTS = 7
 FEW_NIGHTS = 4  # losses that do not yet show how far nights differ
 LEAST_SPREAD = 0.04  # of the usual loss, while nights are few
 WIDER = 5.0  # the spread of k nights is widened by 1 + 5/k
+LEAST_ROWS = 30  # of a night that can be odd, or decide on those that wait
 BETTER = 2.0  # standard errors by which a candidate is better
 ENOUGH_SCORES = 3  # nights after which a new window competes
 
@@ -152,8 +153,11 @@ def judged(
     if missing:
         raise ValueError(f"No scores of {', '.join(sorted(missing))} on night {tonight}.")
     night = _Night(rule, past, tonight, scores, halves, drifted)
-    (kind, by), (loss, error) = night.kind(), scores.of(PUBLISHED)
+    loss, error = scores.of(PUBLISHED)
+    kind, by = night.kind()
     nights, after = night.outcome(kind, by)
+    if scores.rows < LEAST_ROWS:  # they are learnt from, and say no more
+        kind, by, nights, after = "usual", None, (), past.moved((tonight,), "used")
     return NightVerdict(
         kind, nights, night.usual.deviations(loss, error), night.usual.mean,
         night.usual.deviation(error), after, by, night.explained,

@@ -253,10 +253,14 @@ def _judge_by(every: dict[int, Generation], event: Event) -> None:
     one = every[max(every)] if every else None
     if one is None or one.ended is not None or one.number == event.generation:
         return
-    assert event.past is not None, "it was asked"
+    past = event.past
+    assert past is not None, "it was asked"
     if isinstance(event, Published):
         one = one._replace(judged=None)
-    every[one.number] = one if one.judged else one._replace(before=event.past)
+        others = {other.night for other in every.values() if other.number != one.number}
+        if one.night not in others:  # it has not been judged by then
+            past = past.without(one.night)
+    every[one.number] = one if one.judged else one._replace(before=past)
 
 
 def last_runs(store: Store, generation: Generation) -> dict[str, str]:
